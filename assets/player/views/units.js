@@ -1,18 +1,25 @@
-// Text as tiles, one for each step that wrote a unit, as wide as what it wrote at once; tokens that the model would not
-// have written one by one are underlined once it has read them. Below, the window of this step: a bar for each token
-// that it foresaw, against a line that can be moved; what is written then is told, and would have been another text.
+// Text in frames, one for each forward, as wide as what it wrote at once; above it the same text one token at a time.
+// Over the newest frame stands the window of its forward: a bar for each token that it foresaw, on that token's place,
+// against the threshold, which can be moved; what would be written then is said, and would have been another text.
 
 import { cut, glyphs, number } from "../codec.js";
-import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { el, legend, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { Sliding, short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["spans+scores+growing"] };
 
-const W = 84,
-  GAP = 4,
-  TOP = 8,
-  TALL = 80, // of the bars
-  H = 24,
+const TOP = 22,
+  TALL = 84, // of the bars
+  ROW = 34,
+  ONES = TOP + TALL + 14, // the row of one by one
+  OWN = ONES + ROW,
+  LEFT = 110,
+  RIGHT = 118,
+  LEAST = 26, // of a token
+  MOST = 64,
   SURE = "confidence";
 
 /** How many tokens of a window with these confidences are written with the line at `line`, by the confidence alone. */
@@ -47,39 +54,18 @@ export function tiles(run, t) {
   return made;
 }
 
-export class Units {
+export class Units extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, moved: null, t: 0 });
-    this.say = el("p", "dx-readout");
-    this.text = el("div", { class: "dx-lexical", tabindex: 0, role: "group", "aria-label": tr`Units written at once` });
-    this.slider = el("input", {
-      type: "range",
-      min: 0,
-      max: 1.05,
-      step: 0.01,
-      "aria-label": tr`Confidence threshold`,
-      oninput: () => this.#move(Number(this.slider.value)),
-    });
-    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
-    this.bars = svg("g");
+    this.dom = dom;
+    this.sliding = new Sliding("β", tr`Confidence threshold`, () => this.show(this.t), { max: 1.05 });
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Window of this step` });
-    this.picture.append(this.bars, this.line);
-    const { theme } = context;
-    dom.append(
-      this.say,
-      this.text,
-      el("label", {}, tr`Line β`, " ", this.slider),
-      this.back,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Window of this step` }, this.picture),
-      el(
-        "div",
-        "dx-legend",
-        legend(theme, "accepted", tr`written`),
-        legend(theme, "unreached", tr`predicted, not written`),
-        el("span", {}, el("u", "dx-parted", "ab"), " ", tr`differs from autoregressive decoding`),
-      ),
+    this.key = el(
+      "div",
+      "dx-legend",
+      legend(context.theme, "unreached", tr`predicted, not written`),
+      el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
     );
+    this.begin(run, dom, context, ["bars", "ones", "frames", "cells", this.line], this.sliding.dom, this.key);
     this.grow();
   }
 
@@ -89,12 +75,7 @@ export class Units {
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !spanKinds.includes("unit");
   }
 
-  #move(line) {
-    this.moved = line;
-    this.show(this.t);
-  }
-
-  /** Confidences of the window of a step, and the line that they were held against. */
+  /** Confidences of the window of a step, and the threshold that they were held against. */
   #window(index) {
     const unit = this.run.steps[index]?.spans?.find(({ kind }) => kind === "unit"),
       lane = this.run.lane(index, SURE),
@@ -104,52 +85,109 @@ export class Units {
     return { sure, start: unit?.start ?? 0, wrote: unit ? unit.end - unit.start : 0, line: lane?.threshold ?? 1 };
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const { run } = this,
-      made = tiles(run, t),
+  told() {
+    return tiles(this.run, this.t);
+  }
+
+  also(made) {
+    const { sure, line } = this.#window(this.t - 1),
+      count = taken(sure, this.sliding.at(line));
+    this.sliding.show(line, made?.length > 0 && sure.length > 0, tr`${count} of ${sure.length} written`);
+  }
+
+  draw(made, _, next) {
+    const { run, width, t } = this,
+      narrow = width < 640,
+      left = narrow ? 64 : LEFT,
       { sure, start, wrote, line } = this.#window(t - 1),
-      at = this.moved ?? line,
-      count = this.moved === null ? wrote : taken(sure, at);
-    this.slider.value = at;
-    this.back.disabled = this.moved === null;
-    setText(this.say, this.describe(t));
-    pool(this.text, made.length, () => el("span", "dx-lexeme")).forEach((tile, i) => {
-      const { step, tokens, start: from, parted, lowest } = made[i];
-      tile.toggleAttribute("data-now", step === t - 1);
-      tile.toggleAttribute("data-many", tokens.length > 1);
-      tile.style.setProperty("--sure", String(lowest ?? 1));
-      tile.title = tr`step ${step + 1}: ${tokens.length} at once, lowest confidence ${number(lowest)}`;
-      pool(tile, tokens.length, () => el("span")).forEach((word, j) => {
-        setText(word, glyphs(run.piece(tokens[j]).text));
-        word.className = parted.includes(from + j) ? "dx-parted" : "";
-      });
+      threshold = this.sliding.at(line),
+      begin = made[0]?.start ?? 0,
+      end = Math.max(start + sure.length, ...made.map((tile) => tile.start + tile.tokens.length)),
+      space = width - left - (narrow ? 46 : RIGHT),
+      fits = Math.max(6, Math.floor(space / LEAST)),
+      first = Math.max(begin, end - fits),
+      w = Math.min(MOST, space / Math.max(Math.min(12, fits), Math.min(fits, end - first))),
+      x = (at) => left + (at - first) * w,
+      shown = made.filter((tile) => tile.tokens.length && tile.start + tile.tokens.length > first);
+    this.frame(OWN + ROW + 6);
+    const cells = shown
+      .flatMap(({ step, start: from, tokens, parted }) =>
+        tokens.map((token, i) => ({ token, at: from + i, step, differs: parted.includes(from + i) })),
+      )
+      .filter(({ at }) => at >= first);
+    pool(this.ones, cells.length, () => svg("rect", { rx: 8, class: "dx-round dx-alone" })).forEach((box, i) =>
+      set(box, { x: x(cells[i].at) + 1, y: ONES, width: w - 2, height: ROW - 6 }),
+    );
+    const frames = pool(this.frames, shown.length, () =>
+      svg("g", "dx-unit", svg("title"), svg("rect", { rx: 8, class: "dx-round" })),
+    );
+    frames.forEach((group, i) => {
+      const { step, start: from, tokens, lowest } = shown[i],
+        [title, box] = group.childNodes,
+        begun = Math.max(first, from);
+      group.toggleAttribute("data-now", step === t - 1);
+      group.toggleAttribute("data-many", tokens.length > 1);
+      set(box, { x: x(begun) + 1, y: OWN, width: (from + tokens.length - begun) * w - 2, height: ROW - 4 });
+      setText(title, tr`step ${step + 1}: ${tokens.length} at once, lowest confidence ${number(lowest)}`);
     });
-    const y = (value) => TOP + (1 - value) * TALL;
-    frame(this.picture, Math.max(1, sure.length) * (W + GAP) + 2, TOP + TALL + H + 8);
-    set(this.line, { d: sure.length ? `M0,${y(Math.min(1, at))}H${sure.length * (W + GAP)}` : "" });
-    pool(this.bars, sure.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        svg("rect", { x: 20, width: W - 40 }),
-        svg("rect", { y: TOP + TALL + 4, width: W, height: H, rx: 6 }),
-        svg("text", { x: 6, y: TOP + TALL + 20.5 }),
-        svg("text", { x: W / 2, "text-anchor": "middle", class: "dx-small" }),
-      ),
+    const ahead = sure.slice(wrote).map((_, i) => ({
+      token: run.candidates(t - 1, start + wrote + i)?.[0]?.token,
+      at: start + wrote + i,
+    }));
+    this.#cells([...cells, ...ahead], { x, w });
+    this.#bars({ sure, start, count: taken(sure, threshold), threshold }, { x, w });
+    const all = made.reduce((n, { tokens }) => n + tokens.length, 0),
+      after = x(Math.max(end, first)) + 8,
+      said = (n) => (narrow ? n : tr`${n} model calls`);
+    this.label([
+      [left - 8, ONES + 19, "end", narrow ? tr`○ each` : tr`○ one by one`],
+      [left - 8, OWN + 20, "end", narrow ? tr`units` : tr`in units`],
+      [after, ONES + 19, "start", said(all)],
+      [after, OWN + 20, "start", said(made.length)],
+      ...this.#scale(sure, threshold, x(start) - 6),
+    ]);
+    if (next) comeIn(frames.slice(-1), { transform: "translateY(-24px)", opacity: 0 });
+  }
+
+  /** What the bars are, and where the threshold is, left of them. */
+  #scale(sure, threshold, x) {
+    if (!sure.length) return [];
+    const y = TOP + (1 - Math.min(1, threshold)) * TALL;
+    const said = [x, y + 4, "end", `β ${short(threshold)}`];
+    return x > 150 ? [said, [x, TOP + TALL - 2, "end", tr`confidence`]] : [said];
+  }
+
+  #cells(cells, { x, w }) {
+    pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
     ).forEach((group, i) => {
-      const [title, bar, , word, mark] = group.childNodes,
-        token = i < wrote ? made.at(-1)?.tokens[i] : run.candidates(t - 1, start + i)?.[0]?.token,
-        whole = token === undefined ? "?" : glyphs(run.piece(token).text),
-        state = i < count ? "accepted" : "unreached";
-      set(group, { transform: `translate(${1 + i * (W + GAP)},0)`, "data-s": state });
-      set(bar, { y: y(sure[i]), height: Math.max(1, TALL * sure[i]) });
-      set(mark, { y: y(sure[i]) > TOP + 14 ? y(sure[i]) - 4 : y(sure[i]) + 12 });
-      setText(title, tr`${whole}: confidence ${number(sure[i])}`);
-      setText(word, `${this.context.theme.states[state].glyph} ${cut(whole, 8)}`);
-      setText(mark, number(sure[i]));
+      const { token, at, step, differs } = cells[i],
+        [title, box, word] = group.childNodes,
+        whole = token === undefined ? "?" : glyphs(this.run.piece(token).text),
+        most = Math.max(1, Math.floor((w - 8) / 7.4));
+      set(group, { "data-s": step === undefined ? "unreached" : step === this.t - 1 ? "new" : "old" });
+      group.toggleAttribute("data-parted", Boolean(differs));
+      set(box, { x: x(at) + 4, y: OWN + 4, width: Math.max(1, w - 8), height: ROW - 12 });
+      set(word, { x: x(at) + w / 2, y: OWN + 19 });
+      setText(word, differs ? `≠${w > 44 ? cut(whole, most - 1) : ""}` : cut(whole, most));
+      setText(title, differs ? tr`${whole}: differs from autoregressive decoding` : whole);
+    });
+  }
+
+  #bars({ sure, start, count, threshold }, { x, w }) {
+    const y = (value) => TOP + (1 - value) * TALL;
+    set(this.line, { d: sure.length ? `M${x(start)},${y(Math.min(1, threshold))}h${sure.length * w}` : "" });
+    pool(this.bars, sure.length, () =>
+      svg("g", {}, svg("title"), svg("rect"), svg("text", { "text-anchor": "middle" })),
+    ).forEach((group, i) => {
+      const [title, bar, mark] = group.childNodes,
+        wide = Math.min(w - 6, 40);
+      set(group, { "data-s": i < count ? "accepted" : "unreached" });
+      set(bar, { x: x(start + i) + (w - wide) / 2, width: wide, y: y(sure[i]), height: Math.max(1, TALL * sure[i]) });
+      set(mark, { x: x(start + i) + w / 2, y: y(sure[i]) - 5 });
+      mark.style.fill = "var(--text)";
+      setText(mark, w > 32 || sure.length < 3 ? short(sure[i]) : "");
+      setText(title, tr`confidence ${number(sure[i])}`);
     });
   }
 
@@ -158,10 +196,9 @@ export class Units {
     if (!sure.length) return t ? tr`No unit in this step.` : tr`Before the first step.`;
     const made = tiles(this.run, t),
       all = made.reduce((n, { tokens }) => n + tokens.length, 0),
-      parted = made.reduce((n, one) => n + one.parted.length, 0),
-      kept = this.run.header.lossless ? "" : tr` Not lossless.`,
-      moved = this.moved === null ? "" : tr` At threshold ${number(this.moved)}: ${taken(sure, this.moved)}.`;
-    return tr`${wrote} of ${sure.length} tokens written, threshold ${number(line)}.${moved} Tokens up to step ${t}: \
+      parted = made.reduce((n, tile) => n + tile.parted.length, 0),
+      kept = this.run.header.lossless ? "" : tr` Not lossless.`;
+    return tr`${wrote} of ${sure.length} tokens written, threshold ${short(line)}. Tokens up to step ${t}: \
 ${all}; those that differ from autoregressive decoding: ${parted}.${kept}`;
   }
 }
