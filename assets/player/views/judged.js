@@ -1,18 +1,26 @@
-// Drafted tokens against the judge's line: who let each stand. The line can be moved, and the recorded step decides
-// again; what came behind it would have been another text.
+// Drafted tokens before two tests: above what the target itself would have let stand, below the judge's score against
+// its threshold; under both who let each token stand. The threshold can be moved, and the recorded step decides again;
+// what came after it would have been another text.
 
-import { cut, glyphs, number } from "../codec.js";
-import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { CHIP, chips } from "../chips.js";
+import { glyphs } from "../codec.js";
+import { el, legend, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { Sliding, short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] };
 
-const W = 84,
-  GAP = 4,
-  TOP = 8,
-  TALL = 96, // of the bars
-  H = 24,
-  PLOT = { w: 260, h: 150, left: 34, low: 16 },
+const ROW = 34,
+  TOP = 4, // of the target's own test
+  BARS = TOP + ROW + 22,
+  TALL = 84,
+  FOOT = BARS + TALL + 6, // the tokens
+  HIGH = FOOT + CHIP + 26,
+  PLOT = 130,
+  LEFT = 122,
+  MOST = 110,
   FLOOR = -12; // natural logarithm; less likely tokens stand at the edge
 const STATES = { both: "accepted", standard: "old", judge: "judged", none: "rejected", behind: "unreached" };
 const SAID = {
@@ -46,52 +54,22 @@ export function decide(rows, line) {
   });
 }
 
+const percent = (share) => (share > 0 && share < 1e-5 ? "< 0.001 %" : `${Number((100 * share).toPrecision(2))} %`);
+
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 
-export class Judged {
+const dot = (x) => x.toFixed(1);
+
+export class Judged extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, moved: null });
-    this.say = el("p", "dx-readout");
-    this.slider = el("input", {
-      type: "range",
-      min: 0,
-      max: 1,
-      step: 0.01,
-      "aria-label": tr`The judge's line`,
-      oninput: () => this.#move(Number(this.slider.value)),
-    });
-    this.back = el("button", { onclick: () => this.#move(null) }, tr`as recorded`);
-    this.bars = svg("g");
+    this.dom = dom;
+    this.sliding = new Sliding("δ", tr`The judge's threshold`, () => this.show(this.t));
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Judged drafts` }, this.bars, this.line);
-    this.dots = svg("g");
-    const { w, h, left, low } = PLOT,
-      words = [
-        [left, h + low - 3, tr`unlikely`],
-        [left + w - 40, h + low - 3, tr`likely`],
-        [2, 12, tr`good`],
-        [2, h - 2, tr`bad`],
-      ].map(([x, y, text]) => svg("text", { x, y, class: "dx-small" }, text));
     this.across = svg("path", { "data-s": "rejected", style: "stroke-width:1.5;stroke-dasharray:6 4" });
-    this.plot = svg(
-      "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Judge's score against the target's probability` },
-      svg("path", { d: `M${left},4V${h}H${left + w}` }),
-      ...words,
-      this.dots,
-      this.across,
-    );
-    frame(this.plot, left + w + 6, h + low);
-    const { theme } = context;
-    dom.append(
-      this.say,
-      el("label", {}, tr`Line δ`, " ", this.slider),
-      this.back,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Drafted tokens of this step` }, this.picture),
-      el("div", "dx-legend", ...Object.entries(STATES).map(([fate, state]) => legend(theme, state, SAID[fate]))),
-      el("p", "dx-readout", tr`All tokens looked at so far: the judge's score over the target's own probability.`),
-      this.plot,
-    );
+    const key = Object.entries(STATES).map(([fate, state]) => legend(context.theme, state, SAID[fate]));
+    this.key = el("div", "dx-legend", ...key);
+    const layers = ["alone", "standard", "bars", this.line, "cells", "axis", this.across, "dots"];
+    this.begin(run, dom, context, layers, this.sliding.dom, this.key);
     this.grow();
   }
 
@@ -101,76 +79,133 @@ export class Judged {
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !any;
   }
 
-  #move(line) {
-    this.moved = line;
-    this.show(this.t);
+  told({ tree }) {
+    const rows = judged(tree ?? undefined);
+    return rows.length ? rows : null;
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const step = this.run.steps[t - 1],
-      rows = judged(step?.tree ?? undefined),
-      line = this.moved ?? step?.choice?.threshold ?? 0.5,
-      fates = decide(rows, line);
-    this.slider.value = line;
-    this.back.disabled = this.moved === null;
-    setText(this.say, this.describe(t));
-    this.#strip(rows, fates, line);
-    this.#scatter(t, line);
+  also(rows, step) {
+    const recorded = step?.choice?.threshold ?? 0.5,
+      count = rows ? kept(decide(rows, this.sliding.at(recorded))) : 0;
+    this.sliding.show(recorded, Boolean(rows), rows ? tr`${count} of ${rows.length} stay` : "");
+    const seen = new Set(rows ? decide(rows, this.sliding.at(recorded)) : []);
+    Object.keys(STATES).forEach((fate, i) => (this.key.children[i].hidden = !seen.has(fate)));
   }
 
-  #strip(rows, fates, line) {
-    const y = (value) => TOP + (1 - value) * TALL;
-    frame(this.picture, Math.max(1, rows.length) * (W + GAP) + 2, TOP + TALL + H + 8);
-    set(this.line, { d: rows.length ? `M0,${y(line)}H${rows.length * (W + GAP)}` : "" });
-    pool(this.bars, rows.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        svg("rect", { x: 20, width: W - 40 }),
-        svg("rect", { y: TOP + TALL + 4, width: W, height: H, rx: 6 }),
-        svg("text", { x: 6, y: TOP + TALL + 20.5 }),
-        svg("text", { x: W / 2, "text-anchor": "middle", class: "dx-small" }),
-      ),
+  draw(rows, step, next) {
+    const { run, width, context } = this,
+      narrow = width < 640,
+      left = narrow ? 62 : LEFT,
+      threshold = this.sliding.at(step.choice?.threshold ?? 0.5),
+      fates = decide(rows, threshold),
+      alone = rows.findIndex(({ standard }) => !standard),
+      without = alone < 0 ? rows.length : alone,
+      stay = kept(fates),
+      w = Math.min(MOST, (width - left - (narrow ? 40 : 110)) / rows.length),
+      x = (i) => left + i * w,
+      after = x(rows.length) + 8;
+    this.frame(HIGH + PLOT + 34);
+    pool(this.alone, without ? 1 : 0, () => svg("rect", { rx: 8, class: "dx-round dx-alone" })).forEach((box) =>
+      set(box, { x: left, y: TOP, width: without * w, height: ROW - 4 }),
+    );
+    pool(this.standard, rows.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
     ).forEach((group, i) => {
-      const [title, bar, , word, mark] = group.childNodes,
-        { token, value, logp } = rows[i],
-        whole = glyphs(this.run.piece(token).text),
-        state = STATES[fates[i]];
-      set(group, { transform: `translate(${1 + i * (W + GAP)},0)`, "data-s": state });
-      set(bar, { y: y(value), height: Math.max(1, TALL * value) });
-      set(mark, { y: y(value) > TOP + 14 ? y(value) - 4 : y(value) + 12 });
-      setText(
-        title,
-        tr`${whole}: judge ${number(value)}, target probability ${number(Math.exp(logp))}, ${SAID[fates[i]]}`,
-      );
-      setText(word, `${this.context.theme.states[state].glyph} ${cut(whole, 8)}`);
-      setText(mark, number(value));
+      const { token, logp, standard } = rows[i],
+        [title, box, word] = group.childNodes,
+        state = i > without ? "unreached" : standard ? "accepted" : "rejected",
+        share = logp === null ? "?" : percent(Math.exp(logp));
+      set(group, { "data-s": state });
+      set(box, { x: x(i) + 3, y: TOP + 3, width: Math.max(1, w - 6), height: ROW - 10 });
+      set(word, { x: x(i) + w / 2, y: TOP + 19 });
+      setText(word, `${context.theme.states[state].glyph}${w > 62 ? ` ${share}` : ""}`);
+      setText(title, tr`${glyphs(run.piece(token).text)}: target probability ${share}`);
+    });
+    const drawn = this.#bars(rows, fates, threshold, { x, w });
+    const items = rows.map(({ token }, i) => ({
+      x: x(i + 0.5),
+      y: FOOT,
+      state: STATES[fates[i]],
+      whole: glyphs(run.piece(token).text),
+      text: w < 44 ? context.theme.states[STATES[fates[i]]].glyph : undefined,
+      sign: true,
+    }));
+    chips(this.cells, items, context.theme, w - 2);
+    this.label([
+      [left - 8, TOP + 19, "end", narrow ? tr`○ target` : tr`○ without judge`],
+      [left - 8, threshold > 0.5 ? BARS + TALL - 2 : BARS + 8, "end", narrow ? tr`judge` : tr`the judge`],
+      [left - 8, BARS + (1 - threshold) * TALL + 4, "end", `δ ${short(threshold)}`],
+      [after, TOP + 19, "start", narrow ? without : tr`${without} stay`],
+      [after, FOOT + 17, "start", narrow ? stay : tr`${stay} stay`],
+      ...this.#scatter(threshold, left, narrow),
+    ]);
+    if (next) comeIn(drawn, { transform: "translateY(-24px)", opacity: 0 });
+  }
+
+  #bars(rows, fates, threshold, { x, w }) {
+    const y = (value) => BARS + (1 - value) * TALL,
+      wide = Math.min(w - 8, 44);
+    set(this.line, { d: `M${x(0)},${y(threshold)}H${x(rows.length)}` });
+    return pool(this.bars, rows.length, () =>
+      svg("g", {}, svg("title"), svg("rect"), svg("text", { "text-anchor": "middle" })),
+    ).map((group, i) => {
+      const [title, bar, mark] = group.childNodes,
+        { token, value } = rows[i];
+      set(group, { "data-s": STATES[fates[i]] });
+      set(bar, { x: x(i) + (w - wide) / 2, width: wide, y: y(value), height: Math.max(1, TALL * value) });
+      set(mark, { x: x(i) + w / 2, y: y(value) - 5 });
+      mark.style.fill = "var(--text)";
+      setText(mark, w > 36 ? percent(value) : "");
+      setText(title, tr`${glyphs(this.run.piece(token).text)}: judge ${percent(value)}, ${SAID[fates[i]]}`);
+      return group;
     });
   }
 
-  #scatter(t, line) {
-    const { w, h, left } = PLOT,
-      dots = this.run.steps.slice(0, t).flatMap(({ tree, choice }) => {
+  /** Every token that was looked at so far: the judge's score over the target's own probability. */
+  #scatter(threshold, left, narrow) {
+    const right = this.width - (narrow ? 24 : 110),
+      top = HIGH + 22,
+      across = (logp) => left + (1 - Math.max(FLOOR, logp) / FLOOR) * (right - left),
+      y = (value) => top + (1 - value) * (PLOT - 40),
+      foot = y(0),
+      dots = this.run.steps.slice(0, this.t).flatMap(({ tree, choice }) => {
         const rows = judged(tree ?? undefined),
-          fates = decide(rows, this.moved ?? choice?.threshold ?? 0.5);
+          fates = decide(rows, this.sliding.at(choice?.threshold ?? 0.5));
         return rows.map((row, i) => ({ ...row, fate: fates[i] })).filter(({ fate }) => fate !== "behind");
       });
-    set(this.across, { d: `M${left},${4 + (1 - line) * (h - 8)}H${left + w}` });
-    pool(this.dots, dots.length, () => svg("g", {}, svg("title"), svg("rect", { width: 8, height: 8 }))).forEach(
+    set(this.across, { d: `M${left},${y(threshold)}H${right}` });
+    pool(this.axis, 1, () => svg("path")).forEach((path) => set(path, { d: `M${left},${foot}H${right}` }));
+    pool(this.dots, dots.length, () => svg("g", {}, svg("title"), svg("rect", { width: 9, height: 9 }))).forEach(
       (group, i) => {
-        const { token, value, logp, fate } = dots[i],
-          x = left + 4 + (1 - Math.max(FLOOR, logp) / FLOOR) * (w - 12);
+        const { token, value, logp, fate } = dots[i];
         set(group, {
           "data-s": STATES[fate],
-          transform: `translate(${x.toFixed(1)},${((1 - value) * (h - 8)).toFixed(1)})`,
+          transform: `translate(${dot(across(logp ?? FLOOR) - 4.5)},${dot(y(value) - 4.5)})`,
         });
-        set(group.lastChild, { rx: fate === "none" ? 0 : 4 });
-        setText(group.firstChild, tr`${glyphs(this.run.piece(token).text)}: judge ${number(value)}, ${SAID[fate]}`);
+        set(group.lastChild, { rx: fate === "none" ? 0 : 4.5 });
+        setText(group.firstChild, tr`${glyphs(this.run.piece(token).text)}: judge ${percent(value)}, ${SAID[fate]}`);
       },
     );
+    const ticks = (narrow ? [1e-4, 1e-2, 1] : [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1]).map((p) => [
+      across(Math.log(p)),
+      foot + 18,
+      "middle",
+      percent(p),
+    ]);
+    return [
+      ...ticks,
+      [left - 8, y(1) + 4, "end", tr`good`],
+      [left - 8, y(0) + 4, "end", tr`bad`],
+      [
+        left,
+        HIGH + 8,
+        "start",
+        narrow
+          ? tr`over the target's probability`
+          : tr`all tokens so far: the judge's score \
+over the target's own probability (logarithmic)`,
+      ],
+    ];
   }
 
   describe(t) {
@@ -180,8 +215,10 @@ export class Judged {
     const line = step.choice?.threshold ?? 0.5,
       count = (at) => kept(decide(rows, at)),
       own = this.run.header.lossless ? "" : tr` Not lossless.`,
-      moved = this.moved === null ? "" : tr` At threshold ${number(this.moved)}: ${count(this.moved)}.`;
-    return tr`Tokens kept at threshold ${number(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
-without the judge.${moved}${own}`;
+      all = decide(rows, line),
+      alone = all.filter((fate) => fate === "judge").length,
+      far = 2 * alone > kept(all) ? tr` Most of them by the judge alone: not what the target would have written.` : "";
+    return tr`Tokens kept at threshold ${short(line)}: ${count(line)} of ${rows.length}; ${count(1)} \
+without the judge.${far}${own}`;
   }
 }
