@@ -17,6 +17,7 @@ export const VIEWS = [
   view("difference", "Difference", "", 45),
   view("siblings", "Siblings", "One draw after the other", 46, "draws"),
   view("schooling", "Schooling", "The longer it was trained, the longer its guesses hold", 47, "schooling"),
+  view("atonce", "AtOnce", "Both models at work", 48, "at_once"),
   view("counters", "Counters", "All numbers of this run", 100),
   view("predict", "Predict", "Predict what comes next", 110, "masked", "tree"),
   view("passages", "Passages", "Passages that were retrieved", 114, "spans+tree", "opinions"),

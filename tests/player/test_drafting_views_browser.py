@@ -3,6 +3,7 @@ on every step, in narrow and dark panels, and where nothing was drafted."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
     "Schooling": ("fastdraft", "story: Mia, boat", {}),
+    "AtOnce": ("pearl", "story: Mia, boat", {}),
 }
 
 
@@ -92,6 +94,28 @@ def test_the_rounds_of_a_checkpoint_are_those_of_its_own_run(js: Call) -> None:
         for one in told:
             assert all(hits[one["from"] : one["from"] + one["kept"]]) and one["kept"] <= gamma
             assert one["full"] or not one["own"] or not hits[one["from"] + one["kept"]]
+
+
+@pytest.mark.parametrize("params", [{}, {"pre_verify": False}, {"post_verify": False}, {"execution": "threads"}])
+def test_blocks_of_both_models_at_once_end_as_the_run_says(js: Call, params: dict[str, Any]) -> None:
+    """Accepted tokens of all blocks are those of the text that were drafted, and a discarded block has none."""
+    trace = engines.run("pearl", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 24, **params})
+    steps = json.loads(trace.to_json())["steps"]
+    made = [step["records"]["at_once"] for step in steps]
+    accepted = 0
+    for step, now, after in zip(trace.steps, made, [*made[1:], None], strict=True):
+        fate = js("views/atonce.js", "M.fates(made, next)", made=now, next=after)
+        assert len(fate) == len(now["block"]) == step.facts["drafted"]
+        accepted += fate.count("accepted")
+        if step.facts["discarded"]:
+            assert not {"accepted", "drafted"} & set(fate)
+    stands = sum(cause == "accepted" for step in trace.steps if step.commits for cause in step.commits.causes)
+    assert accepted == sum(step.facts["accepted"] for step in trace.steps) == stands
+    if params.get("execution") != "threads":
+        laid = [js("views/atonce.js", "M.lasted(step)", step=step) for step in steps]
+        ends = [call["end"] for step in steps for call in step["intervals"] if call.get("measured") is False]
+        assert sum(one["long"] for one in laid) == pytest.approx(1e3 * max(ends))
+        assert all(one["work"] >= one["long"] - 1e-9 for one in laid)
 
 
 @pytest.fixture(scope="module", params=RUNS)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from engines.kit import (
@@ -28,9 +29,11 @@ from engines.kit import (
     Int,
     Interval,
     Params,
+    Record,
     Recorder,
     Roles,
     Steps,
+    TokenId,
     draw,
     many,
     max_new_tokens,
@@ -55,6 +58,16 @@ class Guess(NamedTuple):
     distribution: Tensor | None
 
 
+class AtOnce(Record):
+    """What both models did in an iteration: the drafter wrote a block while the target tested what was there."""
+
+    mode: str  # "pre": the block's first token alone, "post": the drafts of the block before, and that token
+    block: list[TokenId]
+    tested: list[TokenId]
+    kept: int  # of the tested ones
+    discarded: int  # drafts, the block among them where it does not follow the text any more
+
+
 @method(
     "pearl",
     title="PEARL",
@@ -72,8 +85,9 @@ class Guess(NamedTuple):
         temperature(),
         draft_temperature(),
     ],
-    signature="gantt",
+    signature="atonce",
     emits=EMITS | {"choice"},
+    records={"at_once": AtOnce},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -101,7 +115,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 pending, mode = block, "post"
                 facts = {"drafted": len(block), "accepted": 0, "rows": 0, "pending": len(block), "discarded": 0}
                 edit = yield run.step(
-                    intervals=lanes, facts=facts, choice=ribbon(was, mode, 0, 0), note=untested(block)
+                    intervals=lanes,
+                    facts=facts,
+                    choice=ribbon(was, mode, 0, 0),
+                    records={"at_once": partial(at_once, was, block)},
+                    note=untested(block),
                 )
             else:
                 tested = [*pending, *block[:1]] if was == "pre" or p.post_verify else pending
@@ -114,7 +132,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 facts = turn.facts(drafted=len(block), rows=len(z), pending=len(pending), discarded=discarded)
                 choice = ribbon(was, mode, turn.accepted, len(tested))
                 edit = yield run.step(
-                    **turn.groups(), intervals=lanes, facts=facts, choice=choice, note=note(turn, was, discarded)
+                    **turn.groups(),
+                    intervals=lanes,
+                    facts=facts,
+                    choice=choice,
+                    records={"at_once": partial(at_once, was, block, tested, turn.accepted, discarded)},
+                    note=note(turn, was, discarded),
                 )
                 ids = turn.ids
             ids = run.apply_edit(edit, ids, target.cache, drafter.cache)
@@ -170,6 +193,13 @@ def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interv
         ends[call.track] = begin + call.end - call.start
         laid.append(Interval(f"{call.track} on its own device", begin, ends[call.track], call.label, measured=False))
     return laid, max(ends.values(), default=start)
+
+
+def at_once(
+    mode: str, block: Sequence[Guess], tested: Sequence[Guess] = (), kept: int = 0, discarded: int = 0
+) -> AtOnce:
+    """The record of an iteration; nothing was tested where the target waited."""
+    return AtOnce(mode, [guess.token for guess in block], [guess.token for guess in tested], kept, discarded)
 
 
 def ribbon(was: str, mode: str, accepted: int, tested: int) -> Decision:
