@@ -1,15 +1,18 @@
-// Bytes of a step by purpose: an arena with its parts one behind the other, over the steps and at this one, with what
-// stands beside it: a column for each group, and a limit as a line across.
+// Bytes of a step by purpose: an arena with its parts one after the other over the steps, against a limit; below it, at
+// this step and without the first part, what the arena and whatever else has such a part take, on one scale.
 
-import { bytes, number } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { ByteList } from "../bytelist.js";
+import { bytes } from "../codec.js";
+import { el, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.group"] };
 
-const WIDE = 560,
-  HIGH = 190,
-  LEFT = 66,
+const HIGH = 170,
+  FOOT = HIGH + 18, // of the areas, with their axis
+  ROW = 34,
+  LEFT = 122,
+  RIGHT = 190, // words beside the areas
   HALF = 0.5, // a first part larger than this share of its column is cut off below
   FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"],
   INK = "--ink:var(--text)",
@@ -39,33 +42,29 @@ export class Arena {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context });
     this.say = el("p", "dx-readout");
-    this.areas = svg("g");
-    this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4;fill:none" });
-    this.hand = svg("path", { style: "stroke:var(--text);stroke-width:1.5;fill:none" });
-    this.words = svg("g", { style: INK });
+    this.width = 640;
+    [this.areas, this.words, this.beside] = [svg("g"), svg("g", { style: INK }), svg("g")];
+    this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
+    this.hand = svg("path", { style: "stroke:var(--text);stroke-width:1.5" });
     this.picture = svg(
       "svg",
       {
         class: "dx-tree",
         role: "img",
-        onclick: (event) => {
-          const box = this.picture.getBoundingClientRect(),
-            at = ((event.clientX - box.left) / box.width) * WIDE;
-          if (at > LEFT) context.seek(Math.min(run.length, Math.floor(((at - LEFT) / (WIDE - LEFT)) * run.length) + 1));
+        onclick: ({ clientX, clientY }) => {
+          const { left, top } = this.picture.getBoundingClientRect(),
+            at = Math.floor(((clientX - left - this.left) / this.#wide()) * run.length);
+          if (clientY - top < FOOT && at >= 0) context.seek(Math.min(run.length, at + 1));
         },
       },
       this.areas,
       this.line,
       this.hand,
+      this.beside,
       this.words,
     );
-    this.list = el("div", { style: "display:grid;gap:2px;font-size:13px;margin-top:6px;max-width:560px" });
-    dom.append(
-      this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Bytes over the steps` }, this.picture),
-      this.list,
-    );
-    frame(this.picture, WIDE, HIGH + 18);
+    this.list = new ByteList();
+    dom.append(this.say, this.picture, this.list.dom);
     this.grow();
   }
 
@@ -85,19 +84,34 @@ export class Arena {
     this.#areas();
   }
 
+  resize(width) {
+    this.width = width;
+    this.#areas();
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  get left() {
+    return this.width < 640 ? 90 : LEFT;
+  }
+
+  #wide() {
+    return this.width - this.left - (this.width < 640 ? 8 : RIGHT);
+  }
+
   #y(value) {
     return HIGH - ((Math.max(value, this.base) - this.base) / (this.top - this.base)) * (HIGH - 8);
   }
 
   #areas() {
-    const wide = (WIDE - LEFT) / Math.max(1, this.run.length),
+    const { left } = this,
+      wide = this.#wide() / Math.max(1, this.run.length),
       y = (value) => this.#y(value).toFixed(1),
       paths = this.names.map((name) =>
         this.at
           .map((parts, i) => {
             const part = parts.find((one) => one.name === name);
             return part && part.end > this.base
-              ? `M${(LEFT + i * wide).toFixed(1)},${y(part.start)}V${y(part.end)}h${wide.toFixed(1)}V${y(part.start)}Z`
+              ? `M${(left + i * wide).toFixed(1)},${y(part.start)}V${y(part.end)}h${wide.toFixed(1)}V${y(part.start)}Z`
               : "";
           })
           .join(""),
@@ -107,44 +121,102 @@ export class Arena {
       setText(path.firstChild, translated(this.names[i]));
     });
     const limit = this.limits.map((one, i) =>
-      one === null || one > this.top ? "" : `M${LEFT + i * wide},${y(one)}h${wide.toFixed(1)}`,
+      one === null || one > this.top ? "" : `M${left + i * wide},${y(one)}h${wide.toFixed(1)}`,
     );
     set(this.line, { d: limit.join("") });
-    const words = [
-      [0, this.#y(this.top) + 10, bytes(this.top)],
-      [0, HIGH, bytes(this.base)],
-      [LEFT, HIGH + 14, tr`step 1`],
-      [WIDE - 60, HIGH + 14, tr`step ${this.run.length}`],
-    ];
-    pool(this.words, words.length, () => svg("text", "dx-small")).forEach((text, i) => {
-      set(text, { x: words[i][0], y: words[i][1] });
-      setText(text, words[i][2]);
+  }
+
+  /** [x, y, anchor, text] of the areas: ends of the axes, the limit, and each part beside its last place. */
+  #named() {
+    const { left } = this,
+      right = left + this.#wide(),
+      last = this.at.findLast((parts) => parts.length) ?? [],
+      limit = this.limits.findLast((one) => one !== null && one <= this.top),
+      words = [
+        [left - 8, this.#y(this.top) + 12, "end", bytes(this.top)],
+        [left - 8, HIGH, "end", bytes(this.base)],
+        [left, HIGH + 15, "start", tr`step 1`],
+        [right, HIGH + 15, "end", tr`step ${this.run.length}`],
+      ];
+    if (this.width < 640) return words;
+    let above = HIGH + 16;
+    for (const { name, start, end } of last) {
+      if (end <= this.base) continue;
+      above = Math.min(above - 14, (this.#y(Math.max(start, this.base)) + this.#y(end)) / 2 + 4);
+      words.push([right + 8, above, "start", translated(name)]);
+    }
+    if (limit !== undefined) words.push([right + 8, Math.min(this.#y(limit) + 4, above - 14), "start", tr`the budget`]);
+    return words;
+  }
+
+  /** What the arena and all that begins with the same part take beyond it. */
+  #beyond(groups) {
+    const first = this.base ? groups.get(this.group)?.[0].name : null;
+    return [...groups]
+      .filter(([, parts]) => parts.length > 1 && (!first || parts[0].name === first))
+      .map(([group, parts]) => ({ group, parts: first ? parts.slice(1) : parts, from: first ? parts[0].end : 0 }));
+  }
+
+  #below(groups) {
+    const { left } = this,
+      narrow = this.width < 640,
+      all = this.#beyond(groups),
+      most = Math.max(1, ...all.map(({ parts, from }) => parts.at(-1).end - from)),
+      wide = this.width - left - (narrow ? 70 : 110),
+      y = (i) => FOOT + 30 + i * ROW,
+      boxes = all.flatMap(({ group, parts, from }, i) =>
+        parts.map((part) => ({
+          ...part,
+          x: left + ((part.start - from) / most) * wide,
+          w: ((part.end - part.start) / most) * wide,
+          y: y(i),
+          own: group === this.group,
+        })),
+      );
+    pool(this.beside, boxes.length, () => svg("g", {}, svg("title"), svg("rect"), svg("text", { y: 17 }))).forEach(
+      (group, i) => {
+        const { x, w, y: top, name, start, end, own } = boxes[i],
+          [title, box, word] = group.childNodes;
+        set(group, { transform: `translate(${x.toFixed(1)},${top})` });
+        set(box, { width: Math.max(0.5, w - 1), height: ROW - 10 });
+        const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;";
+        box.style.cssText = `${look}stroke:var(--text)`;
+        set(word, { x: 6 });
+        word.style.cssText = "fill:var(--text)";
+        setText(word, !own && w > 8 * translated(name).length + 12 ? translated(name) : "");
+        setText(title, `${translated(name)}: ${bytes(end - start)}`);
+      },
+    );
+    const names = all.flatMap(({ group, parts, from }, i) => [
+      [left - 8, y(i) + 17, "end", group === this.group ? translated(group) : `○ ${translated(group)}`],
+      [left + ((parts.at(-1).end - from) / most) * wide + 6, y(i) + 17, "start", bytes(parts.at(-1).end - from)],
+    ]);
+    const [head] = groups.get(this.group) ?? [],
+      said =
+        head && this.base ? tr`beyond ${bytes(this.base)} of ${translated(head.name)}, at this step` : tr`at this step`;
+    set(this.picture, {
+      viewBox: `0 0 ${this.width} ${y(all.length) + 4}`,
+      width: this.width,
+      height: y(all.length) + 4,
+    });
+    const words = [...this.#named(), ...(all.length ? [[narrow ? 0 : left, FOOT + 20, "start", said]] : []), ...names];
+    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
+      const [x, at, anchor, word] = words[i];
+      set(text, { x, y: at, "text-anchor": anchor });
+      setText(text, word);
     });
   }
 
   show(t, hurry) {
-    const wide = (WIDE - LEFT) / Math.max(1, this.run.length);
-    set(this.hand, { d: t ? `M${LEFT + (t - 0.5) * wide},2V${HIGH}` : "" });
+    this.t = t;
+    const wide = this.#wide() / Math.max(1, this.run.length);
+    set(this.hand, { d: t ? `M${this.left + (t - 0.5) * wide},2V${HIGH}` : "" });
     if (hurry) return;
     setText(this.say, this.describe(t));
     set(this.picture, { "aria-label": this.describe(t) });
-    const { groups } = columns(this.run.steps[t - 1]?.intervals),
-      rows = [...groups].flatMap(([group, parts]) => [
-        ...(parts.length > 1 ? [{ group, size: parts.at(-1).end, head: true }] : []),
-        ...parts.map((part) => ({ ...part, group, size: part.end - part.start, only: parts.length < 2 })),
-      ]);
-    pool(this.list, rows.length, () => el("div", {}, el("i", "dx-swatch"), el("span"), el("b"), el("span"))).forEach(
-      (row, i) => {
-        const { group, name, size, measured, head, only } = rows[i],
-          [box, word, value, how] = row.childNodes;
-        row.style.cssText = "display:grid;grid-template-columns:18px minmax(0,1fr) 84px 76px;gap:6px";
-        box.style.cssText = `background:${group === this.group && !head ? fill(this.names.indexOf(name)) : "none"}`;
-        setText(word, head ? translated(group) : only ? `${translated(group)}: ${translated(name)}` : translated(name));
-        word.style.fontWeight = head || only ? 600 : 400;
-        setText(value, bytes(size));
-        setText(how, head ? tr`in all` : measured ? tr`measured` : tr`modelled`);
-      },
-    );
+    const { groups } = columns(this.run.steps[t - 1]?.intervals);
+    this.#below(groups);
+    this.list.show(groups, (group, name) => (group === this.group ? fill(this.names.indexOf(name)) : "none"));
   }
 
   describe(t) {
@@ -154,7 +226,7 @@ export class Arena {
     const all = parts.at(-1).end,
       cut = this.base ? tr` The first ${bytes(this.base)}, ${translated(parts[0].name)}, are not drawn.` : "",
       share = limits.length
-        ? tr` That is ${number((100 * all) / limits[0])} % of the budget of ${bytes(limits[0])}.`
+        ? tr` That is ${Number(((100 * all) / limits[0]).toPrecision(3))} % of the budget of ${bytes(limits[0])}.`
         : "";
     return `${tr`${bytes(all)} are held.`}${share}${cut}`;
   }
