@@ -144,3 +144,19 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
         expect(view.locator("[aria-live]")).to_contain_text("derived: ")
         view.get_by_role("button", name="as recorded").click()
         expect(view.locator("[aria-live]")).to_have_text("")
+
+
+def test_a_tree_names_the_passes_that_grew_it_and_the_chances_it_was_grown_by(opened: Open) -> None:
+    page = opened([engines.run("falcon", "tiny-ar-m", "add: 45 + 86", params={"max_new_tokens": 12})], folded=True).page
+    page.evaluate("handles[0].seek(2)")
+    names = page.locator('[data-view="DraftTree"] .dx-slab + text:visible').all_text_contents()
+    assert names[0] == "pass 1: levels 1–2" and all(name.startswith(f"pass {i}: ") for i, name in enumerate(names, 1))
+    trace = engines.run("dyspec", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 12})
+    tree = trace.steps[0].tree
+    page = opened([trace], folded=True).page
+    view = page.locator('[data-view="DraftTree"]')
+    page.evaluate("handles[0].seek(1)")
+    expect(view.locator(".dx-legend")).to_contain_text("%: value of its slot")
+    told = view.locator("g[data-row]:visible").all_text_contents()
+    known = [f"{float(f'{100 * value:.2g}'):g} % " for value in tree.values if value is not None]
+    assert known and all(any(share in text for text in told) for share in known)

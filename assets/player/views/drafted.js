@@ -1,7 +1,7 @@
 // What is said of the rows of a draft tree.
 
 import { number } from "../codec.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 
 /** The target's own token behind the drafts, by what it is. */
 export const GAINED = {
@@ -14,6 +14,18 @@ export const GAINED = {
 export function edgeWidth({ draft, target, rank }) {
   const logprob = draft ?? target;
   return logprob !== null ? 1 + 5 * Math.exp(Math.min(0, logprob)) : rank === undefined ? 2 : 1 + 4 / (1 + rank);
+}
+
+/** The chance by which a method chose a row, as a node says it; "" where it chose by anything else. */
+export const chosenBy = ({ name, value }) =>
+  value != null && SHARES.test(name ?? "") ? `${Number((100 * value).toPrecision(2))} %` : "";
+
+const SHARES = /chance|probability of|value of its slot/;
+
+/** What that chance is, in a run that has one. */
+export function chances(run) {
+  const { value_name: name } = run.steps.find(({ tree }) => tree?.values?.length)?.tree ?? {};
+  return SHARES.test(name ?? "") ? tr`%: ${translated(name)}` : "";
 }
 
 /** What is known of a row. */

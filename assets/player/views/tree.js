@@ -6,7 +6,7 @@ import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
 import { tr } from "../words.js";
-import { edgeWidth, GAINED, tell } from "./drafted.js";
+import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
 import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
 
@@ -15,6 +15,7 @@ export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs:
 const NODE = { h: 24, y: 31, gap: 36, least: 112, most: 190 }; // least, most: from one column to the next
 const CHAR = 7.3; // of the monospaced letters
 const APART = 64; // between the sources and the tree
+const NAME = 22; // of what frames the levels of a pass
 const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
 
 export class DraftTree {
@@ -59,6 +60,7 @@ export class DraftTree {
         "dx-legend",
         ...states.map((s) => legend(context.theme, s)),
         ...key(run),
+        ...(chances(run) ? [el("span", {}, chances(run))] : []),
         el("span", {}, tr`edge width: draft probability or rank`),
         ...(run.steps.some((step) => step.tree?.tails?.length)
           ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
@@ -140,16 +142,23 @@ export class DraftTree {
       h: NODE.h,
     }));
     const w = Math.max(x0 + (columns - 1) * pitch + size + 8, left.w),
-      h = over ? y0 + tall : Math.max(tall, left.h + 4);
+      passes = tree.value_name?.startsWith("pass") ? kept.map((i) => rows[i].value).filter(Boolean) : [],
+      slabs = [...new Set(passes)],
+      named = slabs.length ? NAME : 0,
+      h = (over ? y0 + tall : Math.max(tall, left.h + 4)) + named;
     frame(this.picture, w, h);
     this.origins.show(0, over ? 2 : Math.max(2, (h - left.h) / 2), (row) => at[number.get(row)], states, over);
     const kinds = kindsOf(tree);
-    const passes = tree.value_name?.startsWith("pass") ? kept.map((i) => rows[i].value).filter(Boolean) : [],
-      slabs = [...new Set(passes)];
-    pool(this.slabs, slabs.length, () => svg("rect", { class: "dx-slab", y: 1, rx: 8 })).forEach((box, i) => {
-      const xs = at.filter((_, j) => rows[kept[j]].value === slabs[i]).map(({ x }) => x),
-        from = Math.min(...xs) - 3;
-      set(box, { x: from, width: Math.max(...xs) - from + size + 3, height: h - 2 });
+    pool(this.slabs, slabs.length, () =>
+      svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),
+    ).forEach((group, i) => {
+      const own = places.flatMap(({ column }, j) => (rows[kept[j]].value === slabs[i] ? [column] : [])),
+        [from, to] = [Math.min(...own), Math.max(...own)],
+        x = 1 + x0 + from * pitch,
+        [box, name] = group.childNodes;
+      set(box, { x, width: (to - from) * pitch + size + 6, height: h - 2 });
+      set(name, { x: x + 8, y: h - 8 });
+      setText(name, from < to ? tr`pass ${slabs[i]}: levels ${from}–${to}` : tr`pass ${slabs[i]}: level ${from}`);
     });
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
@@ -201,8 +210,10 @@ export class DraftTree {
     pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
       (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
     );
-    setText(text, cut(whole, Math.floor((w - (row.folded ? 46 : 28)) / CHAR)));
-    setText(mark, row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph);
+    const sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
+      said = `${chosenBy(row)} ${sign}`.trim();
+    setText(text, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR)));
+    setText(mark, said);
   }
 
   describe(t) {
