@@ -82,3 +82,21 @@ def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options
         assert "measured" in said and ("modelled" in said) == bool(laid)
         rows = sum(span.end - span.start for span in step.spans)
         assert view.locator("span[title^=position]").filter(visible=True).count() == rows
+
+
+def test_branches_stand_after_the_drafts_that_they_suppose_and_the_one_that_came_true_is_marked(opened: Open) -> None:
+    trace = engines.run("mirror-sd", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 24})
+    page = opened([trace], folded=True).page
+    rows = page.locator('[data-view="Schedule"] [role=listitem]:visible')
+    kept = 0
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        own = [branch for branch in step.branches or [] if len(branch.tokens) > 1]
+        assert rows.count() == len(own)
+        told = [text.split("\n")[0] for text in rows.all_inner_texts()]
+        for text, branch in zip(told, own, strict=True):
+            assert text.startswith("✓ ") == (branch.fate == "chosen")
+            if branch.fate == "chosen":  # it supposed as many as stayed
+                assert f"if {int(step.facts['accepted'])} stay" in text
+                kept += 1
+    assert kept

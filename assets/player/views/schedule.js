@@ -1,7 +1,7 @@
-// Parts of one step by track, the measured ones above those modelled from them, on one clock; below, which rows of the
-// text a cache holds exactly. A modelled part has the label of the measured one.
+// Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
+// drafted meanwhile, and which rows of the text a cache holds exactly. A modelled part has the label of the measured one.
 
-import { number, seconds } from "../codec.js";
+import { glyphs, number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
@@ -54,9 +54,10 @@ export class Schedule {
     this.ticks = svg("g", { style: INK });
     this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.axis, this.names, this.bars, this.ticks);
     this.legend = el("div", "dx-legend");
+    this.prepared = el("div", { role: "list", style: "display:grid;gap:3px;margin:6px 0;font-size:13px" });
     this.cache = el("div");
     this.rows = el("div");
-    this.rows.style.cssText = "display:flex;flex-wrap:wrap;gap:1px";
+    this.rows.style.cssText = "display:flex;gap:1px";
     this.held = el("div", "dx-legend");
     this.cache.append(
       el("p", "dx-readout", tr`Rows of the cache over the text, the prompt first`),
@@ -67,6 +68,7 @@ export class Schedule {
       this.say,
       el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
       this.legend,
+      this.prepared,
       this.cache,
     );
     this.grow();
@@ -109,7 +111,29 @@ export class Schedule {
     const step = this.run.steps[t - 1];
     setText(this.say, this.describe(t));
     this.#draw(parts(step?.intervals), t);
+    this.#prepare(step);
     this.#hold(step?.spans ?? []);
+  }
+
+  /** Branches that were drafted for outcomes of the verification, each after the drafts that it supposes to stay; the
+   * one that came true goes on. */
+  #prepare({ branches = [], commits } = {}) {
+    const own = branches.filter(({ tokens }) => tokens.length > 1),
+      before = Math.min(...(commits?.positions ?? [0]));
+    pool(this.prepared, own.length, () => el("div", { role: "listitem" }, el("span"), el("span"))).forEach((row, i) => {
+      const { tokens, length, fate } = own[i],
+        [when, words] = row.childNodes,
+        chosen = fate === "chosen",
+        at = length - tokens.length - before;
+      row.style.cssText = "display:grid;grid-template-columns:9em 1fr";
+      setText(when, `${chosen ? "✓ " : ""}${tr`if ${at} stay, then`}`);
+      pool(words, tokens.length, () => el("span")).forEach((word, j) => {
+        const look = chosen ? "accepted" : "unreached";
+        word.style.cssText = `background:var(--${look}-fill);color:var(--${look}-text);padding:1px 5px;margin:0 2px;\
+border-radius:4px;font-family:var(--mono);border:${j ? "0" : "1.5px solid var(--text)"}`;
+        setText(word, glyphs(this.run.piece(tokens[j]).text));
+      });
+    });
   }
 
   #draw(found, t) {
@@ -120,6 +144,8 @@ export class Schedule {
       high = tracks.length * ROW,
       row = ({ track, measured }) =>
         tracks.findIndex(([name, real]) => name === track && real === (measured !== false));
+    const drawn = new Set(shown.map(({ label = "" }) => label.split(/[ ,]/)[0]));
+    this.kinds.forEach((kind, i) => (this.legend.children[i].hidden = !drawn.has(kind)));
     frame(this.picture, WIDE, found ? high + AXIS : 1);
     set(this.picture, { "aria-label": this.describe(t) });
     pool(this.names, tracks.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
@@ -163,9 +189,15 @@ export class Schedule {
       at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
     pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
       const [position, label] = at[i];
-      cell.style.cssText = `width:9px;height:18px;border:1px solid var(--line);background:${PAPER[label]}`;
+      cell.style.cssText = `flex:1 1 0;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[label]}`;
       cell.title = tr`position ${position}: ${translated(label)}`;
     });
+    Object.keys(PAPER).forEach((label, i) =>
+      setText(
+        this.held.children[i].lastChild,
+        ` ${translated(label)}: ${at.filter(([, one]) => one === label).length}`,
+      ),
+    );
   }
 
   describe(t) {
