@@ -8,7 +8,7 @@ import { decide, opinionsOf, transfer } from "../leaning.js";
 import { tr } from "../words.js";
 
 const SHOWN = 7, // candidates that have a column
-  W = 76,
+  W = 92,
   LEFT = 26,
   TALL = 46, // of a row of bars
   GAP = 16,
@@ -33,6 +33,7 @@ const FATES = {
   unknown: tr`no number was drawn for it`,
 };
 
+const percent = (share) => (share > 0 && share < 1e-5 ? "< 0.001 %" : `${Number((100 * share).toPrecision(2))} %`);
 const standing = (fates) => fates.filter((fate) => fate === "both" || fate === "view").length;
 
 export class Leaning {
@@ -152,7 +153,7 @@ export class Leaning {
             low = GAP + k * (TALL + GAP) + TALL;
           set(part.firstChild, { y: (low - high).toFixed(1), height: high.toFixed(1) });
           set(part.lastChild, { x: 0, y: (low - high - 3).toFixed(1) });
-          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${number(shares[k])}`);
+          setText(part.lastChild, `${i ? "" : `${NAMES[k]} `}${percent(shares[k])}`);
         });
       },
     );

@@ -13,8 +13,7 @@ export const view = {
   needs: ["spans+tree", "opinions"],
 };
 
-const WIDE = 640,
-  TALL = 56,
+const TALL = 56,
   W = 92,
   BARS = 84,
   H = 24,
@@ -34,7 +33,7 @@ export function passages(run) {
 
 export class Passages {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, dom, context, wide: 640 });
     this.say = el("p", "dx-readout");
     this.strip = svg("g");
     this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`The prompt's passages` }, this.strip);
@@ -44,7 +43,6 @@ export class Passages {
     this.lean = new Leaning(run, context, SAID);
     const scroll = (label, inside) => el("div", { class: "dx-scroll", tabindex: 0, "aria-label": label }, inside),
       { theme } = context;
-    frame(this.picture, WIDE, TALL + 4);
     dom.append(
       this.say,
       scroll(tr`The prompt's passages`, this.picture),
@@ -56,6 +54,11 @@ export class Passages {
     this.grow();
   }
 
+  resize(width) {
+    this.wide = Math.max(300, width - 4);
+    this.grow();
+  }
+
   /** A run that retrieved nothing has nothing to show here. */
   grow() {
     this.found = passages(this.run);
@@ -63,8 +66,9 @@ export class Passages {
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !this.found.length;
     const all = this.found,
       first = all[0]?.start ?? 0,
-      scale = WIDE / Math.max(1, (all.at(-1)?.end ?? 1) - first),
+      scale = this.wide / Math.max(1, (all.at(-1)?.end ?? 1) - first),
       top = Math.max(1e-9, ...all.map(({ score }) => score));
+    frame(this.picture, this.wide, TALL + 4);
     pool(this.strip, all.length, () => svg("g", {}, svg("title"), svg("rect", { y: 0 }), svg("rect"))).forEach(
       (group, i) => {
         const { start, end, score, kept } = all[i],
