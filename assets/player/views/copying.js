@@ -13,8 +13,9 @@ const MOST = 160, // tokens of a line; longer ones show what is near this step
   CHARS = 9,
   H = 24,
   GAP = 3,
-  LOW = 104, // where the lower line begins
-  MARGIN = 4;
+  LOW = 96, // where the lower line begins
+  MARGIN = 4,
+  LEFT = 62; // names of the lines
 
 export class Copying {
   load(run, dom, context) {
@@ -27,9 +28,7 @@ export class Copying {
       { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
       this.ribbons,
       this.cells,
-      ...[tr`source`, tr`text`].map((name, i) =>
-        svg("text", { x: MARGIN, y: i ? LOW - 6 : 12, class: "dx-small" }, name),
-      ),
+      ...[tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
     );
     this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
     const { theme } = context;
@@ -90,7 +89,7 @@ export class Copying {
   /** Cells of the board in one line: position -> {x, y, w, token, state}. */
   #line(cells, start, end, y) {
     const line = new Map();
-    let x = MARGIN;
+    let x = LEFT;
     for (let position = start; position < end; position++) {
       const { token } = cells[position];
       if (token === null) continue;
