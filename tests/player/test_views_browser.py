@@ -262,7 +262,7 @@ def test_the_sources_of_the_guesses_stand_beside_the_tree(opened: Open) -> None:
     stripes = nodes.nth(1).locator(".dx-stripe:visible")
     assert stripes.evaluate_all("all => all.map((one) => one.dataset.source)") == ["table", "model"]
     assert view.locator("g[data-cell]:visible").count() == 5
-    expect(view).to_contain_text("↻ 1 new")
+    expect(view).to_contain_text("↻ 1 updated")
     nodes.nth(1).hover()
     assert view.locator(".dx-threads .dx-hot").count() == 2
     view.locator("g[data-line='0'][data-cell='2']").hover()

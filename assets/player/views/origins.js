@@ -61,7 +61,7 @@ export class Origins {
       .slice(-3)
       .map((token) => cut(this.#piece(token), 6))
       .join(" ");
-    return label || (kind === "table" || !NAMES[kind] ? `${looked} →` : tr`behind ‘${looked}’`);
+    return label || (kind === "table" || !NAMES[kind] ? `${looked} →` : tr`after ‘${looked}’`);
   }
 
   /** Takes the sources of another tree into account: a cell has one size in all steps. */
@@ -72,7 +72,7 @@ export class Origins {
       this.used = Math.max(this.used, ...links.map(([, cell]) => cell + 1));
       this.w = Math.min(Math.max(this.w, ...tokens.map((token) => room(this.#piece(token).length))), 66);
       this.left = Math.min(Math.max(this.left, room(this.#name(source).length)), 168);
-      if (after.length) this.tail = 74;
+      if (after.length) this.tail = 98;
     }
   }
 
@@ -138,7 +138,7 @@ export class Origins {
         setText(cell.lastChild, cut(this.#piece(source.tokens[i]), Math.floor((this.w - 4) / CHAR)));
       });
       set(note, { x: this.left + 10 + n * pitch });
-      setText(note, source.renewed ? tr`↻ ${source.renewed} new` : "");
+      setText(note, source.renewed ? tr`↻ ${source.renewed} updated` : "");
     });
     const threads = shown.flatMap(({ links, kind }, line) =>
       links
