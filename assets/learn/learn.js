@@ -179,13 +179,15 @@ class Learn {
         this.say,
       ),
     );
+    const [shown, rest] = lesson.caveat,
+      fold = el("details", { class: "learn-answer" }, el("summary", {}, tr`More of it`), el("p", {}, rest));
     this.more.replaceChildren(
       section(
         tr`A question`,
         el("p", {}, lesson.question),
         el("details", { class: "learn-answer" }, el("summary", {}, tr`Show the answer`), el("p", {}, lesson.answer)),
       ),
-      section(tr`What this run does not show`, el("p", {}, lesson.caveat)),
+      section(tr`What this run does not show`, el("p", {}, shown), ...(rest ? [fold] : [])),
       section(tr`Words`, this.#words(lesson.terms)),
       el("footer", {}, near(n - 1, tr`Previous`), near(n + 1, tr`Next`)),
     );

@@ -13,7 +13,7 @@ from explorer import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.papers.lessons import Lesson, glossary, lessons
+from explorer.papers.lessons import Lesson, glossary, in_view, lessons
 from explorer.runs.gallery import gallery
 
 HERE = ASSETS / "learn"
@@ -36,7 +36,8 @@ def payload() -> dict[str, Any]:
         info, card = infos.get(lesson.method), cards.get(lesson.trace)
         if info and card:
             said = msgspec.to_builtins(lesson) | {
-                "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops]
+                "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops],
+                "caveat": in_view(lesson.caveat),
             }
             about = {
                 "lane": lane(lesson),

@@ -6,6 +6,7 @@ They are in the files of their papers (`assets/papers`); the words that they use
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -20,9 +21,10 @@ from explorer.figures.board import boards, gained
 from explorer.own_files import own_json
 from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop, Term
 
-__all__ = ["Check", "ChoiceClaim", "LaneClaim", "Lesson", "Stop", "Term", "faults", "glossary", "lessons"]
+__all__ = ["Check", "ChoiceClaim", "LaneClaim", "Lesson", "Stop", "Term", "faults", "glossary", "in_view", "lessons"]
 
 CLOSE = 0.01  # a fact of a lesson is written with two decimals
+IN_VIEW = 60  # words of a caveat that are not folded
 ROUNDED = 0.005  # of a lane, which is recorded in 255 grades
 
 
@@ -36,6 +38,15 @@ def lessons() -> tuple[Lesson, ...]:
 def glossary() -> tuple[Term, ...]:
     """All terms, sorted. Raises UserError."""
     return tuple(own_json("glossary.json", list[Term]))
+
+
+def in_view(caveat: str, most: int = IN_VIEW) -> tuple[str, str]:
+    """The whole sentences of a caveat that stand in view, of at most so many words together, and the others, which are
+    folded; the first sentence is in view however long it is."""
+    sentences = re.split(r"(?<=[.!?]) (?=[^a-z ])", caveat)
+    count = [len(" ".join(sentences[: i + 1]).split()) for i in range(len(sentences))]
+    shown = max(1, sum(words <= most for words in count))
+    return " ".join(sentences[:shown]), " ".join(sentences[shown:])
 
 
 def faults(trace: Trace, stop: Stop) -> list[str]:

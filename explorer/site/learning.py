@@ -9,7 +9,7 @@ from explorer import papers
 from explorer.about import KEYS, NUMBERS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
-from explorer.papers.lessons import Lesson, Term, glossary, lessons
+from explorer.papers.lessons import Lesson, Term, glossary, in_view, lessons
 from explorer.site.markdown import prose
 from explorer.site.markup import Html, h, join, link, page, table
 from explorer.site.runs import Run, cost, scripts, stage
@@ -81,6 +81,7 @@ def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson 
         for stop in lesson.stops
     ]
     terms = [h("li", {}, link(f"{root}glossary.html#{anchor(term)}", term)) for term in lesson.terms]
+    shown, rest = in_view(lesson.caveat)
     words = join(
         h("p", {"class": "warning"}, lesson.warning) if lesson.warning else None,
         h("h3", {}, "The problem"), h("p", {}, lesson.problem),
@@ -88,7 +89,9 @@ def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson 
         h("p", {"class": "watch"}, h("b", {}, "Watch:"), lesson.watch),
         h("h3", {}, "Stops"), h("ol", {"class": "stops"}, stops),
         h("h3", {}, "A question"), h("details", {}, h("summary", {}, lesson.question), h("p", {}, lesson.answer)),
-        h("h3", {}, "Mind"), h("p", {}, lesson.caveat), h("ul", {"class": "terms"}, terms),
+        h("h3", {}, "Mind"), h("p", {}, shown),
+        h("details", {}, h("summary", {}, "More of it"), h("p", {}, rest)) if rest else None,
+        h("ul", {"class": "terms"}, terms),
     )  # fmt: skip
     pager = [
         link(f"{one.method}.html", said, " ", title_of(one)) if one else h("span", {})

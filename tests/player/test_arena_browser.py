@@ -58,6 +58,7 @@ def trace() -> Trace:
 def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options: dict[str, Any]) -> None:
     page = opened([trace], folded=True, **options).page
     view = page.locator('[data-view="Arena"]')
+    view.locator("summary").click()
     for t, step in enumerate(trace.steps, 1):
         page.evaluate("t => handles[0].seek(t)", t)
         said = view.locator(".dx-readout").first.inner_text()

@@ -156,7 +156,7 @@ def test_a_tree_names_the_passes_that_grew_it_and_the_chances_it_was_grown_by(op
     page = opened([trace], folded=True).page
     view = page.locator('[data-view="DraftTree"]')
     page.evaluate("handles[0].seek(1)")
-    expect(view.locator(".dx-legend")).to_contain_text("%: value of its slot")
+    expect(view.locator(".dx-legend")).to_contain_text("%: estimated chance that the check gets here")
     told = view.locator("g[data-row]:visible").all_text_contents()
     known = [f"{float(f'{100 * value:.2g}'):g} % " for value in tree.values if value is not None]
     assert known and all(any(share in text for text in told) for share in known)

@@ -1,5 +1,5 @@
-// Bytes of a step by purpose: an arena with its parts one after the other over the steps, against a limit; below it, at
-// this step and without the first part, what the arena and whatever else has such a part take, on one scale.
+// Bytes of a step by purpose: an arena with its parts over the steps, against a limit; below it, at this step and
+// without the first part, what the arena and all that has such a part take, on one scale.
 
 import { ByteList } from "../bytelist.js";
 import { bytes } from "../codec.js";
@@ -31,7 +31,7 @@ export function columns(intervals = []) {
   return { groups, limits };
 }
 
-/** Where the drawing begins: behind the first part of the first column if that is most of it. */
+/** Where the drawing begins: after the first part of the first column if that is most of it. */
 export function ground(parts = []) {
   const [first] = parts,
     top = Math.max(0, ...parts.map(({ end }) => end));
@@ -64,7 +64,7 @@ export class Arena {
       this.words,
     );
     this.list = new ByteList();
-    dom.append(this.say, this.picture, this.list.dom);
+    dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list.dom));
     this.grow();
   }
 
@@ -126,7 +126,7 @@ export class Arena {
     set(this.line, { d: limit.join("") });
   }
 
-  /** [x, y, anchor, text] of the areas: ends of the axes, the limit, and each part beside its last place. */
+  /** [x, y, anchor, text]: ends of the axes, the limit, each part beside its last place. */
   #named() {
     const { left } = this,
       right = left + this.#wide(),
@@ -149,7 +149,7 @@ export class Arena {
     return words;
   }
 
-  /** What the arena and all that begins with the same part take beyond it. */
+  /** What all that begins with the arena's first part take beyond it. */
   #beyond(groups) {
     const first = this.base ? groups.get(this.group)?.[0].name : null;
     return [...groups]

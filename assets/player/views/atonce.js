@@ -15,7 +15,7 @@ const TOP = 24,
   ROW = 44,
   H = 30,
   LEFT = 122,
-  RIGHT = 84,
+  RIGHT = 128,
   BEFORE = 2; // iterations in front of this one
 
 const MODELLED = { draft: "draft on its own device", target: "target on its own device" };
@@ -159,8 +159,8 @@ ${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
       ...(narrow
         ? []
         : [
-            [end(at), TOP + ROW + 20, "start", ms(at)],
-            [end(turns), TOP + 2 * ROW + 20, "start", ms(turns)],
+            [end(at), TOP + ROW + 20, "start", tr`${ms(at)} for these`],
+            [end(turns), TOP + 2 * ROW + 20, "start", tr`${ms(turns)} in turns`],
           ]),
     ]);
     if (next)
@@ -188,6 +188,6 @@ ${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
     const meanwhile = made.tested.length
       ? tr`${wrote} while the target tests ${made.tested.length}: ${made.kept} accepted.`
       : tr`${wrote} while the target waits.`;
-    return tr`${meanwhile} So far ${ms(at)} (${how}); the same calls in turns, derived: ${ms(turns)}.`;
+    return tr`${meanwhile} Of the whole run so far ${ms(at)} (${how}); its calls in turns, derived: ${ms(turns)}.`;
   }
 }

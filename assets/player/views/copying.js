@@ -44,6 +44,7 @@ export class Copying {
         legend(theme, "correction", tr`the model's correction`),
         legend(theme, "bonus", tr`its bonus token`),
         legend(theme, "old", tr`from the model alone`),
+        el("span", {}, tr`dotted: where the last words were found`),
       ),
     );
     this.grow();

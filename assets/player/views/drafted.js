@@ -25,6 +25,7 @@ const SHARES = /chance|probability of|value of its slot/;
 /** What that chance is, in a run that has one. */
 export function chances(run) {
   const { value_name: name } = run.steps.find(({ tree }) => tree?.values?.length)?.tree ?? {};
+  if (name === "value of its slot") return tr`%: estimated chance that the check gets here, the value of its slot`;
   return SHARES.test(name ?? "") ? tr`%: ${translated(name)}` : "";
 }
 

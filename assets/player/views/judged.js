@@ -101,7 +101,7 @@ export class Judged extends StepPicture {
       alone = rows.findIndex(({ standard }) => !standard),
       without = alone < 0 ? rows.length : alone,
       stay = kept(fates),
-      w = Math.min(MOST, (width - left - (narrow ? 40 : 110)) / rows.length),
+      w = Math.min(MOST, (width - left - (narrow ? 40 : 136)) / rows.length),
       x = (i) => left + i * w,
       after = x(rows.length) + 8;
     this.frame(HIGH + PLOT + 34);
@@ -132,11 +132,11 @@ export class Judged extends StepPicture {
     }));
     chips(this.cells, items, context.theme, w - 2);
     this.label([
-      [left - 8, TOP + 19, "end", narrow ? tr`○ target` : tr`○ without judge`],
+      [left - 8, TOP + 19, "end", narrow ? tr`○ target` : tr`○ the target's p`],
       [left - 8, threshold > 0.5 ? BARS + TALL - 2 : BARS + 8, "end", narrow ? tr`judge` : tr`the judge`],
       [left - 8, BARS + (1 - threshold) * TALL + 4, "end", `δ ${short(threshold)}`],
-      [after, TOP + 19, "start", narrow ? without : tr`${without} stay`],
-      [after, FOOT + 17, "start", narrow ? stay : tr`${stay} stay`],
+      [after, TOP + 19, "start", narrow ? without : tr`${without} stay by p`],
+      [after, FOOT + 17, "start", narrow ? stay : tr`${stay} stay by either`],
       ...this.#scatter(threshold, left, narrow),
     ]);
     if (next) comeIn(drawn, { transform: "translateY(-24px)", opacity: 0 });

@@ -159,7 +159,7 @@ export class Leaning {
     );
     const left = one?.unlisted
       ? tr` ${one.unlisted} more that the step would move are taken not to.`
-      : tr` The step moves none of them.`;
+      : tr` The step moves none of those others.`;
     set(this.picture, { "aria-label": tr`Three distributions at one position` });
     setText(
       this.under,

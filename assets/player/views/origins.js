@@ -13,7 +13,7 @@ const NAMES = {
   table: () => tr`a row of the table`,
   text: () => tr`copied from the text`,
   store: () => tr`copied from the store`,
-  head: () => tr`a head's guesses`,
+  head: () => tr`guesses of a head or a prompt token`,
   layer: () => tr`an early exit`,
   model: () => tr`the draft model`,
 };

@@ -45,6 +45,7 @@ export class Passages {
       { theme } = context;
     dom.append(
       this.say,
+      el("p", "dx-readout", tr`The prompt's passages by score, filled: retrieved`),
       scroll(tr`The prompt's passages`, this.picture),
       this.list,
       scroll(tr`Tokens of this step`, this.tokens),

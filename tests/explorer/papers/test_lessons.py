@@ -10,7 +10,17 @@ import pytest
 import engines
 from explorer import papers
 from explorer.figures.verdict import judge
-from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, lessons
+from explorer.papers.lessons import (
+    Check,
+    ChoiceClaim,
+    LaneClaim,
+    Lesson,
+    Stop,
+    faults,
+    glossary,
+    in_view,
+    lessons,
+)
 from explorer.runs.gallery import gallery
 
 METHODS = {info.slug for info in engines.list_methods()}  # before a test loads a file of its own
@@ -119,3 +129,13 @@ def test_a_step_that_is_not_there_and_an_unknown_claim_are_found():
     assert faults(gallery().get("01-llada-sum"), Stop(99, "", Check())) == ["there is no step 99; the run has 48"]
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.json.decode(b'[{"method": "x", "surprise": 1}]', type=list[Lesson])
+
+
+def test_a_caveat_has_at_most_60_words_in_view_and_loses_none():
+    for lesson in lessons():
+        shown, rest = in_view(lesson.caveat)
+        assert f"{shown} {rest}".strip() == lesson.caveat
+        assert len(shown.split()) <= 60, f"{lesson.method}: begin with a sentence of at most 60 words: {shown}"
+        assert not rest or rest[0].isupper() or not rest[0].isalpha()
+    assert in_view("One. Two of 1.5 m, e.g. this. Three.", most=3) == ("One.", "Two of 1.5 m, e.g. this. Three.")
+    assert in_view("None is cut here", most=2) == ("None is cut here", "")
