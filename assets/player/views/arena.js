@@ -1,4 +1,4 @@
-// Bytes of a step by purpose: an arena with its parts over the steps, against a limit; below it, at this step and
+// Bytes of a step by purpose: an arena with its parts over the steps, and a limit; below it, at this step and
 // without the first part, what the arena and all that has such a part take, on one scale.
 
 import { ByteList } from "../bytelist.js";
@@ -45,7 +45,7 @@ export class Arena {
     this.width = 640;
     [this.areas, this.words, this.beside] = [svg("g"), svg("g", { style: INK }), svg("g")];
     this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
-    this.hand = svg("path", { style: "stroke:var(--text);stroke-width:1.5" });
+    this.hand = svg("path", { style: "stroke:var(--text)" });
     this.picture = svg(
       "svg",
       {
