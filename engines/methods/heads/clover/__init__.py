@@ -32,8 +32,9 @@ from engines.kit import (
     part,
     torch,
 )
+from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.methods.heads._template import Path, likeliest, parents_of
-from engines.methods.heads.clover.rankings import Control, Ranking, Rankings, rankings_of
+from engines.methods.heads.clover.rankings import Control, Rankings
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Params, Probability, Record, TokenId, top_ids, torch
+from engines.kit import Params, Record, torch
+from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.models.exits import Past
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-RANKS = 10  # guesses of each depth
-
-
-class Ranking(Record):
-    """The first choices of a head, the likeliest first."""
-
-    tokens: list[TokenId]
-    chances: list[Probability]
 
 
 class Rankings(Record):
@@ -29,18 +21,6 @@ class Rankings(Record):
     rows: list[int]  # of the tree, one for each of `ranked`
     ranked: list[Ranking]
     control: list[Ranking] = []  # by depth; empty where none ships, and where the control itself drafted
-
-
-def rankings_of(z: Tensor, vocabulary: Tensor | None) -> list[Ranking]:
-    """The rankings of logits [n, v], a row each. vocabulary [v]: the tokens that the columns are, by default all."""
-    best = top_ids(z, RANKS)
-    tokens = best if vocabulary is None else vocabulary[best]
-    return [Ranking(*row) for row in zip(tokens.tolist(), z.softmax(-1).gather(-1, best).tolist(), strict=True)]
-
-
-def rounded(ranking: Ranking) -> Ranking:
-    """A ranking with chances of five significant figures, as it is recorded."""
-    return Ranking(ranking.tokens, [float(f"{chance:.5g}") for chance in ranking.chances])
 
 
 class Control:
@@ -63,8 +43,8 @@ class Control:
         """What the drafter ranked after these rows of the tree, and the control for its `depths` places from `position`
         on; None where nothing was drafted."""
         control = self._ranked(depths, position, block) if self.net is not None else []
-        told = [map(rounded, rankings) for rankings in (ranked.values(), control)]
-        return Rankings(self.linked, [*ranked], *map(list, told)) if ranked else None
+        both = [[ranking.rounded() for ranking in rankings] for rankings in (ranked.values(), control)]
+        return Rankings(self.linked, [*ranked], *both) if ranked else None
 
     def _ranked(self, depths: int, position: int, block: bool) -> list[Ranking]:
         from engines.models.networks.clover_drafter import augmented  # it needs torch, which listing does not load

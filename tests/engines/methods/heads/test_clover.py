@@ -12,9 +12,10 @@ import pytest
 import torch
 
 import engines
+from engines.methods.heads._rankings import Ranking
 from engines.methods.heads._template import likeliest, parents_of
 from engines.methods.heads.clover import chosen, grown, shares
-from engines.methods.heads.clover.rankings import Control, Ranking
+from engines.methods.heads.clover.rankings import Control
 from engines.models import parts
 from engines.models.exits import Past
 from engines.models.networks.clover_drafter import BlockHeads, CloverDrafter, augmented, drafter_of
