@@ -27,6 +27,7 @@ export const VIEWS = [
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "siblings", name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] },
   { file: "conveyor", name: "Conveyor", title: "Each guess drops back in", place: 47, needs: ["rankings"] },
+  { file: "fusion", name: "Fusion", title: "Tokens and states in one guess", place: 48, needs: ["fusing"] },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },
   {

@@ -30,11 +30,11 @@ def test_a_path_goes_over_what_was_accepted_else_over_the_best_ranked(js: Call) 
     tree = {"parents": [-1, 0, 0, 0, 1, 2, 2, 6], "accepted": [True, False, True, False, False, False, True, False]}
     rows = [0, 1, 2, 6]
     path = "M.pathOf(tree, rows, first)"
-    assert js("views/conveyor.js", path, tree=tree, rows=rows, first=None) == [0, 2, 6]
-    assert js("views/conveyor.js", path, tree=tree, rows=rows, first=1) == [0, 1]
-    assert js("views/conveyor.js", path, tree=tree, rows=[0], first=1) == [0]
+    assert js("rounds.js", path, tree=tree, rows=rows, first=None) == [0, 2, 6]
+    assert js("rounds.js", path, tree=tree, rows=rows, first=1) == [0, 1]
+    assert js("rounds.js", path, tree=tree, rows=[0], first=1) == [0]
     tree["accepted"] = [True] + [False] * 7
-    assert js("views/conveyor.js", path, tree=tree, rows=rows, first=None) == [0, 1]
+    assert js("rounds.js", path, tree=tree, rows=rows, first=None) == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Conveyor": ("clover", "story: Dan, coin", {"nodes": 20}),
+    "Fusion": ("chimera", "story: Carl, door, map", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
 }
 

@@ -5,7 +5,7 @@
 import { many } from "../counted.js";
 import { el, pool, set, setText } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { rowsOf } from "../rounds.js";
+import { pathOf, rowsOf } from "../rounds.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { Belts, percent } from "./belts.js";
@@ -13,18 +13,6 @@ import { Belts, percent } from "./belts.js";
 export const view = { name: "Conveyor", title: "Each guess drops back in", place: 47, needs: ["rankings"] };
 
 const NARROW = 720;
-
-/** Rows of a tree that the drafter went on from, from the root down: below the root over `first`, if that is one; else
- * over what was accepted, or is best ranked. */
-export function pathOf({ parents, accepted }, rows, first) {
-  const path = [0];
-  for (;;) {
-    const below = rows.filter((row) => row && parents[row] === path.at(-1)),
-      next = below.find((row) => row === first) ?? below.find((row) => accepted[row]) ?? below[0];
-    if (next === undefined) return path;
-    path.push(next);
-  }
-}
 
 const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
 
