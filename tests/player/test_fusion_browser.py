@@ -53,7 +53,7 @@ def test_another_window_shows_what_was_recorded_for_it(opened: Open, story: Trac
             ranking["tokens"][0] == token for ranking, token in zip(rankings, tree.emitted[: len(path)], strict=True)
         )
         expect(view.locator("[aria-live]")).to_have_text(
-            f"derived: {right} of {len(path)} first choices are the target's"
+            f"derived: first choice right at {right} of {len(path)} places"
         )
         percents = [f"{int(100 * ranking['chances'][0] + 0.5)} %" for ranking in rankings]
         assert set(percents) <= set(page.evaluate(WORDS))

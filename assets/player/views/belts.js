@@ -126,8 +126,11 @@ export class Belts {
       parts.labels.push([end + 5, y + 16.5, "start", percent(chance)]);
       place.lines.set(row, { x: end + 46, y: y + CHIP / 2, state });
     });
-    if (own !== null && !items.some(({ token }) => token === own))
-      parts.labels.push([left + 6, place.y + LANE - 8, "start", tr`the target: ${this.word(own, narrow ? 6 : 12)}`]);
+    if (own === null || items.some(({ token }) => token === own)) return;
+    const missed = narrow
+      ? `${this.theme.states.correction.glyph} ${this.word(own)}`
+      : tr`the target: ${this.word(own)}`;
+    parts.labels.push([left + 6, place.y + LANE - 8, "start", missed]);
   }
 
   /** The guess that goes on comes back to the top of the next place. */

@@ -55,7 +55,7 @@ export class Floors {
         i <= begin || narrow ? left + (i + 0.5) * w : left + (begin + 0.5) * w + GAP + (i - begin - 1) * LIST;
     Object.assign(this, { x, w, narrow, labels: [], boxes: [] });
     tiles.forEach(({ token, earlier, state }, i) => {
-      const most = Math.floor(((i > begin ? Math.min(list, 110) : w) - 10) / CHAR),
+      const most = Math.floor(((i > begin && !narrow ? Math.min(list, 110) : w) - 10) / CHAR),
         text = earlier ? `+${earlier}` : this.word(token, Math.max(1, most));
       this.boxes.push({ x: x(i), y: TILES, state, text });
     });

@@ -16,6 +16,8 @@ export const view = { name: "Fusion", title: "Tokens and states in one guess", p
 
 const NARROW = 720;
 
+const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
+
 export class Fusion extends StepPicture {
   load(run, dom, context) {
     this.sliding = new Sliding("W", tr`Tokens in the window`, () => this.show(this.t), { min: 1, max: 3, step: 1 });
@@ -60,7 +62,7 @@ export class Fusion extends StepPicture {
     return Math.min(readings.length, Math.max(1, this.sliding.at(window)));
   }
 
-  /** How many first choices on the path are what the target writes, with a window of W. */
+  /** At how many places of the path the first choice is what the target writes, with a window of W. */
   #right(path, { readings }, W) {
     return path.filter(({ own, index }) => readings[W - 1].rankings[index].tokens[0] === own).length;
   }
@@ -80,7 +82,7 @@ export class Fusion extends StepPicture {
     this.sliding.show(
       told?.window ?? 3,
       path.length > 0,
-      told ? tr`${right(this.#window(told))} of ${path.length} first choices are the target's` : "",
+      told ? tr`first choice right at ${right(this.#window(told))} of ${known(path)} places` : "",
     );
   }
 
@@ -127,8 +129,8 @@ export class Fusion extends StepPicture {
       right = (W) => this.#right(path, told, W),
       W = told.window,
       drafted = tr`${many(tree.tokens.length - 1, "drafted")}, ${rowsOf(tree).accepted} accepted.`,
-      alone = W > 1 ? tr`, ${right(1)} with the last token alone` : "";
-    return tr`${drafted} ${right(W)} of ${path.length} first choices are the target's${alone}. The bracket slides on \
-over its own guesses.`;
+      alone = W > 1 ? tr`, with the last token alone at ${right(1)}` : "";
+    return tr`${drafted} The first choice is right at ${right(W)} of ${known(path)} places${alone}. The bracket slides \
+on over its own guesses.`;
   }
 }
