@@ -8,7 +8,7 @@ import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
 import { tr } from "./words.js";
 
-beforeOthers(() => styles("more.css"));
+beforeOthers(() => ["more.css", "pictures.css"].forEach((name) => styles(name)));
 await common(); // who imports this draws a run at once
 
 const panels = new Map(),

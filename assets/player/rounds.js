@@ -46,6 +46,18 @@ export function rowsOf(tree) {
   return { rows, accepted: path.length };
 }
 
+/** Rows of a tree that the drafter went on from, from the root down: below the root over `first`, if that is one; else
+ * over what was accepted, or is best ranked. */
+export function pathOf({ parents, accepted }, rows, first) {
+  const path = [0];
+  for (;;) {
+    const below = rows.filter((row) => row && parents[row] === path.at(-1)),
+      next = below.find((row) => row === first) ?? below.find((row) => accepted[row]) ?? below[0];
+    if (next === undefined) return path;
+    path.push(next);
+  }
+}
+
 /** What each of the first t steps copied: {step, from, pasted, to, kept, wrote, held}; from: a place on the board, to:
  * where it went, held: whether the token before it stands before the source, too. Forgotten is what was cut off. */
 export function copies(run, t) {

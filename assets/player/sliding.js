@@ -8,7 +8,7 @@ export const short = (value) => String(Number(value.toFixed(2)));
 
 export class Sliding {
   /** change: called when a person moves it, or puts it back. */
-  constructor(symbol, label, change, { max = 1, step = 0.01 } = {}) {
+  constructor(symbol, label, change, { min = 0, max = 1, step = 0.01 } = {}) {
     this.moved = null; // where a person left it
     const move = (value) => {
       this.moved = value;
@@ -16,7 +16,7 @@ export class Sliding {
     };
     this.slider = el("input", {
       type: "range",
-      min: 0,
+      min,
       max,
       step,
       "aria-label": label,

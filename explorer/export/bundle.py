@@ -138,7 +138,7 @@ def views_of(traces: Iterable[str]) -> tuple[str, ...]:
 @cache
 def styles() -> str:
     """The styles of the player and of all its views."""
-    return "".join((PLAYER / name).read_text("utf-8") for name in ("player.css", "more.css"))
+    return "".join((PLAYER / name).read_text("utf-8") for name in ("player.css", "more.css", "pictures.css"))
 
 
 def bundle(carried: tuple[str, ...] | None = None) -> str:

@@ -25,6 +25,8 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Staircase": ("specdec-pp", "story: Mia, boat", {}),
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
+    "Conveyor": ("clover", "story: Dan, coin", {"nodes": 20}),
+    "Fusion": ("chimera", "story: Carl, door, map", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
     "Schooling": ("fastdraft", "story: Mia, boat", {}),
     "AtOnce": ("pearl", "story: Mia, boat", {}),

@@ -9,7 +9,7 @@ import { comeIn } from "../motion.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "AtOnce", title: "Both models at work", place: 48, needs: ["at_once"] };
+export const view = { name: "AtOnce", title: "Both models at work", place: 50, needs: ["at_once"] };
 
 const TOP = 24,
   ROW = 44,

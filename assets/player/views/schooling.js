@@ -13,7 +13,7 @@ import { tr } from "../words.js";
 export const view = {
   name: "Schooling",
   title: "The longer it was trained, the longer its guesses hold",
-  place: 47,
+  place: 49,
   needs: ["schooling"],
 };
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.causal import CausalLM, CountedCausal
 from engines.core.lazy import torch
+from engines.core.meter import Meter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,6 +166,11 @@ class CountedLayered(CountedCausal):
         """The same model, its calls booked under another role: the first layers that draft for the whole model play
         "draft"."""
         return type(self)(self._model, role, self._meter)
+
+    @property
+    def unmetered(self) -> Self:
+        """The same model on a meter that no run reads: for what is computed only to be recorded."""
+        return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """See `LayeredLM`."""

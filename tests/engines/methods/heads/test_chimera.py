@@ -1,17 +1,21 @@
 """Chimera: the greedy text whatever the drafter says, rows that see what they should, one vector for each run of
 tokens, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
 
+import itertools
 import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
+import numpy as np
 import pytest
 import torch
 
 import engines
+from engines.core.trace import Packed
 from engines.methods.heads._template import likeliest, parents_of
-from engines.methods.heads.chimera import Drafter, run_of
+from engines.methods.heads.chimera.drafter import Drafter, run_of
 from engines.models import parts
 from engines.models.networks.chimera_drafter import ChimeraDrafter, drafter_of
 from engines.models.parts import load_part
@@ -106,6 +110,49 @@ def test_a_row_sees_true_states_its_path_and_itself(model, net, sees_drafts):
         assert draft.chances[row] == pytest.approx(float(z.softmax(-1)[draft.tokens[row]]), abs=1e-5)
         different.add((len(path), path[-1], draft.tokens[row]))
     assert len(different) > len({one[:2] for one in different}), "some guesses depend on the path"
+
+
+@pytest.mark.parametrize("params", [{}, {"window": 1}, {"sees_drafts": False}])
+def test_the_record_tells_what_each_window_would_rank_and_where_the_encoder_looked(model, net, params):
+    run = decode(model, **params)
+    assert "fusing" not in run.steps[0].records
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    for before, step in itertools.pairwise(run.steps):
+        ids = [*ids, *before.commits.tokens]
+        record, tree = step.records["fusing"], step.tree
+        rows = record["rows"]
+        assert rows == sorted({row for row in tree.parents if row >= 0}) and record["window"] == params.get("window", 3)
+        for row, child in zip(tree.parents[1:], range(1, len(tree.tokens)), strict=True):
+            own = record["readings"][record["window"] - 1]["rankings"][rows.index(row)]
+            if tree.ranks[child] < len(own["tokens"]):
+                assert own["tokens"][tree.ranks[child]] == tree.tokens[child]
+        for window, reading in enumerate(record["readings"], 1):
+            drafter = drafter_on(model, net, ids, **{**params, "window": window})
+            draft = drafter.grown([(), (0,), (0, 0)], [-1, 0, 1], ids)
+            first = reading["rankings"][0]
+            assert first["tokens"][0] == draft.tokens[1]
+            assert first["chances"][0] == pytest.approx(draft.chances[1], abs=1e-4)
+            looks = msgspec.convert(reading["attention"], Packed).array()
+            known = (~np.isnan(looks)).sum(1).tolist()
+            depths = [len(path_of(tree.parents, row)) for row in rows]
+            above = depths if params.get("sees_drafts", True) else [0] * len(rows)
+            assert known == [len(ids) - 1 + n + 1 for n in above]
+            assert np.nansum(looks, 1) == pytest.approx(1, abs=0.03)
+            assert looks[0, : len(ids) - 1] == pytest.approx(drafter.looks.numpy(), abs=0.003)
+        kept = [row for row in rows if tree.accepted[row]]
+        assert [c is not None for c in record["cosines"]] == [row in kept for row in rows]
+        cosines = [c for c in record["cosines"] if c is not None]
+        assert sum(cosines) / len(cosines) == pytest.approx(step.facts["cosine_of_foreseen_states"], abs=1e-4)
+
+
+def path_of(parents, row):
+    return [] if row <= 0 else [*path_of(parents, parents[row]), row]
+
+
+def test_what_is_recorded_costs_the_run_nothing(model):
+    whole, light = (engines.run("chimera", model, PROMPTS[0], detail=d) for d in ("full", "none"))
+    assert whole.output_ids == light.output_ids
+    assert [step.forwards for step in whole.steps] == [step.forwards for step in light.steps]
 
 
 def test_one_vector_for_each_run_of_tokens(model, net):

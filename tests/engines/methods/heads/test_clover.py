@@ -1,7 +1,9 @@
 """Clover: the greedy text whatever the drafter says, states that belong to their path, the control that knows no
 guesses, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
 
+import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +12,10 @@ import pytest
 import torch
 
 import engines
+from engines.methods.heads._rankings import Ranking
 from engines.methods.heads._template import likeliest, parents_of
 from engines.methods.heads.clover import chosen, grown, shares
+from engines.methods.heads.clover.rankings import Control
 from engines.models import parts
 from engines.models.exits import Past
 from engines.models.networks.clover_drafter import BlockHeads, CloverDrafter, augmented, drafter_of
@@ -98,7 +102,7 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part):
     ids = model.tokenizer.encode_prompt(PROMPTS[0])
     a = state_of(model, drafter, ids)
     paths, above = parents_of(path for path, _ in likeliest(TABLE, 20))
-    draft, looked = grown(Speaking(model), drafter, None, a, paths, above, ids)
+    draft, _, looked = grown(Speaking(model), drafter, None, a, paths, above, ids)
     assert draft.parents == above and len(draft) == 21
     assert sum(looked.values()) == pytest.approx(1, abs=1e-5)
     different = set()
@@ -113,12 +117,55 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part):
     assert len(different) > len({one[:2] for one in different}), "some guesses depend on the path"
 
 
+@pytest.mark.parametrize("link", [True, False])
+def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(model, part, link):
+    run = decode(model, nodes=20, link=link)
+    assert "rankings" not in run.steps[0].records
+    drafter, _ = chosen(part, link)
+    control, ids = drafter_of(part.tensors, False), model.tokenizer.encode_prompt(PROMPTS[0])
+    for before, step in itertools.pairwise(run.steps):
+        ids = [*ids, *before.commits.tokens]
+        record, tree = step.records["rankings"], step.tree
+        assert record["linked"] == link and record["rows"] == sorted({row for row in tree.parents if row >= 0})
+        a, of_row = state_of(model, drafter, ids), dict(zip(record["rows"], record["ranked"], strict=True))
+        for row, child in zip(tree.parents[1:], range(1, len(tree.tokens)), strict=True):
+            assert of_row[row]["tokens"][tree.ranks[child]] == tree.tokens[child]
+            assert math.log(of_row[row]["chances"][tree.ranks[child]]) == pytest.approx(
+                tree.draft_logprobs[child], abs=1e-4
+            )
+        M, _ = drafter.onward(a[None, None], model.embed(ids[-1:]))
+        z = model.unembed(drafter.said(M[:, -1], 0), normed=True)[0]
+        assert of_row[0]["tokens"] == z.topk(10).indices.tolist()
+        control_ranks = record.get("control", [])
+        assert len(control_ranks) == (step.facts["depth"] if link else 0)
+        for i, ranking in enumerate(control_ranks):
+            z = model.unembed(control.said(state_of(model, control, ids)[None], i), normed=True)[0].softmax(-1)
+            assert ranking["tokens"] == z.topk(10).indices.tolist()
+            assert ranking["chances"] == pytest.approx(z.topk(10).values.tolist(), abs=2e-5)
+
+
+def test_the_control_beside_a_run_costs_it_nothing_and_follows_what_a_person_changes(model, part):
+    whole, light = (engines.run("clover", model, PROMPTS[0], detail=d, params={"nodes": 20}) for d in ("full", "none"))
+    assert whole.output_ids == light.output_ids
+    assert whole.totals.forwards_by_role == light.totals.forwards_by_role
+    assert [step.forwards for step in whole.steps] == [step.forwards for step in light.steps]
+    plain = SimpleNamespace(record=model.record, unembed=lambda x, *_, **__: model.unembed(x, normed=True))
+    control, h = Control(plain, drafter_of(part.tensors, False), None, SimpleNamespace(link=True)), torch.randn(9, 128)
+    control.accept(h, 9)
+    first = control.beside({0: Ranking([1], [1.0])}, 2, 9, True).control
+    control.accept(torch.randn(4, 128), 6)  # a person went back to position 6
+    assert control.beside({}, 0, 9, True) is None
+    control.accept(h[6:], 9)
+    again = control.beside({0: Ranking([1], [1.0])}, 2, 9, True).control
+    assert [one.tokens for one in first] == [one.tokens for one in again]
+
+
 def test_without_the_link_a_rank_has_one_token_at_each_depth(model, part):
     drafter, _ = chosen(part, False)
     ids = model.tokenizer.encode_prompt(PROMPTS[0])
     paths, above = parents_of(path for path, _ in likeliest(TABLE, 20))
     a = state_of(model, drafter, ids)
-    draft, looked = grown(Speaking(model), drafter, None, a, paths, above, ids)
+    draft, _, looked = grown(Speaking(model), drafter, None, a, paths, above, ids)
     found = {(len(path), path[-1], token) for path, token in zip(paths, draft.tokens, strict=True) if path}
     assert len(found) == len({one[:2] for one in found}) and looked == {}
 

@@ -15,6 +15,7 @@ e the embedding of a guess, K depths, R_i the head of depth i."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
@@ -29,17 +30,16 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
-    top_ids,
     torch,
 )
+from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.methods.heads._template import Path, likeliest, parents_of
+from engines.methods.heads.clover.rankings import Control, Rankings
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-RANKS = 10  # guesses of each depth
 
 
 @method(
@@ -59,8 +59,9 @@ RANKS = 10  # guesses of each depth
         Bool("block", True, source="on in the paper"),
         temperature(),
     ],
-    signature="tree",
+    signature="conveyor",
     emits=EMITS - {"intervals"},
+    records={"rankings": Rankings},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -69,25 +70,27 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a
     person's change) reads the text and drafts nothing. The block reads accepted rows only, behind the verification."""
     from engines.models.exits import Past  # these need torch, which listing methods does not load
-    from engines.models.networks.clover_drafter import augmented
+    from engines.models.networks.clover_drafter import augmented, drafter_of
 
     model, n = models.target, models.target.num_layers
     drafter, accuracy = chosen(models.drafter, p.link)
     drafter, past = drafter.to(model.record.device), Past()
     vocabulary = models.drafter.tensors.get("vocabulary")
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+    control = Control(model.unmetered, drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     numbers = sum(tensor.numel() for tensor in drafter.parameters())
     ids, a = prompt, None
     looked: dict[str, float] = {}
+    ranked: dict[int, Ranking] = {}
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), paths[:1]
         if a is not None and len(paths) > 1:
             deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
             known = [path for path in paths if len(path) <= deepest]
             last_only = p.memory == "last"
-            draft, looked = grown(
+            draft, ranked, looked = grown(
                 model.playing("draft"), drafter, vocabulary, a, known, parents[: len(known)], ids, last_only
             )
         base = target.cache.length
@@ -96,11 +99,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         states = augmented(drafter.block, h, past) if p.block else h.float()
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if a is not None else f" {numbers:,} trained parameters draft from here on."
-        facts = turn.facts(depth=max(map(len, known)), rows_of_the_block=len(h) if p.block else 0, **looked)
-        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
+        depth = max(map(len, known))
+        facts = turn.facts(depth=depth, rows_of_the_block=len(h) if p.block else 0, **looked)
+        records = {"rankings": partial(control.beside, ranked, depth, len(ids), p.block)}
+        edit = yield run.step(**turn.groups(ranks), records=records, facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)
         past.crop(target.cache.length)
-        a, looked = states[-1] if ids == turn.ids else None, {}
+        control.accept(h, target.cache.length)
+        a, ranked, looked = states[-1] if ids == turn.ids else None, {}, {}
 
 
 def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:
@@ -126,11 +132,11 @@ def grown(
     parents: Sequence[int],
     ids: Sequence[int],
     last_only: bool = False,
-) -> tuple[Draft, dict[str, float]]:
-    """The tree of these paths below the text `ids`, from the augmented state a [d], all nodes of a depth at once; and
-    what the attention decoder looked at on average, in shares. Each node has a memory [m, d] of its own, which its
-    children go on from."""
-    draft, memory, looks = Draft(ids[-1], "draft"), {-1: a[None]}, []
+) -> tuple[Draft, dict[int, Ranking], dict[str, float]]:
+    """The tree of these paths below the text `ids`, from the augmented state a [d], all nodes of a depth at once; what
+    was ranked after each row that has children; and what the attention decoder looked at on average, in shares. Each
+    node has a memory [m, d] of its own, which its children go on from."""
+    draft, memory, looks, ranked = Draft(ids[-1], "draft"), {-1: a[None]}, [], dict[int, Ranking]()
     for i in range(max(map(len, paths))):
         rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
         M = torch.stack([memory[draft.parents[row]] for row in rows])  # [rows, i + 1, d]
@@ -138,15 +144,13 @@ def grown(
         memory |= dict(zip(rows, M, strict=True))
         looks.append(look.mean((0, 1)))  # [m + 1]: the states, then the guess
         z = model.unembed(drafter.said(M[:, -1], i), vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
-        best = top_ids(z, RANKS)
-        tokens = dict(zip(rows, (best if vocabulary is None else vocabulary[best]).tolist(), strict=True))
-        chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
+        ranked |= zip(rows, rankings_of(z, vocabulary), strict=True)
         for row, path in enumerate(paths):
             if len(path) == i + 1:
                 above, r = parents[row], path[-1]
-                node = draft.add(above, tokens[above][r], chances[above][r])
+                node = draft.add(above, ranked[above].tokens[r], ranked[above].chances[r])
                 draft.taken(node, "head", f"head {i + 1}")
-    return draft, shares(looks)
+    return draft, ranked, shares(looks)
 
 
 def shares(looks: Sequence[Tensor]) -> dict[str, float]:
@@ -157,9 +161,3 @@ def shares(looks: Sequence[Tensor]) -> dict[str, float]:
     weights = [(float(x[-1]), float(x[-2]), float(x[:-2].sum())) for x in looks]
     guess, newest, older = (sum(column) / len(weights) for column in zip(*weights, strict=True))
     return {"looks_at_the_guess": guess, "looks_at_the_newest_state": newest, "looks_at_older_states": older}
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("clover", "tiny-ar-l", "add: 457 + 86")

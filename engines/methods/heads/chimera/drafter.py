@@ -1,0 +1,117 @@
+"""Chimera's two encoders and its heads in a run.
+
+Letters: T rows of text with true states, d hidden size, H heads of size e, g the vector of a run of tokens, f what is
+foreseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engines.kit import Params, torch
+from engines.methods.heads._rankings import rankings_of
+from engines.methods.heads._template import Path
+from engines.methods.speculative._verify import Draft
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WINDOW = 3  # tokens of the longest run
+
+
+class Drafter:
+    """Both encoders and the heads in a run: keys of the true states, and the vector of each run of tokens seen."""
+
+    def __init__(self, model: Any, net: Any, vocabulary: Tensor | None, p: Params) -> None:
+        from engines.models.exits import Past
+
+        self.model, self.net, self.p, self.past = model, net.to(model.record.device), p, Past()
+        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.known: dict[tuple[int, ...], Tensor] = {}  # run of tokens -> g [d]
+        self.begin()
+
+    def begin(self) -> None:
+        """A new turn: no tree yet."""
+        self.hits = 0  # runs of this turn whose vector was there already
+        self.foreseen: dict[int, Tensor] = {}  # row of the tree -> f [d], what is foreseen at that row
+        self.looks: Tensor | None = None  # [T] attention of the root's row to the true states
+
+    def read(self, h: Tensor) -> None:
+        """True states h [k, d] of the next rows of the text."""
+        begin = self.past.length
+        self.past.add(*self.net.layer.seen(h, torch.arange(begin, begin + len(h), device=h.device)))
+        self.h = h[-1]
+
+    def encoded(self, lines: Sequence[Sequence[int]]) -> Tensor:
+        """The vectors [n, d] of runs of W tokens, those seen before from memory."""
+        runs = [tuple(line) for line in lines]
+        self.hits += sum(trigram in self.known for trigram in runs)
+        if new := sorted({trigram for trigram in runs if trigram not in self.known}):
+            e = self.model.embed([token for trigram in new for token in trigram]).unflatten(0, (len(new), WINDOW))
+            self.known |= dict(zip(new, self.net.encoded(e, self.p.window), strict=True))
+        return torch.stack([self.known[trigram] for trigram in runs])
+
+    def grown(self, paths: Sequence[Path], parents: Sequence[int], ids: Sequence[int]) -> Draft:
+        """The tree of these paths below the text `ids`, all nodes of a depth at once."""
+        draft, self.last, self.seen = Draft(ids[-1], "draft"), self.h, (self.past.k, self.past.v)
+        encoder = TreeEncoder(self.net.layer, self.past.k, self.past.v, self.p.sees_drafts)
+        for i in range(max(map(len, paths))):
+            rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
+            g = self.encoded([run_of(ids, draft.path(row)) for row in rows])
+            if i == 0:
+                self.looks = encoder.looks(g, rows, draft.parents, 0)[0][: self.past.length]
+            f = encoder.foresee(g, rows, draft.parents, i)
+            self.foreseen |= dict(zip(rows, f, strict=True))
+            x = self.net.said(self.h.expand(len(rows), -1), f, i)
+            z = self.model.unembed(x, self.vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
+            ranked = dict(zip(rows, rankings_of(z, self.vocabulary), strict=True))
+            for row, path in enumerate(paths):
+                if len(path) == i + 1:
+                    above, r = parents[row], path[-1]
+                    node = draft.add(above, ranked[above].tokens[r], ranked[above].chances[r])
+                    draft.taken(node, "head", f"head {i + 1}")
+        return draft
+
+
+class TreeEncoder:
+    """The full context encoder over one tree, depth by depth: a row sees the T true states of the text, what was
+    foreseen for the rows above it, and itself."""
+
+    def __init__(self, layer: Any, k: Tensor | None, v: Tensor | None, sees_drafts: bool) -> None:
+        """k, v [H, T, e]: keys and values of the true states."""
+        assert k is not None and v is not None  # the text was read
+        self.layer, self.k, self.v, self.T, self.sees_drafts = layer, k, v, k.shape[1], sees_drafts
+        self.at_key: dict[int, list[int]] = {-1: []}  # row -> places of its f and of those above it among the keys
+
+    def looks(self, g: Tensor, rows: Sequence[int], parents: Sequence[int], i: int) -> list[Tensor]:
+        """Of rows of depth i with the vectors g [n, d]: the attention of each [T + what it sees above it + 1]."""
+        at = torch.full((len(rows),), self.T + i, device=g.device)
+        own = self.layer.seen(g, at)[0]
+        return [
+            self.layer.looks(g[j : j + 1], at[:1], torch.cat([self._above(row, parents), own[:, j : j + 1]], 1))[0]
+            for j, row in enumerate(rows)
+        ]
+
+    def _above(self, row: int, parents: Sequence[int]) -> Tensor:
+        return self.k[:, [*range(self.T), *self.at_key[parents[row]]]]
+
+    def foresee(self, g: Tensor, rows: Sequence[int], parents: Sequence[int], i: int) -> Tensor:
+        """The states [n, d] that are foreseen at rows of depth i with the vectors g [n, d]; rows below them see these
+        from then on."""
+        at = torch.full((len(rows),), self.T + i, device=g.device)
+        own, m = self.layer.seen(g, at), self.k.shape[1]
+        sees = torch.zeros(len(rows), m + len(rows), dtype=torch.bool, device=g.device)
+        sees[:, : self.T] = True
+        for j, row in enumerate(rows):
+            sees[j, [*self.at_key[parents[row]], m + j]] = True
+        f: Tensor = self.layer(g, at, torch.cat([self.k, own[0]], 1), torch.cat([self.v, own[1]], 1), sees)
+        for j, row in enumerate(rows):
+            self.at_key[row] = [*self.at_key[parents[row]], m + j] if self.sees_drafts else []
+        self.k, self.v = (torch.cat(pair, 1) for pair in zip((self.k, self.v), self.layer.seen(f, at), strict=True))
+        return f
+
+
+def run_of(ids: Sequence[int], path: Sequence[int]) -> list[int]:
+    """The last W tokens of the text with a path of guesses behind it; a short text repeats its first token."""
+    line = [*ids[-WINDOW:], *path]
+    return [*[ids[0]] * (WINDOW - len(line)), *line][-WINDOW:]
