@@ -205,6 +205,18 @@ class CountedLayered(CountedCausal):
         tokens forbidden at them get -inf. Leave it out only where nothing is proposed from these rows. counts: False
         for rows of a call whose other rows are unembedded, too, and count as its forward."""
         logits = self._part(lambda: self._model.unembed(h, vocabulary, normed=normed), forward=counts)
+        return self._proposed(logits, vocabulary, predicts)
+
+    def lens(
+        self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, predicts: int | Sequence[int]
+    ) -> Tensor:
+        """What the output head reads of rows behind any layer, for the record alone: logits as of `unembed`, in no
+        count and on no clock of the run. Nothing may be decided by them."""
+        return self._proposed(self._model.unembed(h, vocabulary), vocabulary, predicts)
+
+    def _proposed(
+        self, logits: Tensor, vocabulary: Sequence[int] | Tensor | None, predicts: int | Sequence[int] | None
+    ) -> Tensor:
         if self._meter.forbidden and predicts is not None:
             at = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
             columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}
