@@ -26,6 +26,13 @@ export const VIEWS = [
   },
   { file: "difference", name: "Difference", title: "", place: 45, needs: [] },
   { file: "siblings", name: "Siblings", title: "One draw after the other", place: 46, needs: ["draws"] },
+  {
+    file: "transferred",
+    name: "Transferred",
+    title: "Guesses refined by the upper layers",
+    place: 47,
+    needs: ["transfer"],
+  },
   { file: "counters", name: "Counters", title: "All numbers of this run", place: 100, needs: [] },
   { file: "predict", name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] },
   {

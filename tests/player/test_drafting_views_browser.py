@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec import structs
 from playwright.sync_api import expect
 
 import engines
@@ -23,8 +24,14 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Staircase": ("specdec-pp", "story: Mia, boat", {}),
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
+    "Transferred": ("hidden-transfer", "story: Sara, horse", {"transfer_layer": 2}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
 }
+
+INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
+  const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
+    .flatMap((one) => [...one.getClientRects()]);
+  return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""  # texts outside
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -78,6 +85,28 @@ def test_what_the_map_of_exits_promises_is_what_the_engine_compares(js: Call) ->
             assert promised[told["exits"].index(best.exit_layer)][best.d] == pytest.approx(best.tpl)
 
 
+def test_the_shares_of_layers_count_what_a_call_could_check(js: Call) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
+    told = [step for step in trace.steps if "tokens" in step.records["transfer"]]
+    steps = [{"transfer": step.records["transfer"], "tree": {"emitted": step.tree.emitted}} for step in told]
+    for row in range(5):
+        pairs = [
+            pair
+            for step in told
+            for pair in zip(step.records["transfer"]["tokens"][row], step.tree.emitted, strict=False)
+        ]
+        right = sum(guess == token for guess, token in pairs)
+        assert js("views/transferred.js", "M.tally(steps, row)", steps=steps, row=row) == [right, len(pairs)]
+    assert js("views/transferred.js", "M.tally(steps, 0)", steps=[{}, {"transfer": {"tokens": []}}]) == [0, 0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 11, 31, 81])
+def test_of_many_layers_some_are_read_with_both_ends(js: Call, count: int) -> None:
+    rows = js("views/transferred.js", "M.floors(count)", count=count)
+    assert rows[0] == 0 and rows[-1] == count - 1
+    assert rows == sorted(set(rows)) and len(rows) == min(count, 9)
+
+
 @pytest.fixture(scope="module", params=RUNS)
 def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     slug, prompt, params = RUNS[request.param]
@@ -93,14 +122,43 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
     expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
     for t in range(1, len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        inside = """(svg) => { const box = svg.getBoundingClientRect();
-          const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
-            .flatMap((one) => [...one.getClientRects()]);
-          return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""
-        assert view.locator("svg.dx-tower").evaluate(inside) == 0, t
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
     if view.locator("input[type=range]").count():
         page.evaluate("handles[0].seek(2)")
         view.locator("input[type=range]").fill("1")
         expect(view.locator("[aria-live]")).to_contain_text("derived: ")
         view.get_by_role("button", name="as recorded").click()
         expect(view.locator("[aria-live]")).to_have_text("")
+
+
+@pytest.mark.parametrize("params", [{"m": 1}, {"transfer_layer": 6}, {"nodes": 0}, {"max_new_tokens": 1}])
+def test_half_columns_of_any_height_and_number(opened: Open, params: dict[str, Any]) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"max_new_tokens": 12, **params})
+    page = opened([trace], folded=True).page
+    view = page.locator('[data-view="Transferred"]')
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        told = step.records["transfer"]
+        if "tokens" not in told:
+            expect(view.locator(".dx-readout").first).to_have_text("Nothing was guessed for this call.")
+            expect(view.locator("svg.dx-tower")).to_be_hidden()
+            continue
+        expect(view.locator(".dx-eta:visible")).to_have_count(len(told["tokens"][0]))
+        accepted = sum(step.tree.accepted) - 1
+        expect(view.locator(".dx-readout").first).to_contain_text(f"Call {t} accepts {accepted} and writes")
+
+
+def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
+    odd = [
+        "\u202eright to left",
+        "\u05e9\u05dc\u05d5\u05dd",
+        "w" * 80,
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\n",
+    ]
+    trace.pieces = [structs.replace(piece, text=odd[i % 5]) for i, piece in enumerate(trace.pieces)]
+    page = opened([trace], folded=True, viewport={"width": 390, "height": 800}).page
+    for t in range(1, len(trace.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        assert page.locator("[data-view=Transferred] svg.dx-tower").evaluate(INSIDE) == 0, t
