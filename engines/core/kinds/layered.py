@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.causal import CausalLM, CountedCausal
 from engines.core.lazy import torch
+from engines.core.meter import Meter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,6 +167,11 @@ class CountedLayered(CountedCausal):
         "draft"."""
         return type(self)(self._model, role, self._meter)
 
+    def unbooked(self) -> Self:
+        """The same model for what is computed for the record alone: its calls count nowhere and are on no clock of the
+        run. What an edit forbids holds there, too. Nothing may be decided by them."""
+        return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
+
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """See `LayeredLM`."""
         return self._part(lambda: self._model.embed(self._legible(tokens)))
@@ -205,18 +211,6 @@ class CountedLayered(CountedCausal):
         tokens forbidden at them get -inf. Leave it out only where nothing is proposed from these rows. counts: False
         for rows of a call whose other rows are unembedded, too, and count as its forward."""
         logits = self._part(lambda: self._model.unembed(h, vocabulary, normed=normed), forward=counts)
-        return self._proposed(logits, vocabulary, predicts)
-
-    def lens(
-        self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, predicts: int | Sequence[int]
-    ) -> Tensor:
-        """What the output head reads of rows behind any layer, for the record alone: logits as of `unembed`, in no
-        count and on no clock of the run. Nothing may be decided by them."""
-        return self._proposed(self._model.unembed(h, vocabulary), vocabulary, predicts)
-
-    def _proposed(
-        self, logits: Tensor, vocabulary: Sequence[int] | Tensor | None, predicts: int | Sequence[int] | None
-    ) -> Tensor:
         if self._meter.forbidden and predicts is not None:
             at = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
             columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}

@@ -44,7 +44,8 @@ def read(
     if below:
         m = len(guesses)
         places = [*range(predicts, predicts + m)] * len(below)
-        z = model.lens(torch.cat([streams[layer] for layer in below]), vocabulary, predicts=places)
+        rows = torch.cat([streams[layer] for layer in below])
+        z = model.unbooked().unembed(rows, vocabulary, predicts=places)
         p, best = z.softmax(-1).max(-1)  # [(n - l) m]
         best = best if vocabulary is None else vocabulary[best]
         tokens, sure = best.view(-1, m).tolist(), p.view(-1, m).tolist()
