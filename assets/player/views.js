@@ -2,6 +2,7 @@
 
 export const VIEWS = [
   { file: "headline", name: "Headline", title: "", place: 10, needs: [] },
+  { file: "entering", name: "Entering", title: "How the picture enters the draft", place: 14, needs: ["inputs"] },
   { file: "media", name: "Media", title: "Picture tokens", place: 15, needs: ["media"] },
   { file: "word", name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] },
   { file: "scene", name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] },

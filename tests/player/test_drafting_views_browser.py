@@ -131,6 +131,62 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
         expect(view.locator("[aria-live]")).to_have_text("")
 
 
+@pytest.fixture(scope="module")
+def scene() -> Trace:
+    return engines.run("msd", "tiny-vlm", "scene 12", params={"max_new_tokens": 48})
+
+
+def test_the_words_of_each_class_that_a_draft_says_first(js: Call, scene: Trace) -> None:
+    steps = [
+        {"inputs": step.records["inputs"], "vision": step.records["vision"], "tree": {"emitted": step.tree.emitted}}
+        for step in scene.steps
+    ]
+    for draft in range(4):
+        wanted = {kind: [0, 0] for kind in ("attribute", "place", "function")}
+        for step in steps:
+            for kind, token, first in zip(
+                step["vision"]["kinds"], step["tree"]["emitted"], step["inputs"]["first"][draft], strict=True
+            ):
+                wanted[kind][0] += token == first
+                wanted[kind][1] += 1
+        assert js("firstguesses.js", "M.shares(steps, draft)", steps=steps, draft=draft) == wanted
+    bare = [{}, {"inputs": {"first": [[7]]}}, {"inputs": {"first": [[7]]}, "vision": {"kinds": ["place", "place"]}}]
+    assert js("firstguesses.js", "M.shares(steps, 0)", steps=bare) == {
+        "attribute": [0, 0], "place": [0, 1], "function": [0, 0],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+def test_the_switch_takes_patches_the_other_way(opened: Open, scene: Trace, options: dict[str, Any]) -> None:
+    page = opened([scene], folded=True, **options).page
+    view = page.locator('[data-view="Entering"]')
+    page.evaluate("handles[0].seek(0)")
+    expect(view.locator(".dx-readout")).to_have_text("Before the first step.")
+    for t in range(1, len(scene.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
+    expect(view.locator("button")).to_have_count(4)
+    for i, way in enumerate(scene.steps[0].records["inputs"]["ways"]):
+        view.locator("button").nth(i).click()
+        expect(view.locator("button[aria-pressed=true]")).to_have_count(1)
+        path = view.locator(".dx-exit").get_attribute("d") or ""
+        assert ("Q" in path) == (way == "fused")
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, way
+        expect(view.locator(".dx-readout")).to_contain_text(
+            " of 36 words." + " Another draft wrote this text." * bool(i)
+        )
+
+
+def test_without_a_picture_there_are_no_patches(opened: Open) -> None:
+    trace = engines.run("msd", "tiny-vlm", "words: red small circle top left", params={"max_new_tokens": 12})
+    page = opened([trace], folded=True).page
+    view = page.locator('[data-view="Entering"]')
+    page.evaluate("handles[0].seek(2)")
+    expect(view.locator(".dx-readout").first).to_contain_text("There is no picture")
+    expect(view.locator("image")).to_be_hidden()
+    assert view.locator("text", has_text="patches").count() == 0
+
+
 @pytest.mark.parametrize("params", [{"m": 1}, {"transfer_layer": 6}, {"nodes": 0}, {"max_new_tokens": 1}])
 def test_half_columns_of_any_height_and_number(opened: Open, params: dict[str, Any]) -> None:
     trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"max_new_tokens": 12, **params})
