@@ -156,7 +156,9 @@ def test_the_words_of_each_class_that_a_draft_says_first(js: Call, scene: Trace)
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"viewport": {"width": 390, "height": 800}}, {"viewport": {"width": 900, "height": 800}}]
+)
 def test_the_switch_takes_patches_the_other_way(opened: Open, scene: Trace, options: dict[str, Any]) -> None:
     page = opened([scene], folded=True, **options).page
     view = page.locator('[data-view="Entering"]')

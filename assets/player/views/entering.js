@@ -5,7 +5,7 @@
 import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
-import { CLASSES, shares, words } from "../firstguesses.js";
+import { CLASSES, LEARNT, shares, words } from "../firstguesses.js";
 import { comeIn } from "../motion.js";
 import { means, paint } from "../pixels.js";
 import { StepPicture } from "../steppicture.js";
@@ -31,13 +31,8 @@ const WIDE = {
   LINES = 5,
   ROW = 46, // a class of words
   MOST = 36, // patches
-  NARROW = 760;
-const LEARNT = {
-  "text first, then ever more pictures": tr`text first, then ever more pictures`,
-  "text and pictures in turn": tr`text and pictures in turn`,
-  "text only": tr`text only`,
-};
-
+  NARROW = 790,
+  BESIDE = 1090; // room for bars beside the ways
 export class Entering extends StepPicture {
   load(run, dom, context) {
     this.chosen = null;
@@ -77,16 +72,17 @@ export class Entering extends StepPicture {
     const { width } = this,
       wide = width >= NARROW,
       size = wide ? WIDE : SMALL,
+      beside = width >= BESIDE,
       at = this.#at(told),
       done = this.run.steps.slice(0, this.t),
-      top = (wide ? HIGH : HIGH + 3 * ROW + 34) + 26,
+      top = (beside ? HIGH : HIGH + 3 * ROW + 34) + 26,
       labels = [],
       cells = this.#strip(done, at, top, labels);
     this.frame(top + 6 + Math.ceil(cells.length / this.columns) * LINE);
     this.#scene(told.patches, size, labels);
     this.#ways(told, told.ways[at] === "fused", size, labels);
     this.#read(done, size);
-    this.#bars(told, at, done, wide ? size.layer[0] + size.layer[1] + 60 : 0, wide ? 0 : HIGH, labels);
+    this.#bars(told, at, done, beside ? 830 : 0, beside ? 0 : HIGH, labels);
     this.label(labels);
     if (next) comeIn(cells.slice(-words(done.at(-1), at).length), { opacity: 0 });
   }
@@ -163,7 +159,7 @@ export class Entering extends StepPicture {
       long = Math.min(260, this.width - left - 60),
       kinds = Object.keys(CLASSES),
       bars = kinds.flatMap((kind, row) => counts.map((share, k) => ({ row, k, share: share[kind] })));
-    const grey = other < 0 ? "" : other === text ? tr`; grey: trained on text only` : tr`; grey: the draft of this run`;
+    const grey = other < 0 ? "" : other === text ? tr`; grey: text only` : tr`; grey: this run's draft`;
     labels.push([left, top + 16, "start", tr`first guess right${grey}`]);
     kinds.forEach((kind, row) => labels.push([left, top + 38 + row * ROW, "start", CLASSES[kind]]));
     pool(this.bars, bars.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((bar, i) => {
