@@ -206,7 +206,8 @@ def test_half_columns_of_any_height_and_number(opened: Open, params: dict[str, A
         expect(view.locator(".dx-readout").first).to_contain_text(f"Call {t} accepts {accepted} and writes")
 
 
-def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open) -> None:
+@pytest.mark.parametrize("width", [1024, 800, 640, 390])
+def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open, width: int) -> None:
     trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
     odd = [
         "\u202eright to left",
@@ -216,7 +217,7 @@ def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open) -> 
         "\n",
     ]
     trace.pieces = [structs.replace(piece, text=odd[i % 5]) for i, piece in enumerate(trace.pieces)]
-    page = opened([trace], folded=True, viewport={"width": 390, "height": 800}).page
+    page = opened([trace], folded=True, viewport={"width": width, "height": 800}).page
     for t in range(1, len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
         assert page.locator("[data-view=Transferred] svg.dx-tower").evaluate(INSIDE) == 0, t

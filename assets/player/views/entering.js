@@ -129,6 +129,7 @@ export class Entering extends StepPicture {
       set(tile, { x: across, y: down, width: pitch - 2, height: pitch - 2 });
       tile.style.cssText = `fill: ${this.colours?.[i] ?? "var(--accent)"}; stroke: var(--accent)`;
     });
+    if (patches && !fused && rows < 4) labels.push([left - 14, LANE - 12, "end", tr`as they are`]);
     labels.push(
       [x + w / 2, middle + 4, "middle", "fc"],
       [left + wide / 2, HIGH / 2 - 2, "middle", side > 100 ? tr`draft's layer` : tr`layer`],

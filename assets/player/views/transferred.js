@@ -18,7 +18,7 @@ export const view = {
   needs: ["transfer"],
 };
 
-const ROOF = 46, // heights of the parts from top to bottom, in CSS pixels
+const ROOF = 52, // heights of the parts from top to bottom, in CSS pixels
   FLOOR = 32, // of a layer that is read
   DEEP = 84, // of the layers below
   MOST = 9, // layers that are read
@@ -62,7 +62,7 @@ export class Transferred extends StepPicture {
       wide = width >= NARROW,
       rows = floors(told.tokens.length),
       left = wide ? 124 : 24,
-      w = Math.min(WIDEST, wide ? (width - left - 170) / (m + 1) : (width - left - 2 * THIN) / m),
+      w = Math.min(WIDEST, wide ? (width - left - 232) / (m + 1) : (width - left - 2 * THIN) / m),
       first = wide ? w : THIN, // of the column of the last token
       base = ROOF + rows.length * FLOOR,
       labels = [],
@@ -169,7 +169,7 @@ export class Transferred extends StepPicture {
     ].map((item) => ({ ...item, text: item.wide < w ? cut(item.whole, 4) : undefined }));
     chips(this.ends, items, this.context.theme, w - 4);
     path.forEach((row, i) => {
-      if (tree.ranks?.[row] > 0) labels.push([x(i + 1), ROOF - 8, "middle", tr`guess ${tree.ranks[row] + 1}`]);
+      if (tree.ranks?.[row] > 0) labels.push([x(i + 1), ROOF - 10, "middle", tr`guess ${tree.ranks[row] + 1}`]);
     });
     if (wide) labels.push([left - 8, 20, "end", tr`written`], [left - 8, foot + 22, "end", tr`tokens in`]);
   }
