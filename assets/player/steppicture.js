@@ -1,7 +1,10 @@
 // What pictures of one step have in common: a sentence, a drawing as wide as its panel, and a movement where the step
 // is the next one.
 
+import { cut, glyphs } from "./codec.js";
+import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
+import { tr } from "./words.js";
 
 export class StepPicture {
   /** layers: groups of the drawing from back to front; each may be an element, else a name that it gets here. under:
@@ -48,6 +51,19 @@ export class StepPicture {
   frame(height) {
     const { width } = this;
     set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": this.describe(this.t) });
+  }
+
+  /** The baseline, into the layer `plain`: each token that was written as a column of its own through all layers, from
+   * `roof` to `foot`; w: of a column. */
+  alone(wrote, left, w, roof, foot, labels) {
+    pool(this.plain, wrote.length, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((column, i) => {
+      const middle = left + (i + 0.5) * w;
+      set(column, { x: left + i * w + 2, y: roof, width: Math.max(w - 4, 2), height: foot - roof });
+      labels.push([middle, roof + 24, "middle", i + 1]);
+      labels.push([middle, 20, "middle", cut(glyphs(this.run.piece(wrote[i]).text), Math.floor(w / 8))]);
+    });
+    if (wrote.length)
+      labels.push([left, foot + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
   }
 
   /** Words of the drawing: [[x, y, anchor, text]]. */

@@ -4,6 +4,7 @@ const view = (file, name, title, place, ...needs) => ({ file, name, title, place
 
 export const VIEWS = [
   view("headline", "Headline", "", 10),
+  view("entering", "Entering", "How the picture enters the draft", 14, "inputs"),
   view("media", "Media", "Picture tokens", 15, "media"),
   view("word", "Word", "The picture and what is read", 16, "sight"),
   view("scene", "Scene", "The scene and who reads it", 17, "scene"),
@@ -20,6 +21,7 @@ export const VIEWS = [
   view("fusion", "Fusion", "Tokens and states in one guess", 48, "fusing"),
   view("schooling", "Schooling", "The longer it was trained, the longer its guesses hold", 49, "schooling"),
   view("atonce", "AtOnce", "Both models at work", 50, "at_once"),
+  view("transferred", "Transferred", "Guesses refined by the upper layers", 53, "transfer"),
   view("counters", "Counters", "All numbers of this run", 100),
   view("predict", "Predict", "Predict what comes next", 110, "masked", "tree"),
   view("passages", "Passages", "Passages that were retrieved", 114, "spans+tree", "opinions"),

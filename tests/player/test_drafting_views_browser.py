@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec import structs
 from playwright.sync_api import expect
 
 import engines
@@ -27,10 +28,16 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Conveyor": ("clover", "story: Dan, coin", {"nodes": 20}),
     "Fusion": ("chimera", "story: Carl, door, map", {}),
+    "Transferred": ("hidden-transfer", "story: Sara, horse", {"transfer_layer": 2}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
     "Schooling": ("fastdraft", "story: Mia, boat", {}),
     "AtOnce": ("pearl", "story: Mia, boat", {}),
 }
+
+INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
+  const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
+    .flatMap((one) => [...one.getClientRects()]);
+  return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""  # texts outside
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -120,6 +127,28 @@ def test_blocks_of_both_models_at_once_end_as_the_run_says(js: Call, params: dic
         assert all(one["work"] >= one["long"] - 1e-9 for one in laid)
 
 
+def test_the_shares_of_layers_count_what_a_call_could_check(js: Call) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
+    told = [step for step in trace.steps if "tokens" in step.records["transfer"]]
+    steps = [{"transfer": step.records["transfer"], "tree": {"emitted": step.tree.emitted}} for step in told]
+    for row in range(5):
+        pairs = [
+            pair
+            for step in told
+            for pair in zip(step.records["transfer"]["tokens"][row], step.tree.emitted, strict=False)
+        ]
+        right = sum(guess == token for guess, token in pairs)
+        assert js("views/transferred.js", "M.tally(steps, row)", steps=steps, row=row) == [right, len(pairs)]
+    assert js("views/transferred.js", "M.tally(steps, 0)", steps=[{}, {"transfer": {"tokens": []}}]) == [0, 0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 11, 31, 81])
+def test_of_many_layers_some_are_read_with_both_ends(js: Call, count: int) -> None:
+    rows = js("views/transferred.js", "M.floors(count)", count=count)
+    assert rows[0] == 0 and rows[-1] == count - 1
+    assert rows == sorted(set(rows)) and len(rows) == min(count, 9)
+
+
 @pytest.fixture(scope="module", params=RUNS)
 def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     slug, prompt, params = RUNS[request.param]
@@ -135,11 +164,7 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
     expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
     for t in range(1, len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        inside = """(svg) => { const box = svg.getBoundingClientRect();
-          const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
-            .flatMap((one) => [...one.getClientRects()]);
-          return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""
-        assert view.locator("svg.dx-tower").evaluate(inside) == 0, t
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
     if view.locator("input[type=range]").count():
         page.evaluate("handles[0].seek(2)")
         view.locator("input[type=range]").fill("1")
@@ -162,3 +187,95 @@ def test_a_tree_names_the_passes_that_grew_it_and_the_chances_it_was_grown_by(op
     told = view.locator("g[data-row]:visible").all_text_contents()
     known = [f"{float(f'{100 * value:.2g}'):g} % " for value in tree.values if value is not None]
     assert known and all(any(share in text for text in told) for share in known)
+
+
+@pytest.fixture(scope="module")
+def scene() -> Trace:
+    return engines.run("msd", "tiny-vlm", "scene 12", params={"max_new_tokens": 48})
+
+
+def test_the_words_of_each_class_that_a_draft_says_first(js: Call, scene: Trace) -> None:
+    steps = [
+        {"inputs": step.records["inputs"], "vision": step.records["vision"], "tree": {"emitted": step.tree.emitted}}
+        for step in scene.steps
+    ]
+    for draft in range(4):
+        wanted = {kind: [0, 0] for kind in ("attribute", "place", "function")}
+        for step in steps:
+            for kind, token, first in zip(
+                step["vision"]["kinds"], step["tree"]["emitted"], step["inputs"]["first"][draft], strict=True
+            ):
+                wanted[kind][0] += token == first
+                wanted[kind][1] += 1
+        assert js("firstguesses.js", "M.shares(steps, draft)", steps=steps, draft=draft) == wanted
+    bare = [{}, {"inputs": {"first": [[7]]}}, {"inputs": {"first": [[7]]}, "vision": {"kinds": ["place", "place"]}}]
+    assert js("firstguesses.js", "M.shares(steps, 0)", steps=bare) == {
+        "attribute": [0, 0], "place": [0, 1], "function": [0, 0],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"viewport": {"width": 390, "height": 800}}, {"viewport": {"width": 900, "height": 800}}]
+)
+def test_the_switch_takes_patches_the_other_way(opened: Open, scene: Trace, options: dict[str, Any]) -> None:
+    page = opened([scene], folded=True, **options).page
+    view = page.locator('[data-view="Entering"]')
+    page.evaluate("handles[0].seek(0)")
+    expect(view.locator(".dx-readout")).to_have_text("Before the first step.")
+    for t in range(1, len(scene.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
+    expect(view.locator("button")).to_have_count(4)
+    for i, way in enumerate(scene.steps[0].records["inputs"]["ways"]):
+        view.locator("button").nth(i).click()
+        expect(view.locator("button[aria-pressed=true]")).to_have_count(1)
+        path = view.locator(".dx-exit").get_attribute("d") or ""
+        assert ("Q" in path) == (way == "fused")
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, way
+        expect(view.locator(".dx-readout")).to_contain_text(
+            " of 36 words." + " Another draft wrote this text." * bool(i)
+        )
+
+
+def test_without_a_picture_there_are_no_patches(opened: Open) -> None:
+    trace = engines.run("msd", "tiny-vlm", "words: red small circle top left", params={"max_new_tokens": 12})
+    page = opened([trace], folded=True).page
+    view = page.locator('[data-view="Entering"]')
+    page.evaluate("handles[0].seek(2)")
+    expect(view.locator(".dx-readout").first).to_contain_text("There is no picture")
+    expect(view.locator("image")).to_be_hidden()
+    assert view.locator("text", has_text="patches").count() == 0
+
+
+@pytest.mark.parametrize("params", [{"m": 1}, {"transfer_layer": 6}, {"nodes": 0}, {"max_new_tokens": 1}])
+def test_half_columns_of_any_height_and_number(opened: Open, params: dict[str, Any]) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"max_new_tokens": 12, **params})
+    page = opened([trace], folded=True).page
+    view = page.locator('[data-view="Transferred"]')
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        told = step.records["transfer"]
+        if "tokens" not in told:
+            expect(view.locator(".dx-readout").first).to_have_text("Nothing was guessed for this call.")
+            expect(view.locator("svg.dx-tower")).to_be_hidden()
+            continue
+        expect(view.locator(".dx-eta:visible")).to_have_count(len(told["tokens"][0]))
+        accepted = sum(step.tree.accepted) - 1
+        expect(view.locator(".dx-readout").first).to_contain_text(f"Call {t} accepts {accepted} and writes")
+
+
+@pytest.mark.parametrize("width", [1024, 800, 640, 390])
+def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open, width: int) -> None:
+    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
+    odd = [
+        "\u202eright to left",
+        "\u05e9\u05dc\u05d5\u05dd",
+        "w" * 80,
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\n",
+    ]
+    trace.pieces = [structs.replace(piece, text=odd[i % 5]) for i, piece in enumerate(trace.pieces)]
+    page = opened([trace], folded=True, viewport={"width": width, "height": 800}).page
+    for t in range(1, len(trace.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        assert page.locator("[data-view=Transferred] svg.dx-tower").evaluate(INSIDE) == 0, t

@@ -4,7 +4,7 @@
 // Beside it the same tokens one by one.
 
 import { CHIP, chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -104,7 +104,8 @@ export class EarlyExit extends StepPicture {
       [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
     ];
     const wrote = step.commits?.tokens.filter((token) => token >= 0) ?? [];
-    this.#alone(wide ? wrote : [], right + 60, Math.min(w, (width - right - 70) / Math.max(1, most + 1)), labels);
+    const narrow = Math.min(w, (width - right - 70) / Math.max(1, most + 1));
+    this.alone(wide ? wrote : [], right + 60, narrow, ROOF, FOOT, labels);
     this.label(labels);
     if (!next) return;
     comeIn([...this.hops.childNodes].slice(0, n), { opacity: 0 });
@@ -117,17 +118,6 @@ export class EarlyExit extends StepPicture {
     pool(this.floors, layers + 1, () => svg("path")).forEach((path, i) =>
       set(path, { d: `M${left},${at(i).toFixed(1)}H${right}`, class: i === l ? "dx-exit" : "" }),
     );
-  }
-
-  /** The baseline: each token that was written, as a climb of its own through all layers. */
-  #alone(wrote, left, w, labels) {
-    pool(this.plain, wrote.length, () => svg("rect", { class: "dx-lift dx-plain", rx: 6 })).forEach((climb, i) => {
-      set(climb, { x: left + i * w + 2, y: ROOF, width: Math.max(w - 4, 2), height: FOOT - ROOF });
-      labels.push([left + (i + 0.5) * w, ROOF + 24, "middle", i + 1]);
-      labels.push([left + (i + 0.5) * w, 20, "middle", cut(glyphs(this.run.piece(wrote[i]).text), Math.floor(w / 8))]);
-    });
-    if (wrote.length)
-      labels.push([left, FOOT + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
   }
 
   #cells(cells, w) {

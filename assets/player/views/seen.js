@@ -2,6 +2,8 @@
 
 import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { CLASSES } from "../firstguesses.js";
+import { paint } from "../pixels.js";
 import { inOrder } from "../rounds.js";
 import { tr } from "../words.js";
 
@@ -10,7 +12,6 @@ export const view = { name: "Seen", title: "The scene and what is said of it", p
 const GAP = "▢",
   VEIL = 0.82, // over a patch from which nothing was taken
   LOOKERS = { draft: tr`draft`, "compact token": tr`compact token`, "global vector": tr`global vector` },
-  CLASSES = { attribute: tr`size, colour, shape`, place: tr`place`, function: tr`other words` },
   OURS = ["forced", "withdrawn"]; // not a step's own
 
 const own = ({ commits }, part) => (commits?.[part] ?? []).filter((_, i) => !OURS.includes(commits.causes[i]));
@@ -80,15 +81,8 @@ export class Seen {
     this.frame.hidden = !vision;
     if (!vision || this.drawn === vision.pixels) return;
     this.drawn = vision.pixels;
-    const { values, shape } = unpack(vision.pixels),
-      [height, width] = shape,
-      pen = this.canvas.getContext("2d");
-    Object.assign(this.canvas, { width, height });
-    const image = pen.createImageData(width, height);
-    for (let i = 0; i < height * width; i++)
-      image.data.set([...values.slice(3 * i, 3 * i + 3).map((value) => value * 255), 255], 4 * i);
-    pen.putImageData(image, 0, 0);
-    this.frame.style.aspectRatio = `${width} / ${height}`;
+    paint(this.canvas, vision.pixels);
+    this.frame.style.aspectRatio = `${this.canvas.width} / ${this.canvas.height}`;
   }
 
   /** A veil over each patch, thinner where more was taken from it; none where nobody looked. */

@@ -167,9 +167,9 @@ class CountedLayered(CountedCausal):
         "draft"."""
         return type(self)(self._model, role, self._meter)
 
-    @property
-    def unmetered(self) -> Self:
-        """The same model on a meter that no run reads: for what is computed only to be recorded."""
+    def unbooked(self) -> Self:
+        """The same model for what is computed for the record alone: its calls count nowhere and are on no clock of the
+        run. What an edit forbids holds there, too. Nothing may be decided by them."""
         return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:

@@ -396,6 +396,16 @@ def test_forbidden_tokens_are_minus_infinity_in_unembedded_rows_too() -> None:
         view.unembed(h, predicts=[1, 2])
 
 
+def test_what_is_read_for_the_record_is_booked_nowhere_and_forbids_the_same() -> None:
+    view, meter = seen({1: {4}, 2: {5, 6}})
+    h = view.layers(view.embed(PROMPT[:3]), view.new_cache(8), 0, 2)
+    z = view.unembed(h, predicts=1)
+    before = (dict(meter.forwards), meter.seconds, meter.called, list(meter.calls))
+    meter.spent = True
+    assert torch.equal(view.unbooked().unembed(h, predicts=1), z)
+    assert before == (meter.forwards, meter.seconds, meter.called, meter.calls)
+
+
 def test_a_method_that_needs_a_causal_model_sees_no_layers() -> None:
     assert not hasattr(counted(build(), "target", Meter(), "causal"), "embed")
     assert KINDS["layered"].board == "causal"

@@ -87,7 +87,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         groups = dict(turn.groups(ranks))
         cosines, groups["scores"] = lanes_of(turn, drafter, n, groups["scores"])
         facts = turn.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
-        records = {"fusing": partial(fusing_of, drafter, model.unmetered, turn, turn.hidden[n])}
+        records = {"fusing": partial(fusing_of, drafter, model.unbooked(), turn, turn.hidden[n])}
         edit = yield run.step(**groups, records=records, facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)
         drafter.past.crop(target.cache.length)

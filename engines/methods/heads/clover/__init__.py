@@ -77,7 +77,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     drafter, past = drafter.to(model.record.device), Past()
     vocabulary = models.drafter.tensors.get("vocabulary")
     vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
-    control = Control(model.unmetered, drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
+    control = Control(model.unbooked(), drafter_of(models.drafter.tensors, False) if run.full else None, vocabulary, p)
     paths, parents = parents_of(path for path, _ in likeliest(accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     numbers = sum(tensor.numel() for tensor in drafter.parameters())

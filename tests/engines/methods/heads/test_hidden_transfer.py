@@ -15,6 +15,7 @@ from engines.core.kinds.layered import CountedLayered, Taps
 from engines.core.meter import Meter
 from engines.methods.heads import hidden_transfer
 from engines.methods.heads.hidden_transfer import forward, layout, maps_of
+from engines.methods.heads.hidden_transfer.lens import Transfer
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
 from engines.models import parts
@@ -84,7 +85,8 @@ def test_real_rows_never_see_pseudo_rows_and_nothing_of_them_stays(model, layer)
         draft = Draft.of([ids[-1], *best], [-1, 0, 0, 0], "draft")
         draft.tails = tails
         target = Target(counted(model), ids, p, rows=40)
-        turn, h = forward(target, ids, draft, layer, W, b, torch.Generator())
+        turn, streams = forward(target, ids, draft, layer, W, b, torch.Generator())
+        h = model.normed(streams[model.num_layers])
         z.append(turn.z)
         lengths.append(target.cache.lengths)
         assert len(h) == tails[turn.verdict.path[-1]] and turn.verdict.path == [0, 1]
@@ -98,13 +100,13 @@ def test_real_rows_never_see_pseudo_rows_and_nothing_of_them_stays(model, layer)
 def test_behind_the_last_layer_they_are_linear_heads(model):
     maps, ids = load_part("transfer-maps", [model.record]), model.tokenizer.encode_prompt(PROMPTS[0])
     W, b, _ = maps_of(maps, 6, 3, "cpu")
-    streams = {}
-    model.layers(model.embed(ids), model.new_cache(64), 0, 6, taps=Taps(stream=streams.__setitem__))
+    stream = {}
+    model.layers(model.embed(ids), model.new_cache(64), 0, 6, taps=Taps(stream=stream.__setitem__))
     p = SimpleNamespace(max_new_tokens=24, temperature=0.0)
     draft = Draft.of([ids[-1]], [-1], "draft")
     draft.tails = [3]
-    _, h = forward(Target(counted(model), ids, p, rows=9), ids, draft, 6, W, b, torch.Generator())
-    assert torch.allclose(h, model.normed(W @ streams[6][-1] + b), atol=1e-4)
+    _, streams = forward(Target(counted(model), ids, p, rows=9), ids, draft, 6, W, b, torch.Generator())
+    assert torch.allclose(model.normed(streams[6]), model.normed(W @ stream[6][-1] + b), atol=1e-4)
 
 
 def test_the_extra_rows_are_counted_as_work(model):
@@ -117,6 +119,46 @@ def test_the_extra_rows_are_counted_as_work(model):
             assert sum(step.work.values()) == rows * 6 + extra
         assert f"{3 * (128 * 128 + 128):,} trained parameters" in trace.steps[0].note
         assert trace.steps[1].facts["pseudo_rows"] == 27 and trace.steps[1].tree.tails == [3] * 9
+
+
+@pytest.mark.parametrize("params", [{"transfer_layer": 2}, {"m": 2}, {"transfer_layer": 6}])
+def test_the_record_reads_each_pseudo_row_after_each_layer(model, params):
+    """Against the text up to the last token and its pseudo rows, run anew and alone through the layers above l; the
+    last reading is the first guess."""
+    trace = decode(model, **params)
+    l, m = params.get("transfer_layer", 4), params.get("m", 3)  # noqa: E741 - the paper's letter
+    W, b, _ = maps_of(load_part("transfer-maps", [model.record]), l, m, "cpu")
+    ids = list(trace.header.prompt_ids)
+    told = [(step, step.record("transfer", Transfer)) for step in trace.steps]
+    assert not told[0][1].tokens and sum(bool(record.tokens) for _, record in told) > 2
+    for step, record in told:
+        if record.tokens:
+            assert (record.layer, record.layers, record.source) == (l, 6, ids[-2])
+            x = model.layers(model.embed(ids[:-1]), model.new_cache(64), 0, l)
+            pseudo = W @ x[-1] + b
+            for layer, tokens, chances in zip(range(l, 7), record.tokens, record.chances, strict=True):
+                y = model.layers(torch.cat([x, pseudo]), model.new_cache(64), l, layer)
+                p = model.unembed(y[-m:]).softmax(-1)
+                assert tokens == p.argmax(-1).tolist()
+                assert chances == pytest.approx(p.amax(-1).tolist(), abs=1e-3)
+            sources = [source.tokens[0] for source in step.tree.guessed_from]
+            assert record.tokens[-1][: len(sources)] == sources
+        ids += step.tree.emitted
+
+
+def test_recording_the_record_changes_nothing(model):
+    full, bare = (engines.run("hidden-transfer", model, PROMPTS[1], detail=detail) for detail in ("full", "none"))
+    assert full.output_ids == bare.output_ids
+    for one, other in zip(full.steps, bare.steps, strict=True):
+        assert (one.forwards, one.work, one.tokens_fed) == (other.forwards, other.work, other.tokens_fed)
+
+
+def test_after_an_edit_nothing_is_told_of_guesses_that_were_dropped(model):
+    original = decode(model, transfer_layer=2)
+    at = len(original.header.prompt_ids) + 2
+    fork = engines.fork(original, 2, edit=engines.Edit(force={at: 300}))
+    told = [step.record("transfer", Transfer) for step in fork.steps[fork.header.origin.step :]]
+    assert not told[0].tokens and any(record.tokens for record in told[1:])
 
 
 def test_each_pseudo_row_hangs_on_the_one_before():
@@ -159,7 +201,8 @@ def test_training_computes_what_decoding_guesses(model, tmp_path):
         draft = Draft.of([ids[-1]], [-1], "draft")
         draft.tails = [3]
         W, b = training.network.W[str(layer)].detach(), training.network.b[str(layer)].detach()
-        _, h = forward(Target(counted(model), ids, p, rows=9), ids, draft, layer, W, b, torch.Generator())
+        _, streams = forward(Target(counted(model), ids, p, rows=9), ids, draft, layer, W, b, torch.Generator())
+        h = model.normed(streams[model.num_layers])
         assert torch.allclose(found[cut - text.rows(1).start], h, atol=1e-3)
 
 

@@ -11,6 +11,7 @@ import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.methods.multimodal._seen import Drafter, Vision, picture_of
+from engines.methods.multimodal.msd.inputs import Inputs
 from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
@@ -182,3 +183,53 @@ def test_what_is_recorded(model):
     assert [word for word, kind in zip(said, kinds, strict=True) if kind == "place"] == [
         word for word in said if word in ("top", "middle", "bottom", "left", "center", "right")
     ]
+
+
+def first_guesses(model, ids, name, V):
+    """What a draft says first of each token of a text from the third on, read as a whole."""
+    n = model.num_layers
+    H = model.extend(ids[:-1], model.new_cache(len(ids)), hidden=(n,)).hidden[n]
+    draft = draft_of(load_part("vision-drafts", [model.record]), name)
+    z, at, _ = draft.sequence(model.embed(ids)[1:-1], H[:-1], V)
+    return model.unembed(draft.through(z, at), normed=True).argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("prompt", ["scene 12", "words: red small circle top left"])
+@pytest.mark.parametrize("draft", ["growing", "text"])
+def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, prompt, draft):
+    trace = run("msd", prompt, draft=draft)
+    told = [step.record("inputs", Inputs) for step in trace.steps]
+    assert (told[0].names, told[0].drafting) == (list(DRAFTS), draft)
+    assert told[0].ways == ["decoupled", "decoupled", "fused", "fused"] and told[0].learnt_from[3] == "text only"
+    assert told[0].patches == (36 if prompt == "scene 12" else 0)
+    ids = [*trace.header.prompt_ids, *(token for step in trace.steps for token in step.commits.tokens)]
+    for i, name in enumerate(DRAFTS):
+        recorded = [token for inputs in told for token in inputs.first[i]]
+        assert recorded == first_guesses(model, ids, name, told[0].patches)[-len(recorded) :]
+        assert len(recorded) == len(ids) - len(trace.header.prompt_ids)
+    for step, inputs in zip(trace.steps, told, strict=True):
+        if len(step.tree.tokens) > 1:
+            assert inputs.first[DRAFTS.index(draft)][0] == step.tree.tokens[1], "the first guess at the root"
+
+
+def test_after_a_change_the_other_drafts_read_the_changed_text(model):
+    original = run("msd")
+    at = len(original.header.prompt_ids) + 7
+    fork = engines.fork(original, 3, edit=engines.Edit(force={at: original.output_ids[2]}))
+    own = fork.steps[fork.header.origin.step :]
+    assert own[0].record("inputs", Inputs).patches == 36
+    ids = [*fork.header.prompt_ids, *fork.output_ids]
+    guesses = first_guesses(model, ids, "text", 36)
+    for step in own:
+        marked = zip(step.commits.positions, step.commits.causes, strict=True)
+        written = [place for place, cause in marked if cause not in ("forced", "withdrawn")]
+        inputs = step.record("inputs", Inputs)
+        for place, token in zip(written, inputs.first[3], strict=True):
+            assert token == guesses[place - 2]
+
+
+def test_the_record_costs_the_run_no_call(model):
+    full, bare = (engines.run("msd", model, "scene 12", params=LONG, detail=detail) for detail in ("full", "none"))
+    assert full.output_ids == bare.output_ids
+    for one, other in zip(full.steps, bare.steps, strict=True):
+        assert (one.forwards, one.work, one.tokens_fed) == (other.forwards, other.work, other.tokens_fed)

@@ -15,7 +15,7 @@ size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
+from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 
@@ -59,8 +60,9 @@ RANKS = 10  # guesses taken of each pseudo row
         Int("m", 3, 1, 3, symbol="m"),
         temperature(),
     ],
-    signature="tree",
+    signature="transferred",
     emits=EMITS - {"intervals"},
+    records={"transfer": Transfer},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -77,6 +79,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     ids = prompt
     guesses: list[list[int]] = []
     chances: list[list[float]] = []
+    nothing = partial(Transfer, l, model.num_layers)
+    lens: Callable[[], Transfer] = nothing
     while target.unfinished(ids):
         places = (model.max_positions or len(ids) + 2 * RANKS) - len(ids)  # behind the text, for rows
         deepest = min(target.room(ids), places, len(guesses))
@@ -85,18 +89,21 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         draft.traced.append(partial(from_heads, known, guesses, "pseudo row"))
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
-        turn, h = forward(target, ids, draft, l, W, b, run.rng)  # h [k, d]: pseudo rows of the last row kept
+        turn, streams = forward(target, ids, draft, l, W, b, run.rng)
+        h = model.normed(streams[model.num_layers])  # [k, d]: pseudo rows of the last row kept
         size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."
-        guesses, chances = [], []
+        guesses, chances, made_by = [], [], lens if draft.parents[1:] else nothing
         if len(h):
             z = model.unembed(h, vocabulary, normed=True, predicts=len(turn.ids), counts=False)
             best = top_ids(z, RANKS)
             guesses = (best if vocabulary is None else vocabulary[best]).tolist()
             chances = z.softmax(-1).gather(-1, best).tolist()
+            lens = partial(read, model, streams, vocabulary, turn.ids[-2], len(turn.ids), guesses, chances)
         extra, upper = sum(draft.tails), model.num_layers - l
         way = f"went through the upper {upper} layers" if upper else "went straight to the output head"
         edit = yield run.step(
             **turn.groups([path[-1] if path else -1 for path in known]),
+            records={"transfer": made_by},
             facts=turn.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
             note=f"{turn.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
         )
@@ -125,10 +132,10 @@ def maps_of(maps: Any, layer: int, m: int, device: str) -> tuple[Tensor, Tensor,
 
 def forward(
     target: Target, ids: list[int], draft: Draft, layer: int, W: Tensor, b: Tensor, rng: Generator
-) -> tuple[Turn, Tensor]:
+) -> tuple[Turn, dict[int, Tensor]]:
     """One forward: text that the cache lacks and candidates through all layers, pseudo rows through those above the
     transfer layer; the walk; the cache then has the text but its last token, in every layer. Returns the turn and the
-    states [k, d] of the pseudo rows of the last row kept."""
+    states [k, d] of the pseudo rows of the last row kept, behind l ... n layers."""
     model: Any = target.model
     cache, base, n = target.cache, target.cache.length, model.num_layers
     chain, N = ids[base:-1], len(draft)
@@ -139,15 +146,19 @@ def forward(
     made = x[c:].float() @ W.mT + b[:, None]  # [m, N, d]
     rows = [made[i, v] for v, i in pseudo]
     y = torch.cat([x, torch.stack(rows).to(x.dtype)]) if rows else x
-    y = model.layers(y, cache, layer, n, parents=[*hang, *below])  # [c + N + pseudo, d]
+    streams: dict[int, Tensor] = {}
+    y = model.layers(y, cache, layer, n, parents=[*hang, *below], taps=above(streams, c + N))  # [c + N + pseudo, d]
     speaks = [*range(base + 1, base + 1 + c), *(len(ids) + depth for depth in row_depths(draft.parents))]
     z = model.unembed(y[: c + N], predicts=speaks)
     verdict = verify(z[c:], draft, target.p.temperature, rng, model.eos_ids)
     cache.keep(base, [*range(c), *(c + row for row in verdict.path)])
     gained = written(draft, verdict)[: target.end - len(ids)]
     cache.crop(min(cache.length, len(ids) + len(gained) - 1))
-    tail = [c + N + r for r, (v, _) in enumerate(pseudo) if v == verdict.path[-1]]
-    return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain), model.normed(y[tail])
+    streams[n] = y[c + N :]
+    first = sum(draft.tails[: verdict.path[-1]])
+    kept = slice(first, first + draft.tails[verdict.path[-1]])
+    turn = Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+    return turn, {after: rows[kept] for after, rows in streams.items()}
 
 
 def layout(tails: Sequence[int], c: int) -> tuple[list[tuple[int, int]], list[int]]:
@@ -155,9 +166,3 @@ def layout(tails: Sequence[int], c: int) -> tuple[list[tuple[int, int]], list[in
     on: the first on its candidate, the others on the one before."""
     pseudo = [(v, i) for v, k in enumerate(tails) for i in range(k)]
     return pseudo, [c + len(tails) + r - 1 if i else c + v for r, (v, i) in enumerate(pseudo)]
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("hidden-transfer", "tiny-ar-l", "add: 457 + 86")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
 from engines.methods.heads._confident_tree import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
+from engines.methods.multimodal.msd.inputs import Beside, Inputs
 from engines.methods.speculative._turn import EMITS, LANES, Target
 from engines.methods.speculative._verify import Draft
 
@@ -33,9 +34,9 @@ from engines.methods.speculative._verify import Draft
         Choice("draft", "growing", ("growing", "mixed", "fused", "text"), source="released: growing"),
         *tree_params(15, 3, 4, "59 guesses, depth 5 and k 10 in the code"),
     ],
-    signature="seen",
+    signature="entering",
     emits=EMITS - {"intervals"},
-    records={"vision": Vision},
+    records={"vision": Vision, "inputs": Inputs},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -48,6 +49,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, n = models.target, models.target.num_layers
     draft = draft_of(models.drafts, p.draft).to(model.record.device)
     drafter = Drafter(model.playing("draft"), draft, picture_of(model, prompt[: run.prompt_length]))
+    beside = Beside(model, models.drafts, drafter.image, p.draft)
     target, ids, H = Target(model, prompt, p, rows=MOST + 1), prompt, None
     while target.unfinished(ids):
         tree, ranks = Draft(ids[-1], "draft"), [-1]
@@ -61,16 +63,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         fresh, facts = run.steps == 0, turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
         edit = yield run.step(
             **turn.groups(ranks),
-            records={"vision": lambda: vision(drafter, turn, model.tokenizer, fresh)},
+            records={
+                "vision": lambda: vision(drafter, turn, model.tokenizer, fresh),
+                "inputs": lambda: beside.read(turn.ids, H, len(turn.gained)),
+            },
             facts=facts,
             note=turn.note(),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         H = H[: target.cache.length]
         drafter.forget(target.cache.length)
-
-
-if __name__ == "__main__":
-    from engines.kit import show
-
-    show("msd", "tiny-vlm", "scene 12")
+        beside.forget(target.cache.length)

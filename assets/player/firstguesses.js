@@ -1,0 +1,31 @@
+// What the drafts of a part say first of each word, from the records of the steps that wrote it.
+
+import { tr } from "./words.js";
+
+export const CLASSES = { attribute: tr`size, colour, shape`, place: tr`place`, function: tr`other words` };
+
+/** What drafts were trained on, as their cards have it. */
+export const LEARNT = {
+  "text first, then ever more pictures": tr`text first, then ever more pictures`,
+  "text and pictures in turn": tr`text and pictures in turn`,
+  "text only": tr`text only`,
+};
+
+/** What draft number `draft` says first of the words of a step: [{token, kind, first}]. */
+export function words({ inputs, tree, vision }, draft) {
+  const first = inputs?.first?.[draft] ?? [],
+    kinds = vision?.kinds ?? [],
+    late = kinds.length - first.length; // words without a state before them
+  return first.map((guess, i) => ({ token: tree?.emitted[i + late], kind: kinds[i + late], first: guess }));
+}
+
+/** Of the words of these steps, by class: [how many a draft says first, all]. */
+export function shares(steps, draft) {
+  const found = { attribute: [0, 0], place: [0, 0], function: [0, 0] };
+  for (const { token, kind, first } of steps.flatMap((step) => words(step, draft))) {
+    if (!found[kind]) continue;
+    found[kind][0] += token === first;
+    found[kind][1]++;
+  }
+  return found;
+}

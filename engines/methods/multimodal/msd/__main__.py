@@ -1,0 +1,3 @@
+from engines.kit import show
+
+show("msd", "tiny-vlm", "scene 12")
