@@ -105,13 +105,15 @@ def _shown_records() -> set[str]:
 def module() -> str:
     """The text of views.js, in the formatter's form."""
     made = "// Made by `python -m explorer.export.bundle` from the views' own files. Do not edit."
-    return "\n".join([made, "", "export const VIEWS = [", *(_entry(view) for view in views()), "];", ""])
+    fields = ", ".join(View.__struct_fields__)
+    end = f"].map(([{fields}]) => ({{ {fields} }}));"  # every page loads this file, so no name is written per view
+    return "\n".join([made, "", "export const VIEWS = [", *(_entry(view) for view in views()), end, ""])
 
 
 def _entry(view: View) -> str:
-    fields = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in msgspec.to_builtins(view).items()]
-    line = f"  {{ {', '.join(fields)} }},"
-    return line if len(line) <= WIDEST else "\n".join(["  {", *(f"    {field}," for field in fields), "  },"])
+    fields = [json.dumps(value, ensure_ascii=False) for value in msgspec.to_builtins(view).values()]
+    line = f"  [{', '.join(fields)}],"
+    return line if len(line) <= WIDEST else "\n".join(["  [", *(f"    {field}," for field in fields), "  ],"])
 
 
 def offers(trace: str) -> set[str]:

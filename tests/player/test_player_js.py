@@ -339,7 +339,7 @@ def test_a_view_of_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path / "player")
     views.cache_clear()
     try:
-        line = '{ file: "new", name: "New", title: "A: new one", place: 65, needs: ["intervals+end"] }'
+        line = '["new", "New", "A: new one", 65, ["intervals+end"]]'
         assert line in module()
         assert "new" in views_of([everything_else().to_json()]) and "new" not in views_of([masked(24, 4).to_json()])
         assert 'modules["views/new.js"] ??=' in view_script("new")
