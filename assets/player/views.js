@@ -14,6 +14,7 @@ export const VIEWS = [
   ["exitmap", "ExitMap", "Which exit would have drafted right", 44, ["shadow_tokens"]],
   ["difference", "Difference", "", 45, []],
   ["siblings", "Siblings", "One draw after the other", 46, ["draws"]],
+  ["searchtree", "SearchTree", "A table that learns, searched for drafts", 51, ["table_search"]],
   ["counters", "Counters", "All numbers of this run", 100, []],
   ["predict", "Predict", "Predict what comes next", 110, ["masked", "tree"]],
   ["passages", "Passages", "Passages that were retrieved", 114, ["spans+tree", "opinions"]],

@@ -24,6 +24,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
+    "SearchTree": ("aded", "python: class Boat(name: str, speed: int, crew: int)", {"corpus": "store"}),
 }
 
 
@@ -78,6 +79,46 @@ def test_what_the_map_of_exits_promises_is_what_the_engine_compares(js: Call) ->
             assert promised[told["exits"].index(best.exit_layer)][best.d] == pytest.approx(best.tpl)
 
 
+@pytest.mark.parametrize(
+    "params", [{}, {"temperature": 1.0, "reward": "released"}, {"paths": 32, "iterations": 10}], ids=str
+)
+def test_a_search_is_decided_again_as_the_engine_did(js: Call, params: dict[str, Any]) -> None:
+    """Each iteration goes to the child of the root that leads by the rule, the drafts are those of the tree, and so is
+    what became of them."""
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    trace = engines.run("aded", "tiny-ar-l", prompt, params={"corpus": "store", "max_new_tokens": 32, **params})
+    searched = [step for step in trace.steps if step.records["table_search"]["ends"] and len(step.tree.tokens) > 1]
+    assert len(searched) > 3
+    for step in searched:
+        search, tree = step.records["table_search"], step.tree
+        n, drawn = len(search["ends"]), tree.emitted_source == "target"
+        goes = "Array.from({length: n - 1}, (_, i) => M.trail(search, search.ends[i + 1])[0])"
+        leads = """Array.from({length: n - 1}, (_, i) => {
+          const all = M.compared(search, i + 2),
+            sum = ({value, exploration}) => value === null ? 1e9 : value + exploration;
+          return all.reduce((best, one) => sum(one) > sum(best) + 1e-4 ? one : best).node; })"""
+        assert js("views/searched.js", goes, search=search, n=n) == js("views/searched.js", leads, search=search, n=n)
+        paths = {tuple(_path(tree, row)): tree.why[row] for row in range(1, len(tree.tokens))}
+        fates = "[...M.fates(M.drafts(search, n), emitted, search.room, drawn)]"
+        again = dict(js("views/searched.js", fates, search=search, n=n, emitted=tree.emitted, drawn=drawn))
+        states = {"accepted": "accepted", "mismatch": "rejected", "unreached": "unreached"}
+        own = {key: again.pop(key) for key in list(again) if again[key] in ("correction", "bonus")}
+        assert again == {",".join(map(str, path)): states[why] for path, why in paths.items()}
+        assert len(own) == (sum(tree.accepted) - 1 < len(tree.emitted))
+        came = js(
+            "views/searched.js",
+            "M.came(M.drafts(search, n), emitted, search.room)",
+            search=search,
+            n=n,
+            emitted=tree.emitted,
+        )
+        assert came == {"rows": len(tree.tokens) - 1, "kept": sum(tree.accepted) - 1}
+
+
+def _path(tree: Any, row: int) -> list[int]:
+    return [*_path(tree, tree.parents[row]), tree.tokens[row]] if row > 0 else []
+
+
 @pytest.fixture(scope="module", params=RUNS)
 def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     slug, prompt, params = RUNS[request.param]
@@ -99,7 +140,10 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
           return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""
         assert view.locator("svg.dx-tower").evaluate(inside) == 0, t
     if view.locator("input[type=range]").count():
+        t = 2
         page.evaluate("handles[0].seek(2)")
+        while view.locator("input[type=range]").is_disabled():
+            page.evaluate("t => handles[0].seek(t)", t := t + 1)
         view.locator("input[type=range]").fill("1")
         expect(view.locator("[aria-live]")).to_contain_text("derived: ")
         view.get_by_role("button", name="as recorded").click()
