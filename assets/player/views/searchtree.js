@@ -41,7 +41,7 @@ export class SearchTree extends StepPicture {
   }
 
   told({ table_search: search }) {
-    return search?.ends.length ? search : null;
+    return search;
   }
 
   also(search, step) {
@@ -63,7 +63,7 @@ export class SearchTree extends StepPicture {
   #again(search, { tree }) {
     const k = this.#k(search),
       { rows, kept } = came(drafts(search, k), tree.emitted, search.room);
-    const least = kept === tree.emitted.length ? "≥ " : ""; // what the target says after them is not known
+    const least = kept === tree.emitted.length ? "≥ " : "";
     return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
   }
 
@@ -115,12 +115,13 @@ ${short(search.scores[k - 1])}.`;
       Object.assign(item, { x, y: top + (row + 0.5) * pitch, whole, text, start });
       item.end = start + LETTER * [...text].length + 12;
     });
-    this.frame(foot + (beside ? 8 : 48));
+    this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
+    this.frame(this.tall[width]);
     const word = (token, most) => this.#word(token, most);
     labels.push(...successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }));
     this.#grow(search, list, R, labels);
     const head = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
-    labels.push([left, top - 14, "start", head]);
+    if (heads.length) labels.push([left, top - 14, "start", head]);
     if (hidden > 0) labels.push([left, foot, "start", tr`and ${hidden} nodes with fewer visits`]);
     this.#baseline(search, step, beside ? right + 24 : null, foot, labels);
     this.label(labels);
@@ -150,7 +151,10 @@ ${short(search.scores[k - 1])}.`;
         x2 = item.node < 0 ? item.start : item.x - size(item),
         bend = (x1 + x2) / 2,
         hot = way.has(item.node);
-      set(edge, { d: `M${x1},${y1}C${bend},${y1} ${bend},${item.y} ${x2},${item.y}`, "data-source": kind(item) });
+      set(edge, {
+        d: `M${x1},${y1}C${bend},${y1} ${bend},${item.y} ${x2},${item.y}`,
+        "data-source": item.node < 0 ? "" : kind(item),
+      });
       edge.style.strokeWidth = 1 + 3 * Math.min(1, search.weights[item.node] ?? 0.3);
       edge.style.opacity = hot || (!way.size && item.state) ? 0.9 : 0.3;
     });

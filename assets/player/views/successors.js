@@ -13,15 +13,20 @@ export function successors(parent, { weights, loaded, pair }, heads, word, { nar
   const [a, b] = pair.map((token) => word(token, 10)),
     largest = Math.max(...heads.map(({ node }) => weights[node])),
     x = narrow ? 76 : 8,
-    names = { text: narrow ? tr`learned` : tr`learned from this text`, store: tr`in the table before` },
+    names = {
+      text: narrow ? tr`learned` : tr`learned from this text`,
+      store: narrow ? tr`before` : tr`in the table before`,
+    },
     unit = (width - x - (narrow ? 172 : 250)) / (largest || 1),
-    labels = [[8, top - 14, "start", tr`weight of what follows ${a} ${b}`]];
+    labels = [
+      [8, top - 14, "start", heads.length ? tr`weight of what follows ${a} ${b}` : tr`no entry for ${a} ${b} yet`],
+    ];
   const bars = heads.flatMap((item, i) => {
     const y = narrow ? top + i * LINE : item.y - 8,
       old = Math.min(loaded[item.node], weights[item.node]),
       gained = weights[item.node] - old,
       name = gained > 0 ? "text" : "store",
-      figures = gained > 0 ? `${old ? `${two(old)} ` : ""}+ ${two(gained)}` : two(old),
+      figures = gained > 0 ? `${old ? `${two(old)} + ` : "+"}${two(gained)}` : two(old),
       told = names[name] ? `${figures} ${names[name]}` : figures;
     names[name] = ""; // only the first of a kind says what it is
     labels.push([x + unit * weights[item.node] + 6, y + 12, "start", told]);
