@@ -15,6 +15,7 @@ export const VIEWS = [
   ["difference", "Difference", "", 45, []],
   ["siblings", "Siblings", "One draw after the other", 46, ["draws"]],
   ["searchtree", "SearchTree", "A table that learns, searched for drafts", 51, ["table_search"]],
+  ["samplebands", "SampleBands", "Samples drafted from each other", 52, ["suffixes"]],
   ["counters", "Counters", "All numbers of this run", 100, []],
   ["predict", "Predict", "Predict what comes next", 110, ["masked", "tree"]],
   ["passages", "Passages", "Passages that were retrieved", 114, ["spans+tree", "opinions"]],

@@ -24,6 +24,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
     "ExitMap": ("del", "story: Mia, boat", {}),
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
+    "SampleBands": ("stand", "story: Mia, boat", {"temperature": 1.0, "trajectories": 3}),
     "SearchTree": ("aded", "python: class Boat(name: str, speed: int, crew: int)", {"corpus": "store"}),
 }
 
@@ -113,6 +114,25 @@ def test_a_search_is_decided_again_as_the_engine_did(js: Call, params: dict[str,
             emitted=tree.emitted,
         )
         assert came == {"rows": len(tree.tokens) - 1, "kept": sum(tree.accepted) - 1}
+
+
+def test_bands_hold_what_their_samples_wrote(js: Call) -> None:
+    """Also where a person wrote in between: those places are empty."""
+    for slug in ("stand", "stand-side-by-side"):
+        params = {"temperature": 1.0, "trajectories": 3, "max_new_tokens": 24}
+        trace = engines.run(slug, "tiny-ar-l", "story: Mia, boat", params=params)
+        steps = [{"suffixes": step.records["suffixes"]} for step in trace.steps]
+        texts: dict[int, list[int]] = {}
+        for step in trace.steps:
+            for branch in step.branches:
+                texts[branch.id] = [*texts.get(branch.id, [])[: branch.length - len(branch.tokens)], *branch.tokens]
+        bands = js("views/samplebands.js", "M.bands(steps, steps.length)", steps=steps)
+        assert [[cell["token"] for cell in band["cells"]] for band in bands] == [texts[i] for i in sorted(texts)]
+        for sample, band in enumerate(bands):
+            assert band["calls"] == sum(one["sample"] == sample for s in steps for one in s["suffixes"]["samples"])
+    gap = [{"sample": 0, "length": n, "drafted": 0, "tokens": [7], "suffix": [0], "keys": []} for n in (1, 4)]
+    (band,) = js("views/samplebands.js", "M.bands(steps, 2)", steps=[{"suffixes": {"samples": [one]}} for one in gap])
+    assert [cell and cell["token"] for cell in band["cells"]] == [7, None, None, 7]
 
 
 def _path(tree: Any, row: int) -> list[int]:
