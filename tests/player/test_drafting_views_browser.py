@@ -32,6 +32,8 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
     "Schooling": ("fastdraft", "story: Mia, boat", {}),
     "AtOnce": ("pearl", "story: Mia, boat", {}),
+    "SampleBands": ("stand", "story: Mia, boat", {"temperature": 1.0, "trajectories": 3}),
+    "SearchTree": ("aded", "python: class Boat(name: str, speed: int, crew: int)", {"corpus": "store"}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -149,6 +151,65 @@ def test_of_many_layers_some_are_read_with_both_ends(js: Call, count: int) -> No
     assert rows == sorted(set(rows)) and len(rows) == min(count, 9)
 
 
+@pytest.mark.parametrize(
+    "params", [{}, {"temperature": 1.0, "reward": "released"}, {"paths": 32, "iterations": 10}], ids=str
+)
+def test_a_search_is_decided_again_as_the_engine_did(js: Call, params: dict[str, Any]) -> None:
+    """Each iteration goes to the child of the root that leads by the rule, the drafts are those of the tree, and so is
+    what became of them."""
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    trace = engines.run("aded", "tiny-ar-l", prompt, params={"corpus": "store", "max_new_tokens": 32, **params})
+    searched = [step for step in trace.steps if step.records["table_search"]["ends"] and len(step.tree.tokens) > 1]
+    assert len(searched) > 3
+    for step in searched:
+        search, tree = step.records["table_search"], step.tree
+        n, drawn = len(search["ends"]), tree.emitted_source == "target"
+        goes = "Array.from({length: n - 1}, (_, i) => M.trail(search, search.ends[i + 1])[0])"
+        leads = """Array.from({length: n - 1}, (_, i) => {
+          const all = M.compared(search, i + 2),
+            sum = ({value, exploration}) => value === null ? 1e9 : value + exploration;
+          return all.reduce((best, one) => sum(one) > sum(best) + 1e-4 ? one : best).node; })"""
+        assert js("views/searched.js", goes, search=search, n=n) == js("views/searched.js", leads, search=search, n=n)
+        paths = {tuple(_path(tree, row)): tree.why[row] for row in range(1, len(tree.tokens))}
+        fates = "[...M.fates(M.drafts(search, n), emitted, search.room, drawn)]"
+        again = dict(js("views/searched.js", fates, search=search, n=n, emitted=tree.emitted, drawn=drawn))
+        states = {"accepted": "accepted", "mismatch": "rejected", "unreached": "unreached"}
+        own = {key: again.pop(key) for key in list(again) if again[key] in ("correction", "bonus")}
+        assert again == {",".join(map(str, path)): states[why] for path, why in paths.items()}
+        assert len(own) == (sum(tree.accepted) - 1 < len(tree.emitted))
+        came = js(
+            "views/searched.js",
+            "M.came(M.drafts(search, n), emitted, search.room)",
+            search=search,
+            n=n,
+            emitted=tree.emitted,
+        )
+        assert came == {"rows": len(tree.tokens) - 1, "kept": sum(tree.accepted) - 1}
+
+
+def test_bands_hold_what_their_samples_wrote(js: Call) -> None:
+    """Also where a person wrote in between: those places are empty."""
+    for slug in ("stand", "stand-side-by-side"):
+        params = {"temperature": 1.0, "trajectories": 3, "max_new_tokens": 24}
+        trace = engines.run(slug, "tiny-ar-l", "story: Mia, boat", params=params)
+        steps = [{"suffixes": step.records["suffixes"]} for step in trace.steps]
+        texts: dict[int, list[int]] = {}
+        for step in trace.steps:
+            for branch in step.branches:
+                texts[branch.id] = [*texts.get(branch.id, [])[: branch.length - len(branch.tokens)], *branch.tokens]
+        bands = js("views/samplebands.js", "M.bands(steps, steps.length)", steps=steps)
+        assert [[cell["token"] for cell in band["cells"]] for band in bands] == [texts[i] for i in sorted(texts)]
+        for sample, band in enumerate(bands):
+            assert band["calls"] == sum(one["sample"] == sample for s in steps for one in s["suffixes"]["samples"])
+    gap = [{"sample": 0, "length": n, "drafted": 0, "tokens": [7], "suffix": [0], "keys": []} for n in (1, 4)]
+    (band,) = js("views/samplebands.js", "M.bands(steps, 2)", steps=[{"suffixes": {"samples": [one]}} for one in gap])
+    assert [cell and cell["token"] for cell in band["cells"]] == [7, None, None, 7]
+
+
+def _path(tree: Any, row: int) -> list[int]:
+    return [*_path(tree, tree.parents[row]), tree.tokens[row]] if row > 0 else []
+
+
 @pytest.fixture(scope="module", params=RUNS)
 def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     slug, prompt, params = RUNS[request.param]
@@ -166,7 +227,10 @@ def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace]
         page.evaluate("t => handles[0].seek(t)", t)
         assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
     if view.locator("input[type=range]").count():
+        t = 2
         page.evaluate("handles[0].seek(2)")
+        while view.locator("input[type=range]").is_disabled():
+            page.evaluate("t => handles[0].seek(t)", t := t + 1)
         view.locator("input[type=range]").fill("1")
         expect(view.locator("[aria-live]")).to_contain_text("derived: ")
         view.get_by_role("button", name="as recorded").click()

@@ -37,6 +37,7 @@ from engines.methods.speculative.stand.rounds import (
     remember,
 )
 from engines.methods.speculative.stand.store import Grown, Store
+from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
 
 
 @method(
@@ -53,8 +54,9 @@ from engines.methods.speculative.stand.store import Grown, Store
         Int("trajectories", 4, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
-    signature="tree",
+    signature="samplebands",
     emits=(EMITS - {"intervals"}) | {"branches", "memory"},
+    records={"suffixes": Suffixes},
     lanes=WITH_SUFFIX,
     baseline="greedy",
     lossless=True,
@@ -97,6 +99,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
             memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
             branches=paths.branches(),
+            records={
+                "suffixes": lambda: Suffixes([sample_step(i, len(prompt), turns[i], trees[i]) for i in sorted(turns)])
+            },
             facts={
                 "samples": len(living),
                 "drafted": sum(len(tree.draft) - 1 for tree in trees.values()),

@@ -41,7 +41,17 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.aded.trigrams import Table, drafts, exploration, heaviest, search, trim
+from engines.methods.speculative.aded.searched import TableSearch, searched
+from engines.methods.speculative.aded.trigrams import (
+    Iteration,
+    Node,
+    Table,
+    drafts,
+    exploration,
+    heaviest,
+    search,
+    trim,
+)
 from engines.models.stores import answers_of
 
 MOST_NODES = 64
@@ -75,8 +85,9 @@ SHOWN = 5  # successors recorded per pair
         Choice("reward", "intended", ["intended", "released"]),
         temperature(),
     ],
-    signature="tree",
+    signature="searchtree",
     emits=(EMITS - {"intervals"}) | {"memory"},
+    records={"table_search": TableSearch},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -85,21 +96,26 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     """Search, verify, learn (the official `aded_model.py`). A text of fewer than three tokens teaches nothing, one of
     fewer than two has no pair to search from: then it is plain decoding."""
     table, total = Table.of(answers_of(model.record, model.eos_ids) if p.corpus == "store" else [], KEEP), 0.0
-    corpus, target = frozenset(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
+    loaded, target = Table(table.weights), Target(model, prompt, p, rows=MOST_NODES + 1)
     if p.learn_from_prompt:
         total += table.learn(prompt, p.increment, p.cap, p.keep)
     ids = prompt
     while target.unfinished(ids):
         gain = table.learn(ids[-p.window :], p.increment, p.cap, p.keep)
         total += gain
-        uniforms = iter(torch.rand(p.iterations * p.depth, dtype=torch.float64, generator=run.rng).tolist())
-        nodes = search(table, ids[-2:], p.iterations, p.depth, uniforms, reward=p.reward, c1=p.c1, c2=p.c2)
-        draft = merge(table, ids, trim(drafts(table, nodes, ids[-2:], p.paths), p.node_limit), target.room(ids))
+        uniforms: list[float] = torch.rand(p.iterations * p.depth, dtype=torch.float64, generator=run.rng).tolist()
+        done: list[Iteration] = []
+        nodes = search(
+            table, ids[-2:], p.iterations, p.depth, iter(uniforms), reward=p.reward, c1=p.c1, c2=p.c2, done=done
+        )
+        room = target.room(ids)
+        draft = merge(table, ids, trim(drafts(table, nodes, ids[-2:], p.paths), p.node_limit), room)
         turn = target.verify(ids, draft, run.rng)
         best = max(nodes[0].children, key=lambda node: node.visits, default=None)
         edit = yield run.step(
             **turn.groups(),
-            memory=lambda: entries(table, draft, turn.before, p.window if p.increment else 0, corpus),
+            memory=lambda: entries(table, draft, turn.before, p.window if p.increment else 0, loaded.weights),
+            records={"table_search": lambda: searched(table, loaded, ids[-2:], nodes, done, uniforms, room, p)},
             facts=turn.facts(
                 table_size=table.size,
                 pairs=len(table.weights),
@@ -110,9 +126,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 value=best.score / best.visits if best and best.visits else 0.0,
                 exploration=exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
             ),
-            note=turn.note() if len(draft) > 1 else "The table has no entry for this pair; one token from the target.",
+            note=turn.note() if len(draft) > 1 else undrafted(nodes),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
+
+
+def undrafted(nodes: Sequence[Node]) -> str:
+    """Why a step has no drafts."""
+    if nodes[0].children:
+        return "One token is left to write, so nothing is drafted; one token from the target."
+    return "The table has no entry for this pair; one token from the target."
 
 
 def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room: int) -> Draft:
@@ -128,7 +151,7 @@ def merge(table: Table, ids: Sequence[int], paths: Sequence[Sequence[int]], room
                 a, b = (*ids[-2:], *at[:-1])[-2:]
                 successors = table.weights[a, b]
                 rows[at] = draft.add(rows[at[:-1]], at[-1], chance=successors[at[-1]] / sum(successors.values()))
-                drawn.setdefault((a, b), ({**successors}, []))[1].append(rows[at])
+                drawn.setdefault((a, b), (successors, []))[1].append(rows[at])
     draft.traced.append(lambda: [_read(draft, pair, *read) for pair, read in drawn.items()])
     return draft
 

@@ -4,27 +4,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 class Table:
-    """Tri-gram weights: pair (a, b) -> successor c -> weight."""
+    """Tri-gram weights: pair (a, b) -> successor c -> weight. The successors of a pair are replaced where they change,
+    never written to, so that a copy of `weights` keeps what the table was."""
 
-    def __init__(self) -> None:
-        self.weights: dict[tuple[int, int], dict[int, float]] = {}
+    def __init__(self, weights: Mapping[tuple[int, int], dict[int, float]] | None = None) -> None:
+        self.weights: dict[tuple[int, int], dict[int, float]] = {**(weights or {})}
 
     @classmethod
     def of(cls, corpus: Sequence[Sequence[int]], keep: int) -> Table:
         """Relative frequencies of (a, b) -> c over token sequences; of every pair the `keep` heaviest successors, equal
         ones by rising id."""
-        table = cls()
+        counts: dict[tuple[int, int], dict[int, float]] = {}
         for sequence in corpus:
-            table.learn(sequence, 1.0, math.inf)
-        for pair, successors in table.weights.items():
+            for a, b, c in zip(sequence, sequence[1:], sequence[2:], strict=False):
+                successors = counts.setdefault((a, b), {})
+                successors[c] = successors.get(c, 0.0) + 1.0
+        for pair, successors in counts.items():
             total = sum(successors.values())
-            table.weights[pair] = {c: w / total for c, w in heaviest(successors)[:keep]}
-        return table
+            counts[pair] = {c: w / total for c, w in heaviest(successors)[:keep]}
+        return cls(counts)
 
     @property
     def size(self) -> int:
@@ -38,13 +42,19 @@ class Table:
         if increment == 0:
             return gained
         for a, b, c in zip(tokens, tokens[1:], tokens[2:], strict=False):
-            successors = self.weights.setdefault((a, b), {})
+            successors = self.weights.get((a, b), {})
             before = successors.get(c, 0.0)
-            successors[c] = max(before, min(cap, before + increment))
-            gained += successors[c] - before
+            after = max(before, min(cap, before + increment))
+            gained += after - before
+            successors = {**successors, c: after}
             if keep is not None and len(successors) > keep:
-                self.weights[a, b] = dict(heaviest(successors)[:keep])
+                successors = dict(heaviest(successors)[:keep])
+            self.weights[a, b] = successors
         return gained
+
+    def weight(self, a: int, b: int, c: int) -> float:
+        """Of c after (a, b); 0 where it is not known."""
+        return self.weights.get((a, b), {}).get(c, 0.0)
 
     def successors(self, text: Sequence[int]) -> list[tuple[int, float]]:
         """(token, weight) that may follow the last pair of the text, heaviest first, then by rising id."""
@@ -68,6 +78,15 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
 
+class Iteration(NamedTuple):
+    """One iteration of a search: the node that it stepped to last, the tokens rolled out below it, and the score that
+    all nodes on the way gained."""
+
+    node: Node
+    rollout: list[int]
+    score: float
+
+
 def exploration(node: Node, N: int, c1: float, c2: float) -> float:
     """What draws the search to a node for its weight and few visits: (c1 + ln((N + c2 + 1) / c2)) w sqrt(N) / (1 + n),
     N visits of the parent."""
@@ -89,11 +108,12 @@ def search(
     reward: str = "intended",
     c1: float = 32.0,
     c2: float = 8.0,
+    done: list[Iteration] | None = None,
 ) -> list[Node]:
     """Select, expand, roll out and score, `iterations` times from the pair `root`; all nodes in the order they were
     made, the root first.
 
-    uniforms: one is taken for every token of a rollout.
+    uniforms: one is taken for every token of a rollout. done: each iteration is appended to it.
     """
     nodes = [Node([])]
     if not table.successors(root):
@@ -108,8 +128,11 @@ def search(
             node.children = [Node([*node.path, c], prior=w) for c, w in table.successors([*root, *node.path])]
             nodes += node.children
             trail += node.children[:1]
-        text = rollout(table, [*root, *trail[-1].path], depth + len(root), uniforms)
+        path = [*root, *trail[-1].path]
+        text = rollout(table, path, depth + len(root), uniforms)
         gained = 1 + score(table, text, reward)
+        if done is not None:
+            done.append(Iteration(trail[-1], text[len(path) :], gained))
         for passed in trail:
             passed.visits += 1
             passed.score += gained
@@ -134,8 +157,7 @@ def rollout(table: Table, text: list[int], length: int, uniforms: Iterator[float
 def score(table: Table, text: Sequence[int], reward: str) -> float:
     """Sum of the weights of all transitions behind the first pair; "released" looks up the token before the new one."""
     return sum(
-        table.weights.get((a, b), {}).get(c if reward == "intended" else b, 0.0)
-        for a, b, c in zip(text, text[1:], text[2:], strict=False)
+        table.weight(a, b, c if reward == "intended" else b) for a, b, c in zip(text, text[1:], text[2:], strict=False)
     )
 
 

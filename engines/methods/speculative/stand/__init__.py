@@ -43,6 +43,7 @@ from engines.methods.speculative.stand.rounds import (
     remember,
 )
 from engines.methods.speculative.stand.store import Store, overlaps
+from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
 
 
 @method(
@@ -59,8 +60,9 @@ from engines.methods.speculative.stand.store import Store, overlaps
         Int("trajectories", 1, 1, 8, symbol="N", source="4, 8, 16 in the paper"),
         *SHARED,
     ],
-    signature="tree",
+    signature="samplebands",
     emits=(EMITS - {"intervals"}) | {"branches", "memory"},
+    records={"suffixes": Suffixes},
     lanes=WITH_SUFFIX,
     baseline="greedy",
     lossless=True,
@@ -85,6 +87,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             edit = yield run.step(
                 **groups(turn, tree, restart=len(prompt) if samples and forwards == 1 else None),
                 memory=lambda: entries(store, turn, tree, lengths(p)),
+                records={"suffixes": lambda: Suffixes([sample_step(len(samples), len(prompt), turn, tree)])},
                 branches=[
                     Branch(number - 1, -1, turn.gained, length, {"tokens per call": round(length / forwards, 3)}, fate)
                 ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engines.kit import GuessSource, children, distribution, row_depths, top_ids, torch
 from engines.methods.speculative._verify import Draft
@@ -82,14 +82,24 @@ def largest(z: Tensor, temperature: float, K: int) -> list[dict[int, float]]:
     ]
 
 
+class Hit(NamedTuple):
+    """What was found behind a suffix of n tokens: the distributions merged so far, and their tokens with q [tokens]."""
+
+    n: int
+    count: int
+    tokens: list[int]
+    q: Tensor
+
+
 @dataclass
 class Grown:
     """A drafted tree: rows[i] is the template's row of row i, orders the key length found (0: none) for each row that
-    was looked up."""
+    was looked up, hits what was found."""
 
     draft: Draft
     rows: list[int]
     orders: dict[int, int]
+    hits: dict[int, Hit]
 
 
 def grow(
@@ -109,7 +119,7 @@ def grow(
     are then deterministic candidates. Where nothing is stored, or fewer than c tokens, the nodes left and what hangs
     below them stay empty."""
     below, depths, longest = children(parents), row_depths(parents), max(sizes)
-    grown = Grown(Draft(ids[-1], "ngram"), [0], {})
+    grown = Grown(Draft(ids[-1], "ngram"), [0], {}, {})
     draft, place = grown.draft, {0: 0}
     for node in range(len(parents)):
         row = place.get(node)
@@ -120,6 +130,7 @@ def grow(
         if hit is None:
             continue
         tokens, q = hit[1].draft_distribution()
+        grown.hits[row] = Hit(hit[0], hit[1].count, tokens, q)
         gumbel = (
             -(-torch.tensor(noise(node, len(tokens)), dtype=torch.float64).log()).log()
             if noise

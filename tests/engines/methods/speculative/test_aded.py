@@ -164,6 +164,43 @@ def test_the_record_shows_the_pairs_read_and_taught():
     assert not any(step.memory for step in decode(TableCausal(), increment=0.0).steps)
 
 
+def test_what_was_learnt_stands_beside_what_was_loaded():
+    """A copy of the weights keeps what the table was; the same search in it is the baseline, with the same numbers
+    drawn."""
+    model = engines.load_model("tiny-ar-m", dtype="float32")
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    trace = engines.run("aded", model, prompt, params={"corpus": "store", "max_new_tokens": 40})
+    plain = engines.run("aded", model, prompt, params={"corpus": "store", "max_new_tokens": 40, "increment": 0.0})
+    assert "table_search" in trace.header.records
+    learnt = 0
+    for step in trace.steps:
+        search = step.records["table_search"]
+        text = (trace.header.prompt_ids + trace.output_ids)[: step.tree.start + 1]
+        assert search["pair"] == text[-2:] and search["tokens"][0] == text[-1]
+        assert all(w >= old >= 0 for w, old in zip(search["weights"], search["loaded"], strict=True))
+        assert len(search["ends"]) == len(search["scores"]) == len(search["rollouts"]) in (0, 60)
+        assert all(len(path) <= 4 for path in search["fixed"])
+        learnt += search["weights"] != search["loaded"]
+    assert learnt > 3
+    for step in plain.steps:
+        search = step.records["table_search"]
+        assert search["weights"] == search["loaded"]
+        paths = {tuple(path[: n + 1]) for path in search["fixed"] for n in range(min(len(path), search["room"]))}
+        assert len(paths) == len(step.tree.tokens) - 1  # nothing was learnt, so the baseline is the run itself
+    short = decode(TableCausal(memory=1), prompt=[1], max_new_tokens=3)
+    assert "table_search" not in short.steps[0].records and "table_search" in short.steps[1].records
+
+
+def test_a_step_without_drafts_says_why():
+    notes = {}
+    for step in decode(TableCausal(memory=1, vocab_size=5)).steps:
+        if len(step.tree.tokens) == 1:
+            notes[bool(step.facts["successors"])] = step.note
+    assert notes[False] == "The table has no entry for this pair; one token from the target."
+    last = decode(TableCausal(memory=1, vocab_size=5), prompt=[*range(5)] * 4, learn_from_prompt=True, max_new_tokens=1)
+    assert last.steps[0].note == "One token is left to write, so nothing is drafted; one token from the target."
+
+
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +214,17 @@ def test_visits_of_children_sum_to_their_parents(reward):
         assert below <= node.visits <= below + 1 or not node.children
         text = [1, 2, *node.path]
         assert [child.path[-1] for child in node.children] in ([], [c for c, _ in table.successors(text)])
+
+
+def test_each_iteration_is_told_with_what_it_gained():
+    table, done = filled(), []
+    nodes = search(table, [1, 2], 50, 3, uniforms(), done=done)
+    assert len(done) == 50
+    for iteration in done:
+        text = [1, 2, *iteration.node.path, *iteration.rollout]
+        weights = [table.weight(*text[i : i + 3]) for i in range(len(text) - 2)]
+        assert iteration.score == pytest.approx(1 + sum(weights)) and all(weights) and len(text) <= 5
+    assert nodes[0].score == pytest.approx(sum(iteration.score for iteration in done))
 
 
 def test_many_iterations_rank_the_roots_successors_by_weight():

@@ -409,3 +409,39 @@ def test_a_recording_from_when_both_were_one_method_goes_on():
     assert engines.run("stand", model, [1, 2, 3], params=serial).header.method == "stand"
     with pytest.raises(engines.UserError, match="unknown parameter 'side_by_side'"):
         engines.run("stand", model, [1, 2, 3], params={"side_by_side": "perhaps"})
+
+
+@pytest.mark.parametrize("slug", ["stand", SIDE])
+@pytest.mark.parametrize("params", [{}, {"drafting": "deterministic"}, {"temperature": 0.0}], ids=str)
+def test_each_token_is_told_with_the_suffix_that_drafted_it(slug, params):
+    """The record is what the store held before the step: counts, probabilities, what was drawn and what became of
+    it."""
+    trace = decode(TableCausal(memory=1), slug, **{"trajectories": 3, "temperature": 1.0, **params})
+    texts, hits = {}, 0
+    for step in trace.steps:
+        for one in step.records["suffixes"]["samples"]:
+            before = texts.get(one["sample"], list(trace.header.prompt_ids))
+            text = texts[one["sample"]] = [*before, *one["tokens"]]
+            assert one["length"] == len(text) - len(trace.header.prompt_ids) and len(one["suffix"]) == len(
+                one["tokens"]
+            )
+            accepted = [n for n in one["suffix"] if n]
+            for i, key in enumerate(one["keys"]):
+                end = len(before) + i
+                assert key["key"] == text[end - len(key["key"]) : end] and key["count"] > 0
+                assert set(key["drawn"]) <= set(key["tokens"]) and 0 < sum(key["q"]) <= 1 + 1e-5
+                assert key["q"] == sorted(key["q"], reverse=True) and len(key["why"]) == len(key["drawn"])
+                kept = [x for x, why in zip(key["drawn"], key["why"], strict=True) if why == "accepted"]
+                if i < len(accepted):
+                    assert kept == [text[end]] and len(key["key"]) == one["suffix"][i]
+                    hits += 1
+    assert hits > 10
+    if slug == "stand":
+        lanes = [
+            n
+            for step in trace.steps
+            for lane in step.scores
+            if lane.name == "suffix"
+            for n in lane.values.array().round()
+        ]
+        assert [n for s in trace.steps for n in s.records["suffixes"]["samples"][0]["suffix"]] == lanes

@@ -1,0 +1,74 @@
+"""What the search for drafts looked at: its tree, iteration by iteration, and what of each weight the text has taught.
+
+Beside it the drafts that the same search would have found in the table as it was loaded, with the same random
+numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engines.kit import Params, Record, TokenId
+from engines.methods.speculative.aded.trigrams import Iteration, Node, Table, drafts, search, trim
+
+DIGITS = 4  # of recorded weights and scores
+
+
+class TableSearch(Record):
+    """The search for drafts in the table, from the newest pair of the text: its nodes in the order they were made, and
+    where each iteration ended. weights: of each node's token after its pair; loaded: of that, what the table held
+    before the text. heaviest: the token that a draft through the node ends with. scores, rollouts: of each iteration.
+    fixed: the drafts of the same search in the table as it was loaded. room: tokens that may still be accepted."""
+
+    pair: list[TokenId]
+    parents: list[int]  # -1 of the root
+    tokens: list[TokenId]
+    weights: list[float]
+    loaded: list[float]
+    heaviest: list[TokenId | None]
+    ends: list[int]
+    scores: list[float]
+    rollouts: list[list[TokenId]]
+    fixed: list[list[TokenId]]
+    paths: int
+    node_limit: int
+    room: int
+    c1: float
+    c2: float
+
+
+def searched(
+    table: Table,
+    loaded: Table,
+    root: Sequence[int],
+    nodes: Sequence[Node],
+    done: Sequence[Iteration],
+    uniforms: Sequence[float],
+    room: int,
+    p: Params,
+) -> TableSearch | None:
+    """The record of a search from the pair `root`; None for a text of a single token, which has no pair.
+
+    uniforms: those that the search took; room: tokens that may still be accepted."""
+    if len(root) < 2:
+        return None
+    number = {id(node): i for i, node in enumerate(nodes)}
+    parents = {id(child): i for i, node in enumerate(nodes) for child in node.children}
+    texts = [[*root, *node.path] for node in nodes]
+    other = search(loaded, root, p.iterations, p.depth, iter(uniforms), reward=p.reward, c1=p.c1, c2=p.c2)
+    return TableSearch(
+        [*root],
+        [parents.get(id(node), -1) for node in nodes],
+        [text[-1] for text in texts],
+        [round(node.prior, DIGITS) for node in nodes],
+        [0.0, *(round(loaded.weight(*text[-3:]), DIGITS) for text in texts[1:])],
+        [next((c for c, _ in table.successors(text)), None) for text in texts],
+        [number[id(iteration.node)] for iteration in done],
+        [round(iteration.score, DIGITS) for iteration in done],
+        [iteration.rollout for iteration in done],
+        trim(drafts(loaded, other, root, p.paths), p.node_limit),
+        p.paths,
+        p.node_limit,
+        room,
+        p.c1,
+        p.c2,
+    )
