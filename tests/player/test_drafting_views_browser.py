@@ -241,7 +241,9 @@ def test_a_tree_names_the_passes_that_grew_it_and_the_chances_it_was_grown_by(op
     page = opened([engines.run("falcon", "tiny-ar-m", "add: 45 + 86", params={"max_new_tokens": 12})], folded=True).page
     page.evaluate("handles[0].seek(2)")
     names = page.locator('[data-view="DraftTree"] .dx-slab + text:visible').all_text_contents()
-    assert names[0] == "pass 1: levels 1–2" and all(name.startswith(f"pass {i}: ") for i, name in enumerate(names, 1))
+    assert names[0] == "pass 1 drafts levels 1–2 at once" and all(
+        name.startswith(f"pass {i} ") for i, name in enumerate(names, 1)
+    )
     trace = engines.run("dyspec", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 12})
     tree = trace.steps[0].tree
     page = opened([trace], folded=True).page

@@ -158,7 +158,12 @@ export class DraftTree {
         [box, name] = group.childNodes;
       set(box, { x, width: (to - from) * pitch + size + 6, height: h - 2 });
       set(name, { x: x + 8, y: h - 8 });
-      setText(name, from < to ? tr`pass ${slabs[i]}: levels ${from}–${to}` : tr`pass ${slabs[i]}: level ${from}`);
+      setText(
+        name,
+        from < to
+          ? tr`pass ${slabs[i]} drafts levels ${from}–${to} at once`
+          : tr`pass ${slabs[i]} drafts level ${from}`,
+      );
     });
     const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
