@@ -100,3 +100,16 @@ def test_branches_stand_after_the_drafts_that_they_suppose_and_the_one_that_came
                 assert f"if {int(step.facts['accepted'])} stay" in text
                 kept += 1
     assert kept
+
+
+def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
+    def made(track: str, start: float, label: str, measured: bool = False) -> dict[str, Any]:
+        return {"track": track, "start": start, "end": start + 1, "label": label, "measured": measured}
+
+    shown = [made(f"device {n}", 1.0, f"attention {n + 1}") for n in (1, 2, 3)]
+    shown += [made("device 1", 2.0, "feed-forward 2"), made("device 1", 3.0, "attention 5"), made("x", 3.0, "head")]
+    shown += [made("one device", 1.0, "attention 2", True), made("device 1", 4.0, "branches 1, 2")]
+    (group,) = js("together.js", "M.together(shown)", shown=shown)
+    assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
+    assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
+    assert js("together.js", "M.together([])") == []

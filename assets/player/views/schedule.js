@@ -1,9 +1,11 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
 // drafted meanwhile, and which rows of the text a cache holds exactly. A modelled part has the label of the measured one.
 
-import { glyphs, number, seconds } from "../codec.js";
+import { BranchList } from "../branchlist.js";
+import { number, seconds } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { OPTIONS } from "../theme.js";
+import { together } from "../together.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
@@ -50,11 +52,20 @@ export class Schedule {
     this.say = el("p", "dx-readout");
     this.names = svg("g", { style: INK });
     this.bars = svg("g");
+    this.groups = svg("g");
     this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
     this.ticks = svg("g", { style: INK });
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.axis, this.names, this.bars, this.ticks);
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree", role: "img" },
+      this.axis,
+      this.groups,
+      this.names,
+      this.bars,
+      this.ticks,
+    );
     this.legend = el("div", "dx-legend");
-    this.prepared = el("div", { role: "list", style: "display:grid;gap:3px;margin:6px 0;font-size:13px" });
+    this.branches = new BranchList(run);
     this.cache = el("div");
     this.rows = el("div");
     this.rows.style.cssText = "display:flex;gap:1px";
@@ -68,7 +79,7 @@ export class Schedule {
       this.say,
       el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
       this.legend,
-      this.prepared,
+      this.branches.dom,
       this.cache,
     );
     this.grow();
@@ -85,6 +96,7 @@ export class Schedule {
       ...this.kinds.map((kind) => el("span", {}, box(`background:${this.#fill(kind)}`), ` ${translated(kind)}`)),
       el("span", {}, box("background:var(--text)"), ` ${tr`solid: measured`}`),
       el("span", {}, box("border:1.5px dashed var(--text);background:none"), ` ${tr`dashed: modelled`}`),
+      el("span", {}, box("background:var(--accent);opacity:.3"), ` ${tr`shaded: layers at once`}`),
     );
     const labelled = ({ kind, label }) => kind === "cache" && label in PAPER,
       any = this.run.steps.some(({ spans }) => spans?.some(labelled));
@@ -111,29 +123,8 @@ export class Schedule {
     const step = this.run.steps[t - 1];
     setText(this.say, this.describe(t));
     this.#draw(parts(step?.intervals), t);
-    this.#prepare(step);
+    this.branches.show(step);
     this.#hold(step?.spans ?? []);
-  }
-
-  /** Branches that were drafted for outcomes of the verification, each after the drafts that it supposes to stay; the
-   * one that came true goes on. */
-  #prepare({ branches = [], commits } = {}) {
-    const own = branches.filter(({ tokens }) => tokens.length > 1),
-      before = Math.min(...(commits?.positions ?? [0]));
-    pool(this.prepared, own.length, () => el("div", { role: "listitem" }, el("span"), el("span"))).forEach((row, i) => {
-      const { tokens, length, fate } = own[i],
-        [when, words] = row.childNodes,
-        chosen = fate === "chosen",
-        at = length - tokens.length - before;
-      row.style.cssText = "display:grid;grid-template-columns:9em 1fr";
-      setText(when, `${chosen ? "✓ " : ""}${tr`if ${at} stay, then`}`);
-      pool(words, tokens.length, () => el("span")).forEach((word, j) => {
-        const look = chosen ? "accepted" : "unreached";
-        word.style.cssText = `background:var(--${look}-fill);color:var(--${look}-text);padding:1px 5px;margin:0 2px;\
-border-radius:4px;font-family:var(--mono);border:${j ? "0" : "1.5px solid var(--text)"}`;
-        setText(word, glyphs(this.run.piece(tokens[j]).text));
-      });
-    });
   }
 
   #draw(found, t) {
@@ -176,6 +167,24 @@ border-radius:4px;font-family:var(--mono);border:${j ? "0" : "1.5px solid var(--
       setText(word, wide > 7.5 * last.length + 4 ? last : "");
       const kind = real ? tr`measured` : tr`modelled`;
       setText(title, tr`${translated(one.track)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
+    });
+    const groups = together(shown);
+    this.legend.lastChild.hidden = !groups.length;
+    pool(this.groups, groups.length, () =>
+      svg("g", {}, svg("rect", { style: "fill:var(--accent);opacity:.18;stroke:none" }), svg("text")),
+    ).forEach((group, i) => {
+      const { begin, end: over, from, to, first, last } = groups[i],
+        [box, word] = group.childNodes,
+        top = row(from) * ROW;
+      set(box, {
+        x: x(begin) - 2,
+        y: top,
+        width: x(over) - x(begin) + 4,
+        height: (row(to) - row(from)) * ROW + 26,
+        rx: 4,
+      });
+      set(word, { x: x(over) + 5, y: row(to) * ROW + 17, class: "dx-small", style: INK });
+      setText(word, `${first}–${last}`);
     });
     set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
     pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
