@@ -216,7 +216,9 @@ def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     return request.param, engines.run(slug, "tiny-ar-l", prompt, params={"max_new_tokens": 20, **params})
 
 
-@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+@pytest.mark.parametrize(
+    "options", [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]
+)
 def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
     name, trace = drawn
     page = opened([trace], folded=True, **options).page

@@ -22,7 +22,7 @@ const ROOF = 44,
   LEFT = 66,
   CELL = 74,
   GAP = 60,
-  NARROW = 720;
+  NARROW = 900;
 
 /** Tokens per layer that are to be expected of each exit and draft length: (1 + a + ... + a^d) / (L + d l), [exits,
  * lengths]; null of an exit that was not counted. */

@@ -25,21 +25,24 @@ export function listed({ tokens, q, drawn, why }, rows = ROWS) {
   });
 }
 
+const columnsOf = (width) => Math.max(1, Math.floor((width - CARD) / APART) + 1);
+
 export class Remembered {
   constructor(theme) {
     Object.assign(this, { theme, squares: svg("g"), bars: svg("g"), boxes: svg("g") });
     this.root = svg("g", {}, this.squares, this.bars, this.boxes);
   }
 
-  height(narrow) {
-    return 26 + (narrow ? 2 : 1) * (HEAD + ROWS * ROW) - 20;
+  height(width) {
+    return 6 + (columnsOf(width) > 1 ? 1 : 2) * (HEAD + ROWS * ROW);
   }
 
   /** One card for each key of a step of a sample, as many as have room from `y` on; whole: of a token, paint: gives a
    * box the shade of a suffix, labels: gets the words. */
-  show({ sample, tokens, suffix, keys }, { width, y, narrow }, whole, paint, labels) {
-    const columns = Math.max(1, Math.floor((width - CARD) / APART) + 1),
-      shown = keys.slice(0, narrow ? 2 : columns),
+  show({ sample, tokens, suffix, keys }, { width, y }, whole, paint, labels) {
+    const columns = columnsOf(width),
+      narrow = columns === 1, // two cards stand on each other
+      shown = keys.slice(0, Math.max(2, columns)),
       boxes = [],
       bars = [],
       at = (i) => ({ x: 4 + (i % columns) * APART, top: y + 22 + Math.floor(i / columns) * (HEAD + ROWS * ROW) });

@@ -18,7 +18,8 @@ export const view = {
 };
 
 const LETTER = 7.4,
-  NARROW = 640,
+  NARROW = 900, // a panel without room for calls beside the bands
+  WIDEST = 60, // of a token
   BAND = 28,
   TOP = 58,
   CALLS = 290, // width of what stands beside the bands
@@ -86,13 +87,13 @@ export class SampleBands extends StepPicture {
       made = bands(run.steps, this.t),
       left = narrow ? 4 : 84,
       pitch = narrow ? 50 : 38,
-      w = (width - left - (narrow ? 4 : CALLS)) / extent.tokens,
+      w = Math.min(WIDEST, (width - left - (narrow ? 4 : CALLS)) / extent.tokens),
       foot = TOP + extent.samples * pitch,
       labels = [];
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
       paint = (box, suffix) => this.#paint(box, suffix);
-    this.frame(foot + GAP + this.store.height(narrow));
-    this.store.show(shown, { width, y: foot + GAP, narrow }, (token) => this.#whole(token), paint, labels);
+    this.frame(foot + GAP + this.store.height(width));
+    this.store.show(shown, { width, y: foot + GAP }, (token) => this.#whole(token), paint, labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>
       [...band.cells].flatMap((cell, i) =>
@@ -106,7 +107,8 @@ export class SampleBands extends StepPicture {
     boxes.forEach((group, k) => {
       const { token, suffix, i, sample, call, last } = cells[k],
         [title, box, word] = group.childNodes,
-        text = [...this.#whole(token).replace(/^␣(?=.)/, "")].slice(0, Math.floor((w - 2) / LETTER)).join("");
+        letters = Math.floor((w - 2) / LETTER),
+        text = letters > 1 ? [...this.#whole(token).replace(/^␣(?=.)/, "")].slice(0, letters).join("") : "";
       set(box, { x: left + i * w + 1, y: y(sample), width: Math.max(1, w - (last ? 4 : 0)), height: BAND });
       this.#paint(box, suffix);
       if (call === this.t - 1) box.style.stroke = "var(--new-line)";
@@ -129,17 +131,18 @@ export class SampleBands extends StepPicture {
   #legend(narrow, labels) {
     const most = this.#extent().suffix,
       kinds = [...Array.from({ length: most }, (_, i) => most - i), 0],
-      head = narrow ? tr`drafted after a suffix of` : tr`drafted after a suffix seen before, of`;
+      head = narrow ? tr`tokens of the suffix drafted after` : tr`drafted after a suffix seen before, of`;
     labels.push([4, 16, "start", head]);
     let x = 12 + LETTER * head.length;
     if (narrow) x = 4;
     const y = narrow ? 24 : 4;
     pool(this.key, kinds.length, () => svg("rect", { width: 16, height: 16 })).forEach((box, i) => {
-      const words = kinds[i] ? many(kinds[i], "token") : tr`the target's own`;
+      const own = narrow ? tr`own` : tr`the target's own`,
+        words = !kinds[i] ? own : i || narrow ? String(kinds[i]) : many(kinds[i], "token");
       set(box, { x, y });
       this.#paint(box, kinds[i]);
-      labels.push([x + 22, y + 12, "start", narrow && kinds[i] ? kinds[i] : words]);
-      x += 40 + LETTER * (narrow && kinds[i] ? 1 : words.length);
+      labels.push([x + 22, y + 12, "start", words]);
+      x += 40 + LETTER * words.length;
     });
   }
 
@@ -166,7 +169,7 @@ export class SampleBands extends StepPicture {
       if (narrow) labels.push([left, y(i) - 5, "start", tr`sample ${i + 1}: ${many(tokens, "token")}, ${told}`]);
       else {
         labels.push([left - 8, y(i) + 18, "end", tr`sample ${i + 1}`]);
-        labels.push([x + unit * made[i].cells.length + 6, y(i) + 18, "start", tr`${calls} calls`]);
+        labels.push([x + unit * made[i].cells.length + 6, y(i) + 18, "start", told]);
       }
     });
     if (!narrow) {

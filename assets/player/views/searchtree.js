@@ -22,7 +22,7 @@ export const view = {
 };
 
 const LETTER = 7.4,
-  NARROW = 640,
+  NARROW = 900, // a panel without room for bars left of the tree
   BESIDE = 1000, // a panel with room for the baseline's drafts
   LEAVES = 11, // rows of the tree
   LISTED = 9, // drafts of the baseline
