@@ -1,5 +1,5 @@
-// Branches that were drafted for outcomes of a verification, each after the drafts that it supposes to stay; the one that
-// came true goes on.
+// Branches that were drafted for outcomes of a verification, each after the drafts that it supposes to stay; the one
+// that came true goes on.
 
 import { glyphs } from "./codec.js";
 import { el, pool, setText } from "./dom.js";

@@ -1,7 +1,7 @@
 // What a modelled order does at once.
 
 /** Modelled parts of one kind that begin together on several tracks, such as the attention of several layers:
- * {begin, end, from, to, first, last}; from and to are parts on the outer tracks, first and last the numbers they have. */
+ * {begin, end, from, to, first, last}; from and to are parts on the outer tracks, first and last their numbers. */
 export function together(shown) {
   const groups = new Map();
   for (const one of shown) {

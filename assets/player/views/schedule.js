@@ -1,5 +1,5 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
-// drafted meanwhile, and which rows of the text a cache holds exactly. A modelled part has the label of the measured one.
+// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts have the labels of measured ones.
 
 import { BranchList } from "../branchlist.js";
 import { number, seconds } from "../codec.js";
@@ -198,7 +198,7 @@ export class Schedule {
       at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
     pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
       const [position, label] = at[i];
-      cell.style.cssText = `flex:1 1 0;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[label]}`;
+      cell.style.cssText = `flex:1;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[label]}`;
       cell.title = tr`position ${position}: ${translated(label)}`;
     });
     Object.keys(PAPER).forEach((label, i) =>
