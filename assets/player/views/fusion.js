@@ -14,7 +14,7 @@ import { Floors } from "./floors.js";
 
 export const view = { name: "Fusion", title: "Tokens and states in one guess", place: 48, needs: ["fusing"] };
 
-const NARROW = 720;
+const NARROW = 980; // three rankings side by side need more
 
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
