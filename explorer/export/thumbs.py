@@ -1,14 +1,18 @@
-"""A run as a small picture without words: the board over all steps. Each recorded run of the gallery has one beside it.
+"""A run as a small picture without words: the board over all steps. Each recorded run of the gallery has one beside it,
+and where its player begins with a drawing, that drawing.
 
-python -m explorer.export.thumbs     makes all of them anew
+    python -m explorer.export.thumbs           makes all of them anew, the drawings in a browser
+    python -m explorer.export.thumbs ID ...    only those
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from engines import Trace
+from engines import Trace, UserError
+from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.drawing import Drawing, svg
 from explorer.export.playback import Playback
 from explorer.export.views import small_fill
@@ -65,16 +69,36 @@ def _stretches(run: Playback, t: int) -> Iterator[tuple[int, int, str]]:
         yield open_[0], run.widths[t] - run.start, open_[1]
 
 
-def main() -> None:
-    """Write the picture of every recorded run that ships."""
-    from explorer.arguments import of_module
+def of_recording(path: Path, trace: Trace) -> str:
+    """The picture that stands beside a recorded run, the board over its steps where none does."""
+    file = beside(path)
+    return file.read_text("utf-8") if file.is_file() else picture(trace)
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="recorded runs; without one, all")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the pictures of recorded runs that ship."""
+    from explorer.export.ideas import browser, digest, idea
+    from explorer.papers.lessons import lessons
     from explorer.runs.gallery import gallery
 
-    of_module("explorer.export.thumbs", __doc__)
-    found = gallery()
-    for card in found.cards:
-        beside(found.path(card.id)).write_text(picture(found.get(card.id)), encoding="utf-8")
+    asked, found = of_module("explorer.export.thumbs", __doc__, argv, _options), gallery()
+    stops = {lesson.trace: lesson.stops[-1].step for lesson in lessons()}
+    try:
+        with browser() as page:
+            for name in asked.ids or [card.id for card in found.cards]:
+                path, trace = found.path(name), found.get(name)
+                step = stops.get(name, -(-len(trace.steps) // 2))
+                text = idea(page, trace, step, digest(path)) or picture(trace)
+                beside(path).write_text(text, encoding="utf-8")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

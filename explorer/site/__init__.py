@@ -15,6 +15,7 @@ from typing import Any
 from engines import TraceError, UserError
 from explorer import papers
 from explorer.export.bundle import bundle, styles, view_script, views_of
+from explorer.export.thumbs import of_recording
 from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
 from explorer.site import docs, learning, runs, sweeps
@@ -79,9 +80,9 @@ def compose(recorded: Gallery) -> dict[str, str]:
     """Path -> text of every file of the site. Raises UserError where there is no run to show."""
     taken: set[str] = set()
     shown = [
-        runs.Run(card, recorded.get(card.id), runs.safe_name(card.id, taken))
+        runs.Run(card, trace, runs.safe_name(card.id, taken), of_recording(recorded.path(card.id), trace))
         for card in recorded.cards
-        if _readable(recorded, card.id)
+        if _readable(recorded, card.id) and (trace := recorded.get(card.id))
     ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")

@@ -31,6 +31,7 @@ class Run:
     card: Card
     trace: Trace
     name: str
+    thumb: str = ""  # its small picture as SVG; drawn from the trace where there is none
 
     @property
     def title(self) -> str:
@@ -285,7 +286,7 @@ def pictures(runs: Sequence[Run]) -> dict[str, str]:
     made = {}
     for run in runs:
         made[f"figures/{run.name}.svg"] = svg(figure_of(run))
-        made[f"thumbs/{run.name}.svg"] = picture(run.trace)
+        made[f"thumbs/{run.name}.svg"] = run.thumb or picture(run.trace)
     for name, group in comparisons(runs):
         made[f"figures/compare-{name}.svg"] = svg(layout([run.trace for run in group[:8]], view="curve"))
     return made

@@ -5,6 +5,7 @@ them, `--exhaustive` at all; each is read once."""
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import msgspec
@@ -15,6 +16,7 @@ from engines import Trace, UserError
 from explorer import ASSETS, papers
 from explorer.export.drawing import Box, Words
 from explorer.export.figures import figure, layout
+from explorer.export.ideas import digest, told_of
 from explorer.export.thumbs import LARGEST, beside, picture
 from explorer.figures.board import boards
 from explorer.figures.hindsight import hindsight
@@ -110,7 +112,13 @@ def the_picture_is_of_this_run(name: str, trace: Trace) -> None:
     assert file.is_file(), "run: python -m explorer.export.thumbs"
     text = file.read_text("utf-8")
     assert len(text.encode()) <= LARGEST
-    assert text == picture(trace), "it is not that of this run; run: python -m explorer.export.thumbs"
+    if of := told_of(text):  # what the player drew in a browser: of this file, shapes alone
+        assert of == digest(gallery().path(name)), (
+            f"it is not of this recording; run: python -m explorer.export.thumbs {name}"
+        )
+        assert set(re.findall(r"<(\w+)", text)) == {"svg", "path"} and "href" not in text and "url(" not in text
+    else:
+        assert text == picture(trace), f"it is not that of this run; run: python -m explorer.export.thumbs {name}"
 
 
 def the_answer_is_what_the_steps_wrote(name: str, trace: Trace) -> None:
