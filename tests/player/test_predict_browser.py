@@ -111,16 +111,17 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     expect(view).to_contain_text("12 positions open")
     right = trace.steps[0].commits.positions
     wrong = next(p for p in range(12, 24) if p not in right)
-    at_rest(cells)
-    cells.nth(right[0]).click()
-    at_rest(cells)
-    cells.nth(wrong).click()
-    at_rest(cells)
-    cells.nth(3).click()  # a token of the prompt is no answer
     guesses = page.page.locator('.dx-marks [data-m="guess"]:visible')
-    expect(guesses).to_have_count(2)
-    cells.nth(wrong).click()
-    expect(guesses).to_have_count(1)
+    for count, position in ((1, right[0]), (2, wrong), (2, 3), (1, wrong)):  # 3: a token of the prompt is no answer
+        for _ in range(3):  # on a busy machine a click may be aimed before what is hidden beside the board has moved it
+            at_rest(cells)
+            cells.nth(position).click()
+            try:
+                expect(guesses).to_have_count(count, timeout=3000)
+                break
+            except AssertionError:
+                continue
+        expect(guesses).to_have_count(count)
     page.page.mouse.move(2, 2)
     page.page.keyboard.press("Escape")
     board.focus()
