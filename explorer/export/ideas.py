@@ -17,14 +17,14 @@ from typing import Any
 
 from engines import Trace, UserError
 from explorer.export.html import export_html
+from explorer.export.thumbs import LARGEST
 
 WIDE, HIGH = 1120, 800  # of the window that it is drawn in
-LARGEST = 12_000  # bytes; the board stands in for a larger one
 OF = "data-of"
 SHAPES = """(view) => {
   const drawing = view.querySelector("svg.dx-tree");
   if (!drawing) return null;
-  const short = (one) => String(Math.round(10 * one) / 10),
+  const short = (one) => String(Math.round(one)),
     plain = getComputedStyle(view).color;
   const paint = (colour) => { // [#rrggbb, how opaque]; colours are told as rgb(), rgba() or color(srgb)
     if (colour === "none") return ["none", 0];
@@ -48,7 +48,7 @@ SHAPES = """(view) => {
     }
     if (node.tagName === "line") return `M${X(at("x1"))} ${Y(at("y1"))}L${X(at("x2"))} ${Y(at("y2"))}`;
     return node.tagName === "path" && a === 1 && d === 1 && !e && !f
-      ? (node.getAttribute("d") ?? "").replace(/-?\\d+\\.\\d{2,}/g, short) : null;
+      ? (node.getAttribute("d") ?? "").replace(/-?\\d+\\.\\d+/g, short) : null;
   };
   const draw = (node, opacity) => {
     const style = getComputedStyle(node), all = opacity * style.opacity;
@@ -58,7 +58,7 @@ SHAPES = """(view) => {
     const [fill, filled] = paint(style.fill), [stroke, drawn] = paint(style.stroke);
     const look = { fill: filled && node.tagName !== "line" ? fill : "none" };
     if (drawn) {
-      Object.assign(look, { stroke, "stroke-width": short(parseFloat(style.strokeWidth)) });
+      Object.assign(look, { stroke, "stroke-width": parseFloat(style.strokeWidth) });
       if (style.strokeDasharray !== "none") look["stroke-dasharray"] = style.strokeDasharray.replace(/px|,/g, "");
     }
     if (!filled && !drawn) return;
@@ -68,7 +68,7 @@ SHAPES = """(view) => {
     let line = outline(node, matrix);
     if (line === null) {
       look.transform = `matrix(${[a, b, c, d].map((one) => one.toFixed(2))},${short(e)},${short(f)})`;
-      line = (node.getAttribute("d") ?? "").replace(/-?\\d+\\.\\d{2,}/g, short);
+      line = (node.getAttribute("d") ?? "").replace(/-?\\d+\\.\\d+/g, short);
     }
     const key = Object.entries(look).map(([name, value]) => `${name}="${value}"`).join(" ");
     if (!line) return;

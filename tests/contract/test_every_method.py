@@ -14,6 +14,7 @@ from engines.core.kinds import KINDS
 from engines.core.method import arguments
 from engines.core.params import LENGTH
 from engines.core.trace import check_consistency
+from engines.models import grid_drafts
 from tests.contract import runs
 from tests.contract.runs import METHODS, MODELS, PROMPTS, SLUGS, bare, caused, decode, facts, prompts, trial, written
 from tests.engines.fakes import board
@@ -93,8 +94,9 @@ def test_it_emits_what_it_declares(slug):
     assert trace.header.records == info.described
     lanes = {lane.name: lane.unit for s in trace.steps for lane in s.scores}
     assert all(info.lanes[name].unit == unit for name, unit in lanes.items())
-    played = {"draft"} if "layered" in info.needs.values() else set()  # by a part of the model itself
-    played |= {"draft", "router", *info.parts} if info.parts else set()  # by a trained part that is a model of its own
+    drafts = "layered" in info.needs.values() or grid_drafts.PART in info.parts.values()
+    played = {"draft"} if drafts else set()  # by a part of the model itself, or by one of a grid on its embedding
+    played |= {"router", *info.parts} if info.parts else set()  # by a trained part that is a model of its own
     played |= {"reference"}  # a text of its own that a run decodes first and counts apart (`Recorder.book`)
     assert set(trace.totals.forwards_by_role) <= {*info.needs, *played}
 

@@ -3,6 +3,7 @@
 import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
+import { percent } from "../shares.js";
 import { tr } from "../words.js";
 
 const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its belt, the list
@@ -15,7 +16,6 @@ const BELT = CHIP + 16, // of a lane, from its top: the drop, the state on its b
   NAMES = 40, // height of the lanes' names where they stand above
   CHAR = 7.4;
 
-export const percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
 const wide = (text) => CHAR * [...text].length + 12; // of a chip
 
 /** The ranks that a list shows: the first ones, and in place of the last of them those that it must show. */

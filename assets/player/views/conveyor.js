@@ -6,9 +6,10 @@ import { many } from "../counted.js";
 import { el, pool, set, setText } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { pathOf, rowsOf } from "../rounds.js";
+import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { Belts, percent } from "./belts.js";
+import { Belts } from "./belts.js";
 
 export const view = { name: "Conveyor", title: "Each guess drops back in", place: 47, needs: ["rankings"] };
 

@@ -1,6 +1,7 @@
 // What is said of the rows of a draft tree.
 
 import { number } from "../codec.js";
+import { fine } from "../shares.js";
 import { tr, translated } from "../words.js";
 
 /** The target's own token behind the drafts, by what it is. */
@@ -17,8 +18,7 @@ export function edgeWidth({ draft, target, rank }) {
 }
 
 /** The chance by which a method chose a row, as a node says it; "" where it chose by anything else. */
-export const chosenBy = ({ name, value }) =>
-  value != null && SHARES.test(name ?? "") ? `${Number((100 * value).toPrecision(2))} %` : "";
+export const chosenBy = ({ name, value }) => (value != null && SHARES.test(name ?? "") ? fine(value) : "");
 
 const SHARES = /chance|probability of|value of its slot/;
 

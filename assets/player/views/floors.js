@@ -5,6 +5,7 @@ import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
+import { percent } from "../shares.js";
 import { tr } from "../words.js";
 
 const LINE = 26, // of a ranking
@@ -22,7 +23,6 @@ const LINE = 26, // of a ranking
   R = 15, // of a state
   CHAR = 7.4;
 
-export const percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
 const wide = (text) => CHAR * [...text].length + 12; // of a chip
 
 export class Floors {

@@ -6,6 +6,7 @@ import { CHIP, chips } from "../chips.js";
 import { glyphs } from "../codec.js";
 import { el, legend, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
+import { fine as percent } from "../shares.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
@@ -53,8 +54,6 @@ export function decide(rows, line) {
     return by;
   });
 }
-
-const percent = (share) => (share > 0 && share < 1e-5 ? "< 0.001 %" : `${Number((100 * share).toPrecision(2))} %`);
 
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 

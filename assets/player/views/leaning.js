@@ -5,6 +5,7 @@
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { decide, opinionsOf, transfer } from "../leaning.js";
+import { fine as percent } from "../shares.js";
 import { tr } from "../words.js";
 
 const SHOWN = 7, // candidates that have a column
@@ -33,7 +34,6 @@ const FATES = {
   unknown: tr`no number was drawn for it`,
 };
 
-const percent = (share) => (share > 0 && share < 1e-5 ? "< 0.001 %" : `${Number((100 * share).toPrecision(2))} %`);
 const standing = (fates) => fates.filter((fate) => fate === "both" || fate === "view").length;
 
 export class Leaning {

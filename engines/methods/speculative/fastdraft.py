@@ -113,7 +113,7 @@ class School:
     def __init__(self, grid: Any, size: str, steps: str) -> None:
         """grid: the part; steps: the training of the checkpoint that drafts. Raises UserError for one that the grid
         does not have."""
-        self.grid, self.size = grid, size
+        self.grid = grid
         seen = {str(name): int(tokens) for name, tokens in grid.card["checkpoints"].items()}
         if steps not in seen:
             raise UserError(f"{grid.name} has no draft of {steps[:20]} steps; it has those of {', '.join(seen)}.")
