@@ -17,7 +17,6 @@ from typing import Any
 
 from engines import Trace, UserError
 from explorer.export.html import export_html
-from explorer.export.thumbs import LARGEST
 
 WIDE, HIGH = 1120, 800  # of the window that it is drawn in
 OF = "data-of"
@@ -113,8 +112,7 @@ def digest(file: Path) -> str:
 
 
 def idea(page: Any, trace: Trace, step: int, of: str) -> str | None:
-    """What the player draws first of a run at a step, as SVG without words; None where that is no drawing, or a large
-    one."""
+    """What the player draws first of a run at a step, as SVG without words; None where that is no drawing."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "run.html"
         file.write_text(export_html([trace]), "utf-8")
@@ -128,8 +126,7 @@ def idea(page: Any, trace: Trace, step: int, of: str) -> str | None:
         return None
     box, shapes = found
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" preserveAspectRatio="none" {OF}="{of}">'
-    text = f"{head}{shapes}</svg>\n"
-    return text if len(text.encode()) <= LARGEST else None
+    return f"{head}{shapes}</svg>\n"
 
 
 def told_of(text: str) -> str:

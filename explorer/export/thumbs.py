@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name in asked.ids or [card.id for card in found.cards]:
                 path, trace = found.path(name), found.get(name)
                 step = stops.get(name, -(-len(trace.steps) // 2))
-                text = idea(page, trace, step, digest(path)) or picture(trace)
+                text = idea(page, trace, step, digest(path))
+                if text is None or len(text.encode()) > LARGEST:
+                    text = picture(trace)
                 beside(path).write_text(text, encoding="utf-8")
     except UserError as error:
         print(error, file=sys.stderr)
