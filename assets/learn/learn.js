@@ -71,12 +71,19 @@ class Learn {
     this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": tr`Lesson` });
     this.more = el("article", { class: "learn-text learn-more", "aria-label": tr`Question and words` });
     this.bar = el("div", {});
-    this.stage = el("div", {});
-    this.side = el("div", { class: "learn-stage" }, this.bar, this.stage);
+    this.lanes = [0, 1].map((slot) => ({ slot, name: el("h3", {}), stage: el("div", {}) }));
+    this.stage = this.lanes[0].stage;
+    this.side = el(
+      "div",
+      { class: "learn-stage" },
+      this.bar,
+      ...this.lanes.map((lane) => (lane.box = el("section", {}, lane.name, lane.stage))),
+    );
     this.choices = new Map();
     this.root = el("div", { class: "dx learn" }, this.#list(), this.#select(), this.text, this.side, this.more);
     element.replaceChildren(this.root);
-    this.player = mount(this.stage, { group: GROUP, slot: 0, title: "", theme });
+    this.mount = (lane) => (lane.player ??= mount(lane.stage, { group: GROUP, slot: lane.slot, title: "", theme }));
+    this.player = this.mount(this.lanes[0]);
     this.toolbar = mountToolbar(this.bar, { group: GROUP, theme });
     this.toolbar.group.listeners.add(() => this.#follow());
     for (const lesson of this.lessons) this.#tick(lesson);
@@ -224,18 +231,30 @@ class Learn {
   async #play(lesson) {
     this.open = lesson;
     this.ready = false;
-    this.player.clear();
+    this.lanes.forEach((lane, i) => {
+      const { box, name } = lane,
+        used = i < lesson.runs.length;
+      if (used) this.mount(lane);
+      lane.player?.clear();
+      box.hidden = !used;
+      name.hidden = lesson.runs.length < 2;
+      setText(name, lesson.runs[i]?.caption ?? "");
+    });
     setText(this.say, "");
-    let text = "";
+    let texts = [];
     try {
-      text = await this.fetchTrace(lesson.trace, lesson.file);
+      texts = await Promise.all(lesson.runs.map(({ id, file }) => this.fetchTrace(id, file)));
     } catch (error) {
       if (this.open === lesson) setText(this.say, error.message);
       return;
     }
     if (this.open !== lesson) return; // another one was opened meanwhile
-    this.player.context.lane = lesson.lane || null; // before the views are made
-    this.player.load(text, { at: lesson.stops[0]?.step ?? 0 });
+    const at = lesson.stops[0]?.step ?? 0;
+    for (const [i, text] of [...texts.entries()].reverse()) {
+      const { player } = this.lanes[i];
+      player.context.lane = lesson.lane || null; // before the views are made
+      player.load(text, { at }); // the lesson's own run comes last: the clock stands where it has its first stop
+    }
     this.ready = true;
     this.#follow();
   }

@@ -100,7 +100,10 @@ export class Run {
       this.#scores(step);
       for (const [name, group] of Object.entries(step))
         if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
-      for (const { kind } of step.spans ?? []) if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
+      for (const { kind } of step.spans ?? []) {
+        if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
+        this.groups.add(`spans.${kind}`);
+      }
       for (const { about = {} } of step.intervals ?? [])
         for (const name of Object.keys(about)) this.groups.add(`intervals.${name}`);
     }
@@ -347,7 +350,8 @@ export class Run {
   }
 
   /** True if any step so far fills the group `name`. Words more: "masked", a board that begins masked, "growing", one
-   * that begins empty, and "end", a run that is over; "intervals.layer" are intervals that say their layer. */
+   * that begins empty, and "end", a run that is over; "intervals.layer" are intervals that say their layer,
+   * "spans.fed" spans of a kind. */
   has(name) {
     if (name === "end") return this.end !== null;
     if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");

@@ -37,8 +37,8 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view as its file declares it. `file`: the module's name. `name`: its class. `title`: its heading, "" for none.
     `place`: what stands higher has the smaller number; "toolbar" is below the controls. `needs`: it is drawn for every
     run if this is empty, else for a run that has one of these groups; "masked" is a board that begins masked, "growing"
-    one that begins empty, "end" a run that is over, "intervals.layer" intervals that say their layer, and "a+b" asks
-    for both."""
+    one that begins empty, "end" a run that is over, "intervals.layer" intervals that say their layer, "spans.fed" spans
+    of a kind, and "a+b" asks for both."""
 
     file: str
     name: str
@@ -124,6 +124,7 @@ def offers(trace: str) -> set[str]:
     masked = read["header"].get("canvas") is not None
     intervals = [one for step in read.get("steps", ()) for one in step.get("intervals", ())]
     found |= {f"intervals.{name}" for one in intervals for name in one.get("about", ())}
+    found |= {f"spans.{span['kind']}" for step in read.get("steps", ()) for span in step.get("spans", ())}
     found |= {RECORDS} if any(step.get("records") for step in read.get("steps", ())) else set()
     return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
 

@@ -106,7 +106,7 @@ def _scenario(gallery: Gallery, title: str, watch: str, cards: list[Card]) -> di
 
 def _single(gallery: Gallery, card: Card) -> dict[str, Any]:
     return {
-        "ids": [card.id],
+        "ids": [card.id, *([card.beside] if card.beside else [])],
         "title": card.caption or card.title,
         "about": f"{card.title} · {' + '.join(card.models)}",
         "prompt": card.prompt[:LONGEST],

@@ -14,7 +14,7 @@ from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import Lesson, glossary, in_view, lessons
-from explorer.runs.gallery import gallery
+from explorer.runs.gallery import Card, gallery
 
 HERE = ASSETS / "learn"
 USUAL = "confidence"  # what a player shows where nothing else is asked for
@@ -48,9 +48,15 @@ def payload() -> dict[str, Any]:
                 "paper": info.paper,
                 "address": paper_link(info.paper),
             }
-            file = relpath(files.address(gallery().path(card.id)), files.address(HERE))  # as the module asks for it
-            told.append(said | about | {"file": file, "prompt": card.prompt, "models": " + ".join(card.models)})
+            runs = [_run(one) for one in (card, cards.get(card.beside)) if one]
+            told.append(said | about | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
     return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
+
+
+def _run(card: Card) -> dict[str, str]:
+    """A recorded run as the module asks for it: its name, its file as seen from the module, its caption."""
+    file = relpath(files.address(gallery().path(card.id)), files.address(HERE))
+    return {"id": card.id, "file": file, "caption": card.caption or card.title}
 
 
 def section(tab: gr.Tab, **light: Any) -> None:

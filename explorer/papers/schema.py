@@ -121,7 +121,8 @@ class Term(Part):
 
 class Recording(Part):
     """A run of the gallery: what is run to record it, and what is said of it. `id` names its trace and its
-    permalink."""
+    permalink. beside: the id of the run that it is held against, which opens with it, in the gallery and in a
+    lesson."""
 
     id: str
     method: str
@@ -131,6 +132,7 @@ class Recording(Part):
     watch: str
     params: dict[str, Any] = {}
     seed: int = 0
+    beside: str = ""
 
 
 class Published(Part):

@@ -7,7 +7,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -81,6 +81,7 @@ class Card:
     watch: str = ""
     lossless: bool = False  # what the run promised with its parameters
     dtypes: tuple[str, ...] = ()  # of its models
+    beside: str = ""  # the id of the run that opens with it
 
 
 class Gallery:
@@ -102,6 +103,7 @@ class Gallery:
                 self._paths[name] = path
             except (TraceError, msgspec.DecodeError) as error:
                 self.broken[name] = str(error)
+        self.cards = [card if card.beside in self._paths else replace(card, beside="") for card in self.cards]
         self._read: dict[str, Trace] = {}
         self._lock = threading.Lock()
 
@@ -137,6 +139,7 @@ class _Caption(msgspec.Struct):
     id: str
     title: str = ""
     watch: str = ""
+    beside: str = ""
 
 
 def _captions(path: Path) -> dict[str, _Caption]:
@@ -165,6 +168,7 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
         tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
         caption=said.title if said else "",
         watch=said.watch if said else "",
+        beside=said.beside if said else "",
         lossless=probe.header.lossless,
         dtypes=tuple(m.dtype for m in probe.header.models),
     )

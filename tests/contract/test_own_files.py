@@ -55,7 +55,7 @@ found = {
     "slots": list(Catalogue.read(public=False).methods),
     "tab": any(paper.name in all_papers() for paper in read().all() if slug in paper.methods),
     "lessons": [one["method"] for one in payload()["lessons"]],
-    "lesson files": [one["file"] for one in payload()["lessons"] if one["method"] == slug],
+    "lesson files": [run["file"] for one in payload()["lessons"] if one["method"] == slug for run in one["runs"]],
     "folders": {name: str(folder) for name, folder in folders().items()},
     "gallery": [card.id for card in shown.cards],
     "table": f"`{slug}`" in documents.method_table() and f"`{slug}`" in documents.document("papers"),

@@ -141,6 +141,26 @@ def test_a_lesson_opens_at_its_first_stop_with_its_lane_and_is_ticked_off(visit)
     expect(option).to_have_text(f"{told['title']}✓ seen")
 
 
+def test_a_lesson_on_a_difference_shows_both_runs_on_one_clock(visit):
+    screen = visit()
+    told = next(one for one in payload()["lessons"] if one["method"] == "dparallel")
+    assert [run["id"] for run in told["runs"]] == ["38-dparallel-trained", "24-dparallel-sort"]
+    screen.tab("Learn")
+    learn = screen.page.locator("#lessons")
+    panels = learn.locator(".dx-panel")
+    expect(panels).to_have_count(1)
+    learn.locator(".learn-list button", has_text=re.compile(f"^{told['title']}")).click()
+    expect(panels).to_have_count(2)
+    for stop in told["stops"][1:]:
+        learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
+        for panel in panels.all():
+            expect(panel).to_have_attribute("data-step", str(stop["step"]))
+    expect(learn.locator(".learn-stage > section > h3")).to_have_text([run["caption"] for run in told["runs"]])
+    learn.locator(".learn-list button").first.click()
+    expect(panels.nth(1)).to_be_hidden()
+    expect(learn.locator(".learn-stage > section > h3").first).to_be_hidden()
+
+
 def _papers(screen) -> None:
     screen.tab("Methods")
     table = screen.page.locator("#papers")

@@ -72,7 +72,7 @@ def served(browser: Browser) -> Iterator[Served]:
 
 def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
     served.load(masked(24, 4))
-    served.wait_for("Counters", "Text", "Tokens", "Predict", "Lanes", "Hindsight")
+    served.wait_for("Counters", "Text", "Tokens", "Predict", "Overview", "Hindsight")
     expect(served.page.get_by_role("button", name="Race")).to_be_visible()
     assert not {f"views/{name}.js" for name in ("tree", "gantt", "branches", "routing", "fork")} & set(served.asked)
     assert len(served.asked) == len(set(served.asked))
@@ -175,7 +175,7 @@ def test_a_view_that_throws_is_named_and_its_record_stands_as_a_table(served: Se
 def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Served) -> None:
     both = [drafting().to_json(), masked(24, 4).to_json()]
     served.page.evaluate("([one, two]) => { panel.load(one); panel.load(two); }", both)
-    served.wait_for("Tokens", "Lanes")
+    served.wait_for("Tokens", "Overview")
     served.page.wait_for_load_state("networkidle")
     assert "DraftTree" not in served.views()
     assert served.page.locator(".dx-board").count() == 1

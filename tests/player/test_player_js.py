@@ -392,7 +392,7 @@ def test_the_bundle_is_the_same_each_time_and_refuses_what_it_cannot_carry(
 def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
     page = export_html(masked(24, 4))
     carried = {view.file for view in views() if f'modules["views/{view.file}.js"] =' in page}
-    assert {"tokens", "counters", "text", "race", "lanes", "hindsight"} <= carried
+    assert {"tokens", "counters", "text", "race", "overview", "hindsight"} <= carried
     assert not {"tree", "gantt", "branches", "routing", "media", "memory"} & carried and "views/fork.js" not in page
     both = export_html([masked(24, 4), drafting()])
     assert 'modules["views/tree.js"] =' in both and len(page) < len(both)

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
+import engines
 from engines.core.trace import GuessSource, Piece, Trace, pack
 from explorer import ASSETS
 from explorer.figures.hindsight import CAVEAT
@@ -24,7 +25,7 @@ Watched = Any  # conftest.Watched: a page with what it asked for and complained 
 Open = Callable[..., Watched]
 GROUPS = {
     "commits": "Tokens",
-    "scores": "Lanes",
+    "scores": "Overview",
     "candidates": "Tokens",
     "tree": "DraftTree",
     "branches": "Branches",
@@ -76,7 +77,7 @@ def test_every_group_of_the_schema_has_a_view(opened: Open) -> None:
         }
         assert {GROUPS[group] for group in filled} <= views
     assert set(GROUPS.values()) <= set.union(*drawn)
-    assert "DraftTree" not in drawn[0] and "Lanes" not in drawn[1]
+    assert "DraftTree" not in drawn[0] and "Overview" not in drawn[1]
 
 
 def test_keys_scrub_all_players_of_the_group(opened: Open) -> None:
@@ -328,11 +329,12 @@ def test_who_wrote_a_token_colours_the_board_where_models_take_turns(opened: Ope
 
 
 def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
-    page = opened([masked()])
-    box = page.page.locator("[data-view=Lanes] .dx-timeline").bounding_box()
-    page.page.locator("[data-view=Lanes] .dx-timeline").click(position={"x": box["width"] * 5.5 / 16, "y": 20})
+    trace = engines.run("greedy", "tiny-ar-m", "add: 45 + 86", params={"max_new_tokens": 16})
+    page = opened([trace])
+    strip = page.page.locator("[data-view=Lanes] .dx-timeline")
+    box, n = strip.bounding_box(), len(trace.steps)
+    strip.click(position={"x": box["width"] * 5.5 / n, "y": 20})
     assert steps(page) == [6]
-    trace = masked()
     at = trace.steps[5].commits.positions[0]
     pixel = page.page.evaluate(
         "(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at

@@ -6,7 +6,7 @@ import { along, el, select, set, setText, timeline } from "../dom.js";
 import { levelOf, ramp, rgbOf } from "../theme.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores"] };
+export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 
 export class Lanes {
   load(run, dom, context) {

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         Float("threshold", 0.5, -0.01, 12.0, symbol="τ", source="0.5; 0.45 for MBPP and Dream"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05),
     ],
-    signature="bars",
+    signature="overview",
     emits={"commits", "scores", "candidates", "spans", "note"},
     lanes={"entropy": "nats", "confidence": "probability"},
 )

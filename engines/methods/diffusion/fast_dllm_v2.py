@@ -65,7 +65,7 @@ TOP_P = 0.95  # official, where a temperature is set
         Bool("use_block_cache", False),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
     ],
-    signature="bars",
+    signature="tape",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
     curve=("threshold", (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),

@@ -31,6 +31,15 @@ def test_every_method_has_exactly_one_lesson():
     assert sorted(lesson.method for lesson in lessons()) == sorted(METHODS)
 
 
+def test_a_run_is_held_against_one_on_the_same_prompt():
+    cards = {card.id: card for card in gallery().cards}
+    paired = [one for paper in papers.read().all() for one in paper.gallery if one.beside]
+    assert paired
+    for one in paired:
+        assert cards[one.id].beside == one.beside != one.id, one.id
+        assert cards[one.beside].prompt == one.prompt, one.id
+
+
 def test_every_method_stands_in_the_gallery():
     shown = {entry.method for entry in papers.read().recordings()}
     assert shown == METHODS

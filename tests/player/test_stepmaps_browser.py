@@ -1,0 +1,136 @@
+"""Pictures of all steps at once: what a row shows is what its step did, a pointer over the rows sets the step, and a
+long, wide or edited run still fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from engines.core.trace import Trace
+from tests.player.handmade import masked
+
+Open = Callable[..., Any]
+HEAD, WRITTEN = 20, [0xF5, 0xB8, 0x3D]
+PIXELS = """([view, places]) => { const c = document.querySelector(`[data-view=${view}] canvas`), r = devicePixelRatio;
+  const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+  return places.map(([x, y]) => { const at = 4 * (Math.round(y * r) * c.width + Math.round(x * r));
+    return [...data.slice(at, at + 3)]; }); }"""
+PLACED = """(view) => { const rows = document.querySelector(`[data-view=${view}] .dx-stepmap-rows`);
+  return { left: rows.offsetLeft, tall: rows.offsetHeight, wide: rows.offsetWidth }; }"""
+
+
+def columns_of(trace: Trace) -> int:
+    """As the module counts them: after the last place that ever holds more than the end mark three are left."""
+    first, width = len(trace.header.prompt_ids), trace.header.canvas
+    ends = set(trace.header.eos_ids)
+    held = [
+        at
+        for step in trace.steps
+        for at, token in zip(step.commits.positions, step.commits.tokens, strict=True)
+        if token >= 0 and token not in ends
+    ]
+    return min(max(held) + 3, width - 1) + 1 - first
+
+
+def test_rows_show_what_was_written_and_how_certain_the_rest_was(opened: Open) -> None:
+    trace = masked(30, 8)
+    page = opened([trace], folded=True).page
+    n, first = columns_of(trace), len(trace.header.prompt_ids)
+    placed = page.evaluate(PLACED, "Overview")
+    cell, tall = min(56, placed["wide"] / n), placed["tall"] / len(trace.steps)
+    cells = [(step, position) for step in trace.steps for position in range(first, first + n)]
+    corners = [[placed["left"] + (at - first) * cell + 3, HEAD + step.index * tall + 3] for step, at in cells]
+    colours = page.evaluate(PIXELS, ["Overview", corners])
+    for (step, position), colour in zip(cells, colours, strict=True):
+        known = bool(np.isfinite(step.scores[0].values.array()[position]))
+        assert colour == WRITTEN if position in step.commits.positions else (colour != [0, 0, 0]) == known
+
+
+def test_a_pointer_that_is_drawn_over_the_rows_sets_the_step(opened: Open) -> None:
+    page = opened([masked()], folded=True).page
+    rows = page.locator("[data-view=Overview] .dx-stepmap-rows")
+    rows.scroll_into_view_if_needed()
+    box = rows.bounding_box()
+    tall = box["height"] / 16
+    page.mouse.move(box["x"] + 60, box["y"] + 5.5 * tall)
+    page.mouse.down()
+    assert page.evaluate("handles[0].debug().step") == 6
+    page.mouse.move(box["x"] + 90, box["y"] + 9.5 * tall, steps=4)
+    assert page.evaluate("handles[0].debug().step") == 10
+    page.mouse.up()
+    page.mouse.move(box["x"] + 90, box["y"] + 2.5 * tall)
+    assert page.evaluate("handles[0].debug().step") == 10
+    expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text("step 3, position ")
+
+
+def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(opened: Open) -> None:
+    page = opened([masked()], folded=True).page
+    page.evaluate("handles[0].seek(3)")
+    tall = page.evaluate(PLACED, "Overview")["tall"] / 16
+    veil = page.locator("[data-view=Overview] .dx-veil").evaluate("one => new DOMMatrix(one.style.transform).f")
+    assert veil == pytest.approx(3 * tall)
+    done = sum(len(step.commits.positions) for step in masked().steps[:3])
+    letters = page.locator("[data-view=Overview] .dx-stepmap-axis text:visible").all_text_contents()
+    assert len(letters) == 1 + 16 + done
+
+
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
+@pytest.mark.parametrize("size", [(16, 1), (256, 48), (40, 200)])
+def test_runs_of_any_size_fit(opened: Open, size: tuple[int, int], options: dict[str, Any]) -> None:
+    trace = masked(*size) if size[1] < 40 or size[0] > 200 else masked(size[0] + 12 + size[1], size[1])
+    page = opened([trace], folded=True, **options).page
+    page.evaluate("handles[0].seek(1)")
+    for view in ("Overview",):
+        box = page.locator(f"[data-view={view}] canvas").bounding_box()
+        room = page.locator(f"[data-view={view}] .dx-content").bounding_box()
+        assert box["width"] <= room["width"] + 1 and box["height"] <= 520
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
+    params = {"max_new_tokens": 48, "use_block_cache": True}
+    trace = engines.run("fast-dllm-v2", "tiny-blockdlm", "add: 305 + 976", params=params)
+    page = opened([trace], folded=True).page
+    view = page.locator("[data-view=Tape]")
+    page.evaluate("handles[0].seek(9)")
+    fed = sum(step.tokens_fed for step in trace.steps[:9])
+    whole = trace.header.canvas
+    expect(view.locator(".dx-readout")).to_contain_text(
+        f"9 model calls computed {fed} positions; without a cache {9 * whole} (derived)."
+    )
+    expect(view.locator(".dx-scale:visible")).to_have_count(4)
+    sizes = view.locator(".dx-stepmap-axis text:visible").all_text_contents()
+    assert sizes[-len(trace.steps) :] == [str(step.tokens_fed) for step in trace.steps]
+    rows = view.locator(".dx-stepmap-rows")
+    box = rows.bounding_box()
+    cell = (box["width"] - 150) / (columns_of(trace) + len(trace.header.prompt_ids))
+    for step, position in ((4, 2), (4, 18), (4, 25), (4, 60)):
+        spans = {span.kind: span for span in trace.steps[step].spans if span.start <= position < span.end}
+        told = "computed" if "fed" in spans else "kept, but older" if "stale" in spans else "kept"
+        told = told if spans else "not looked at"
+        page.mouse.move(box["x"] + (position + 0.5) * cell, box["y"] + (step + 0.5) * box["height"] / len(trace.steps))
+        if position < columns_of(trace) + len(trace.header.prompt_ids):
+            expect(view.locator(".dx-readout")).to_contain_text(f"call {step + 1}, position {position}: {told}")
+
+
+def test_a_cache_that_may_be_old_is_not_called_exact(opened: Open) -> None:
+    trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"cache": "dual", "max_new_tokens": 32})
+    assert any(span.kind == "cache" for step in trace.steps for span in step.spans)
+    page = opened([trace], folded=True).page
+    keys = page.locator("[data-view=Tape] .dx-scale:visible").all_text_contents()
+    assert any("older" in key for key in keys) and not any("exact" in key for key in keys)
+
+
+def test_places_that_move_do_not_break_the_map(opened: Open) -> None:
+    trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"max_new_tokens": 32})
+    first = trace.steps[1].commits.positions[0]
+    trace.steps[2].commits.removed.append(first)
+    page = opened([trace], folded=True).page
+    for t in range(len(trace.steps) + 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+    expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text(" places are written after ")
