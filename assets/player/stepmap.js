@@ -12,9 +12,10 @@ const LEFT = 40,
   ROWS = 420, // pixels for all rows, where they are many
   ROW = [2, 24],
   CELL = 56, // a cell is no wider
-  LETTER = 7.5, // of 12.5 pixels' type
   SPARE = 3,
   TURNED = 24; // narrower columns have their tokens turned
+
+export const LETTER = 7.5; // of 12.5 pixels' type
 
 /** A view names what stands left of the first column (`from`), how much room it wants right of the rows (`margin`),
  * and draws a step (`paint`) and what lies over all rows (`over`). */
@@ -178,7 +179,7 @@ export class StepMap {
         text = this.word(token, turned ? 9 : Math.max(2, Math.floor(cell / LETTER)));
       labels.push([x, foot + 16, turned ? "end" : "middle", text, turned]);
     }
-    if (this.left) labels.push([this.right, 13, "end", tr`and ${this.left} × end`]);
+    if (this.left) labels.push([this.right, 13, "end", tr`${this.left} more hold end marks only`]);
     labels.push(...(this.aside?.(t) ?? []));
     pool(this.axis.firstChild, labels.length, () => svg("text")).forEach((node, i) => {
       const [x, y, anchor, text, slanted = false] = labels[i];

@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from explorer.runs.gallery import gallery
 
     asked, found = of_module("explorer.export.thumbs", __doc__, argv, _options), gallery()
-    stops = {lesson.trace: lesson.stops[-1].step for lesson in lessons()}
+    stops = {lesson.trace: lesson.stops[-1].step for lesson in reversed(lessons())}  # the first of two
     try:
         with browser() as page:
             for name in asked.ids or [card.id for card in found.cards]:

@@ -8,12 +8,11 @@ from typing import Any
 import gradio as gr
 import msgspec
 
-import engines
 from explorer import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.papers.lessons import Lesson, glossary, in_view, lessons
+from explorer.papers.lessons import Lesson, glossary, in_view, lessons, subjects
 from explorer.runs.gallery import Card, gallery
 
 HERE = ASSETS / "learn"
@@ -30,26 +29,24 @@ def lane(lesson: Lesson) -> str:
 def payload() -> dict[str, Any]:
     """{lessons, glossary} for the module: each lesson with what its method declares and what its run was and promised
     with its parameters, without the claims for the tests. A lesson whose method or run is not installed is left out."""
-    infos, cards = {info.slug: info for info in engines.list_methods()}, {card.id: card for card in gallery().cards}
+    about, cards = subjects(), {card.id: card for card in gallery().cards}
     told = []
     for lesson in lessons():
-        info, card = infos.get(lesson.method), cards.get(lesson.trace)
-        if info and card:
+        subject, card = about.get(lesson.method), cards.get(lesson.trace)
+        if subject and card:
             said = msgspec.to_builtins(lesson) | {
                 "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops],
                 "caveat": in_view(lesson.caveat),
             }
-            about = {
+            told_of = {
                 "lane": lane(lesson),
-                "title": info.title,
-                "family": info.family,
                 "lossless": card.lossless,
                 "dtypes": list(card.dtypes),
-                "paper": info.paper,
-                "address": paper_link(info.paper),
+                **subject._asdict(),
+                "address": paper_link(subject.paper),
             }
             runs = [_run(one) for one in (card, cards.get(card.beside)) if one]
-            told.append(said | about | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
+            told.append(said | told_of | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
     return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
 
 

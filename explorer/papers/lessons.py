@@ -11,17 +11,31 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import engines
 from engines import Step, Trace
 from explorer import papers
 from explorer.figures.board import boards, gained
 from explorer.own_files import own_json
 from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop, Term
 
-__all__ = ["Check", "ChoiceClaim", "LaneClaim", "Lesson", "Stop", "Term", "faults", "glossary", "in_view", "lessons"]
+__all__ = [
+    "Check",
+    "ChoiceClaim",
+    "LaneClaim",
+    "Lesson",
+    "Stop",
+    "Subject",
+    "Term",
+    "faults",
+    "glossary",
+    "in_view",
+    "lessons",
+    "subjects",
+]
 
 CLOSE = 0.01  # a fact of a lesson is written with two decimals
 IN_VIEW = 60  # words of a caveat that are not folded
@@ -32,6 +46,21 @@ def lessons() -> tuple[Lesson, ...]:
     """All lessons, by their order."""
     told = [lesson for paper in papers.read().all() for lesson in paper.lessons]
     return tuple(sorted(told, key=lambda one: (one.order, one.method)))
+
+
+class Subject(NamedTuple):
+    """What a lesson is about: a method, or a paper that is a study."""
+
+    title: str
+    family: str
+    paper: str  # arXiv: and its number, "" for a base without one
+
+
+def subjects() -> dict[str, Subject]:
+    """All that a lesson can be about, by what it names."""
+    told = {one.slug: Subject(one.title, one.family, one.paper) for one in engines.list_methods()}
+    studies = [paper for paper in papers.read().papers if not paper.methods]
+    return told | {one.id: Subject(one.name, one.family, f"arXiv:{one.arxiv}") for one in studies}
 
 
 @lru_cache(maxsize=1)

@@ -91,9 +91,9 @@ class Stop(Part):
 
 
 class Lesson(Part):
-    """One method: what was seen, the idea with its formula, what to watch, stops in a recorded run, a question, a
-    caveat, terms of the glossary. warning: a sentence that stands first, where the answer of the run is no good and the
-    lesson is not about it."""
+    """One method, or a paper that is a study, by its id: what was seen, the idea with its formula, what to watch, stops
+    in a recorded run, a question, a caveat, terms of the glossary. warning: a sentence that stands first, where the
+    answer of the run is no good and the lesson is not about it."""
 
     order: int  # lessons are told by this number; leave gaps
     method: str
@@ -215,7 +215,7 @@ def parse(name: str, data: bytes) -> Paper:
     if paper.base and (strange := set(paper.methods) ^ set(paper.purposes)):
         raise ValueError(f"`methods` and `purposes` do not name the same: {', '.join(sorted(strange))}")
     told = {
-        "lessons": [lesson.method for lesson in paper.lessons],
+        "lessons": [lesson.method for lesson in paper.lessons if paper.methods or lesson.method != name],
         "trials": [*paper.trials],
         "says": [*paper.says.methods],
     }

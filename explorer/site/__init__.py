@@ -87,7 +87,7 @@ def compose(recorded: Gallery) -> dict[str, str]:
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
     lessons = learning.told(shown)
-    by_method = {lesson.method: learning.lesson_path(lesson) for lesson, _ in lessons}
+    by_method = {told.lesson.method: told.path for told in lessons}
     files = {
         "index.html": index_page(shown, recorded),
         "gallery.html": runs.gallery_page(shown),
@@ -103,9 +103,9 @@ def compose(recorded: Gallery) -> dict[str, str]:
     files |= figures | runs.pictures(shown)
     files |= {run.path: runs.run_page(run, by_method.get(run.card.method)) for run in shown}
     files |= {f"compare/{name}.html": runs.compare_page(name, group) for name, group in runs.comparisons(shown)}
-    for i, (lesson, run) in enumerate(lessons):
-        before, behind = (lessons[k][0] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
-        files[learning.lesson_path(lesson)] = learning.lesson_page(lesson, run, before, behind)
+    for i, told in enumerate(lessons):
+        before, behind = (lessons[k] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
+        files[told.path] = learning.lesson_page(told, before, behind)
     files |= {
         run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n"
         for run in shown
@@ -135,7 +135,8 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
         (
             "lessons.html",
             "Lessons",
-            f"{len(learning.told(shown))} methods, told one at a time on a recorded run, with stops and a question.",
+            f"{len(learning.told(shown))} methods and studies, told one at a time on a recorded run, with stops and a "
+            "question.",
         ),
         (
             "methods.html",

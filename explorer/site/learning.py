@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import engines
 from explorer import papers
 from explorer.about import KEYS, NUMBERS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
-from explorer.papers.lessons import Lesson, Term, glossary, in_view, lessons
+from explorer.papers.lessons import Lesson, Subject, Term, glossary, in_view, lessons, subjects
 from explorer.site.markdown import prose
 from explorer.site.markup import Html, h, join, link, page, table
 from explorer.site.runs import Run, cost, scripts, stage
@@ -17,26 +18,40 @@ from explorer.site.runs import Run, cost, scripts, stage
 MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
 
 
-def told(runs: Sequence[Run]) -> list[tuple[Lesson, Run]]:
+class Told(NamedTuple):
+    """A lesson with what it is about, and its runs: its own, and that which it is held against."""
+
+    lesson: Lesson
+    about: Subject
+    runs: list[Run]
+
+    @property
+    def path(self) -> str:
+        """Its page."""
+        return f"lessons/{self.lesson.method}.html"
+
+
+def told(runs: Sequence[Run]) -> list[Told]:
     """The lessons whose recorded run is here."""
-    by_id = {run.card.id: run for run in runs}
-    return [(lesson, by_id[lesson.trace]) for lesson in lessons() if lesson.trace in by_id]
-
-
-def lesson_path(lesson: Lesson) -> str:
-    """Its page."""
-    return f"lessons/{lesson.method}.html"
+    by_id, about = {run.card.id: run for run in runs}, subjects()
+    found = []
+    for lesson in lessons():
+        run = by_id.get(lesson.trace)
+        if run and lesson.method in about:
+            beside = by_id.get(run.card.beside)
+            found.append(Told(lesson, about[lesson.method], [run, beside] if beside else [run]))
+    return found
 
 
 def lessons_page(runs: Sequence[Run]) -> str:
     """All lessons by family."""
-    families: dict[str, list[tuple[Lesson, Run]]] = {}
-    for lesson, run in told(runs):
-        families.setdefault(run.card.family, []).append((lesson, run))
+    families: dict[str, list[Told]] = {}
+    for each in told(runs):
+        families.setdefault(each.about.family, []).append(each)
     parts = [
         [
             h("h2", {}, family.replace("_", " ").capitalize()),
-            h("ul", {"class": "cards"}, [_card(*one) for one in found]),
+            h("ul", {"class": "cards"}, [_card(one) for one in found]),
         ]
         for family, found in families.items()
     ]
@@ -53,11 +68,12 @@ def lessons_page(runs: Sequence[Run]) -> str:
     return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
 
 
-def _card(lesson: Lesson, run: Run) -> Html:
+def _card(told: Told) -> Html:
+    lesson, about, (run, *_) = told
     return h(
         "li",
         {"class": "card"},
-        h("h3", {}, link(lesson_path(lesson), run.card.title)),
+        h("h3", {}, link(told.path, about.title)),
         h("p", {}, lesson.problem),
         h(
             "p",
@@ -67,9 +83,10 @@ def _card(lesson: Lesson, run: Run) -> Html:
     )
 
 
-def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson | None) -> str:
-    """Problem, idea, formula; a player with stops; a question with its answer; a caveat."""
-    root = "../"
+def lesson_page(told: Told, before: Told | None, behind: Told | None) -> str:
+    """Problem, idea, formula; a player with stops, and one of the run beside it; a question with its answer; a
+    caveat."""
+    root, lesson, title, run = "../", told.lesson, told.about.title, told.runs[0]
     stops = [
         h(
             "li",
@@ -94,22 +111,17 @@ def lesson_page(lesson: Lesson, run: Run, before: Lesson | None, behind: Lesson 
         h("ul", {"class": "terms"}, terms),
     )  # fmt: skip
     pager = [
-        link(f"{one.method}.html", said, " ", title_of(one)) if one else h("span", {})
+        link(f"{one.lesson.method}.html", said, " ", one.about.title) if one else h("span", {})
         for one, said in ((before, "←"), (behind, "→"))
     ]
     main = join(
-        h("p", {"class": "crumbs"}, link(root + "lessons.html", "Lessons"), " / ", run.card.title),
-        h("h1", {}, run.card.title),
+        h("p", {"class": "crumbs"}, link(root + "lessons.html", "Lessons"), " / ", title),
+        h("h1", {}, title),
         h("p", {"class": "facts"}, f"{run.card.prompt} · {cost(run)} · ", link(root + run.path, "the run's own page")),
-        h("div", {"class": "lesson"}, h("div", {}, words), stage([run])),
+        h("div", {"class": "lesson"}, h("div", {}, words), stage(told.runs)),
         h("nav", {"class": "pager", "aria-label": "Other lessons"}, pager),
     )
-    return page(f"Lesson: {run.card.title}", lesson.idea, main, here=lesson_path(lesson), scripts=scripts([run]))
-
-
-def title_of(lesson: Lesson) -> str:
-    """The title of a lesson's method."""
-    return engines.get_method(lesson.method).info.title
+    return page(f"Lesson: {title}", lesson.idea, main, here=told.path, scripts=scripts(told.runs))
 
 
 def anchor(term: str) -> str:
@@ -135,7 +147,7 @@ def methods_page(runs: Sequence[Run]) -> str:
             h(
                 "div",
                 {"class": "wide"},
-                _seen(paper.methods, by_method),
+                _seen(paper.methods or [paper.id], by_method),
                 [h("small", {}, f"as commands: {', '.join(paper.tools)}")] if paper.tools else None,
             ),
             h(
@@ -205,8 +217,8 @@ def _title(slug: str) -> str:
 def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
     """Method -> (path, words) of its lesson and its runs."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for lesson, _ in told(runs):
-        found.setdefault(lesson.method, []).append((lesson_path(lesson), "Lesson"))
+    for each in told(runs):
+        found.setdefault(each.lesson.method, []).append((each.path, "Lesson"))
     for run in runs:
         found.setdefault(run.card.method, []).append((run.path, run.title))
     return found

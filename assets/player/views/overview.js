@@ -117,6 +117,10 @@ export class Overview extends StepMap {
     const { run, from } = this,
       open = run.board(t).slice(from),
       done = open.filter(({ token }) => token !== null).length;
-    return tr`${done} of ${open.length} places are written after ${t} of ${run.length} steps.`;
+    const said = tr`${done} of ${open.length} places are written after ${t} of ${run.length} steps.`,
+      limit = run.lanes.get(this.name)?.threshold ?? null;
+    return this.name === "entropy" && limit !== null
+      ? tr`${said} A place is written once its entropy is at most ${number(limit)} nats, and always the lowest.`
+      : said;
   }
 }

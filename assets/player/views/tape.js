@@ -4,7 +4,7 @@
 import { number } from "../codec.js";
 import { many } from "../counted.js";
 import { el } from "../dom.js";
-import { StepMap } from "../stepmap.js";
+import { LETTER, StepMap } from "../stepmap.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Tape", title: "Kept, computed, written", place: 97, needs: ["spans.fed+masked"] };
@@ -19,6 +19,7 @@ export class Tape extends StepMap {
     const key = (look, text) => el("span", "dx-scale", el("i", `dx-swatch dx-${look}`), text);
     this.kept = key("kept", tr`kept: keys and values of finished blocks, exact`);
     this.older = key("older", tr`kept, but older than the last change`);
+    this.free = el("span", "dx-scale", tr`just right of a stored block: the next token, from its last row`);
     this.begin(
       run,
       dom,
@@ -30,6 +31,7 @@ export class Tape extends StepMap {
         this.older,
         key("fed", tr`computed in this call`),
         el("span", "dx-scale", el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
+        this.free,
       ),
     );
     this.lay();
@@ -40,6 +42,7 @@ export class Tape extends StepMap {
       some = (wanted) => steps.some((step) => wanted(of(step, "cache"), of(step, "stale")));
     this.margin = this.width < NARROW ? 0 : BARS;
     this.kept.hidden = !some((cache) => cache.some(exact));
+    this.free.hidden = !steps.some(({ commits }) => commits?.causes.includes("autoregressive"));
     this.older.hidden = !some((cache, stale) => stale.length || cache.some((span) => !exact(span)));
     super.lay();
   }
@@ -63,12 +66,27 @@ export class Tape extends StepMap {
       if (exact(span)) fill(span, surface.line);
       else this.#hatch(pen, index, span, surface);
     for (const span of of(step, "stale")) this.#hatch(pen, index, span, surface);
-    for (const span of of(step, "fed")) fill(span, surface.panel, surface.accent);
+    for (const span of of(step, "fed")) {
+      fill(span, surface.panel, surface.accent);
+      this.#known(pen, index, span, surface);
+    }
     const { positions = [], tokens = [] } = step.commits ?? {};
     positions.forEach((position, i) => {
       if (this.has(position)) this.written(pen, index, position, context.theme.states.new[mode], tokens[i]);
     });
     if (this.margin) this.#bar(pen, index, surface);
+  }
+
+  /** What stood in the places that are fed, quietly. */
+  #known(pen, index, { start, end }, surface) {
+    const board = this.run.board(index);
+    for (let position = Math.max(start, this.from); position < end; position++) {
+      const token = board[position]?.token ?? null,
+        [x, y, w, h] = this.at(index, position);
+      if (token === null || !this.has(position) || h < 14) continue;
+      pen.fillStyle = surface.muted;
+      pen.fillText(this.word(token, Math.floor((w - 1) / LETTER)), x + w / 2, y + h / 2 + 0.5);
+    }
   }
 
   #hatch(pen, index, { start, end }, surface) {
