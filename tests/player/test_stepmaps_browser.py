@@ -103,7 +103,7 @@ def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
     expect(view.locator(".dx-readout")).to_contain_text(
         f"9 model calls computed {fed} positions; without a cache {9 * whole} (derived)."
     )
-    expect(view.locator(".dx-scale:visible")).to_have_count(4)
+    expect(view.locator(".dx-scale:visible")).to_have_count(5)
     sizes = view.locator(".dx-stepmap-axis text:visible").all_text_contents()
     assert sizes[-len(trace.steps) :] == [str(step.tokens_fed) for step in trace.steps]
     rows = view.locator(".dx-stepmap-rows")
