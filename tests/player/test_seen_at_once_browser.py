@@ -16,6 +16,7 @@ from tests.player.test_drafting_views_browser import INSIDE
 Open = Callable[..., Any]
 RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Media": ("sjd", "tiny-digits", "3", {}),
+    "Word": ("cppd", "tiny-reader", "bookkeeper", {}),
 }
 OPTIONS = [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]
 
