@@ -17,6 +17,7 @@ Open = Callable[..., Any]
 RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Media": ("sjd", "tiny-digits", "3", {}),
     "Word": ("cppd", "tiny-reader", "bookkeeper", {}),
+    "Starfield": ("ultramem-v2", "tiny-ultramem", "fact: Ada Raven", {"max_new_tokens": 6}),
 }
 OPTIONS = [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]
 

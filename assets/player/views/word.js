@@ -104,7 +104,7 @@ export class Word extends StepPicture {
   }
 
   #picture(t, { left, w, high }) {
-    const pixels = this.#sight(Math.max(1, t), "pixels"); // it is there before it is read
+    const pixels = this.#sight(Math.max(1, t), "pixels");
     set(this.image, { x: left, y: TOP, width: w, height: high });
     this.image.style.display = pixels ? "" : "none";
     if (!pixels || this.drawn === pixels) return;
