@@ -18,6 +18,7 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Media": ("sjd", "tiny-digits", "3", {}),
     "Word": ("cppd", "tiny-reader", "bookkeeper", {}),
     "Starfield": ("ultramem-v2", "tiny-ultramem", "fact: Ada Raven", {"max_new_tokens": 6}),
+    "Phases": ("encoder-return", "tiny-encdec", "ask: Which cities? Mia lives in Rome. Ben has a kite.", {}),
     "Operators": ("pldr-llm", "tiny-pldr", "story: Mia, boat", {"max_new_tokens": 16}),
 }
 OPTIONS = [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]

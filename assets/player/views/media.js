@@ -166,9 +166,10 @@ export class Media {
     const media = this.#latest(t);
     if (!media) return tr`No picture yet.`;
     const { values } = unpack(media.codes),
+      all = values.length,
       known = values.filter((code) => code >= 0).length - (media.guesses?.length ?? 0);
     return media.colours
-      ? tr`${known} of ${values.length} picture tokens after ${t} calls; one token per call: ${Math.min(t, values.length)}.`
-      : tr`${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
+      ? tr`${known} of ${all} picture tokens after ${t} calls; one token per call: ${Math.min(t, all)}.`
+      : tr`${known} of ${all} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
   }
 }

@@ -1,4 +1,5 @@
-// Painting of a grid of picture tokens on a canvas. A frame says how: {size of a cell, columns, rows, surface: colours}.
+// Painting of a grid of picture tokens on a canvas. A frame says how: {size: of a cell, columns, rows, surface: its
+// colours}.
 
 /** fill: the colour of a cell, if it has one; inset: how much of it stays free on each side. */
 export function cells(pen, { size, columns, rows, surface }, fill, inset = () => 0) {

@@ -214,7 +214,8 @@ export class Operators extends StepPicture {
     pool(layers, maps.layers, () => el("span")).forEach((span, l) => {
       const far = Math.max(...maps.far.slice(l * maps.heads, (l + 1) * maps.heads)),
         from = left(maps, l * maps.heads);
-      span.style.cssText = `position:absolute;overflow:hidden;white-space:nowrap;left:${(100 * from) / whole}%;max-width:${100 / maps.layers}%`;
+      span.style.cssText = "position:absolute;overflow:hidden;white-space:nowrap";
+      Object.assign(span.style, { left: `${(100 * from) / whole}%`, maxWidth: `${100 / maps.layers}%` });
       setText(span, other ? tr`layer ${l + 1}: ${far ? fine(far) : tr`nothing seen`}` : tr`layer ${l + 1}`);
     });
   }

@@ -7,8 +7,8 @@ import { MOST } from "./slotsread.js";
 
 const LEFT = 58;
 
-/** lines: bytes of each design for 1, 2, ... tokens; n: the number that is chosen; names: of the designs. words gets the
- * texts: [x, y, text, weight, anchor]. */
+/** lines: bytes of each design for 1, 2, ... tokens; n: the number that is chosen; names: of the designs. words gets
+ * the texts: [x, y, text, weight, anchor]. */
 export function growthLines(parent, lines, { n, names, w, top, tall }, words) {
   const most = Math.max(1, ...lines.flat()),
     wide = w > 420,

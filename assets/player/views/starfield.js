@@ -1,5 +1,5 @@
-// The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of the
-// last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
+// The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of
+// the last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
 
 import { bytes, glyphs, number } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";

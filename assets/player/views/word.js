@@ -170,9 +170,11 @@ export class Word extends StepPicture {
         x: (x(i) - side / 2).toFixed(1),
         y: y.boxes,
         width: side.toFixed(1),
-        style: `fill:${place && !place.end ? "var(--fill)" : "none"};stroke:var(--${place ? "edge" : "muted"});stroke-width:${fresh ? 2 : 1}`,
         "stroke-dasharray": filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
       });
+      box.style.fill = place && !place.end ? "var(--fill)" : "none";
+      box.style.stroke = `var(--${place ? "edge" : "muted"})`;
+      box.style.strokeWidth = fresh ? 2 : 1;
       set(text, { x: x(i).toFixed(1), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
       if (place?.end) text.style.fill = "var(--text)";
       setText(text, place?.word ?? "");
