@@ -5,7 +5,7 @@ const view = (file, name, title, place, ...needs) => ({ file, name, title, place
 export const VIEWS = [
   view("headline", "Headline", "", 10),
   view("entering", "Entering", "How the picture enters the draft", 14, "inputs"),
-  view("media", "Media", "Picture tokens", 15, "media"),
+  view("media", "Media", "Guesses of one call, tested by the next", 15, "media"),
   view("word", "Word", "The picture and what is read", 16, "sight"),
   view("scene", "Scene", "The scene and who reads it", 17, "scene"),
   view("seen", "Seen", "The scene and what is said of it", 18, "vision"),

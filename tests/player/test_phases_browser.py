@@ -45,7 +45,7 @@ STEPS = [
 
 
 def test_layers_and_tokens_are_read_from_the_lanes(js: Call) -> None:
-    twin, ours = js("views/phases.js", "M.sides(steps)", steps=STEPS)
+    twin, ours = js("views/phasesides.js", "M.sides(steps)", steps=STEPS)
     assert (twin["name"], twin["low"], twin["high"]) == ("decoder-only", 3, 0) and len(twin["steps"]) == 1
     assert (ours["name"], ours["low"], ours["high"]) == ("encoder-decoder", 1, 2)
     assert [step["token"] for step in ours["steps"]] == [" Rome", ""]
@@ -71,7 +71,7 @@ def test_the_grid_follows_the_run(opened: Open, options: dict[str, Any]) -> None
         assert ours[0] == 3 * n and ours[1] + ours[2] == 8 * n + 3 * t
         assert sum(twin) == 12 * n + 12 * replies
         text = view.inner_text()
-        assert "encoder-decoder: 8 layers read, 3 write" in text and "decoder-only: 12 layers" in text
+        assert "8 layers read the input once, 3 write a token" in text and "12 layers for every token" in text
         (lane,) = [one for one in step.scores if one.name == "looked at"]
         drawn = view.locator("svg > g").nth(1).locator("path:visible").count()
         assert drawn == int((lane.values.array() >= 0.03).sum())

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Routing, Trace, pack
+from tests.player.test_drafting_views_browser import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -75,12 +77,15 @@ def test_the_sky_tells_what_the_record_tells(opened: Open, run: Trace, options: 
         for layer in range(4):
             seen[layer] |= set(one.routing[0].chosen.array()[:, layer].ravel().tolist())
         told = view.locator("figcaption").all_inner_texts()
-        assert told == [f"Layer {layer}: {len(seen[layer])} of 4489 slots read" for layer in range(4)]
-    sizes = []
-    for width in (1, 8, 32):
-        view.locator("input[type=range]").fill(str(width))
-        bars = view.locator("div > div > i:nth-child(2)")
-        sizes.append(bars.evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)"))
-    memory, mixture = ([row[i] for row in sizes] for i in (0, 1))
-    assert memory == sorted(memory) and memory[0] < memory[-1] and mixture[0] < mixture[-1]
+        assert told == [f"layer {layer}: {len(seen[layer])} read" for layer in range(4)]
+    for layer in (3, 1):
+        view.locator("button").nth(layer).click()
+        last = [set(one.routing[0].chosen.array()[:, layer].ravel().tolist()) for one in run.steps[-3:]]
+        experts = [set(one.routing[3].chosen.array()[:, layer].ravel().tolist()) - {-1} for one in run.steps[-3:]]
+        view.locator("input[type=range]").fill("3")
+        expect(view.locator("text", has_text=f"memory: {len(set.union(*last))} of 4489 slots")).to_be_visible()
+        read = f"mixture of experts: {len(set.union(*experts))} of 32 experts"
+        expect(view.locator("text", has_text=read)).to_be_visible()
+        expect(view.locator("circle:visible")).to_have_count(16 * 5)
+    assert [view.locator("svg").nth(i).evaluate(INSIDE) for i in range(6)] == [0] * 6
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -60,19 +60,23 @@ def shown(page: Any, selector: str) -> list[str]:
 
 def test_counts_places_and_letters_stand_after_one_step(opened: Open) -> None:
     page = opened([at_once()])
-    assert part(page, "canvas").is_visible(), "the picture is there before it is read"
+    assert part(page, "image").is_visible(), "the picture is there before it is read"
     assert part(page, ".dx-readout").first.text_content() == "Not read yet."
-    assert shown(page, "svg > g:nth-child(3) > g") == []
+    assert shown(page, "svg > g:nth-child(5) > g") == []
     seek(page, 1)
     said = "Counted: e 2. Positions predicted occupied: 3 of 4. Read: ‘ee’ after step 1."
     assert part(page, ".dx-readout").first.text_content() == said
     assert part(page, "svg").get_attribute("aria-label") == said
-    assert shown(page, "svg > g:nth-child(3) > g") == ["e", "e", "end", ""]
-    dashes = part(page, "svg > g:nth-child(3) rect").evaluate_all(
+    assert shown(page, "svg > g:nth-child(5) > g") == ["e", "e", "end", ""]
+    dashes = part(page, "svg > g:nth-child(5) rect").evaluate_all(
         "all => all.map(e => e.getAttribute('stroke-dasharray'))"
     )
     assert dashes == ["none", "none", "none", "3 4"]
-    assert len(shown(page, "svg > g:nth-child(4) rect")) == 2 and shown(page, "svg > g:nth-child(4) text") == ["e 2"]
+    assert len(shown(page, "svg > g:nth-child(6) rect")) == 2
+    words = shown(page, "svg > g:last-child text")
+    assert words[:4] == ["99 %", "98 %", "97 %", "2 %"] and {"e", "× 2", "call 3"} <= {*words}
+    late = part(page, "svg > g:nth-child(7) > g").evaluate_all("all => all.filter(e => e.getAttribute('opacity') < 1)")
+    assert len(late) == 5, "the calls that reading letter by letter would still have to make"
     page.check_quiet()
 
 
@@ -80,19 +84,19 @@ def test_the_strip_follows_the_step(opened: Open) -> None:
     page = opened([one_by_one()])
     for step in (1, 3, 2):
         seek(page, step)
-        shares = part(page, "svg > g:nth-child(1) rect").evaluate_all(
+        shares = part(page, "svg > g:nth-child(2) rect").evaluate_all(
             "all => all.map(e => +e.getAttribute('fill-opacity'))"
         )
         assert np.argmax(shares) == 2 + 4 * (step - 1)
-        assert len(shown(page, "svg > g:nth-child(2) line")) == step
+        assert len(shown(page, "svg > g:nth-child(3) path")) == step
     assert part(page, ".dx-readout").first.text_content() == "Read so far: ‘ee’ after step 2."
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 820, 1440])
 def test_it_fits_its_panel(opened: Open, width: int) -> None:
     page = opened([at_once()])
     page.page.set_viewport_size({"width": width, "height": 900})
     seek(page, 1)
     page.page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
     box = part(page, "svg").bounding_box()
-    assert box and 200 < box["width"] <= 560
+    assert box and 300 < box["width"] <= width

@@ -1,169 +1,175 @@
-// The grid of picture tokens as it fills in: known cells full, guesses that are tested next as small squares, a frame
-// round what this step wrote and a corner where a guess was refused. A switch shows instead how many tokens the step of
-// each cell wrote. Without colours the shade is the code's number.
+// A grid of picture tokens that fills in, three times: one token per call (derived from the same picture), as this run
+// filled it, and with the number of the call that accepted each token. Below, the window of the call: what was guessed
+// one call ago, the test of each guess, and the guesses for the next call. Without colours the shade is the code's
+// number, and the grid stands alone.
 
 import { number, unpack } from "../codec.js";
-import { el, setText, sizeCanvas } from "../dom.js";
+import { el, pool, set, setText, sizeCanvas } from "../dom.js";
 import { ramp } from "../theme.js";
 import { tr } from "../words.js";
+import { boxes, cells, corner, outline } from "./mediagrid.js";
+import { GuessWindow } from "./mediawindow.js";
 
-export const view = { name: "Media", title: "Picture tokens", place: 15, needs: ["media"] };
+export const view = { name: "Media", title: "Guesses of one call, tested by the next", place: 15, needs: ["media"] };
 
-const ROOM = 320, // pixels that a picture takes if it can
+const ROOM = 336, // pixels that a picture takes if it can
+  GAP = 36, // between pictures
   CELLS = 65536, // of a picture, and of a side, at most: what is larger is not drawn
   SIDE = 4096,
-  GUESS = 0.26; // of a cell that a guess leaves free on each side
+  GUESS = 0.24, // of a cell that a guess leaves free on each side
+  LETTER = 7.4,
+  BESIDE = 672; // of a panel: three pictures fit
 
 const fits = ([rows, columns]) => rows * columns <= CELLS && Math.max(rows, columns) <= SIDE;
 
 export class Media {
   load(run, dom, context) {
-    Object.assign(this, { run, context, t: 0, effort: false });
-    this.canvas = el("canvas", { role: "img", "aria-label": tr`Grid of picture tokens` });
-    this.say = el("p", "dx-readout");
-    this.key = el("p", "dx-readout");
-    this.button = el("button", { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn() });
-    setText(this.button, tr`Tokens per step`);
-    dom.append(this.say, this.canvas, el("p", {}, this.button), this.key);
+    Object.assign(this, { run, context, width: 640 });
+    this.panels = el("div", { style: "display:flex;flex-wrap:wrap;margin:2px 0 6px" });
+    this.window = new GuessWindow((t) => this.describe(t));
+    this.window.load(run, dom, context);
+    this.window.picture.before(this.panels);
     this.grow();
   }
 
   grow() {
-    this.top = Math.max(
-      1,
-      ...this.run.steps.map((step) =>
-        step.media ? unpack(step.media.codes).values.reduce((a, b) => Math.max(a, b), 0) : 0,
-      ),
-    );
-    this.most = Math.max(1, ...this.run.steps.map((step) => this.#wrote(step).length));
+    const codes = this.run.steps.flatMap(({ media }) => (media ? [unpack(media.codes).values] : []));
+    this.top = codes.reduce((most, values) => values.reduce((a, b) => Math.max(a, b), most), 1);
+    this.whole = this.#latest(this.run.length);
   }
 
-  #turn() {
-    this.effort = !this.effort;
-    this.button.setAttribute("aria-pressed", String(this.effort));
-    this.show(this.t);
+  #latest(t) {
+    return this.run.steps.slice(0, t).findLast(({ media }) => media && fits(media.codes.shape))?.media;
   }
 
   /** Cells that a step wrote, in raster order. */
   #wrote(step) {
     const first = this.run.prompt.length;
-    return step.media?.colours
-      ? (step.commits?.positions ?? []).map((at) => at - first).filter((cell) => cell >= 0)
-      : [];
+    return (step?.commits?.positions ?? []).map((at) => at - first).filter((cell) => cell >= 0);
   }
 
-  #latest(t) {
-    return this.run.steps.slice(0, t).findLast((step) => step.media && fits(step.media.codes.shape))?.media;
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.#pictures(this.t);
+    this.window.resize(width);
   }
 
-  show(t) {
+  show(t, hurry) {
     this.t = t;
-    const media = this.#latest(t);
-    setText(this.say, this.describe(t));
-    this.canvas.hidden = !media;
-    this.button.hidden = !media?.colours;
-    setText(this.key, media?.colours ? this.#legend(media) : "");
-    if (!media) return;
-    const {
-        values,
-        shape: [rows, columns],
-      } = unpack(media.codes),
-      size = Math.max(6, Math.min(36, Math.floor(ROOM / columns)));
-    const pen = sizeCanvas(this.canvas, columns * size, rows * size),
-      mode = this.context.mode(),
-      shades = ramp(this.context.theme, mode),
-      shade = (part) => shades[Math.round(Math.min(1, part) * (shades.length - 1))].fill,
-      { line, accent, panel, warn } = this.context.theme.surface[mode],
-      guesses = new Set(media.guesses ?? []),
-      effort = this.effort ? this.#effort(t) : null;
-    values.forEach((code, i) => {
-      const x = (i % columns) * size,
-        y = Math.floor(i / columns) * size,
-        inset = guesses.has(i) ? Math.round(size * GUESS) : 0;
-      pen.fillStyle = line;
-      pen.fillRect(x, y, size - 1, size - 1);
-      if (code < 0 || (effort && inset)) return;
-      pen.fillStyle = effort?.has(i)
-        ? shade(Math.log2(effort.get(i)) / Math.max(1, Math.log2(this.most)))
-        : (media.colours?.[code] ?? shade(code / this.top));
-      pen.fillRect(x + inset, y + inset, size - 1 - 2 * inset, size - 1 - 2 * inset);
-    });
-    this.#marks(pen, t, columns, size, accent, warn);
-    this.#boxes(pen, media.boxes ?? [], size, accent, panel);
+    this.#pictures(t);
+    this.window.show(t, hurry);
   }
 
-  /** Cell -> tokens of the step that wrote it. */
-  #effort(t) {
-    const found = new Map();
-    for (const step of this.run.steps.slice(0, t)) {
-      const cells = this.#wrote(step);
-      for (const cell of cells) found.set(cell, cells.length);
-    }
-    return found;
+  #pictures(t) {
+    const media = this.#latest(t) ?? this.whole,
+      [rows, columns] = media?.codes.shape ?? [1, 1],
+      three = Boolean(media?.colours),
+      mode = this.context.mode(),
+      beside = this.width > BESIDE,
+      gap = beside ? GAP : 12,
+      room = Math.min(ROOM, beside ? this.width / 3 - GAP : this.width - gap),
+      kinds = media ? (three ? ["baseline", "filled", "effort"] : ["filled"]) : [],
+      make = () =>
+        el("figure", { style: "margin:0" }, el("figcaption"), el("canvas", { role: "img" }), el("p", "dx-readout"));
+    this.panels.style.gap = `8px ${gap}px`;
+    pool(this.panels, kinds.length, make).forEach((figure, i) => {
+      const [title, canvas, said] = figure.childNodes,
+        wide = beside || i === 2 || !three ? room : room / 2,
+        size = Math.max(3, Math.min(40, Math.floor(wide / columns), Math.floor(1.4 * (wide / rows)))),
+        pen = sizeCanvas(canvas, columns * size, rows * size);
+      title.style.cssText = `font-weight:600;width:${columns * size}px;min-width:${beside ? 290 : 0}px`;
+      figure.style.width = beside || !three ? "" : `${columns * size}px`;
+      const words = this[kinds[i]](t ? media : null, pen, {
+        t,
+        size,
+        columns,
+        rows,
+        mode,
+        surface: this.context.theme.surface[mode],
+      });
+      setText(title, words[0]);
+      setText(said, words[1]);
+      set(canvas, { "aria-label": words.join(": ") });
+    });
+  }
+
+  /** The baseline: the same picture, one token in each call. */
+  baseline(_, pen, frame) {
+    const { values } = unpack(this.whole.codes),
+      n = Math.min(frame.t, values.length);
+    cells(pen, frame, (i) => i < n && this.whole.colours[values[i]]);
+    return [tr`Baseline: one token per call (derived)`, this.#reached(frame.t, n, values.length)];
+  }
+
+  #reached(t, n, all) {
+    return t ? tr`after call ${t}: ${n} of ${all} tokens` : tr`before the first call`;
+  }
+
+  /** The picture of this run, and what its latest call did. */
+  filled(media, pen, frame) {
+    const values = media ? unpack(media.codes).values : [],
+      guesses = new Set(media?.guesses ?? []),
+      shades = ramp(this.context.theme, this.context.mode()),
+      shade = (code) => shades[Math.round((code / this.top) * (shades.length - 1))].fill;
+    cells(
+      pen,
+      frame,
+      (i) => values[i] >= 0 && (media.colours?.[values[i]] ?? shade(values[i])),
+      (i) => (guesses.has(i) ? GUESS : 0),
+    );
+    if (!media) return [tr`This run: many guesses tested per call`, this.#reached(0)];
+    if (media.colours) this.#marks(pen, frame);
+    boxes(pen, media.boxes ?? [], frame);
+    const known = values.filter((code) => code >= 0).length - guesses.size;
+    return media.colours
+      ? [tr`This run: many guesses tested per call`, this.#reached(frame.t, known, values.length)]
+      : [tr`Grid of picture tokens`, tr`shade: code number, 0 to ${number(this.top)}`];
   }
 
   /** The outline of what the latest step wrote; a corner where it put its own token for a refused guess. */
-  #marks(pen, t, columns, size, accent, warn) {
-    const step = this.run.steps[t - 1],
-      cells = step ? this.#wrote(step) : [],
-      inside = new Set(cells);
-    pen.strokeStyle = accent;
-    pen.lineWidth = 3;
-    pen.beginPath();
-    for (const cell of cells) {
-      const x = (cell % columns) * size,
-        y = Math.floor(cell / columns) * size,
-        edge = (open, x1, y1, x2, y2) => {
-          if (!open) return;
-          pen.moveTo(x1, y1);
-          pen.lineTo(x2, y2);
-        };
-      edge(!inside.has(cell - columns), x, y, x + size, y);
-      edge(!inside.has(cell + columns), x, y + size, x + size, y + size);
-      edge(cell % columns === 0 || !inside.has(cell - 1), x, y, x, y + size);
-      edge((cell + 1) % columns === 0 || !inside.has(cell + 1), x + size, y, x + size, y + size);
-    }
-    pen.stroke();
-    const refused = cells[step?.commits?.causes?.indexOf("correction") ?? -1];
-    if (refused === undefined) return;
-    const x = (refused % columns) * size,
-      y = Math.floor(refused / columns) * size;
-    pen.fillStyle = warn;
-    pen.beginPath();
-    pen.moveTo(x + size, y);
-    pen.lineTo(x + size, y + size / 2);
-    pen.lineTo(x + size / 2, y);
-    pen.fill();
+  #marks(pen, frame) {
+    const step = this.run.steps[frame.t - 1],
+      wrote = this.#wrote(step);
+    outline(pen, frame, wrote);
+    const refused = wrote[step?.commits?.causes?.indexOf("correction") ?? -1];
+    if (refused !== undefined) corner(pen, frame, refused, this.context.theme.states.correction[frame.mode].fill);
   }
 
-  #boxes(pen, boxes, size, accent, panel) {
-    pen.strokeStyle = pen.fillStyle = accent;
-    pen.lineWidth = 2;
-    pen.font = "12px sans-serif";
-    for (const box of boxes) {
-      pen.strokeRect(box.column * size + 1, box.row * size + 1, box.width * size - 2, box.height * size - 2);
-      if (!box.label) continue;
-      pen.fillRect(box.column * size, box.row * size, pen.measureText(box.label.slice(0, 24)).width + 8, 16);
-      pen.fillStyle = panel;
-      pen.fillText(box.label.slice(0, 24), box.column * size + 4, box.row * size + 12);
-      pen.fillStyle = accent;
+  /** The map of effort: the call that wrote each token, darker where it wrote few. */
+  effort(media, pen, frame) {
+    const { t, columns, rows, size } = frame,
+      shades = ramp(this.context.theme, this.context.mode()),
+      groups = new Map();
+    for (let i = 0; media && i < rows * columns; i++) {
+      const entry = this.run.written(this.run.prompt.length + i, t);
+      if (entry?.token >= 0) groups.set(entry.step, [...(groups.get(entry.step) ?? []), i]);
     }
-  }
-
-  #legend(media) {
-    if (this.effort) return tr`Pale: 1 token written in that step; dark: ${this.most}. Flat parts cost little.`;
-    return media.guesses?.length
-      ? tr`Framed: written in this step. Small squares: guesses that the next step tests. Corner: a guess was refused.`
-      : tr`Framed: written in this step. Corner: a guess was refused.`;
+    const most = Math.max(2, ...[...groups.values()].map((cells) => cells.length)),
+      look = new Map();
+    for (const [step, cells] of groups)
+      for (const cell of cells)
+        look.set(cell, { call: step + 1, ...shades[Math.round(24 * (1 - Math.log(cells.length) / Math.log(most)))] });
+    cells(pen, frame, (i) => look.get(i)?.fill);
+    Object.assign(pen, { font: "12px sans-serif", textAlign: "center", textBaseline: "middle" });
+    for (const [cell, { call, text }] of look) {
+      if (size < LETTER * String(call).length + 3) continue;
+      pen.fillStyle = text;
+      pen.fillText(call, ((cell % columns) + 0.5) * size - 0.5, (Math.floor(cell / columns) + 0.5) * size);
+    }
+    return [
+      tr`The call that accepted each token`,
+      tr`full colour: 1 token in that call; faint: up to ${groups.size ? most : (this.run.header.params?.window ?? 1)}`,
+    ];
   }
 
   describe(t) {
     const media = this.#latest(t);
     if (!media) return tr`No picture yet.`;
     const { values } = unpack(media.codes),
+      all = values.length,
       known = values.filter((code) => code >= 0).length - (media.guesses?.length ?? 0);
     return media.colours
-      ? tr`${known} of ${values.length} picture tokens known after step ${t}.`
-      : tr`${known} of ${values.length} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
+      ? tr`${known} of ${all} picture tokens after ${t} calls; one token per call: ${Math.min(t, all)}.`
+      : tr`${known} of ${all} picture tokens known; shade: code number, 0 to ${number(this.top)}.`;
   }
 }

@@ -1,4 +1,4 @@
-// What a run says of its operators G: the maps after a step, both texts, both times; and the maps on a canvas.
+// What a run says of its operators G: the maps after a step, both texts, both times; and the maps as pictures.
 
 import { unpack } from "../codec.js";
 
@@ -60,21 +60,34 @@ export const left = ({ heads, d }, i) => i * (d + GAP) + Math.floor(i / heads) *
 /** Pixels from the first to the last map. */
 export const width = (maps) => left(maps, maps.layers * maps.heads - 1) + maps.d;
 
-/** The maps onto a canvas, one pixel an entry: `above` 0, `below` 0, nothing at 0. */
-export function paint(canvas, maps, { nothing, above, below }) {
-  const { layers, heads, d, base, values } = maps,
-    pen = canvas.getContext("2d"),
-    [none, up, down] = [nothing, above, below].map(rgb),
-    top = base.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
-  Object.assign(canvas, { width: width(maps), height: d });
-  for (let i = 0; i < layers * heads; i++) {
-    const image = pen.createImageData(d, d);
-    for (let at = 0; at < d * d; at++) {
-      const v = values[i * d * d + at],
-        share = Math.min(1, Math.abs(v) / top) ** 0.6; // small entries are seen too
-      for (let c = 0; c < 3; c++) image.data[4 * at + c] = none[c] + share * ((v > 0 ? up : down)[c] - none[c]);
-      image.data[4 * at + 3] = 255;
-    }
-    pen.putImageData(image, left(maps, i), 0);
+/** The map of one head, one pixel an entry: `above` 0, `below` 0, nothing at 0; onto a canvas at x. */
+function head(pen, { d, values }, i, x, colours, top) {
+  const [none, up, down] = colours,
+    image = pen.createImageData(d, d);
+  for (let at = 0; at < d * d; at++) {
+    const v = values[i * d * d + at],
+      share = Math.min(1, Math.abs(v) / top) ** 0.6; // small entries are seen too
+    for (let c = 0; c < 3; c++) image.data[4 * at + c] = none[c] + share * ((v > 0 ? up : down)[c] - none[c]);
+    image.data[4 * at + 3] = 255;
   }
+  pen.putImageData(image, x, 0);
+}
+
+const largest = ({ base }) => base.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
+const three = ({ nothing, above, below }) => [nothing, above, below].map(rgb);
+
+/** All maps onto a canvas. */
+export function paint(canvas, maps, colours) {
+  const top = largest(maps),
+    pen = canvas.getContext("2d");
+  Object.assign(canvas, { width: width(maps), height: maps.d });
+  for (let i = 0; i < maps.layers * maps.heads; i++) head(pen, maps, i, left(maps, i), three(colours), top);
+}
+
+/** The address of a picture of the map of one head. */
+export function pictured(maps, i, colours) {
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: maps.d, height: maps.d });
+  head(canvas.getContext("2d"), maps, i, 0, three(colours), largest(maps));
+  return canvas.toDataURL();
 }

@@ -1,11 +1,16 @@
-// The matrices G of every layer and head as heat maps: those of the run's decoder, still where they are cached, and
-// those of the decoder without a cache, drawn again for each token. Below, both texts with the first token in which
-// they differ, and the milliseconds of every token.
+// The attention operator G, token by token: without a cache its network makes it again for each, here it runs for the
+// prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
+// those of the decoder without a cache have moved.
 
+import { CHIP, chips } from "../chips.js";
 import { glyphs, number } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { fine } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { differ, left, mapsOf, paint, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
+import { lanesOf, MAP, NET } from "./operatorlanes.js";
+import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
 
 export const view = {
   name: "Operators",
@@ -14,108 +19,205 @@ export const view = {
   needs: ["operators"],
 };
 
-const WIDE = 600, // of the drawing of times
-  HIGH = 90,
-  LEFT = 72, // for the marks of the scale
-  COLOURS = ["var(--accent)", "var(--warn)"],
-  STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)",
-  DIFFERS = "outline:2px solid var(--warn);border-radius:3px";
+const NAMES = 176, // room for the names of the rows
+  PITCH = 92,
+  LANE = NET + MAP + CHIP + 28, // height of a decoder's row
+  BARS = 66,
+  STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
 
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
-export class Operators {
+export class Operators extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, context });
-    this.say = el("p", "dx-readout");
     this.strips = ROLES.map(() => {
       const name = el("span"),
         stamp = el("b", { style: STAMP }, tr`frozen`),
-        far = el("span", { style: "float:right;color:var(--muted)" }),
         canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
-        bars = svg("svg", { style: "display:block;width:100%;height:12px", preserveAspectRatio: "none" }),
-        node = el("div", { style: "margin:6px 0" }, el("div", {}, name, stamp, far), canvas, bars);
-      return { name, stamp, far, canvas, bars, node };
+        layers = el("div", { style: "position:relative;height:20px" }),
+        node = el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas);
+      return { name, stamp, canvas, layers, node };
     });
-    this.texts = ROLES.map(() => el("p", { style: "margin:4px 0;overflow-wrap:anywhere" }));
-    this.lines = COLOURS.map((stroke) => svg("path", { fill: "none", stroke, "stroke-width": 2 }));
-    this.marks = [12, HIGH - 4].map((y) =>
-      svg("text", { x: LEFT - 6, y, "text-anchor": "end", fill: "var(--muted)", "font-size": 12 }),
+    const key = el(
+      "p",
+      "dx-readout",
+      tr`A map is G of a head, which stands between query and key: blue above 0, orange below.`,
     );
-    this.times = svg(
-      "svg",
-      { role: "img", viewBox: `0 0 ${WIDE} ${HIGH}`, style: "display:block;width:100%;max-width:760px" },
-      svg("path", { d: `M${LEFT},${HIGH - 1}H${WIDE}`, stroke: "var(--line)" }),
-      ...this.lines,
-      ...this.marks,
-    );
-    dom.append(
-      this.say,
+    this.begin(
+      run,
+      dom,
+      context,
+      ["nets", "keeps", "maps", "tokens", "times"],
       ...this.strips.map(({ node }) => node),
-      ...this.texts,
-      this.times,
-      el(
-        "p",
-        "dx-readout",
-        tr`A map is G of a head, the heads of each layer together: blue above 0, orange below. Bars: how far it \
-moved from its first. Curves: milliseconds of each token, blue this decoder, orange without a cache.`,
-      ),
+      key,
     );
   }
 
   show(t, hurry) {
-    if (hurry) return;
-    ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
-    const texts = textsOf(this.run, t),
-      first = differ(texts);
-    texts.forEach((tokens, i) => {
-      this.texts[i].hidden = i > 0 && !tokens.length;
-      pool(this.texts[i], tokens.length + 1, () => el("span")).forEach((span, at) => {
-        setText(span, at ? this.#piece(tokens[at - 1]) : `${i ? tr`No cache` : tr`This decoder`}: `);
-        span.style.cssText = at ? (at - 1 === first ? DIFFERS : "") : "color:var(--muted)";
+    super.show(t, hurry);
+    if (!hurry) ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
+  }
+
+  told({ operators }) {
+    return operators?.decoders;
+  }
+
+  #colours() {
+    const { theme } = this.context,
+      mode = this.context.mode(),
+      { panel, accent } = theme.surface[mode];
+    return { nothing: panel, above: accent, below: theme.options[mode][1].fill };
+  }
+
+  draw(_, __, next) {
+    const { t, width } = this,
+      narrow = width < 700,
+      room = narrow ? 0 : NAMES,
+      n = Math.max(2, Math.floor((width - room) / (narrow ? 66 : PITCH))),
+      pitch = (width - room) / n,
+      // the prompt's step stays in sight; of the others the last ones
+      steps =
+        t <= n
+          ? Array.from({ length: t }, (_, i) => i + 1)
+          : [1, ...Array.from({ length: n - 1 }, (_, i) => t - n + 2 + i)],
+      x = (i) => room + (i + 0.5) * pitch,
+      lanes = ROLES.map((role) => ({ role, at: steps.map((step) => mapsOf(this.run, step, role)) }))
+        .filter(({ at }) => at.some(Boolean))
+        .reverse(), // the baseline stands above
+      labels = [],
+      which = this.#furthest(),
+      items = { nets: [], keeps: [], maps: [], tokens: [] };
+    lanes.forEach(({ role, at }, lane) => {
+      const top = 26 + lane * (LANE + 30),
+        own = role === ROLES[0],
+        held = own && at.some((maps) => maps?.last.held);
+      labels.push([0, top - 10, "start", this.#title(own, held, at, narrow), 600]);
+      at.forEach((maps, i) => {
+        if (!maps) return;
+        const ran = !maps.last.held;
+        items.nets.push({ x: x(i), y: top, ran });
+        items.maps.push({ x: x(i) - MAP / 2, y: top + NET + 12, href: pictured(maps, which, this.#colours()) });
+        items.tokens.push(this.#token(own, steps[i], x(i), top + NET + MAP + 20));
+        if (!ran && i) items.keeps.push(`M${x(i - 1) + MAP / 2},${top + NET + 12 + MAP / 2}H${x(i) - MAP / 2}`);
       });
+      if (!narrow) {
+        labels.push([0, top + 16, "start", tr`network that makes G`]);
+        labels.push(
+          [0, top + NET + 26, "start", tr`score = q G k: G of`],
+          [0, top + NET + 44, "start", this.#where(which)],
+        );
+        labels.push([0, top + NET + MAP + 36, "start", own ? tr`token written` : tr`token it writes`]);
+      }
     });
-    this.#curves(t);
-    const words = this.describe(t);
-    setText(this.say, words);
-    set(this.times, { "aria-label": words });
+    const foot = this.#times(steps, { x, pitch, narrow, top: 12 + lanes.length * (LANE + 30) }, labels);
+    this.frame(foot);
+    lanesOf(this, items);
+    chips(this.tokens, items.tokens, this.context.theme, 64);
+    this.#texts(labels);
+    if (next)
+      comeIn(
+        [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1),
+        { opacity: 0 },
+      );
   }
 
-  #piece(token) {
-    const { text, kind } = this.run.piece(token);
-    return kind === "special" ? glyphs(text, 8) : text;
+  /** The head whose G moves most without a cache, over the run as far as it goes. */
+  #furthest() {
+    if (this.sought === this.run.length) return this.most;
+    const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
+    Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
+    return this.most;
   }
 
-  #strip(maps, { name, stamp, far, canvas, bars, node }, other) {
+  #where(i) {
+    const { heads } = mapsOf(this.run, this.run.length, ROLES[0]) ?? { heads: 1 };
+    return tr`layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`;
+  }
+
+  #title(own, held, at, narrow) {
+    if (!own)
+      return narrow ? tr`No cache: G made again` : tr`Without a cache: the network makes G again for every token`;
+    const { source } = at.find(Boolean).last;
+    if (source && source !== "own") return tr`This run: G is not its own (${glyphs(source, 24)})`;
+    if (held) return narrow ? tr`This run: G kept` : tr`This run: made once for the prompt, then G is kept`;
+    return tr`This run: the network makes G`;
+  }
+
+  #token(own, step, x, y) {
+    const texts = (this.texts ??= {}),
+      at = texts[this.t] ?? (this.texts = { [this.t]: textsOf(this.run, this.t) })[this.t],
+      { commits } = this.run.steps[step - 1],
+      place = (commits?.positions[0] ?? 0) - this.run.prompt.length,
+      token = at[own ? 0 : 1][place],
+      first = differ(at);
+    return {
+      x,
+      y,
+      state: place === first && !own ? "rejected" : "old",
+      whole: token == null || token < 0 ? "–" : this.#word(token),
+    };
+  }
+
+  #word(token) {
+    return glyphs(this.run.piece(token).text, 12);
+  }
+
+  /** Milliseconds of each token, both decoders side by side; gives the foot. */
+  #times(steps, { x, pitch, narrow, top }, labels) {
+    const series = timesOf(this.run, this.run.length),
+      known = series.map((one) => one.filter((ms) => ms !== null)),
+      bars = [];
+    if (!known[0].length) return top;
+    const most = Math.max(...series.flatMap((one) => steps.map((step) => one[step - 1] ?? 0)), 1e-6),
+      wide = Math.min(26, pitch / 2 - 4),
+      foot = top + BARS + 18;
+    series.forEach((one, k) =>
+      steps.forEach((step, i) => {
+        const ms = one[step - 1];
+        if (ms == null) return;
+        const high = Math.max(1, (BARS * ms) / most);
+        bars.push({ x: x(i) + (k ? -wide - 1 : 1), y: foot - high, width: wide, height: high, k });
+        if (!narrow)
+          labels.push([x(i) + (k ? -1 - wide / 2 : 1 + wide / 2), foot - high - 4, "middle", String(Math.round(ms))]);
+      }),
+    );
+    pool(this.times, bars.length, () => svg("rect", { rx: 2 })).forEach((bar, i) => {
+      const { k, ...box } = bars[i];
+      set(bar, box);
+      bar.style.cssText = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
+    });
+    if (narrow) labels.push([0, foot + 16, "start", tr`time of each token, up to ${number(most)} ms`]);
+    else labels.push([0, foot - 8, "start", tr`milliseconds per token`]);
+    return foot + (narrow ? 24 : 6);
+  }
+
+  #texts(labels) {
+    this.label(labels);
+    labels.forEach(([, , , , weight], i) => this.words.childNodes[i].setAttribute("font-weight", weight ?? 400));
+  }
+
+  #strip(maps, { name, stamp, canvas, layers, node }, other) {
     node.hidden = !maps;
     if (!maps) return;
     const held = maps.last.held && !other,
-      moved = Math.max(...maps.far),
-      { theme } = this.context,
-      mode = this.context.mode(),
-      { panel, accent } = theme.surface[mode];
-    setText(name, other ? tr`No cache: G made again` : held ? tr`This decoder: G kept` : tr`This decoder: G made`);
+      whole = width(maps);
+    setText(
+      name,
+      other
+        ? tr`No cache: G made again; since the prompt it has moved`
+        : held
+          ? tr`This decoder: G kept`
+          : tr`This decoder: G made`,
+    );
     stamp.hidden = !held;
-    setText(far, moved ? tr`moved by up to ${(100 * moved).toFixed(0)} %` : tr`did not move`);
     set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });
-    paint(canvas, maps, { nothing: panel, above: accent, below: theme.options[mode][1].fill });
-    set(bars, { viewBox: `0 0 ${width(maps)} 10` });
-    pool(bars, maps.far.length, () => svg("rect", { y: 0, fill: "var(--warn)" })).forEach((bar, i) =>
-      set(bar, { x: left(maps, i), width: maps.d, height: Math.min(10, 20 * maps.far[i]).toFixed(2) }),
-    ); // half of its size fills the strip
-  }
-
-  #curves(t) {
-    const series = timesOf(this.run, this.run.length),
-      known = series.map((one) => one.filter((ms) => ms !== null)),
-      top = 1.5 * Math.max(...known.map(middle), 1e-6), // slower ones, such as the prompt's, are cut off
-      x = (at) => (LEFT + ((WIDE - LEFT) * at) / Math.max(1, this.run.length - 1)).toFixed(1),
-      y = (ms) => (HIGH * (1 - Math.min(1, ms / top))).toFixed(1);
-    this.times.style.display = known[0].length ? "block" : "none";
-    series.forEach((one, i) => {
-      const points = one.slice(0, t).flatMap((ms, at) => (ms === null ? [] : [`${x(at)},${y(ms)}`]));
-      set(this.lines[i], { d: points.length ? `M${points.join("L")}` : "" });
+    paint(canvas, maps, this.#colours());
+    pool(layers, maps.layers, () => el("span")).forEach((span, l) => {
+      const far = Math.max(...maps.far.slice(l * maps.heads, (l + 1) * maps.heads)),
+        from = left(maps, l * maps.heads);
+      span.style.cssText = "position:absolute;overflow:hidden;white-space:nowrap";
+      Object.assign(span.style, { left: `${(100 * from) / whole}%`, maxWidth: `${100 / maps.layers}%` });
+      setText(span, other ? tr`layer ${l + 1}: ${far ? fine(far) : tr`nothing seen`}` : tr`layer ${l + 1}`);
     });
-    [tr`${number(top)} ms`, "0"].forEach((text, i) => setText(this.marks[i], text));
   }
 
   describe(t) {

@@ -1,116 +1,172 @@
-// Layers by tokens of an encoder-decoder and its twin, lit as they run; dashed: cross-attention of the token
-// that is written. Phases: encode, cross_kv, prefill, decode, each of a layer; and the token that was written.
+// Layers by tokens of an encoder-decoder and its twin, lit as they run, with the tokens of the input between them and
+// each answer below its grid; dashed: cross-attention of the token that is written. Phases: encode, cross_kv, prefill,
+// decode, each of a layer; and the token that was written.
 
-import { bytes, glyphs, number, prose, seconds, unpack } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { cut, glyphs, prose, unpack } from "../codec.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { percent } from "../shares.js";
 import { tr, translated } from "../words.js";
+import { sides, timeBars } from "./phasesides.js";
 
 export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.phase"] };
 
-const WIDE = 720,
-  ROW = 8, // of a layer
-  HEAD = 20, // above a grid
-  ARC = 46, // below
-  BAR = 22,
-  INK = "--ink:var(--text);font-weight:700",
+const NARROW = 700, // a panel without room for the names of the rows
+  NAMED = 142, // of these names
+  ROW = 11, // of a layer
+  NAMES = 22, // below it: what was written
+  INPUT = 66, // the input's tokens, between the grids
+  ARC = 62, // below the lower one
+  GAP = 22, // between input and answer
+  LETTER = 7.4,
   LEAST = 0.03; // share with a line
-
-/** By model: each step's layers, times and token; how many layers. */
-export function sides(steps) {
-  const found = new Map();
-  steps.forEach(({ intervals = [] }, at) => {
-    for (const { track, start, end, about } of intervals) {
-      if (!about?.phase) continue;
-      if (!found.has(track)) found.set(track, { name: track, steps: [], low: 0, high: 0 });
-      const side = found.get(track);
-      side.steps[at] ??= { cells: [], start, end, token: "" };
-      const step = side.steps[at];
-      const { phase, layer } = about;
-      if (phase === "token") step.token = about.token;
-      else {
-        const part = phase === "encode" ? "high" : "low";
-        step.cells.push({ phase, layer });
-        step.end = Math.max(step.end, end);
-        side[part] = Math.max(side[part], layer + 1);
-      }
-    }
-  });
-  return [...found.values()].reverse(); // the twin above
-}
 
 export class Phases {
   load(run, dom) {
-    Object.assign(this, { run, dom });
-    this.table = el("div", {
-      style: "display:grid;grid-template-columns:repeat(4,auto);justify-content:start;gap:2px 14px",
-    });
-    for (const part of ["grids", "arcs", "bars"]) this[part] = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.grids, this.arcs, this.bars);
+    Object.assign(this, { run, dom, room: 640 });
+    for (const part of ["grids", "arcs", "bars", "input", "words"]) this[part] = svg("g");
+    const parts = [this.grids, this.arcs, this.bars, this.input, this.words];
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...parts);
     this.say = el("p", "dx-readout");
-    const scroll = { class: "dx-scroll", tabindex: 0, "aria-label": tr`Layers by tokens` };
-    dom.append(this.table, el("div", scroll, this.picture), this.say);
+    dom.append(this.say, this.picture);
     this.grow();
   }
 
   grow() {
     this.sides = sides(this.run.steps);
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !this.sides.length;
-    this.input = this.run.prompt.length;
-    this.columns = this.input + Math.max(1, ...this.sides.map(({ steps }) => steps.length));
-    this.cell = WIDE / this.columns;
+    this.n = this.run.prompt.length;
+    this.answers = Math.max(1, ...this.sides.map(({ steps }) => steps.length));
     this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));
   }
 
+  resize(width) {
+    this.room = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
   show(t, hurry) {
+    this.t = t;
     if (hurry || !this.sides.length) return;
+    const wide = this.room,
+      narrow = wide < NARROW,
+      LEFT = narrow ? 0 : NAMED,
+      HEAD = narrow ? 42 : 24, // above a grid
+      inner = wide - LEFT - GAP,
+      out = Math.min(56, (0.45 * inner) / this.answers), // of a token of the answer
+      c = (inner - out * this.answers) / Math.max(1, this.n),
+      right = LEFT + inner - out * this.answers + GAP;
+    Object.assign(this, {
+      wide,
+      narrow,
+      LEFT,
+      HEAD,
+      out,
+      c,
+      x: (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out),
+    });
+    this.bar = narrow ? 58 : 24;
+    const words = [],
+      looked = t ? this.#looked(t) : [];
     let y = 0;
-    const make = () =>
-      svg("g", {}, svg("text", { class: "dx-small", x: 0, y: 14 }), ...[0, 1, 2, 3].map(() => svg("path")));
+    const make = () => svg("g", {}, svg("text", { y: 15 }), svg("text"), ...[0, 1, 2, 3].map(() => svg("path")));
     pool(this.grids, this.sides.length, make).forEach((grid, i) => {
       const side = this.sides[i];
       set(grid, { transform: `translate(0,${y})` });
       this.#grid(grid, side, t);
-      y += HEAD + (side.low + side.high) * ROW + 8;
+      this.#names(side, t, y, words);
+      y += HEAD + (side.low + side.high) * ROW + NAMES;
+      if (!i) {
+        this.#input(y - NAMES + 6, looked);
+        y += INPUT;
+      }
     });
-    this.#arcs(t, y - 8);
-    this.#bars(t, y + ARC);
-    frame(this.picture, WIDE, y + ARC + BAR * this.sides.length + 4);
-    this.#counters(t);
+    this.#arcs(t, y - NAMES, looked, words);
+    timeBars(this, t, y + ARC);
+    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, said, anchor = "start"] = words[i];
+      set(text, { x, y, "text-anchor": anchor });
+      setText(text, said);
+    });
+    const high = y + ARC + this.bar * this.sides.length + 4;
+    set(this.picture, { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high });
     setText(this.say, this.describe(t));
     set(this.picture, { "aria-label": this.describe(t) });
   }
 
   #grid(grid, { name, steps, low, high }, t) {
-    const [title, ground, kept, old, fresh] = grid.childNodes,
+    const [title, does, ground, kept, old, fresh] = grid.childNodes,
       rows = low + high,
-      top = (row) => HEAD + (rows - 1 - row) * ROW,
-      c = this.cell,
-      box = (column, row) =>
-        `M${(column * c).toFixed(1)},${top(row)}h${(c * 0.82).toFixed(1)}v${ROW - 1.5}h-${(c * 0.82).toFixed(1)}z`,
-      across = (row) => Array.from({ length: this.input }, (_, column) => box(column, row)).join("");
+      top = (row) => this.HEAD + (rows - 1 - row) * ROW,
+      box = (column, row) => {
+        const w = (0.84 * (column < this.n ? this.c : this.out)).toFixed(1);
+        return `M${this.x(column).toFixed(1)},${top(row)}h${w}v${ROW - 2}h-${w}z`;
+      },
+      across = (row) => Array.from({ length: this.n }, (_, column) => box(column, row)).join("");
     const drawn = { kept: [], old: [], fresh: [] };
     steps.slice(0, t).forEach((step, at) => {
       for (const { phase, layer } of step.cells) {
         const path = phase === "cross_kv" ? "kept" : at === t - 1 ? "fresh" : "old";
         drawn[path].push(
-          phase === "decode" ? box(this.input + at, layer) : across(phase === "encode" ? low + layer : layer),
+          phase === "decode" ? box(this.n + at, layer) : across(phase === "encode" ? low + layer : layer),
         );
       }
     });
-    set(title, { style: INK });
+    const named = translated(name);
+    set(title, { x: this.LEFT, "font-weight": 600 });
+    setText(title, named);
+    set(does, this.narrow ? { x: 0, y: 33 } : { x: this.LEFT + (named.length + 2) * 1.05 * LETTER, y: 15 });
     setText(
-      title,
-      high ? tr`${translated(name)}: ${high} layers read, ${low} write` : tr`${translated(name)}: ${low} layers`,
+      does,
+      high ? tr`${high} layers read the input once, ${low} write a token` : tr`${low} layers for every token`,
     );
-    const edge = this.input * c - 1;
+    const from = this.x(this.n) - GAP / 2;
     set(ground, {
-      style: "fill:none;stroke:var(--line)",
-      d: `M0,${HEAD - 2}H${WIDE}V${HEAD + rows * ROW}H0zM${edge},${HEAD - 2}V${HEAD + rows * ROW}`,
+      d: `M${from},${this.HEAD - 2}V${this.HEAD + rows * ROW}`,
+      style: "stroke:var(--muted);stroke-dasharray:3 3;opacity:1",
     });
-    const paint = (path, boxes, look) => set(path, { d: boxes.join(""), style: `stroke:none;${look}` });
+    const paint = (path, boxes, look) => set(path, { d: boxes.join(""), style: `stroke:none;opacity:1;${look}` });
     paint(kept, drawn.kept, "fill:var(--accent);fill-opacity:.3");
-    paint(old, drawn.old, "fill:var(--muted);fill-opacity:.55");
+    paint(old, drawn.old, "fill:var(--muted);fill-opacity:.5");
     paint(fresh, drawn.fresh, "fill:var(--accent)");
+  }
+
+  /** The rows' names, and what was written below. */
+  #names({ low, high, steps }, t, y, words) {
+    const middle = (from, n) => y + this.HEAD + from * ROW + (n * ROW) / 2 + 4;
+    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), tr`encoder, ${high} layers`, "end"]);
+    if (!this.narrow)
+      words.push([this.LEFT - 10, middle(high, low), high ? tr`decoder, ${low} layers` : tr`${low} layers`, "end"]);
+    const kept = tr`keys and values for the decoder, kept`;
+    if (t && high && LETTER * kept.length < this.c * this.n)
+      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), kept, "middle"]);
+    const letters = Math.floor(this.out / LETTER);
+    if (letters > 2)
+      steps
+        .slice(0, t)
+        .forEach(({ token }, at) =>
+          words.push([
+            this.x(this.n + at) + 0.42 * this.out,
+            y + this.HEAD + (low + high) * ROW + 16,
+            cut(glyphs(token.trim(), 12), letters),
+            "middle",
+          ]),
+        );
+  }
+
+  /** The input's tokens, upright where there is room; those that are looked at stand out. */
+  #input(y, looked) {
+    let last = -Infinity;
+    const shares = new Map(looked),
+      some = this.run.prompt
+        .map((token, i) => ({ token, i, share: shares.get(i) }))
+        .filter(({ i, share }) => this.c > 13 || (share && (i - last) * this.c > 13 && (last = i) >= 0));
+    pool(this.input, some.length, () => svg("text", { "text-anchor": "end" })).forEach((text, k) => {
+      const { token, i, share } = some[k],
+        x = this.x(i) + this.c / 2 + 4;
+      set(text, { transform: `translate(${x.toFixed(1)},${y}) rotate(-90)`, "font-weight": share ? 700 : 400 });
+      text.style.fill = share ? "var(--accent)" : "var(--muted)";
+      setText(text, cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9));
+    });
   }
 
   #looked(t) {
@@ -119,49 +175,23 @@ export class Phases {
     return shares.map((share, i) => [lane.start + i, share]).filter(([, share]) => share >= LEAST);
   }
 
-  #arcs(t, y) {
-    const found = t ? this.#looked(t) : [],
-      from = (this.input + t - 0.6) * this.cell;
-    pool(this.arcs, found.length, () => svg("path")).forEach((path, i) => {
-      const [place, share] = found[i],
-        to = (place + 0.4) * this.cell;
+  #arcs(t, y, looked, words) {
+    const from = this.x(this.n + t - 1) + 0.42 * this.out,
+      shares = looked.map(([, share]) => share).sort((a, b) => b - a),
+      said = [];
+    pool(this.arcs, looked.length, () => svg("path")).forEach((path, i) => {
+      const [place, share] = looked[i],
+        to = this.x(place) + this.c / 2;
       set(path, {
-        d: `M${from},${y}Q${(from + to) / 2},${y + 2 * ARC - 8} ${to},${y}`,
-        style: `fill:none;stroke:var(--accent);stroke-dasharray:5 3;stroke-width:${0.6 + 2.4 * share}`,
+        d: `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`,
+        style: `fill:none;stroke:var(--accent);opacity:1;stroke-dasharray:5 3;stroke-width:${0.8 + 3 * share}`,
       });
+      if (share >= shares[2] && said.every((x) => Math.abs(x - to) > 44)) {
+        said.push(to);
+        words.push([to - 4, y + 22, percent(share), "end"]);
+      }
     });
-  }
-
-  #bars(t, y) {
-    const make = () => svg("g", {}, svg("rect", { height: 14 }), svg("rect", { height: 14 }), svg("text", "dx-small"));
-    pool(this.bars, this.sides.length, make).forEach((bar, i) => {
-      const { name, steps } = this.sides[i],
-        spent = (n) => steps.slice(0, n).reduce((sum, { start, end }) => sum + end - start, 0),
-        [first, later] = [Math.min(1, t), t].map((n) => (spent(n) / this.whole) * (WIDE - 210));
-      set(bar, { transform: `translate(0,${y + i * BAR})` });
-      set(bar.childNodes[0], { width: first, style: "fill:var(--muted);stroke:none" });
-      set(bar.childNodes[1], { x: first, width: later - first, style: "fill:var(--accent);stroke:none" });
-      set(bar.childNodes[2], { x: later + 6, y: 12, style: INK });
-      setText(bar.childNodes[2], `${translated(name)}: ${seconds(spent(t))}`);
-    });
-  }
-
-  #counters(t) {
-    const rows = this.sides.map(({ name, steps }) => {
-      const key = name === "decoder-only" ? "twin cache bytes" : "cache bytes",
-        size = this.run.steps.slice(0, t).findLast(({ facts }) => facts?.[key])?.facts[key] ?? 0,
-        [first = 0, ...later] = steps.slice(0, t).map(({ start, end }) => end - start);
-      return [
-        translated(name),
-        tr`first token ${number(1e3 * first)} ms`,
-        tr`${Math.round(later.length / later.reduce((a, b) => a + b, 0) || 0)} tokens/s`,
-        tr`cache ${bytes(size)}`,
-      ];
-    });
-    pool(this.table, 4 * rows.length, () => el("span")).forEach((cell, i) => {
-      cell.style.cssText = i % 4 ? "font-variant-numeric:tabular-nums" : "font-weight:700";
-      setText(cell, rows[i >> 2][i % 4]);
-    });
+    if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, tr`cross-attention`, "end"]);
   }
 
   describe(t) {
@@ -174,8 +204,7 @@ export class Phases {
         .sort((a, b) => b[1] - a[1])
         .slice(0, 3),
       said = top.map(
-        ([place, share]) =>
-          `${glyphs(this.run.piece(this.run.prompt[place]).text.trim(), 20)} ${number(100 * share)} %`,
+        ([place, share]) => `${glyphs(this.run.piece(this.run.prompt[place]).text.trim(), 20)} ${percent(share)}`,
       );
     return texts.join(" · ") + (said.length ? ` ${tr`Looked at: ${said.join(", ")}.`}` : "");
   }

@@ -1,48 +1,67 @@
-// The slots of a memory as a sky for each layer, a row and a column of keys crossing in each: the token's slots flare,
-// the text so far is a long exposure. Below, the bytes that the last tokens read together, here and in the twins.
+// The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of
+// the last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
 
-import { bytes, glyphs } from "../codec.js";
-import { el, pool, set, setText, sizeCanvas, svg } from "../dom.js";
-import { levelOf, ramp, spanColour } from "../theme.js";
+import { bytes, glyphs, number } from "../codec.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { fine } from "../shares.js";
 import { tr } from "../words.js";
+import { growthLines } from "./slotlines.js";
+import { sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
 export const view = { name: "Starfield", title: "Slots of a memory that light up", place: 122, needs: ["routing"] };
 
-const EDGE = 9, // for the ticks
-  W = 340,
-  H = 112;
+const SKY = 330,
+  LEFT = 74, // of the sky: the name of its rows
+  TOP = 62,
+  THUMB = 104,
+  TALL = 150, // of the chart
+  WIDE = 1000; // of a panel in which three parts stand side by side
+
+const drawing = () => svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" });
 
 export class Starfield {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
+    Object.assign(this, { run, dom, context, layer: 0, width: 640 });
     this.say = el("p", "dx-readout");
-    this.sky = el("div", { style: "display:flex;flex-wrap:wrap;gap:10px;margin:6px 0" });
+    this.big = drawing();
+    this.stars = svg("g");
+    this.words = svg("g");
+    this.big.append(this.stars, this.words);
+    this.thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
     this.slider = el("input", {
       type: "range",
       min: 1,
       max: MOST,
-      value: run.params?.chunk ?? 8,
+      value: run.header.params?.chunk ?? 8,
       "aria-label": tr`Tokens read together`,
       oninput: () => this.show(this.t),
     });
-    this.told = el("div", { style: "display:grid;gap:5px;flex:1 1 280px;min-width:0" });
-    this.plot = svg("svg", {
-      viewBox: `0 0 ${W} ${H}`,
-      role: "img",
-      style: "flex:1 1 280px;max-width:420px;font-size:12px",
-    });
+    this.many = el("strong");
+    this.told = el("p", "dx-readout");
+    this.blocks = drawing();
+    this.bars = svg("g");
+    this.names = svg("g");
+    this.lines = svg("g");
+    this.blocks.append(this.bars, this.lines, this.names);
+    this.side = el(
+      "div",
+      { style: "flex:1 1 320px;min-width:0" },
+      el("label", {}, this.many, " ", this.slider),
+      this.told,
+      this.blocks,
+    );
+    this.key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
     dom.append(
       this.say,
-      this.sky,
       el(
-        "p",
-        "dx-readout",
-        tr`● positive, ○ negative, size: score; □ slots of the tokens read together; ticks: candidate rows and \
-columns; shade: how often a slot was read.`,
+        "div",
+        { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
+        el("div", { style: "max-width:100%" }, this.big, this.key),
+        this.thumbs,
+        this.side,
       ),
-      el("label", {}, tr`Tokens read together`, " ", this.slider),
-      el("div", { style: "display:flex;flex-wrap:wrap;gap:16px;align-items:center" }, this.told, this.plot),
     );
     this.grow();
   }
@@ -52,116 +71,166 @@ columns; shade: how often a slot was read.`,
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !some;
   }
 
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
   show(t, hurry) {
+    const next = t === this.t + 1;
     this.t = t;
     if (hurry) return;
-    const { found, K, layers } = gathered(this.run.steps, t),
-      wide = this.dom.clientWidth || 800,
-      side = Math.floor(Math.min(270, (wide - 30) / (wide > 620 ? layers.length : 2) - 10)),
-      last = found.at(-1)?.[1];
-    const figures = pool(this.sky, layers.length, () =>
-      el("figure", { style: "margin:0" }, el("canvas", { role: "img" }), el("figcaption", "dx-readout")),
-    );
-    figures.forEach((figure, l) => {
-      const [canvas, name] = figure.children;
-      figure.style.width = `${side}px`;
-      setText(
-        name,
-        tr`Layer ${layers[l]}: ${new Set(found.flatMap(([, one]) => one.layers[l].map(([u]) => u))).size} \
-of ${K * K} slots read`,
-      );
-      set(canvas, { "aria-label": name.textContent });
-      this.#draw(sizeCanvas(canvas, side, side), side, found, last, l, K);
-    });
+    const read = gathered(this.run.steps, t),
+      { found, K, layers } = read;
+    this.layer = Math.min(this.layer, Math.max(0, layers.length - 1));
     setText(this.say, this.describe(t));
-    this.#bytes(found, this.run.steps[t - 1]?.facts ?? {});
+    for (const part of [this.big, this.key, this.side]) part.toggleAttribute("hidden", !found.length);
+    this.#thumbs(found, K, layers);
+    if (!found.length) return;
+    const dots = this.#sky(found, K, layers);
+    this.#side(found, K, this.run.steps[t - 1]?.facts ?? {});
+    if (next) comeIn([...dots.childNodes], { opacity: 0 });
   }
 
-  #draw(pen, side, found, last, l, K) {
-    const mode = this.context.mode(),
-      theme = this.context.theme,
-      colours = ramp(theme, mode),
-      [up, down] = ["fed", "neighbourhood"].map((kind) => spanColour(theme, mode, kind)),
-      cell = (side - EDGE) / K,
-      at = (unit) => [EDGE + (unit % K) * cell, EDGE + Math.floor(unit / K) * cell],
-      counts = new Map();
-    pen.fillStyle = colours[0].fill;
-    pen.fillRect(EDGE, EDGE, side - EDGE, side - EDGE);
-    for (const [, one] of found) for (const [unit] of one.layers[l]) counts.set(unit, (counts.get(unit) ?? 0) + 1);
-    const most = Math.max(4, ...counts.values());
-    for (const [unit, n] of counts) {
-      pen.fillStyle = colours[levelOf(0.3 + (0.7 * n) / most)].fill;
-      pen.fillRect(...at(unit), Math.max(1.5, cell - 0.4), Math.max(1.5, cell - 0.4));
-    }
-    pen.fillStyle = pen.strokeStyle = theme.surface[mode].text;
-    for (const row of last?.rows[l] ?? []) pen.fillRect(0, EDGE + row * cell, EDGE - 3, 1.5);
-    for (const column of last?.columns[l] ?? []) pen.fillRect(EDGE + column * cell, 0, 1.5, EDGE - 3);
-    pen.globalAlpha = 0.7;
-    for (const [, one] of found.slice(-this.slider.value))
-      for (const [unit] of one.layers[l]) pen.strokeRect(...at(unit), cell, cell);
-    pen.globalAlpha = 1;
-    const top = Math.max(1e-9, ...(last?.layers[l] ?? []).map(([, w]) => Math.abs(w)));
-    for (const [unit, w] of last?.layers[l] ?? []) {
-      const [x, y] = at(unit);
-      pen.beginPath();
-      pen.arc(x + cell / 2, y + cell / 2, 2 + 4.5 * Math.sqrt(Math.abs(w) / top), 0, 7);
-      pen.fillStyle = pen.strokeStyle = w < 0 ? down : up;
-      pen.lineWidth = 2;
-      if (w < 0) pen.stroke();
-      else pen.fill();
-      pen.lineWidth = 1;
-    }
+  /** What of a layer is drawn: slots of earlier tokens, of the last ones, and of the latest. */
+  #slots(found, l) {
+    const of = (some) => [...new Set(some.flatMap(([, one]) => one.layers[l].map(([slot]) => slot)))],
+      last = found.slice(-this.slider.value);
+    return { earlier: of(found), recent: of(last), now: found.at(-1)?.[1].layers[l] ?? [] };
   }
 
-  /** The bars of the chosen number of tokens, and the lines of all numbers. */
-  #bytes(found, facts) {
-    const lines = growth(found, facts),
-      c = Math.min(this.slider.value, lines.length),
-      names = [tr`memory`, tr`mixture of experts`, tr`dense twin`],
-      top = Math.max(1, ...lines.flat()),
-      mode = this.context.mode(),
-      colour = (i) => spanColour(this.context.theme, mode, ["fed", "block", "cache"][i]);
-    this.told.replaceChildren(
-      ...(lines[c - 1] ?? []).map((size, i) => {
-        const fixed = [facts.always_bytes, facts.router_bytes, size][i],
-          part = (n, alpha) =>
-            el("i", { style: `width:${(100 * n) / top}%;background:${colour(i)};opacity:${alpha};height:13px` });
-        return el(
-          "div",
-          {},
-          tr`${names[i]}: ${bytes(size)}`,
-          el("div", { style: "display:flex" }, part(fixed, 0.45), part(size - fixed, 1)),
-        );
-      }),
+  #name(position) {
+    return glyphs(this.run.piece(this.run.board(this.t)[position]?.token ?? 0).text, 12);
+  }
+
+  #sky(found, K, layers) {
+    const l = this.layer,
+      [position, last] = found.at(-1),
+      [rows, columns] = [last.rows?.[l] ?? [], last.columns?.[l] ?? []],
+      narrow = this.width < SKY + LEFT + 4,
+      left = narrow ? 0 : LEFT,
+      side = Math.min(SKY, this.width - left - 4),
+      slots = this.#slots(found, l),
+      words = [
+        [
+          left,
+          16,
+          tr`${this.#name(position)} reads ${slots.now.length} of ${number(K * K)} slots in layer ${layers[l]}`,
+          600,
+        ],
+        [left, 36, tr`best rows × best columns: ${rows.length * columns.length} candidates`],
+        [left, TOP - 6, tr`${columns.length} columns of ${K}`],
+        ...(narrow
+          ? []
+          : [
+              [0, TOP + 14, tr`${rows.length} rows`],
+              [0, TOP + 30, tr`of ${K}`],
+            ]),
+      ];
+    set(this.big, {
+      width: left + side + 4,
+      height: TOP + side + 4,
+      viewBox: `0 0 ${left + side + 4} ${TOP + side + 4}`,
+    });
+    set(this.big, { "aria-label": words[0][2] });
+    const dots = sky(this.stars, { x: left, y: TOP, side, K, rows, columns, ...slots });
+    this.#text(this.words, words);
+    const key = [
+      ["●", "var(--span-fed)", tr`read by this token`],
+      ["○", "var(--span-fed)", tr`with a negative weight`],
+      ["■", "var(--accent)", tr`by the last ${this.slider.value} tokens`],
+      ["■", "color-mix(in srgb, var(--accent) 30%, var(--panel))", tr`earlier in the text`],
+    ];
+    pool(this.key, key.length, () => el("span", {}, el("b"), el("span"))).forEach((one, i) => {
+      one.firstChild.style.color = key[i][1];
+      setText(one.firstChild, `${key[i][0]} `);
+      setText(one.lastChild, key[i][2]);
+    });
+    this.key.style.maxWidth = `${left + side}px`;
+    return dots;
+  }
+
+  #text(parent, words) {
+    pool(parent, words.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, said, weight = 400, anchor = "start"] = words[i];
+      set(text, { x, y, "font-weight": weight, "text-anchor": anchor });
+      setText(text, said);
+    });
+  }
+
+  /** The other layers; one that is pressed is drawn large. */
+  #thumbs(found, K, layers) {
+    const make = () => el("button", { style: "padding:4px" }, drawing(), el("figcaption"));
+    pool(this.thumbs, layers.length, make).forEach((button, l) => {
+      const [picture, name] = button.childNodes;
+      set(button, { "aria-pressed": String(l === this.layer) });
+      button.onclick = () => {
+        this.layer = l;
+        this.show(this.t);
+      };
+      set(picture, { width: THUMB, height: THUMB, viewBox: `0 0 ${THUMB} ${THUMB}` });
+      const slots = this.#slots(found, l);
+      sky(picture, { x: 2, y: 2, side: THUMB - 4, K, rows: [], columns: [], ...slots });
+      setText(name, tr`layer ${layers[l]}: ${slots.earlier.length} read`);
+    });
+  }
+
+  /** What the last tokens read of the layer in each design, and the bytes of all layers. */
+  #side(found, K, facts) {
+    const last = found.slice(-this.slider.value),
+      l = this.layer,
+      experts = [...new Set(last.flatMap(([, one]) => one.experts?.[l] ?? []))],
+      slots = this.#slots(found, l).recent,
+      E = this.#experts(),
+      w = Math.max(200, Math.min(560, this.width > WIDE ? this.width - SKY - LEFT - 2 * THUMB - 110 : this.width - 4)),
+      parts = [
+        {
+          n: K * K,
+          read: slots,
+          name: tr`memory: ${slots.length} of ${number(K * K)} slots, ${fine(slots.length / K / K)}`,
+        },
+      ];
+    if (E && "dense_bytes" in facts)
+      parts.push(
+        {
+          n: E,
+          read: experts,
+          name: tr`mixture of experts: ${experts.length} of ${E} experts, ${fine(experts.length / E)}`,
+        },
+        { n: 1, read: [0], name: tr`dense FFN: all of it` },
+      );
+    const ys = parts.map((_, i) => 22 + i * 48),
+      words = parts.map(({ name }, i) => [0, ys[i] - 6, name]),
+      lines = growth(found, facts),
+      top = ys.at(-1) + 62,
+      names = [tr`memory`, tr`mixture`, tr`dense FFN`],
+      n = Math.min(last.length, lines.length);
+    setText(this.many, tr`Read in this layer by the last ${last.length} tokens`);
+    strips(this.bars, parts, w, ys);
+    setText(
+      this.told,
+      tr`Of the memory's bytes ${bytes(facts.always_bytes ?? 0)} are always read: its own FFN and keys.`,
     );
-    const x = (n) => 6 + ((n - 1) / (MOST - 1)) * (W - 92),
-      y = (size) => H - 18 - (size / top) * (H - 30),
-      text = (x, y, words, anchor) => svg("text", { x, y, "text-anchor": anchor, style: "fill:var(--muted)" }, words),
-      line = (i) =>
-        lines.map((sizes, n) => `${n ? "L" : "M"}${x(n + 1).toFixed(1)},${y(sizes[i]).toFixed(1)}`).join("");
-    this.plot.replaceChildren(
-      svg("path", { d: `M${x(c || 1)},2V${H - 18}M6,${y(0)}H${x(MOST)}`, style: "stroke:var(--line)" }),
-      text(6, H - 5, tr`1 token`, "start"),
-      text(x(MOST), H - 5, String(MOST), "end"),
-      ...(lines.at(-1) ?? []).flatMap((size, i) => [
-        svg("path", { d: line(i), style: `fill:none;stroke:${colour(i)};stroke-width:2.5` }),
-        text(x(lines.length) + 4, y(size) + (i === 2 ? 13 : 2), bytes(size), "start"),
-      ]),
-    );
-    set(this.plot, { "aria-label": tr`Bytes read by 1 to ${lines.length} tokens together` });
+    growthLines(this.lines, lines, { n, names, w, top, tall: TALL }, words);
+    set(this.blocks, { width: w + 2, height: top + TALL + 26, viewBox: `0 0 ${w + 2} ${top + TALL + 26}` });
+    this.#text(this.names, words);
+  }
+
+  #experts() {
+    for (const { routing = [] } of this.run.steps)
+      for (const { role, units } of routing) if (role === "mixture") return units;
+    return 0;
   }
 
   describe(t) {
     const { found } = gathered(this.run.steps, t);
     if (!found.length) return tr`Before the first step.`;
-    const board = this.run.board(t),
-      name = (position) => glyphs(this.run.piece(board[position]?.token ?? 0).text),
-      [position, one] = found.at(-1),
+    const [position, one] = found.at(-1),
       all = one.layers.flat().length,
       [same, i] = alike(found);
     return i < 0 || !same
-      ? tr`Position ${position} ${name(position)} reads ${all} slots, all of them its own.`
-      : tr`Position ${position} ${name(position)} reads ${all} slots, ${same} of them as position ${found[i][0]} \
-${name(found[i][0])} did.`;
+      ? tr`Position ${position} ${this.#name(position)} reads ${all} slots, all of them its own.`
+      : tr`Position ${position} ${this.#name(position)} reads ${all} slots, ${same} of them as position ${found[i][0]} \
+${this.#name(found[i][0])} did.`;
   }
 }

@@ -1,34 +1,31 @@
-// A picture of a word as it is read: its pixels, where each letter was looked up, the places with their letters, and,
-// where the reader counts, how often each letter occurs.
+// A picture of a word as it is read: where each position looks, which positions are predicted occupied, the letters and
+// their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
 
 import { glyphs, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
+import { letterCalls } from "./wordcalls.js";
 
 export const view = { name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] };
 
-const WIDE = 512, // of the drawing below the picture; it shrinks with the panel
-  STRIP = 10, // height of the strip that tells where this step looked
-  TOP = 56, // of the boxes
-  BOX = 40,
-  STACK = 84; // height of the stacks of counted letters, their names below it
+const WIDE = 900, // of a panel in which the parts stand side by side
+  MOST = 620, // of the picture
+  LADDER = 318, // width of the calls
+  LABELS = 150, // of the rows' names
+  TOP = 26, // of the picture, below its title
+  STRIP = 12, // height of the strip that tells where this step looked
+  FALL = 52, // of the lines
+  BAR = 30, // height of a position's bar
+  BOX = 42;
 
-const LOOK = "display:block;width:100%;max-width:560px";
-
-export class Word {
-  load(run, dom) {
-    this.run = run;
-    this.say = el("p", "dx-readout");
-    this.canvas = el("canvas", {
-      role: "img",
-      "aria-label": tr`The picture that is read`,
-      style: `${LOOK};image-rendering:pixelated;border:1px solid var(--line);box-sizing:border-box`,
-    });
-    this.svg = svg("svg", { role: "img", style: LOOK });
-    this.parts = ["strip", "lines", "boxes", "stacks"].map(() => svg("g"));
-    this.svg.append(...this.parts);
-    this.key = el("p", "dx-readout");
-    dom.append(this.say, this.canvas, this.svg, this.key);
+export class Word extends StepPicture {
+  load(run, dom, context) {
+    this.image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+    this.canvas = el("canvas");
+    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls", "heads"]);
   }
 
   /** The latest of a kind after t steps. */
@@ -43,11 +40,14 @@ export class Word {
     for (let at = this.run.prompt.length; ; at++) {
       const entry = this.run.written(at, t);
       if (!entry || entry.token < 0) return found;
-      found.push({ ...entry, looked: this.#looked(this.run.steps[entry.step], at) });
+      const piece = this.run.piece(entry.token),
+        end = piece.kind === "special";
+      found.push({ ...entry, end, word: end ? tr`end` : glyphs(piece.text, 3), looked: this.#looked(entry.step, at) });
     }
   }
 
-  #looked({ sight, commits }, at) {
+  #looked(step, at) {
+    const { sight, commits } = this.run.steps[step];
     if (!sight?.attention) return null;
     const { values, shape } = unpack(sight.attention),
       own = commits.positions.filter((_, i) => !["forced", "withdrawn"].includes(commits.causes[i])),
@@ -56,129 +56,154 @@ export class Word {
   }
 
   show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
     if (hurry) return;
+    setText(this.say, this.describe(t));
     const places = this.#places(t),
-      fresh = places.filter(({ step }) => step === t - 1),
+      filled = this.#sight(t, "filled") ?? [],
       counts = Object.entries(this.#sight(t, "counts") ?? {}),
-      filled = this.#sight(t, "filled") ?? [];
-    this.#picture(t);
-    this.#strip(fresh);
-    this.wide = Math.max(filled.length, places.length, 1); // boxes in the row
-    this.#lines(places, t);
-    this.#boxes(places, filled, t);
-    this.#stacks(counts);
-    const counting = this.#sight(Infinity, "counts");
-    set(this.svg, { viewBox: `0 0 ${WIDE} ${TOP + BOX + 8 + (counting ? STACK + 34 : 0)}` });
-    const words = this.describe(t);
-    setText(this.say, words);
-    set(this.svg, { "aria-label": words });
-    setText(
-      this.key,
-      this.#sight(Infinity, "filled")
-        ? tr`Lines: the centre of where a position attended. \
-Dashed boxes: positions predicted empty. Stacks: letters as counted.`
-        : tr`Strip and coloured line: where this step looked. Grey lines: the steps before.`,
-    );
+      atOnce = Boolean(this.#sight(Infinity, "filled")),
+      wide = this.width >= WIDE,
+      left = wide ? LADDER + 24 + LABELS : 0,
+      w = Math.min(MOST, this.width - left - (wide && atOnce ? 240 : 2)),
+      high = w / 4,
+      n = Math.max(filled.length, this.#places(this.run.length).length, 1),
+      x = (i) => left + ((i + 0.5) * w) / n,
+      frame = { left, w, n, x, wide, side: Math.min(BOX, w / n - 4) };
+    const y = { strip: TOP + high + 2, bars: TOP + high + 2 + STRIP + FALL };
+    y.boxes = y.bars + (atOnce ? BAR + (w / n > 40 ? 22 : 8) + (wide ? 0 : 16) : 0);
+    y.foot = y.boxes + BOX + 6;
+    const labels = [],
+      heads = [
+        [left, 14, atOnce ? tr`This run: one call reads the whole word` : tr`Each call looks where the next letter is`],
+      ];
+    this.#picture(t, { ...frame, high });
+    this.#strip(places, t, { ...frame, y });
+    this.#occupied(filled, labels, { ...frame, y });
+    const boxes = this.#boxes(places, filled, t, { ...frame, y });
+    const wrote = this.#stacks(counts, labels, heads, { ...frame, y });
+    const all = { places: atOnce ? this.#places(this.run.length) : places, t, y: wide ? TOP : wrote + 30 },
+      foot = letterCalls(this.calls, { ...all, w: wide ? LADDER : this.width }, labels);
+    if (foot)
+      heads.push([0, all.y - 12, atOnce ? tr`Baseline: one letter per call (derived)` : tr`One letter per call`]);
+    this.frame(Math.max(y.foot, wrote, foot));
+    if (wide && t)
+      labels.push(
+        [left - 10, y.strip + 11, "end", tr`looks here`],
+        ...(atOnce ? [[left - 10, y.bars + 20, "end", tr`context: occupied?`]] : []),
+        [left - 10, y.boxes + 26, "end", atOnce ? tr`all letters` : tr`letters so far`],
+      );
+    else if (t && atOnce) labels.push([0, y.bars + BAR + 15, "start", tr`context: occupied?`]);
+    this.label(labels);
+    pool(this.heads, heads.length, () => svg("text", { "font-weight": 600 })).forEach((text, i) => {
+      set(text, { x: heads[i][0], y: heads[i][1] });
+      setText(text, heads[i][2]);
+    });
+    if (next) comeIn(boxes.slice(places.findIndex(({ step }) => step === t - 1)), { opacity: 0 });
   }
 
-  #picture(t) {
-    const pixels = this.#sight(Math.max(1, t), "pixels"); // it is there before it is read
-    this.canvas.hidden = !pixels;
+  #picture(t, { left, w, high }) {
+    const pixels = this.#sight(Math.max(1, t), "pixels");
+    set(this.image, { x: left, y: TOP, width: w, height: high });
+    this.image.style.display = pixels ? "" : "none";
     if (!pixels || this.drawn === pixels) return;
     this.drawn = pixels;
     const {
         values,
-        shape: [rows, columns],
+        shape: [height, width],
       } = unpack(pixels),
       pen = this.canvas.getContext("2d");
-    Object.assign(this.canvas, { width: columns, height: rows });
-    const image = pen.createImageData(columns, rows);
+    Object.assign(this.canvas, { width, height });
+    const image = pen.createImageData(width, height);
     values.forEach((grey, i) => image.data.set([grey * 255, grey * 255, grey * 255, 255], 4 * i));
     pen.putImageData(image, 0, 0);
+    set(this.image, { href: this.canvas.toDataURL() });
   }
 
-  /** Where this step looked: the most that any of its letters took of each column. */
-  #strip(fresh) {
-    const rows = fresh.map(({ looked }) => looked).filter(Boolean),
+  /** Where this step looked, the most that any of its letters took of each column, and a line from there to each. */
+  #strip(places, t, { left, w, x, y }) {
+    const some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, now: step === t - 1, i }] : [])),
+      rows = some.filter(({ now }) => now).map(({ looked }) => looked),
       columns = rows[0]?.length ?? 0;
-    pool(this.parts[0], columns, () => svg("rect", { y: 0, height: STRIP })).forEach((cell, i) =>
+    pool(this.strip, columns, () => svg("rect", { height: STRIP, class: "dx-warm" })).forEach((cell, i) =>
       set(cell, {
-        x: (i * WIDE) / columns,
-        width: WIDE / columns,
-        fill: "var(--accent)",
+        x: left + (i * w) / columns,
+        y: y.strip,
+        width: w / columns,
         "fill-opacity": Math.max(...rows.map((row) => row[i])).toFixed(3),
       }),
     );
-  }
-
-  #x(i, n) {
-    const step = Math.min(BOX + 6, WIDE / Math.max(1, n));
-    return (WIDE - step * n) / 2 + step * (i + 0.5);
-  }
-
-  #lines(places, t) {
-    const some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, step, i }] : []));
-    pool(this.parts[1], some.length, () => svg("line", { y1: STRIP, y2: TOP })).forEach((line, at) => {
-      const { looked, step, i } = some[at],
+    pool(this.lines, some.length, () => svg("path")).forEach((line, at) => {
+      const { looked, now, i } = some[at],
         whole = looked.reduce((a, b) => a + b, 0) || 1,
-        mean = looked.reduce((sum, share, column) => sum + share * (column + 0.5), 0) / whole;
+        mean = looked.reduce((sum, share, column) => sum + share * (column + 0.5), 0) / whole,
+        from = left + (mean / looked.length) * w;
       set(line, {
-        x1: ((mean / looked.length) * WIDE).toFixed(1),
-        x2: this.#x(i, this.wide).toFixed(1),
-        stroke: step === t - 1 ? "var(--accent)" : "var(--line)",
-        "stroke-width": 2,
+        d: `M${from.toFixed(1)},${y.strip + STRIP}L${x(i).toFixed(1)},${y.bars - 2}`,
+        style: `stroke:var(--${now ? "accent" : "line"});stroke-width:2;opacity:1`,
       });
     });
   }
 
-  #boxes(places, filled, t) {
-    const n = this.wide,
-      side = Math.min(BOX, WIDE / n - 4);
-    const make = () => svg("g", {}, svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" }));
-    pool(this.parts[2], t && n, make).forEach((group, i) => {
+  /** For each position the predicted probability that something stands there. */
+  #occupied(filled, labels, { x, y, side, w, n }) {
+    const make = () => svg("g", {}, svg("rect", { rx: 3, class: "dx-slab" }), svg("rect", { rx: 3, class: "dx-warm" }));
+    pool(this.bars, filled.length, make).forEach((group, i) => {
+      const [room, bar] = group.childNodes,
+        high = filled[i] * BAR;
+      set(room, { x: x(i) - side / 2, y: y.bars, width: side, height: BAR });
+      set(bar, { x: x(i) - side / 2, y: y.bars + BAR - high, width: side, height: high });
+      if (w / n > 40) labels.push([x(i), y.bars + BAR + 14, "middle", percent(filled[i])]);
+    });
+  }
+
+  #boxes(places, filled, t, { x, y, side, n }) {
+    const make = () => svg("g", {}, svg("rect", { rx: 5, height: BOX }), svg("text", { "text-anchor": "middle" }));
+    const boxes = pool(this.boxes, t && n, make);
+    boxes.forEach((group, i) => {
       const [box, text] = group.childNodes,
         place = places[i],
-        piece = place && this.run.piece(place.token),
-        end = piece?.kind === "special",
         fresh = place?.step === t - 1;
+      set(group, { "data-s": fresh ? "new" : "old" });
       set(box, {
-        x: (this.#x(i, n) - side / 2).toFixed(1),
-        y: TOP,
+        x: (x(i) - side / 2).toFixed(1),
+        y: y.boxes,
         width: side.toFixed(1),
-        height: BOX,
-        fill: place && !end ? "var(--raised)" : "none",
-        stroke: fresh ? "var(--accent)" : "var(--muted)",
-        "stroke-width": fresh ? 2 : 1,
         "stroke-dasharray": filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
       });
-      set(text, { x: this.#x(i, n).toFixed(1), y: TOP + 27, fill: "var(--text)", "font-size": end ? 13 : 22 });
-      setText(text, piece ? (end ? tr`end` : glyphs(piece.text, 3)) : "");
+      box.style.fill = place && !place.end ? "var(--fill)" : "none";
+      box.style.stroke = `var(--${place ? "edge" : "muted"})`;
+      box.style.strokeWidth = fresh ? 2 : 1;
+      set(text, { x: x(i).toFixed(1), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
+      if (place?.end) text.style.fill = "var(--text)";
+      setText(text, place?.word ?? "");
     });
+    return boxes;
   }
 
-  /** A stack of squares for each letter that was counted. */
-  #stacks(counts) {
-    const foot = TOP + BOX + 8 + STACK,
-      high = Math.min(14, STACK / Math.max(1, ...counts.map(([, count]) => count))),
-      bits = counts.flatMap(([, count], i) => Array.from({ length: count }, (_, level) => [i, level]));
-    if (!this.stacks) this.parts[3].append(...(this.stacks = [svg("g"), svg("g")]));
-    pool(this.stacks[0], bits.length, () => svg("rect", { fill: "var(--accent)" })).forEach((bit, at) => {
-      const [i, level] = bits[at];
-      set(bit, { x: this.#x(i, counts.length) - 9, y: foot - (level + 1) * high, width: 18, height: high - 2 });
+  /** How often each letter was counted; gives its foot. */
+  #stacks(counts, labels, heads, { left, w, wide, y }) {
+    const x0 = wide ? left + w + 40 : 0,
+      top = wide ? TOP : y.foot + 34,
+      bits = counts.flatMap(([, count], i) => Array.from({ length: count }, (_, k) => [i, k]));
+    pool(this.stacks, bits.length, () => svg("rect", { class: "dx-warm", width: 16, height: 16, rx: 3 })).forEach(
+      (bit, at) => set(bit, { x: x0 + 24 + bits[at][1] * 20, y: top + bits[at][0] * 26 }),
+    );
+    if (!counts.length) return y.foot;
+    heads.push([x0, top - 12, tr`Context: letters counted`]);
+    counts.forEach(([sign, count], i) => {
+      labels.push([x0, top + 13 + i * 26, "start", glyphs(sign, 3)]);
+      labels.push([x0 + 30 + count * 20, top + 13 + i * 26, "start", `× ${count}`]);
     });
-    const name = () => svg("text", { "text-anchor": "middle", fill: "var(--text)", "font-size": 15 });
-    pool(this.stacks[1], counts.length, name).forEach((text, i) => {
-      set(text, { x: this.#x(i, counts.length), y: foot + 20 });
-      setText(text, `${glyphs(counts[i][0], 3)} ${counts[i][1]}`);
-    });
+    return top + counts.length * 26 + 4;
   }
 
   describe(t) {
     if (!t || !this.#sight(t, "attention")) return tr`Not read yet.`;
     const text = this.#places(t)
-        .map(({ token }) => this.run.piece(token))
-        .filter(({ kind }) => kind !== "special")
-        .map((piece) => glyphs(piece.text, 3))
+        .filter(({ end }) => !end)
+        .map(({ word }) => word)
         .join(""),
       counts = Object.entries(this.#sight(t, "counts") ?? {}),
       filled = this.#sight(t, "filled") ?? [];
