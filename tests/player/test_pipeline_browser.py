@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import expect
+from pytest import approx
 
 import engines
 from engines.core.trace import Trace
+from engines.studies._decode_costs import DEVICES, PUBLISHED, price
 from tests.player.handmade import intervals
+from tests.player.test_drafting_views_browser import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -53,11 +60,11 @@ def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call
         }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
-    first, last = js("views/attentions.js", "M.readers(steps, 2)", steps=steps)
+    first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)
     assert (first["name"], first["bytes"], first["most"], first["intensity"]) == ("MHA", 80, 120, 0.5)
     assert (last["name"], last["bytes"], last["most"], last["intensity"]) == ("MFA", 20, 30, 4)
     assert (last["took"], last["middle"]) == (8.0, 8.0)
-    assert js("views/attentions.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
+    assert js("views/costs.js", "M.readers(steps, 3)", steps=steps)[1]["middle"] == 4.0
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +105,52 @@ def test_bars_of_the_cache_grow_with_the_text_and_keep_their_order(
     before = [0.0] * 4
     for t, step in enumerate(four.steps, 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        wide = view.locator("svg g g").evaluate_all("all => all.map((g) => +g.childNodes[2].getAttribute('width'))")
+        bars = "all => all.map((g) => +g.childNodes[1].getAttribute('width'))"
+        wide = view.locator("svg > g:nth-of-type(5) > g").evaluate_all(bars)
         assert all(a > b for a, b in zip(wide, before, strict=True)) and wide == sorted(wide, reverse=True)
         assert wide[0] / wide[-1] == pytest.approx(4.0)
-        assert [view.locator("svg g g").nth(i).locator("text").first.text_content() for i in range(4)] == [
-            "MHA", "GQA", "MLA", "MFA",
-        ]  # fmt: skip
+        texts = view.locator("svg text:visible").all_text_contents()
+        assert [text for text in texts if text in ("MHA", "GQA", "MLA", "MFA")] == ["MHA", "GQA", "MLA", "MFA"]
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0
         assert f"After {int(step.facts['context'])} tokens" in view.inner_text()
         before = wide
+
+
+def test_the_modelled_plane_has_the_sizes_and_prices_of_the_study(js: Call) -> None:
+    models = js("views/costs.js", "M.MODELS.map((one) => [one.name, one.kind, M.attention(one, 8192)])")
+    for name, kind, cost in models:
+        shape = PUBLISHED[name]
+        assert kind == shape.kind.upper()
+        assert cost == {"bytes": shape.kv_bytes(8192), "operations": shape.attention_flops(8192)}
+    devices = js("views/costs.js", "M.DEVICES")
+    assert {one["name"]: (one["usd"], one["F"], one["W"]) for one in devices} == {
+        name: (one.usd_per_hour, one.flops, one.bytes_per_s) for name, one in DEVICES.items()
+    }
+
+
+@given(name=st.sampled_from(sorted(PUBLISHED)), n=st.integers(1, 2**20), usd=st.floats(0.01, 10))
+def test_a_dot_in_a_box_costs_no_more_than_the_price(js: Call, name: str, n: int, usd: float) -> None:
+    if name == "Qwen3-32B":
+        return
+    call = "M.DEVICES.map((d) => M.fits(M.attention(M.MODELS.find((m) => m.name === name), n), M.bought(d, usd)))"
+    inside = js("views/costs.js", call, name=name, n=n, usd=usd)
+    for fit, device in zip(inside, DEVICES.values(), strict=True):
+        shape = replace(PUBLISHED[name], hidden=0)  # without projections
+        assert fit == (price(shape, device, n).attention <= usd) or price(shape, device, n).attention == approx(usd)
+
+
+@pytest.mark.parametrize("width", [1280, 820, 390])
+def test_the_plane_holds_from_a_thousand_to_a_million_tokens(opened: Open, four: Trace, width: int) -> None:
+    page = opened([four], folded=True, viewport={"width": width, "height": 800}).page
+    view = page.locator('[data-view="Attentions"]')
+    page.evaluate("handles[0].seek(2)")
+    expect(view).to_contain_text("Step-3 (MFA): in 4 of 4 boxes" if width > 800 else "Step-3: 4 of 4")
+    for exponent in range(10, 21):
+        view.locator("input").first.fill(str(exponent))
+        for price_ in ("-2", "-0.5", "1"):
+            view.locator("input").last.fill(price_)
+            assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, (exponent, price_)
+    expect(view.locator("summary")).to_have_text("modelled: the formula")
 
 
 def test_runs_without_such_lanes_show_neither(opened: Open, apart: Trace, four: Trace) -> None:
