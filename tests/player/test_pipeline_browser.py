@@ -3,9 +3,9 @@ step."""
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from pytest import approx
 
 import engines
 from engines.core.trace import Trace
-from engines.studies._decode_costs import DEVICES, PUBLISHED, price
+from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline
 from tests.player.handmade import intervals
 from tests.player.test_drafting_views_browser import INSIDE
 
@@ -43,11 +43,11 @@ INTERVALS = intervals(
 
 
 def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(js: Call) -> None:
-    found = js("views/pipeline.js", "M.turn({intervals})", intervals=INTERVALS)
+    found = js("views/stages.js", "M.turn({intervals})", intervals=INTERVALS)
     assert (found["start"], found["long"], len(found["parts"])) == (1.0, 8.0, 4)
     assert found["busy"] == [4 / 8, 4.5 / 8] and (found["both"], found["waited"]) == (1 / 8, 1.0)
-    assert js("views/pipeline.js", "M.turn({intervals})", intervals=INTERVALS[4:]) is None
-    assert js("views/pipeline.js", "M.turn(undefined)") is None
+    assert js("views/stages.js", "M.turn({intervals})", intervals=INTERVALS[4:]) is None
+    assert js("views/stages.js", "M.turn(undefined)") is None
 
 
 def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call) -> None:
@@ -77,23 +77,70 @@ def four() -> Trace:
     return engines.run("factorised-attention", "tiny-mfa", PROMPT, params={"max_new_tokens": 5, "copies": 2})
 
 
-@pytest.mark.parametrize("options", SIZES)
+TIMES = st.floats(1, 500)
+
+
+@given(st.integers(1, 6), st.integers(1, 5), TIMES, TIMES, TIMES, TIMES)
+def test_the_modelled_bars_are_those_of_the_study(
+    js: Call, layers: int, m: int, a: float, f: float, out: float, back: float
+) -> None:
+    sizes = {"layers": layers, "m": m, "a": a, "f": f, "out": out, "back": back}
+    made, found = Pipeline(layers, m, a, f, out, back), js("views/stages.js", "M.flow(sizes)", sizes=sizes)
+    assert found["long"] == approx(made.step) and found["busy"] == [approx(made.busy(a)), approx(made.busy(f))]
+    begins = [start for stage in made.stages() for start in (stage.attention, stage.ffn)]
+    assert [one["start"] for one in found["parts"]] == approx(begins)
+    assert js("views/stages.js", "M.flow(sizes, true).long", sizes=sizes) == approx(layers * m * (a + f))
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_stages_at_the_published_size_follow_from_its_shape(js: Call, name: str) -> None:
+    shape, device, b, n, gpus = PUBLISHED["Step-3"], DEVICES[name], 2048, 8192, 16
+    call = "M.step3(devices.find((one) => one.name === name), n, b)"
+    devices = js("views/costs.js", "M.DEVICES")
+    found = js("views/stages.js", call, devices=devices, name=name, n=n, b=b)
+    reading = max(shape.attention_flops(n) / device.flops, shape.kv_bytes(n) / device.bytes_per_s)
+    assert found["a"] == approx(b / gpus * (reading + shape.linear_flops / device.flops) / shape.layers)
+    expert = 3 * shape.hidden * shape.expert_ffn
+    work = b / gpus * 2 * (shape.top_k + shape.shared) * expert / device.flops
+    assert found["f"] == approx(max(work, (shape.experts + shape.shared) * expert / (gpus * device.bytes_per_s)))
+    assert found["back"] == 2 * found["out"] == approx(b * shape.hidden / device.network)
+    assert found["layers"] == shape.layers
+
+
+def test_a_model_is_fed_with_the_middle_of_what_was_measured(js: Call) -> None:
+    found = js("views/stages.js", "M.durations([M.turn({intervals})])", intervals=INTERVALS)
+    assert found == {"layers": 1, "m": 2, "a": 2.0, "f": 3.0, "out": 1.0, "back": 1.0}
+    assert js("views/stages.js", "M.durations([])") == dict.fromkeys(("layers", "m", "a", "f", "out", "back"), 0)
+
+
+@pytest.mark.parametrize("options", [*SIZES, {"viewport": {"width": 820, "height": 800}}])
 def test_every_bar_says_its_microbatch_and_layer(opened: Open, apart: Trace, options: dict[str, Any]) -> None:
     page = opened([apart], folded=True, **options).page
     view = page.locator('[data-view="Pipeline"]')
-    assert view.locator(".dx-legend span").count() == 3  # two microbatches, and waiting
     for t, step in enumerate(apart.steps, 1):
         page.evaluate("t => handles[0].seek(t)", t)
-        titles = view.locator("svg title").all_text_contents()
-        assert sorted(re.sub(r", [^,]*$", "", title) for title in titles) == sorted(
-            f"{i.track}: {i.label}" for i in step.intervals
-        )
+        titles = [re.sub(r", [^,]*$", "", title) for title in view.locator("svg title").all_text_contents()]
+        own = sorted(f"{i.track}: {i.label}" for i in step.intervals)
+        assert len(own) == 2 * 2 * 4 and sorted(titles) == sorted(own * 4)  # turns, measured, modelled, at full size
         said = view.inner_text()
         assert "A step of 4 texts" in said and "In two processes" in said and f"Median of steps 1 to {t}:" in said
-        shares = [int(share) for share in re.findall(r"busy (\d+) %", str(view.locator("svg").text_content()))]
-        assert len(shares) == 2 and all(0 < share <= 100 for share in shares)
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0
+    for most in ("1", "6"):
+        view.locator("input").first.fill(most)
+        for n in ("10", "20"):
+            view.locator("input").nth(1).fill(n)
+            assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0
     page.evaluate("handles[0].seek(0)")
     assert "Before the first step." in view.inner_text()
+
+
+def test_a_step_that_is_slower_than_modelled_says_so(opened: Open, apart: Trace) -> None:
+    slow = copy.deepcopy(apart)
+    for bar in slow.steps[1].intervals:
+        bar.start, bar.end = 3 * bar.start, 3 * bar.end
+    page = opened([slow], folded=True, viewport={"width": 1440, "height": 900}).page
+    page.evaluate("handles[0].seek(2)")
+    expect(page.locator('[data-view="Pipeline"]')).to_contain_text("this machine's load refutes the model here")
 
 
 @pytest.mark.parametrize("options", SIZES)
@@ -135,8 +182,10 @@ def test_a_dot_in_a_box_costs_no_more_than_the_price(js: Call, name: str, n: int
     call = "M.DEVICES.map((d) => M.fits(M.attention(M.MODELS.find((m) => m.name === name), n), M.bought(d, usd)))"
     inside = js("views/costs.js", call, name=name, n=n, usd=usd)
     for fit, device in zip(inside, DEVICES.values(), strict=True):
-        shape = replace(PUBLISHED[name], hidden=0)  # without projections
-        assert fit == (price(shape, device, n).attention <= usd) or price(shape, device, n).attention == approx(usd)
+        shape = PUBLISHED[name]
+        took = max(shape.attention_flops(n) / device.flops, shape.kv_bytes(n) / device.bytes_per_s)
+        cost = 1e6 * took * device.usd_per_hour / 3600
+        assert fit == (cost <= usd) or cost == approx(usd)
 
 
 @pytest.mark.parametrize("width", [1280, 820, 390])

@@ -9,12 +9,12 @@ export const MODELS = [
   { name: "Qwen3-235B-A22B", kind: "GQA", L: 94, c: 1024, h: 64, w: 128 },
 ];
 
-/** Dollars an hour, operations and bytes a second. */
+/** Dollars an hour, operations and bytes a second, bytes a second of a server's network. */
 export const DEVICES = [
-  { name: "H800", usd: 2, F: 1.98e15, W: 3.35e12 },
-  { name: "H20", usd: 0.8, F: 2.96e14, W: 4e12 },
-  { name: "A800", usd: 0.75, F: 3.12e14, W: 2e12 },
-  { name: "910B", usd: 0.67, F: 2.8e14, W: 1.6e12 },
+  { name: "H800", usd: 2, F: 1.98e15, W: 3.35e12, net: 4e11 },
+  { name: "H20", usd: 0.8, F: 2.96e14, W: 4e12, net: 4e11 },
+  { name: "A800", usd: 0.75, F: 3.12e14, W: 2e12, net: 2e11 },
+  { name: "910B", usd: 0.67, F: 2.8e14, W: 1.6e12, net: 2e11 },
 ];
 
 /** Bytes of the cache that a token reads after n others, and operations on them. */
