@@ -48,7 +48,10 @@ export class Attentions extends StepPicture {
       el(
         "p",
         {},
-        tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for an element of the cache). For a price a device of p dollars an hour works s = 3600 · price / (10⁶ · p) seconds on a token: its box is W · s wide and F · s high. Projections and feed-forward layers are left out; sizes, devices and prices are those of Step-3's report. Whatever the batch, each request reads its own cache.`,
+        tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for an element of the \
+cache). For a price a device of p dollars an hour works s = 3600 · price / (10⁶ · p) seconds on a token: \
+its box is W · s wide and F · s high. Projections and feed-forward layers are left out; sizes, devices and \
+prices are those of Step-3's report. Whatever the batch, each request reads its own cache.`,
       ),
     );
     this.begin(
@@ -178,7 +181,7 @@ export class Attentions extends StepPicture {
       set(end, { x: from, y, width: (one.most / most) * room, height: 22 });
       end.style.cssText = "fill:none;stroke:var(--line);stroke-dasharray:3 3";
       set(bar, { x: from, y, width: (one.bytes / most) * room, height: 22 });
-      bar.style.cssText = `fill:${one.name === "MFA" ? hue(0) : "var(--muted)"};opacity:${one.name === "MFA" ? 1 : 0.4};stroke:none`;
+      bar.style.cssText = `${one.name === "MFA" ? `fill:${hue(0)}` : "fill:var(--muted);opacity:.4"};stroke:none`;
       set(time, { x: from, y: y + 24, width: ((one.middle ?? 0) / slow) * room, height: 5 });
       time.style.cssText = "fill:var(--text);stroke:none;opacity:.75";
       labels.push([left, y + 16, "start", one.name, "font-weight:700"]);

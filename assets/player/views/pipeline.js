@@ -1,5 +1,6 @@
-// Attention and experts as two rows, each bar a microbatch of a layer, what is pale a wait: taking turns on one machine,
-// this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own size.
+// Attention and experts as two rows, each bar a microbatch of a layer, what is pale a wait: taking turns on one
+// machine, this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own
+// size.
 
 import { seconds } from "../codec.js";
 import { el, pool, select, set, setText, svg } from "../dom.js";
@@ -47,10 +48,10 @@ export class Pipeline extends StepPicture {
         "p",
         {},
         tr`Each side and each link takes one microbatch after the other; attention of a layer starts when the layer \
-before has returned. For this run: the middle time of its parts, and the fastest way to the experts for both ways. At Step-3's size, \
-16 devices a side, b sequences in a microbatch: attention = b / 16 · (max(operations / F, bytes / W) + projections / F), \
-experts = max(b / 16 · operations / F, weights / (16 · W)), links = b · 7168 bytes out and twice that back over two \
-servers' networks.`,
+before has returned. For this run: the middle time of its parts, and the fastest way to the experts for \
+both ways. At Step-3's size, 16 devices a side, b sequences in a microbatch: attention = b / 16 · \
+(max(operations / F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / (16 · \
+W)), links = b · 7168 bytes out and twice that back over two servers' networks.`,
       ),
     );
     this.all = el("p", "dx-readout");
@@ -111,7 +112,8 @@ servers' networks.`,
         [
           slim
             ? tr`Step-3's size, ${this.device.name} (modelled)`
-            : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): a token every ${seconds(large.long)}`,
+            : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
+a token every ${seconds(large.long)}`,
           { ...least, busy: large.busy },
           least.long,
         ],
@@ -130,7 +132,12 @@ servers' networks.`,
       labels.push([slim ? 0 : left, top + 15, "start", title, true]);
       SIDES.forEach((side, row) => {
         const y = top + HEAD + row * ROW;
-        labels.push([left - 8, y + 17, "end", slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])}`]);
+        labels.push([
+          left - 8,
+          y + 17,
+          "end",
+          slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`,
+        ]);
       });
       labels.push([Math.min(x(start + long), right), top + HEAD + 2 * ROW + 13, "end", seconds(long)]);
       for (const part of parts)

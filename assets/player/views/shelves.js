@@ -92,15 +92,15 @@ export function evictions(held) {
 export function sentence(at, gone, later, c, i, wide) {
   const name = i ? tr`look-ahead` : tr`LRU`,
     mark = i ? "" : "② ";
-  if (!gone) return tr`${mark}${name}: nothing is thrown out at token ${at}`;
+  if (!gone) return tr`${mark}${name}: nothing is evicted at token ${at}`;
   const n = later.indexOf(gone.out) + 1,
     out = translated(gone.out);
-  if (!wide) return tr`${mark}${name}: ${out} goes, ${n ? tr`needed in ${n}` : tr`not needed`}`;
+  if (!wide) return tr`${mark}${name} evicts ${out}, ${n ? tr`needed in ${n}` : tr`not needed`}`;
   const when =
       n > 1 ? tr`needed ${n} tokens later` : n ? tr`needed by the next token!` : tr`not needed in what is known`,
     why = i ? tr`what is needed latest` : tr`what was used longest ago`,
     full = i ? "" : tr`Token ${at} needs ${translated(gone.expert)}, ${c} slots are full. `;
-  return tr`${mark}${full}${name} throws out ${why}: ${out}, ${when}`;
+  return tr`${mark}${full}${name} evicts ${why}: ${out}, ${when}`;
 }
 
 /** Hits of each rule so far. */

@@ -124,7 +124,8 @@ export class Slots extends StepPicture {
     });
     const head =
       this.width > FULL
-        ? tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of ${L} runs`
+        ? tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of \
+${L} runs`
         : tr`① Known before layer 1 runs`;
     labels.push([left, 14, "start", head, true]);
     if (!wide) return;
@@ -205,6 +206,7 @@ export class Slots extends StepPicture {
       tokens = queues([{ spans }])[0].length;
     if (!now.length) return tr`No expert in this step.`;
     if (tokens === 1) return tr`Token ${now[0].start} asks for ${translated(now[0].label)}. ${said(facts)}.`;
-    return tr`${tokens} tokens were routed before the first layer ran: ${now.length} stretches of one expert. ${said(facts)}.`;
+    return tr`${tokens} tokens were routed before the first layer ran: ${now.length} stretches of one expert. \
+${said(facts)}.`;
   }
 }
