@@ -23,7 +23,7 @@ from engines.studies._decode_costs import (
 )
 
 OWN = "your config"
-CONTEXTS = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
+CONTEXTS = tuple(2**power for power in range(10, 21))
 MOST_MICROBATCHES = 6
 SHOWN_LAYERS = 3  # of the pipeline's picture
 TPOT, SEQUENCES, GPUS = 0.05, 2048, 32  # of the report: seconds of a token; sequences of a microbatch; both sides
@@ -44,6 +44,7 @@ QUOTED = 4039.0  # tokens a second and GPU, Step-3 at 4 k tokens, the report's T
             longest=20_000,
         ),
         Int("context", 8192, 1, 1_048_576, help="Tokens in the cache when the next one is decoded."),
+        Float("price", 0.05, 0.001, 100.0, help="US dollars for attention of a million tokens: size of the boxes."),
         Float("attention", 272.0, 1.0, 10_000.0, help="Microseconds of a microbatch in one attention layer."),
         Float("ffn", 272.0, 1.0, 10_000.0, help="Microseconds of a microbatch in one feed-forward layer."),
         Float("out", 91.0, 0.0, 10_000.0, help="Microseconds on the link to the feed-forward server."),
@@ -82,7 +83,7 @@ def decoding_cost(p: Params, progress: Progress) -> Study:
             microbatches(pipelines, SEQUENCES, GPUS),
             networks(TPOT),
         ],
-        figures=[plane(shapes), schedule(now)],
+        figures=[plane(shapes, p.context, p.price), growth(shapes), schedule(now)],
         receipts=receipts,
         notes=[
             f"Step-3's report measured {QUOTED:,.0f} tokens/s and GPU with 6,144 sequences on 32 GPUs: published, not "
@@ -170,31 +171,55 @@ def networks(tpot: float) -> Table:
     return Table("networks", "Experts used of all, and what the network allows", columns, rows)
 
 
-def plane(shapes: dict[str, Shape]) -> Figure:
-    """Each model a ray that grows with the context, each device a slope."""
-    rays = [
-        Series(name, [one.kv_bytes(n) / 1e6 for n in CONTEXTS],
-               [one.attention_flops(n) / 1e9 for n in CONTEXTS], "modelled",
-               text=[f"{name}, {n:,} tokens" for n in CONTEXTS])
-        for name, one in shapes.items()
-    ]  # fmt: skip
-    ends = [min(x for one in rays for x in one.x), max(x for one in rays for x in one.x)]
-    slopes = [
-        Series(f"{name}: {device.flops / device.bytes_per_s:.0f} FLOP a byte", ends,
-               [x * 1e6 * device.flops / device.bytes_per_s / 1e9 for x in ends], "derived")
-        for name, device in DEVICES.items()
+def plane(shapes: dict[str, Shape], n: int, usd: float) -> Figure:
+    """Each model a ray from the origin with a dot at n tokens of context; each device the box of bytes and operations
+    that a price for a million tokens buys, with its corner on the device's slope."""
+    boxes = dict[str, tuple[float, float]]()
+    for name, device in DEVICES.items():
+        seconds = 3600 * usd / (1e6 * device.usd_per_hour)
+        boxes[name] = device.bytes_per_s * seconds / 1e6, device.flops * seconds / 1e9
+    series = list[Series]()
+    for name, one in shapes.items():
+        x, y = one.kv_bytes(n) / 1e6, one.attention_flops(n) / 1e9
+        inside = sum(x <= b and y <= o for b, o in boxes.values())
+        said = f"{name}, {n:,} tokens: in {inside} of {len(boxes)} boxes"
+        series.append(Series(name, [0.0, x], [0.0, y], "modelled", text=["no tokens", said]))
+    series += [
+        Series(f"{name}: {DEVICES[name].flops / DEVICES[name].bytes_per_s:.0f} FLOP a byte",
+               [0.0, b, b], [o, o, 0.0], "modelled")
+        for name, (b, o) in boxes.items()
     ]  # fmt: skip
     return Figure(
         "plane",
-        "Attention of a token: above a device's line it waits for operations, below for bytes",
-        Axis("cache read", "MB", log=True),
-        Axis("attention", "GFLOP", log=True),
-        [*rays, *slopes],
+        f"Attention of a token (lines), and what ${usd:g} a million tokens buys on each device (boxes)",
+        Axis("cache read", "MB"),
+        Axis("attention", "GFLOP"),
+        series,
     )
 
 
+def growth(shapes: dict[str, Shape]) -> Figure:
+    """Dollars against the context, attention and feed-forward layers each on its cheapest device."""
+
+    def apart(one: Shape, n: int) -> float:
+        found = [price(one, device, n) for device in DEVICES.values()]
+        return min(cost.attention for cost in found) + min(cost.ffn for cost in found)
+
+    return Figure(
+        "growth",
+        "What a million tokens cost by context, each part on its cheapest device",
+        Axis("context", "tokens", log=True),
+        Axis("price", "USD", log=True),
+        [
+            Series(name, [float(n) for n in CONTEXTS], [apart(one, n) for n in CONTEXTS], "modelled",
+                   text=[f"{name}, {n:,} tokens" for n in CONTEXTS])
+            for name, one in shapes.items()
+        ],
+    )  # fmt: skip
+
+
 def schedule(pipeline: Pipeline) -> Figure:
-    """The first layers: one bar for each microbatch in each place."""
+    """The first layers: a row for each place, a span for each microbatch in it."""
     lasts = {"attention": pipeline.attention, "sends": pipeline.a_to_f, "ffn": pipeline.ffn, "returns": pipeline.f_to_a}
     series = []
     for m in range(pipeline.microbatches):
@@ -206,7 +231,7 @@ def schedule(pipeline: Pipeline) -> Figure:
                 [float(place) for place, *_ in bars],
                 [begins + lasts[name] for _, begins, name, _ in bars],
                 "modelled",
-                style="bars",
+                style="spans",
                 base=[begins for _, begins, *_ in bars],
                 text=[f"microbatch {m + 1}, layer {layer + 1}" for *_, layer in bars],
             )

@@ -81,7 +81,7 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     for i, place in enumerate(axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44)))):
         at, _ = frame.at((place, axes.bottom))
         d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
-        said = axes.names[i] if axes.names else f"{place:g}"
+        said = axes.names[i] if axes.names else f"{place / 1e6:.3g} M" if place >= 1e6 else f"{place:g}"
         d.text(at, frame.y + frame.h + 10, said, SMALL, ink, anchor="middle")
     d.line([(frame.x, frame.y), (frame.x, frame.y + frame.h), (frame.x + frame.w, frame.y + frame.h)], ink, 0.7)
     d.text(

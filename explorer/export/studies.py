@@ -10,7 +10,9 @@ from typing import Any
 
 from explorer.export import look
 from explorer.export.drawing import Drawing, svg
+from explorer.export.overview import nice
 from explorer.export.plot import Axes, Frame, Series, draw_series, plot, plot_legend
+from explorer.export.views import SMALL
 
 WIDTH, HEIGHT = 504.0, 270.0
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a text that begins so
@@ -38,6 +40,8 @@ def figure_svg(figure: Any, width: float = WIDTH) -> str:
 
 def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
     """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis has its decades."""
+    if any(one.style == "spans" for one in figure.series):
+        return _lying(figure, width)
     scale = math.log10 if figure.y.log else float
     axes = _axes(figure, scale)
     d = Drawing(
@@ -54,6 +58,32 @@ def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
         for piece in pieces if one.style != "bars" else ():
             draw_series(d, frame, piece)
     d.height = HEIGHT + 6 + (plot_legend(d, named, 34, HEIGHT + 4, width - 40) if named else 0) + 4
+    return d
+
+
+def _lying(figure: Any, width: float) -> Drawing:
+    """A schedule: a row for each name of the first axis, its spans along the second."""
+    rows, left, high = figure.x.labels, 92.0, 26.0
+    end = max((y for one in figure.series for y in one.y if y is not None), default=1.0)
+    foot = 8 + high * len(rows)
+    d = Drawing(width, 0, figure.title, figure.note or figure.title)
+
+    def at(time: float) -> float:
+        return left + time / end * (width - left - 16)
+
+    ink = look.surface("text")
+    for row, name in enumerate(rows):
+        d.text(left - 6, 8 + high * (row + 0.6), name, 6.8, ink, anchor="end")
+        d.box(left, 8 + high * row, width - left - 16, high - 6, look.surface("line"))
+    for i, one in enumerate(figure.series):
+        for row, starts, stops in zip(one.x, one.base, one.y, strict=True):
+            if stops is not None:
+                d.box(at(starts), 8 + high * row, at(stops) - at(starts), high - 6, look.series(i)[0])
+    for tick in nice(0.0, end, 6):
+        d.text(at(tick), foot + 8, f"{tick:,g}", SMALL, look.surface("muted"), anchor="middle")
+    d.text((left + width) / 2, foot + 20, figure.y.head, 6.8, ink, anchor="middle")
+    named = [Series(f"{one.name} ({one.provenance})", (), i, "") for i, one in enumerate(figure.series)]
+    d.height = foot + 28 + plot_legend(d, named, 34, foot + 26, width - 40)
     return d
 
 

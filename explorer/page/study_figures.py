@@ -22,6 +22,10 @@ def study_figure(figure: Any) -> Any:
             look |= {"text": [inert(text) for text in one.text], "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}"}
         if one.runs:
             look |= {"customdata": [f"{figure.name}.{number}.{k}" if run else None for k, run in enumerate(one.runs)]}
+        if one.style == "spans":
+            long = [None if y is None else y - base for y, base in zip(one.y, one.base, strict=True)]
+            made.add_bar(**{**look, "x": long}, y=one.x, base=one.base, orientation="h", marker={"color": LINES[i % 4]})
+            continue
         if one.style == "bars":
             bases = one.base or [0.0] * len(one.x)
             tall = [None if y is None else y - base for y, base in zip(one.y, bases, strict=True)]
@@ -34,12 +38,16 @@ def study_figure(figure: Any) -> Any:
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i % 4], "size": 8},
             **look,
         )
-    finished = drawn(made, inert(figure.title), inert(figure.x.head), inert(figure.y.head))
-    for axis, update in ((figure.x, finished.update_xaxes), (figure.y, finished.update_yaxes)):
+    lying = any(one.style == "spans" for one in figure.series)
+    across, upward = (figure.y, figure.x) if lying else (figure.x, figure.y)
+    finished = drawn(made, inert(figure.title), inert(across.head), inert(upward.head))
+    for axis, update in ((across, finished.update_xaxes), (upward, finished.update_yaxes)):
         if axis.log:
             update(type="log", rangemode="normal")
         if axis.labels:
             update(tickvals=list(range(len(axis.labels))), ticktext=[inert(name) for name in axis.labels])
+    if lying:
+        finished.update_yaxes(range=[len(figure.x.labels) - 0.5, -0.5])  # the first row above
     return finished.update_layout(height=420, barmode="overlay")
 
 

@@ -1,116 +1,201 @@
-// What one token reads of the cache under several attentions, as bars that grow with the text, and below each the
-// milliseconds that its attention was measured to take. Facts "kv_bytes_NAME", "operations_NAME", "copies"; tracks
-// NAME.
+// A plane of bytes across and operations up: attention of published models as rays, and what a price buys on each
+// device as a box with its corner on the device's slope; modelled. Beside it the four attentions of this run, their
+// bytes counted and their times measured. Facts "kv_bytes_NAME", "operations_NAME", "copies"; tracks NAME.
 
 import { bytes, number, seconds } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
+import { attention, BYTES, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
+import { Dial, size } from "./dial.js";
 
-export const view = { name: "Attentions", title: "Cache read by attention", place: 124, needs: ["intervals.part"] };
+export const view = {
+  name: "Attentions",
+  title: "Bytes and operations of attention",
+  place: 81,
+  needs: ["intervals.part"],
+};
 
-const WIDE = 720,
-  LEFT = 56,
-  RIGHT = 240,
-  ROW = 58,
-  BYTES = "kv_bytes_";
+const HIGH = 330, // of the plane
+  TOP = 44,
+  LEFT = 62,
+  ROW = 62,
+  APART = 1000, // width from which both parts stand side by side
+  G = 1e9;
 
-const sum = (list) => list.reduce((total, value) => total + value, 0),
-  median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1] ?? null;
+const line = (colour, width, dash = "none") =>
+    `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`,
+  hue = (i, part = "fill") => `var(--option${i % OPTIONS}-${part})`;
 
-/** By attention, the largest reader first: bytes of the cache at step t and at the end, operations for a byte, seconds
- * of attention in the step and in the middle step so far. */
-export function readers(steps, t) {
-  const of = (i) => steps[i]?.facts ?? {},
-    names = Object.keys(of(0))
-      .filter((key) => key.startsWith(BYTES))
-      .map((key) => key.slice(BYTES.length)),
-    took = (step, name) =>
-      sum(
-        (step.intervals ?? [])
-          .filter(({ track, about }) => track === name.toUpperCase() && about?.part === "attention")
-          .map(({ start, end }) => end - start),
-      );
-  return names
-    .map((name) => {
-      const now = of(t - 1)[BYTES + name] ?? 0,
-        times = steps.slice(0, t).map((step) => took(step, name));
-      return {
-        name: name.toUpperCase(),
-        bytes: now,
-        most: of(steps.length - 1)[BYTES + name] ?? now,
-        intensity: now ? of(t - 1)[`operations_${name}`] / now : 0,
-        took: times.at(-1) ?? null,
-        middle: median(times),
-      };
-    })
-    .sort((a, b) => b.most - a.most);
-}
-
-export class Attentions {
+export class Attentions extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
-    this.say = el("p", "dx-readout");
-    this.rows = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.rows);
-    const box = (style) => el("i", { class: "dx-swatch", style });
-    dom.append(
-      this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Cache read by attention` }, this.picture),
+    const again = () => this.show(this.t);
+    this.context_ = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
+    this.price = new Dial(
+      tr`Price`,
+      [-2, 1, 0.05],
+      10,
+      0.05,
+      (usd) => tr`$${Number(usd.toPrecision(2))} a million tokens`,
+      again,
+    );
+    this.price.set(0.05);
+    const formula = el(
+      "details",
+      {},
+      el("summary", {}, tr`modelled: the formula`),
       el(
-        "div",
-        "dx-legend",
-        el("span", {}, box("background:var(--option0-fill)"), ` ${tr`bytes of keys and values that a token reads`}`),
-        el("span", {}, box("background:var(--text);height:5px"), ` ${tr`measured: attention, middle of all steps`}`),
+        "p",
+        {},
+        tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for an element of the \
+cache). For a price a device of p dollars an hour works s = 3600 · price / (10⁶ · p) seconds on a token: \
+its box is W · s wide and F · s high. Projections and feed-forward layers are left out; sizes, devices and \
+prices are those of Step-3's report. Whatever the batch, each request reads its own cache.`,
       ),
     );
-    this.grow();
+    this.begin(
+      run,
+      dom,
+      context,
+      ["boxes", "axes", "rays", "dots", "rows"],
+      el("p", "dx-sliding", this.context_.dom, this.price.dom),
+      formula,
+    );
   }
 
-  grow() {
-    const known = this.run.steps.some(({ facts }) => Object.keys(facts ?? {}).some((key) => key.startsWith(BYTES)));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !known;
+  told({ facts }) {
+    return Object.keys(facts ?? {}).some((key) => key.startsWith(BYTES)) || null;
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const all = readers(this.run.steps, t),
+  draw() {
+    const { width } = this,
+      apart = width >= APART,
+      right = apart ? 0.6 * width : width,
+      labels = [],
+      bottom = this.#plane(right - 16, labels);
+    const end = this.#measured(apart ? { left: right + 24, top: 0 } : { left: 4, top: bottom + 12 }, labels);
+    this.frame(Math.max(bottom, end));
+    this.label(labels);
+    [...this.words.childNodes].forEach((text, i) => (text.style.cssText = labels[i]?.[4] ?? ""));
+  }
+
+  #plane(right, labels) {
+    const n = this.context_.value,
+      price = this.price.value,
+      boxes = DEVICES.map((device) => ({ ...device, ...bought(device, price) })),
+      most = (key) => 1.16 * Math.max(...boxes.map((box) => box[key])),
+      [wide, tall] = [most("bytes"), most("operations")],
+      foot = TOP + HIGH,
+      x = (value) => LEFT + (value / wide) * (right - LEFT),
+      y = (value) => foot - (value / tall) * HIGH,
+      slim = right < 560,
+      bold = "font-weight:700";
+    labels.push([
+      4,
+      14,
+      "start",
+      slim
+        ? tr`Box: what a price buys on a device (modelled)`
+        : tr`One token's attention as a dot. Box: what the same price buys on a device (modelled)`,
+      bold,
+    ]);
+    labels.push(
+      [4, 34, "start", tr`↑ operations, in billions`],
+      [right, foot + 36, "end", tr`bytes of the cache to read →`],
+    );
+    pool(this.boxes, boxes.length, () => svg("g", {}, svg("rect"), svg("path"))).forEach((group, i) => {
+      const box = boxes[i],
+        [area, slope] = group.childNodes;
+      set(area, { x: x(0), y: y(box.operations), width: x(box.bytes) - x(0), height: foot - y(box.operations) });
+      area.style.cssText = `fill:var(--accent);fill-opacity:.07;stroke:var(--muted);stroke-width:1.2`;
+      set(slope, { d: `M${x(0)},${y(0)}L${x(box.bytes)},${y(box.operations)}` });
+      slope.style.cssText = line("var(--muted)", 1, "2 4");
+    });
+    boxes.forEach(({ name, usd, bytes: b, operations }, i) => {
+      const high = i < 2, // the corners of the others lie close together
+        inner = i % 2;
+      labels.push([
+        x(b) + (inner ? -5 : 5),
+        high ? y(operations) + 14 : foot - 6,
+        inner ? "end" : "start",
+        slim ? name : tr`${name}, $${usd}/h`,
+        "fill:var(--muted)",
+      ]);
+    });
+    const ticks = [0.5, 1];
+    pool(this.axes, 1, () => svg("path")).forEach((path) => {
+      set(path, { d: `M${LEFT},${TOP}V${foot}H${right}` });
+      path.style.cssText = line("var(--text)", 1.2);
+    });
+    for (const part of ticks) {
+      const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
+      labels.push([x(b), foot + 18, "middle", bytes(b)], [LEFT - 6, y(o) + 4, "end", number(o / G)]);
+    }
+    const costs = MODELS.map((model) => ({ ...model, ...attention(model, n) }));
+    pool(this.rays, costs.length, () => svg("path")).forEach((ray, i) => {
+      const { operations, bytes: b } = costs[i],
+        far = Math.min(wide / b, tall / operations);
+      set(ray, { d: `M${x(0)},${y(0)}L${x(b * far)},${y(operations * far)}` });
+      ray.style.cssText = line(hue(i), i ? 2 : 4);
+    });
+    pool(this.dots, costs.length, () => svg("circle", {}, svg("title"))).forEach((dot, i) => {
+      const one = costs[i],
+        inside = Math.min(1, wide / one.bytes, tall / one.operations),
+        count = boxes.filter((box) => fits(one, box)).length,
+        [cx, cy] = [x(one.bytes * inside), y(one.operations * inside)],
+        said = slim
+          ? tr`${one.name}: ${count} of ${boxes.length}`
+          : tr`${one.name} (${one.kind}): in ${count} of ${boxes.length} boxes`,
+        long = 7.6 * said.length,
+        flip = cx + 13 + long > right;
+      set(dot, { cx, cy, r: i ? 7 : 9 });
+      dot.style.cssText = `fill:${inside < 1 ? "none" : hue(i)};stroke:var(--text);stroke-width:2`;
+      setText(dot.firstChild, tr`${one.name}: ${bytes(one.bytes)}, ${number(one.operations / G)} billion operations`);
+      labels.push([
+        flip ? Math.min(Math.max(cx + 10, long + 2), right) : cx + 13,
+        cy + (flip ? 24 : 5),
+        flip ? "end" : "start",
+        said,
+        "font-weight:700;paint-order:stroke;stroke:var(--panel);stroke-width:4px",
+      ]);
+    });
+    return foot + 44;
+  }
+
+  /** The networks of this run: bars of what they read, and the time that reading took. */
+  #measured({ left, top }, labels) {
+    const { width, t } = this,
+      all = readers(this.run.steps, t),
       most = Math.max(1, ...all.map((one) => one.most)),
       slow = Math.max(1e-9, ...all.map(({ middle }) => middle ?? 0)),
-      room = WIDE - LEFT - RIGHT;
-    frame(this.picture, WIDE, Math.max(1, all.length * ROW));
-    set(this.picture, { "aria-label": this.describe(t) });
-    setText(this.say, this.describe(t));
-    pool(this.rows, all.length, () =>
-      svg(
-        "g",
-        {},
-        svg("text", { x: 0, y: 22, style: "--ink:var(--text);font-weight:700" }),
-        svg("rect", { x: LEFT, y: 6, height: 24, rx: 2 }),
-        svg("rect", { x: LEFT, y: 6, height: 24, rx: 2 }),
-        svg("rect", { x: LEFT, y: 34, height: 5 }),
-        svg("text", { y: 22, class: "dx-small", style: "--ink:var(--text)" }),
-        svg("text", { y: 40, class: "dx-small", style: "--ink:var(--text)" }),
-      ),
-    ).forEach((group, i) => {
+      from = left + 46,
+      room = width - from - 4,
+      copies = this.run.steps[t - 1]?.facts?.copies;
+    labels.push([left, top + 14, "start", tr`This run: four small networks, one text`, "font-weight:700"]);
+    labels.push([left, top + 34, "start", tr`bar: counted bytes; line: measured, ${copies} copies`]);
+    pool(this.rows, all.length, () => svg("g", {}, svg("rect"), svg("rect"), svg("rect"))).forEach((group, i) => {
       const one = all[i],
-        [name, end, bar, time, said, lasted] = group.childNodes,
-        wide = (one.bytes / most) * room,
-        long = ((one.middle ?? 0) / slow) * room;
-      set(group, { transform: `translate(0,${i * ROW})` });
-      setText(name, one.name);
-      set(end, { width: (one.most / most) * room });
+        [end, bar, time] = group.childNodes,
+        y = top + TOP + 8 + i * ROW;
+      set(end, { x: from, y, width: (one.most / most) * room, height: 22 });
       end.style.cssText = "fill:none;stroke:var(--line);stroke-dasharray:3 3";
-      set(bar, { width: wide });
-      bar.style.cssText = `fill:var(--option${i % OPTIONS}-fill);stroke:none`;
-      set(time, { width: long });
+      set(bar, { x: from, y, width: (one.bytes / most) * room, height: 22 });
+      bar.style.cssText = `${one.name === "MFA" ? `fill:${hue(0)}` : "fill:var(--muted);opacity:.4"};stroke:none`;
+      set(time, { x: from, y: y + 24, width: ((one.middle ?? 0) / slow) * room, height: 5 });
       time.style.cssText = "fill:var(--text);stroke:none;opacity:.75";
-      set(said, { x: LEFT + (one.most / most) * room + 8 });
-      setText(said, t ? tr`${bytes(one.bytes)}, ${number(one.intensity)} operations a byte` : "");
-      set(lasted, { x: LEFT + long + 8 });
-      setText(lasted, one.middle === null ? "" : tr`${seconds(one.middle)} (this step ${seconds(one.took)})`);
+      labels.push([left, y + 16, "start", one.name, "font-weight:700"]);
+      labels.push([from + 6, y + 16, "start", bytes(one.bytes)]);
+      labels.push([
+        from,
+        y + 44,
+        "start",
+        one.middle === null
+          ? ""
+          : tr`${seconds(one.middle)}, ${Number(one.intensity.toPrecision(2))} operations a byte`,
+      ]);
     });
+    return top + TOP + 8 + all.length * ROW;
   }
 
   describe(t) {

@@ -1,128 +1,172 @@
-// One step of a pipeline on two sides, attention above, the feed-forward half below: every bar a microbatch of a layer,
-// its colour the microbatch; what is left white, a side waited. Facts "processes" and "batch".
+// Attention and experts as two rows, each bar a microbatch of a layer, what is pale a wait: taking turns on one
+// machine, this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own
+// size.
 
 import { seconds } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { el, pool, select, set, setText, svg } from "../dom.js";
+import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
+import { DEVICES, median } from "./costs.js";
+import { Dial, size } from "./dial.js";
+import { durations, flow, SIDES, step3, turn } from "./stages.js";
 
 export const view = {
   name: "Pipeline",
   title: "Attention and FFN on separate workers",
-  place: 123,
+  place: 82,
   needs: ["intervals.microbatch"],
 };
 
-const WIDE = 760,
-  LEFT = 96,
-  HIGH = 46,
-  AXIS = 20,
-  SIDES = ["attention", "feed-forward"];
+const ROW = 26,
+  HEAD = 22,
+  PANEL = HEAD + 2 * ROW + 20,
+  SHOWN = 4, // layers of the large model that are drawn
+  FAR = 1.15; // times as long as modelled: the model does not hold
 
-const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
-
-/** The parts of a step; how long it took from its first to its last, the share of that in which each side worked, and
- * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
-export function turn(step) {
-  const parts = (step?.intervals ?? [])
-    .filter(({ about, track }) => about?.microbatch && SIDES.includes(track))
-    .map(({ about, track, start, end }) => ({ side: SIDES.indexOf(track), start, end, ...about }));
-  if (!parts.length) return null;
-  const start = Math.min(...parts.map((one) => one.start)),
-    long = Math.max(...parts.map(({ end }) => end)) - start,
-    busy = SIDES.map((_, side) =>
-      parts.filter((one) => one.side === side).reduce((sum, one) => sum + one.end - one.start, 0),
-    ),
-    of = (side) => parts.filter((one) => one.side === side),
-    both = of(0).reduce(
-      (sum, a) => sum + of(1).reduce((s, b) => s + Math.max(0, Math.min(a.end, b.end) - Math.max(a.start, b.start)), 0),
-      0,
-    );
-  const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
-    left = new Map(of(0).map((one) => [key(one), one.end])),
-    waited = median(of(1).map((one) => one.start - left.get(key(one)))) ?? 0;
-  return { parts, start, long, busy: busy.map((time) => time / long), both: both / long, waited };
-}
-
-const percent = (share) => `${Math.round(100 * share)} %`;
-
-export class Pipeline {
+export class Pipeline extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context });
-    this.say = el("p", "dx-readout");
-    this.ground = svg("g");
-    this.bars = svg("g");
-    this.ticks = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.ground, this.bars, this.ticks);
-    this.keys = el("div", "dx-legend");
-    this.all = el("p", "dx-readout");
-    dom.append(
-      this.say,
+    const again = () => this.show(this.t);
+    this.device = DEVICES[0];
+    this.count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => {
+      this.moved = true;
+      again();
+    });
+    const devices = DEVICES.map(({ name }) => [name, name]);
+    this.length = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
+    this.batch = new Dial(tr`Batch`, [5, 13, 1], 2, 2048, (n) => tr`${size(n)} sequences in a microbatch`, again);
+    const chosen = select(tr`Device`, devices, devices[0][0], (name) => {
+      this.device = DEVICES.find((one) => one.name === name);
+      again();
+    });
+    const formula = el(
+      "details",
+      {},
+      el("summary", {}, tr`modelled: the formula`),
       el(
-        "div",
-        { class: "dx-scroll", tabindex: 0, "aria-label": tr`Attention and FFN on separate workers` },
-        this.picture,
+        "p",
+        {},
+        tr`Each side and each link takes one microbatch after the other; attention of a layer starts when the layer \
+before has returned. For this run: the middle time of its parts, and the fastest way to the experts for \
+both ways. At Step-3's size, 16 devices a side, b sequences in a microbatch: attention = b / 16 · \
+(max(operations / F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / (16 · \
+W)), links = b · 7168 bytes out and twice that back over two servers' networks.`,
       ),
-      this.keys,
-      this.all,
     );
+    this.all = el("p", "dx-readout");
+    const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
+    this.begin(run, dom, context, ["ground", "bars"], controls, formula, this.all);
     this.grow();
   }
 
   grow() {
     this.turns = this.run.steps.map(turn);
-    const found = this.turns.filter(Boolean),
-      most = Math.max(0, ...found.flatMap(({ parts }) => parts.map(({ microbatch }) => microbatch)));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !found.length;
-    const box = (style) => el("i", { class: "dx-swatch", style });
-    this.keys.replaceChildren(
-      ...Array.from({ length: most }, (_, j) =>
-        el("span", {}, box(`background:var(--option${j % OPTIONS}-fill)`), ` ${tr`microbatch ${j + 1}`}`),
-      ),
-      el("span", {}, box("background:var(--unreached-fill)"), ` ${tr`waits`}`),
-    );
+    if (!this.moved) this.count.set(durations(this.turns.filter(Boolean)).m || 3);
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const found = this.turns[t - 1],
-      { parts = [], start = 0, long = 1, busy = [] } = found ?? {},
-      x = (time) => LEFT + ((time - start) / long) * (WIDE - LEFT - 8);
-    frame(this.picture, WIDE, found ? 2 * HIGH + AXIS : 1);
-    set(this.picture, { "aria-label": this.describe(t) });
-    setText(this.say, this.describe(t));
-    pool(this.ground, found ? 2 : 0, () =>
-      svg("g", {}, svg("text", { x: 0, y: 18 }), svg("text", { x: 0, y: 34, class: "dx-small" }), svg("rect")),
-    ).forEach((group, side) => {
-      const [name, share, ground] = group.childNodes;
-      set(group, { transform: `translate(0,${side * HIGH})` });
-      name.style.cssText = share.style.cssText = "--ink:var(--text)";
-      setText(name, translated(SIDES[side]));
-      setText(share, tr`busy ${percent(busy[side])}`);
-      set(ground, { x: LEFT, y: 4, width: WIDE - LEFT - 8, height: HIGH - 8 });
-      ground.style.cssText = "fill:var(--unreached-fill);stroke:none";
+  told(step) {
+    return turn(step);
+  }
+
+  also() {
+    this.#middle(this.t);
+  }
+
+  draw(found, step) {
+    const one = step.facts?.processes !== 2,
+      own = durations(this.turns.slice(0, this.t).filter(Boolean)),
+      m = this.moved ? this.count.value : own.m,
+      alone = flow({ ...own, m }, true),
+      ours = flow({ ...own, m }),
+      slow = !one && m === own.m && found.long > FAR * ours.long,
+      verdict = slow ? tr`; this machine's load refutes the model here` : "",
+      many = (n) => (n === 1 ? tr`1 microbatch` : tr`${n} microbatches`),
+      long = Math.max(found.long, alone.long, ours.long),
+      at = step3(this.device, this.length.value, this.batch.value),
+      large = flow({ ...at, m }),
+      least = flow({ ...at, m, layers: SHOWN }),
+      slim = this.width < 760,
+      panels = [
+        [
+          slim ? tr`Taking turns (modelled)` : tr`Taking turns on one machine: one side always waits (modelled)`,
+          alone,
+          long,
+        ],
+        [
+          one
+            ? tr`This run, one process (measured)`
+            : slim
+              ? tr`This run, ${many(own.m)} (measured)`
+              : tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
+          found,
+          long,
+        ],
+        [
+          slim
+            ? tr`Apart, ${many(m)} (modelled)`
+            : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
+          ours,
+          long,
+        ],
+        [
+          slim
+            ? tr`Step-3's size, ${this.device.name} (modelled)`
+            : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
+a token every ${seconds(large.long)}`,
+          { ...least, busy: large.busy },
+          least.long,
+        ],
+      ];
+    this.#panels(panels, slim);
+  }
+
+  #panels(panels, slim) {
+    const labels = [],
+      bars = [],
+      left = slim ? 96 : 172,
+      right = this.width - 12;
+    panels.forEach(([title, { parts, start, long, busy }, whole], i) => {
+      const top = i * PANEL + (i === 3 ? 12 : 0),
+        x = (time) => left + ((time - start) / (whole || 1)) * (right - left);
+      labels.push([slim ? 0 : left, top + 15, "start", title, true]);
+      SIDES.forEach((side, row) => {
+        const y = top + HEAD + row * ROW;
+        labels.push([
+          left - 8,
+          y + 17,
+          "end",
+          slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`,
+        ]);
+      });
+      labels.push([Math.min(x(start + long), right), top + HEAD + 2 * ROW + 13, "end", seconds(long)]);
+      for (const part of parts)
+        bars.push({ ...part, x: x(part.start), w: x(part.end) - x(part.start), y: top + HEAD + part.side * ROW });
     });
-    pool(this.bars, parts.length, () => svg("g", {}, svg("title"), svg("rect"), svg("text"))).forEach((group, i) => {
-      const { side, start: began, end, microbatch, layer } = parts[i],
+    pool(this.ground, 2 * panels.length, () => svg("rect", { height: ROW - 4 })).forEach((box, i) => {
+      const [, { long }, whole] = panels[i >> 1],
+        top = (i >> 1) * PANEL + (i > 5 ? 12 : 0);
+      set(box, { x: left, y: top + HEAD + (i % 2) * ROW, width: ((right - left) * long) / (whole || 1) });
+      box.style.cssText = "fill:var(--muted);opacity:.16;stroke:none";
+    });
+    pool(this.bars, bars.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: ROW - 4 }), svg("text", { "text-anchor": "middle", y: 16 })),
+    ).forEach((group, i) => {
+      const { side, microbatch, layer, x, y, w, start, end } = bars[i],
         [title, bar, word] = group.childNodes,
-        wide = Math.max(1, x(end) - x(began) - 0.6),
         fill = `var(--option${(microbatch - 1) % OPTIONS}-fill)`;
-      set(group, { transform: `translate(${x(began)},${side * HIGH + 4})` });
-      set(bar, { width: wide, height: HIGH - 8 });
+      set(group, { transform: `translate(${x},${y})` });
+      set(bar, { width: Math.max(w - 0.6, 0.6) });
       bar.style.cssText = `fill:${fill};stroke:none`;
-      set(word, { x: wide / 2, y: 24, "text-anchor": "middle", class: "dx-small" });
+      set(word, { x: w / 2 });
       word.style.fill = fill.replace("-fill", "-text");
-      setText(word, wide > 12 ? String(layer) : "");
+      setText(word, w > 16 ? String(layer) : "");
       const where = tr`microbatch ${microbatch}, layer ${layer}`;
-      setText(title, `${translated(SIDES[side])}: ${where}, ${seconds(end - began)}`);
+      setText(title, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`);
     });
-    pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
-      set(text, { x: i ? WIDE - 8 : LEFT, y: 2 * HIGH + 14, "text-anchor": i ? "end" : "start" });
-      text.style.cssText = "--ink:var(--text)";
-      setText(text, i ? seconds(long) : "0");
-    });
-    this.#middle(t);
+    this.frame(panels.length * PANEL + 12);
+    this.label(labels);
+    [...this.words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));
   }
 
   /** The middle step so far: one step says little on a busy machine. */
@@ -135,9 +179,10 @@ export class Pipeline {
       [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side]))));
     setText(
       this.all,
-      tr`Median of steps 1 to ${t}: ${seconds(long)}, ${rows.toLocaleString("en")} rows a second, one for each text, \
-ended ones too; attention busy ${a}, feed-forward ${f}, both at once ${percent(median(so.map(({ both }) => both)))}; \
-a microbatch waited ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
+      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
+${rows.toLocaleString("en")} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
+both at once ${percent(median(so.map(({ both }) => both)))}; a microbatch waited \
+${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
     );
   }
 

@@ -72,14 +72,14 @@ class Played(Record):
 
 class Series(Record):
     """Points with a name. y None: a gap. low, high: ends of an interval of each. base: where each bar begins, y being
-    where it ends (stacks, and spans of a schedule); text: what a point says when it is looked at; runs: what plays
-    it."""
+    where it ends; spans are such bars lying, in row x of an axis with labels; text: what a point says when it is
+    looked at; runs: what plays it."""
 
     name: str
     x: list[float]
     y: list[float | None]
     provenance: Provenance
-    style: Literal["line", "steps", "points", "bars"] = "line"
+    style: Literal["line", "steps", "points", "bars", "spans"] = "line"
     low: list[float] = []
     high: list[float] = []
     base: list[float] = []

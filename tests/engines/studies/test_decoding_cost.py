@@ -11,6 +11,8 @@ import engines
 import tests.golden.checkers.step3  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline, price, read_config
+from explorer.export.studies import figure_svg
+from explorer.page.study_figures import study_figure
 from tests.engines.conftest import GOLDEN
 
 TIMES = st.floats(1, 500)
@@ -64,6 +66,35 @@ def test_three_microbatches_triple_the_tokens_at_the_same_latency():
     assert [round(row[1], 1) for row in rows[:4]] == [49.8, 50.0, 50.3, 66.9]
     assert [round(row[4]) for row in rows[:4]] == [1286, 2558, 3816, 3826]
     assert [round(row[2], 2) for row in rows[:4]] == [0.33, 0.66, 0.99, 0.99]
+
+
+def test_a_dot_is_in_a_box_where_its_attention_costs_no_more():
+    for usd in (0.02, 0.05, 0.3):
+        plane = engines.study("decoding-cost", price=usd).figure("plane")
+        dots = [one for one in plane.series if one.name in PUBLISHED]
+        for dot, shape in zip(dots, PUBLISHED.values(), strict=True):
+            took = [max(shape.attention_flops(8192) / d.flops, shape.kv_bytes(8192) / d.bytes_per_s) * d.usd_per_hour
+                    for d in DEVICES.values()]  # fmt: skip
+            assert dot.text[1].endswith(f"in {sum(1e6 * one / 3600 <= usd for one in took)} of 4 boxes")
+    at_five_cents = engines.study("decoding-cost").figure("plane")
+    said = [one.text[1] for one in at_five_cents.series if one.name in PUBLISHED]
+    assert said[0] == "Step-3, 8,192 tokens: in 4 of 4 boxes" and "in 1 of 4" in said[1]
+
+
+def test_what_a_token_costs_grows_with_its_context_from_what_does_not():
+    growth = engines.study("decoding-cost").figure("growth")
+    table = engines.study("decoding-cost", context=8192).table("dollars")
+    for one, row in zip(growth.series, table.rows, strict=True):
+        assert one.x[0] == 1024 and one.x[-1] == 2**20 and one.y == sorted(one.y)
+        assert one.y[one.x.index(8192)] == pytest.approx(row[5])
+
+
+def test_a_schedule_lies(tmp_path):
+    figure = engines.study("decoding-cost", microbatches=1).figure("schedule")
+    made = study_figure(figure)
+    assert {bar.orientation for bar in made.data} == {"h"} and made.layout.yaxis.ticktext == tuple(figure.x.labels)
+    assert made.layout.yaxis.range == (3.5, -0.5)
+    assert "attention server" in figure_svg(figure)
 
 
 LLAMA = {"num_hidden_layers": 30, "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3,

@@ -1,0 +1,43 @@
+// A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
+
+import { el, set, setText } from "../dom.js";
+
+/** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
+ * where it stands first; text: of a value; change: called when a person moves it. */
+export class Dial {
+  constructor(label, [min, max, step], base, from, text, change) {
+    Object.assign(this, { base, text });
+    this.slider = el("input", {
+      type: "range",
+      min,
+      max,
+      step,
+      "aria-label": label,
+      oninput: () => this.#moved(change),
+    });
+    this.output = el("output");
+    this.dom = el("label", {}, `${label} `, this.slider, " ", this.output);
+    this.set(from);
+  }
+
+  #moved(change) {
+    const at = Number(this.slider.value);
+    this.value = this.base ? this.base ** at : at;
+    setText(this.output, this.text(this.value));
+    set(this.slider, { "aria-valuetext": this.text(this.value) });
+    change?.();
+  }
+
+  set(value) {
+    this.slider.value = this.base ? Math.log(value) / Math.log(this.base) : value;
+    this.#moved();
+  }
+}
+
+/** A number of tokens as people say it: 8k, 1M. */
+export const size = (n) =>
+  n >= 2 ** 20
+    ? `${+(n / 2 ** 20).toPrecision(3)}M`
+    : n >= 1024
+      ? `${+(n / 1024).toPrecision(3)}k`
+      : String(Math.round(n));

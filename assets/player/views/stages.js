@@ -1,0 +1,85 @@
+// When each microbatch is where: as a step was measured, and as the event model of Step-3's report has it
+// (arXiv:2507.19427): a server a side and a link each way, each taking one microbatch after the other. No DOM.
+
+import { attention, MODELS, median } from "./costs.js";
+
+export const SIDES = ["attention", "feed-forward"];
+
+/** The parts of a step; how long it took from its first to its last, the share of that in which each side worked, and
+ * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
+export function turn(step) {
+  const parts = (step?.intervals ?? [])
+    .filter(({ about, track }) => about?.microbatch && SIDES.includes(track))
+    .map(({ about, track, start, end }) => ({ side: SIDES.indexOf(track), start, end, ...about }));
+  if (!parts.length) return null;
+  const start = Math.min(...parts.map((one) => one.start)),
+    long = Math.max(...parts.map(({ end }) => end)) - start,
+    busy = SIDES.map((_, side) =>
+      parts.filter((one) => one.side === side).reduce((sum, one) => sum + one.end - one.start, 0),
+    ),
+    of = (side) => parts.filter((one) => one.side === side),
+    both = of(0).reduce(
+      (sum, a) => sum + of(1).reduce((s, b) => s + Math.max(0, Math.min(a.end, b.end) - Math.max(a.start, b.start)), 0),
+      0,
+    );
+  const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
+    left = new Map(of(0).map((one) => [key(one), one.end])),
+    waited = median(of(1).map((one) => one.start - left.get(key(one)))) ?? 0;
+  return { parts, start, long, busy: busy.map((time) => time / long), both: both / long, waited };
+}
+
+/** What a model is fed with from measured turns: the middle length of a part on each side, and the fastest way to the
+ * experts of a step, in the middle, taken for the way back too: what comes back may wait. layers, microbatches. */
+export function durations(turns) {
+  const parts = turns.flatMap((one) => one.parts),
+    most = (key) => Math.max(0, ...parts.map((one) => one[key])),
+    middle = (side) => median(parts.filter((one) => one.side === side).map(({ start, end }) => end - start)) ?? 0,
+    ways = turns.map(({ parts: all }) => {
+      const key = ({ microbatch, layer }) => `${microbatch} ${layer}`,
+        left = new Map(all.filter(({ side }) => !side).map((one) => [key(one), one.end]));
+      return Math.min(...all.filter(({ side }) => side).map((one) => Math.max(0, one.start - left.get(key(one)))));
+    }),
+    way = median(ways.filter(Number.isFinite)) ?? 0;
+  return { layers: most("layer"), m: most("microbatch"), a: middle(0), f: middle(1), out: way, back: way };
+}
+
+/** Turns of the event model, as `turn` gives them. turns: taking turns, on one machine without links. */
+export function flow({ layers, m, a, f, out, back }, alone = false) {
+  const free = [0, 0, 0, 0],
+    ready = Array(m).fill(0),
+    parts = [],
+    lasts = alone ? [a, 0, f, 0] : [a, out, f, back];
+  for (let layer = 1; layer <= layers; layer++)
+    for (let j = 0; j < m; j++)
+      lasts.forEach((time, i) => {
+        const place = alone ? 0 : i,
+          start = Math.max(free[place], ready[j]),
+          end = start + time;
+        free[place] = ready[j] = end;
+        if (i % 2 === 0) parts.push({ side: i / 2, start, end, microbatch: j + 1, layer });
+      });
+  const long = Math.max(0, ...ready);
+  return { parts, start: 0, long, busy: [a, f].map((time) => (layers * m * time) / (long || 1)) };
+}
+
+// Step-3's projections of a layer, operations of a token in a mixture layer, and bytes of its experts.
+const H = 7168;
+const LINEAR = 2 * (H * 2048 + 2048 * 64 * 256 + 2 * H * 256 + 64 * 256 * H),
+  EXPERT = 3 * H * 5120,
+  USED = 4,
+  ALL = 49;
+export const GPUS = 16; // a side: two servers of eight
+
+/** Seconds of a microbatch of b sequences with n tokens of context in a layer of Step-3, on 16 GPUs a side. */
+export function step3({ F, W, net }, n, b) {
+  const { bytes, operations } = attention(MODELS[0], n),
+    each = b / GPUS,
+    layers = MODELS[0].L;
+  return {
+    layers,
+    a: each * (Math.max(operations / layers / F, bytes / layers / W) + LINEAR / F),
+    f: Math.max((each * 2 * USED * EXPERT) / F, (ALL * EXPERT) / (GPUS * W)),
+    out: (b * H) / (2 * net),
+    back: (2 * b * H) / (2 * net),
+  };
+}
