@@ -20,10 +20,12 @@ FORM = "0:size :|3:colour :|6:shape :|9:place :|13:;"
 RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Filtering": ("learn2pd", "tiny-dlm", "sort: Pia, Ida, Paul, Leo, Oscar, Emma, Finn, Bob", {}),
     "Form": ("dimple", "tiny-vlm-dimple", "answer: scene 12", {"structure_prior": FORM, "cache": "prefix"}),
+    "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
 }
 FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
     "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
     "Form": ("dimple", {"max_new_tokens": 1, "alg": "entropy"}),
+    "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -150,3 +152,32 @@ def test_the_scene_of_a_form_is_drawn_once(opened: Open) -> None:
     page.evaluate("handles[0].seek(1)")
     expect(page.locator("[data-view=Form] image:visible")).to_have_count(1)
     expect(page.locator("[data-view=Seen]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("prompt", ["subtract: 266 - 74", "add: 457 + 286", "add: 22 + 39"])
+def test_a_watched_answer_stops_where_the_engine_does(js: Call, prompt: str) -> None:
+    """At the recorded thresholds, and at those times a factor where the method ran with them."""
+    params = {"answer_start": 20, "answer_length": 3}
+    bars = {"bar_early": 7.5, "bar_mid": 5.0, "bar_late": 2.5}
+    never = engines.run("prophet", "tiny-dlm", prompt, params={**params, **dict.fromkeys(bars, 100.0)})
+    whole = [{**step.records["watched"], "bars": list(bars.values())} for step in never.steps]
+    for told, step in zip(whole, never.steps, strict=True):
+        phase = step.choice.detail.split()[0]
+        bar = js("views/watched.js", "M.barOf(told, told.forward)", told=told)
+        assert bar == bars[f"bar_{phase}"]
+        assert js("views/watched.js", "M.mean(told.leads)", told=told) == pytest.approx(step.choice.value)
+    for factor in (0.0, 0.2, 0.6, 1.0, 1.4):
+        given = {name: factor * bar for name, bar in bars.items()}
+        trace = engines.run("prophet", "tiny-dlm", prompt, params={**params, **given})
+        stops = js("views/watched.js", "M.stopsAt(all, factor)?.forward ?? null", all=whole, factor=factor)
+        if trace.steps[-1].choice.chosen == "all-in":
+            assert stops == len(trace.steps)
+        else:
+            assert stops is None
+
+
+def test_without_an_answer_to_watch_there_is_no_picture(opened: Open) -> None:
+    trace = engines.run("prophet", "tiny-dlm", "add: 22 + 39", params={"answer_length": 0})
+    assert all("watched" not in step.records for step in trace.steps)
+    page = opened([trace], folded=True).page
+    expect(page.locator("[data-view=Watched]")).to_have_count(0)
