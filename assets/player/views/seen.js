@@ -7,7 +7,7 @@ import { paint } from "../pixels.js";
 import { inOrder } from "../rounds.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision"] };
+export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
 
 const GAP = "▢",
   VEIL = 0.82, // over a patch from which nothing was taken

@@ -54,6 +54,7 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
+from engines.methods.diffusion.dimple.form import Form, form
 from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
 
@@ -101,9 +102,9 @@ def check(p: Params) -> None:
         Bool("use_original_confidence", True, source="official"),
         Text("structure_prior", ""),
     ],
-    signature="bars",
+    signature="form",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
-    records={"vision": Vision},
+    records={"vision": Vision, "form": Form},
     lanes={
         "confidence": "probability",
         "filtered": "probability",
@@ -144,7 +145,10 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         )
         fresh, tokens = run.steps == 0, x0[best].tolist()
         edit = yield run.step(
-            records={"vision": lambda: shown(image, tokens, model.tokenizer, fresh)} if image else {},
+            records={
+                "form": lambda: form(pins, masks, x0, order, theta, mode),
+                **({"vision": lambda: shown(image, tokens, model.tokenizer, fresh)} if image else {}),
+            },
             commits=(masks[best], x0[best], causes, conf[best]),
             scores=lambda: {
                 "confidence": (masks, conf),

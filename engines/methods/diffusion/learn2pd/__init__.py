@@ -37,6 +37,7 @@ from engines.methods.diffusion.learn2pd.board import (
     note,
     with_cut,
 )
+from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.filters import filter_of, read_filter
 
 
@@ -50,8 +51,9 @@ from engines.models.filters import filter_of, read_filter
     "Compare with a plain threshold of 0.8.",
     needs="masked",
     params=[max_new_tokens(), *SHARED],
-    signature="bars",
+    signature="filtering",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"filtering": Filtering},
     lanes=LANES,
     former=[Former("learn2pd", {"oracle": "off"})],
     check=check_filter,
@@ -73,6 +75,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x = x[: e + 1]
         causes = ["filter" if yes else "top1" for yes in accept[chosen - f.a].tolist()]
         edit = yield run.step(
+            records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L)},
             commits=with_cut(chosen.tolist(), f.x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
             scores=lambda: {
                 **({"filter": (range(f.a, f.b), q)} if q is not None else {}),

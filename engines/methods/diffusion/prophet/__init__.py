@@ -41,6 +41,7 @@ from engines.methods.diffusion._forward import some
 from engines.methods.diffusion.llada import check_schedule
 from engines.methods.diffusion.prophet.bars import gaps, verdict
 from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
+from engines.methods.diffusion.prophet.watched import Watched, watched
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,8 +76,9 @@ def check(p: Params) -> None:
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
         Float("cfg_scale", 0.0, 0.0, 4.0, step=0.1, symbol="w"),
     ],
-    signature="ribbon",
+    signature="watched",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    records={"watched": Watched},
     lanes={"gap": "nats", "confidence": "probability", "order": "score"},
     baseline="llada",
     check=check,
@@ -107,7 +109,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             order = torch.rand(len(x), generator=run.rng).to(x.device)[masks] if p.remasking == "random" else conf
             i, g = i + 1, g + 1
             r, s = (P + q for q in region(p.answer_start, p.answer_length, G, [q - P for q in pinned]))
-            before, reading = reading, model.tokenizer.decode(torch.where(x == model.mask_id, x0, x)[r:s].tolist())
+            reads = torch.where(x == model.mask_id, x0, x)[r:s]
+            before, reading = reading, model.tokenizer.decode(reads.tolist())
             unchanged = unchanged + 1 if reading == before and g > 1 else 0
             watch = verdict(z[r:s], g, S, p)
             leap = watch is not None and watch.chosen == "all-in"
@@ -118,6 +121,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             best = torch.searchsorted(masks, chosen)
             x[chosen] = x0[chosen]
             edit = yield run.step(
+                records={"watched": lambda: watched(r, reads, z[r:s], g, S, p, len(masks))} if watch else {},
                 commits=behind(
                     pinned if g == 1 else {}, chosen, x0[chosen], "all-in" if leap else p.remasking, conf[best]
                 ),

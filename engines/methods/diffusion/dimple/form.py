@@ -1,0 +1,27 @@
+"""The answer as a form: what is printed in it, and what a forward proposes for each field that is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import Position, Record, TokenId
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Form(Record):
+    """The answer as a form: the words printed before the first forward, and the open fields with their scores."""
+
+    printed: list[Position]
+    fields: list[Position]  # open before this step
+    tokens: list[TokenId]  # proposed for them
+    scores: list[float]  # of the order that `alg` names
+    threshold: float  # 0: none
+    mode: str  # confident, fallback or final
+
+
+def form(pins: dict[int, int], masks: Tensor, x0: Tensor, order: Tensor, threshold: float, mode: str) -> Form:
+    """The record of one forward; masks, x0, order [m]. Scores keep as many digits as keep each comparison."""
+    scores = [float(f"{value:.9g}") for value in order.tolist()]
+    return Form(sorted(pins), masks.tolist(), x0.tolist(), scores, threshold, mode)
