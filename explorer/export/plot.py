@@ -73,7 +73,7 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     frame = Frame(axes, x + 34, y + 4, w - 40, h - 30)
     ink, grid = look.surface("muted"), look.mix(look.surface("line"), "#ffffff", 0.4)
     steps = max(2, int(frame.h / 28))
-    for place in _decades(axes.bottom, axes.top, steps) if axes.decades else nice(axes.bottom, axes.top, steps):
+    for place in decades(axes.bottom, axes.top, steps) if axes.decades else nice(axes.bottom, axes.top, steps):
         _, at = frame.at((axes.right, place))
         d.line([(frame.x, at), (frame.x + frame.w, at)], grid, 0.5)
         said = f"{100 * place:g} %" if axes.percent else _power(place) if axes.decades else f"{place:,g}"
@@ -81,7 +81,7 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     for i, place in enumerate(axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44)))):
         at, _ = frame.at((place, axes.bottom))
         d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
-        said = axes.names[i] if axes.names else f"{place / 1e6:.3g} M" if place >= 1e6 else f"{place:g}"
+        said = axes.names[i] if axes.names else f"{place / 1e6:.3g} M" if place >= 1e6 else f"{place:,g}"
         d.text(at, frame.y + frame.h + 10, said, SMALL, ink, anchor="middle")
     d.line([(frame.x, frame.y), (frame.x, frame.y + frame.h), (frame.x + frame.w, frame.y + frame.h)], ink, 0.7)
     d.text(
@@ -93,7 +93,7 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     return frame
 
 
-def _decades(bottom: float, top: float, most: int) -> list[float]:
+def decades(bottom: float, top: float, most: int) -> list[float]:
     """Exponents between two ends: whole ones, about as many as there is room for; within a decade those of 1, 2, 5."""
     whole = range(math.ceil(bottom - 1e-9), math.floor(top + 1e-9) + 1)
     if len(whole) > 2:
@@ -106,7 +106,8 @@ def _power(exponent: float) -> str:
     """Ten to that power as an axis says it."""
     if exponent == round(exponent) and not -3 <= exponent <= 4:
         return f"10^{exponent:.0f}"
-    return f"{10**exponent:,.4g}"
+    value = 10**exponent
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _paint(one: Series) -> tuple[str, Dash, str]:

@@ -11,10 +11,11 @@ from typing import Any
 from explorer.export import look
 from explorer.export.drawing import Drawing, svg
 from explorer.export.overview import nice
-from explorer.export.plot import Axes, Frame, Series, draw_series, plot, plot_legend
+from explorer.export.plot import Axes, Frame, Series, decades, draw_series, plot, plot_legend
 from explorer.export.views import SMALL
 
-WIDTH, HEIGHT = 504.0, 270.0
+WIDTH, HEIGHT, TITLE = 504.0, 270.0, 16.0
+TICKS = 8  # at most, on an axis whose places are not named
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a text that begins so
 
 
@@ -47,7 +48,8 @@ def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
     d = Drawing(
         width, 0, figure.title, figure.note or f"{figure.title}: {', '.join(one.name for one in figure.series)}"
     )
-    frame = plot(d, axes, [], 4, 4, width - 8, HEIGHT)
+    _title(d, figure.title, width)
+    frame = plot(d, axes, [], 4, 4 + TITLE, width - 8, HEIGHT)
     named = list[Series]()
     for i, one in enumerate(figure.series):
         if one.style == "bars":
@@ -57,28 +59,34 @@ def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
         named += pieces[:1]
         for piece in pieces if one.style != "bars" else ():
             draw_series(d, frame, piece)
-    d.height = HEIGHT + 6 + (plot_legend(d, named, 34, HEIGHT + 4, width - 40) if named else 0) + 4
+    foot = TITLE + HEIGHT + 4
+    d.height = foot + 6 + (plot_legend(d, named, 34, foot, width - 40) if named else 0)
     return d
+
+
+def _title(d: Drawing, title: str, width: float) -> None:
+    d.text(8, 12, title, 8.2, look.surface("text"), "bold", room=width - 16)
 
 
 def _lying(figure: Any, width: float) -> Drawing:
     """A schedule: a row for each name of the first axis, its spans along the second."""
-    rows, left, high = figure.x.labels, 92.0, 26.0
+    rows, left, high, head = figure.x.labels, 92.0, 26.0, 8 + TITLE
     end = max((y for one in figure.series for y in one.y if y is not None), default=1.0)
-    foot = 8 + high * len(rows)
+    foot = head + high * len(rows)
     d = Drawing(width, 0, figure.title, figure.note or figure.title)
+    _title(d, figure.title, width)
 
     def at(time: float) -> float:
         return left + time / end * (width - left - 16)
 
     ink = look.surface("text")
     for row, name in enumerate(rows):
-        d.text(left - 6, 8 + high * (row + 0.6), name, 6.8, ink, anchor="end")
-        d.box(left, 8 + high * row, width - left - 16, high - 6, look.surface("line"))
+        d.text(left - 6, head + high * (row + 0.6), name, 6.8, ink, anchor="end")
+        d.box(left, head + high * row, width - left - 16, high - 6, look.surface("line"))
     for i, one in enumerate(figure.series):
         for row, starts, stops in zip(one.x, one.base, one.y, strict=True):
             if stops is not None:
-                d.box(at(starts), 8 + high * row, at(stops) - at(starts), high - 6, look.series(i)[0])
+                d.box(at(starts), head + high * row, at(stops) - at(starts), high - 6, look.series(i)[0])
     for tick in nice(0.0, end, 6):
         d.text(at(tick), foot + 8, f"{tick:,g}", SMALL, look.surface("muted"), anchor="middle")
     d.text((left + width) / 2, foot + 20, figure.y.head, 6.8, ink, anchor="middle")
@@ -110,8 +118,8 @@ def _axes(figure: Any, scale: Callable[[float], float]) -> Axes:
 
 
 def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]]:
-    """(left end, right end, ticks): a logarithmic axis gets the places that stand there, if they are few; a named one
-    its names; bars get room."""
+    """(left end, right end, ticks): a logarithmic axis gets the places that stand there, if they are few and round,
+    else powers of ten or what is 1, 2 and 5 in them; a named one its names; bars get room."""
     if figure.x.labels:
         return -0.5, len(figure.x.labels) - 0.5, [float(i) for i in range(len(figure.x.labels))]
     if not xs:
@@ -120,8 +128,11 @@ def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]
         room = 0.5 if any(one.style == "bars" for one in figure.series) else 0.0
         return min(0.0, *xs) - room, (max(xs) or 1.0) + room, []
     own = sorted(set(xs))
-    ticks = own if len(own) <= 8 else [own[round(i * (len(own) - 1) / 7)] for i in range(8)]
-    return own[0] / 1.05, own[-1] * 1.05, ticks
+    left, right = own[0] / 1.05, own[-1] * 1.05
+    if len(own) <= TICKS and all(x == float(f"{x:.3g}") or x == round(x) for x in own):
+        return left, right, own
+    fine = decades(math.log10(left), math.log10(right), TICKS)
+    return left, right, [10**power for power in fine[:: -(-len(fine) // TICKS)]]
 
 
 def _pieces(one: Any) -> list[list[int]]:

@@ -1,5 +1,7 @@
 """Figures of studies by our own writer: every point stands where the axes say, gaps end lines, bars stack."""
 
+import re
+
 import pytest
 
 from engines.core.study import Axis, Figure, Series
@@ -50,6 +52,18 @@ def test_logarithmic_axes_are_straight_for_powers():
     )
     (a, b, c) = polylines(drawn, 0)[0].points
     assert b[0] - a[0] == pytest.approx(c[0] - b[0]) and b[1] - a[1] == pytest.approx(c[1] - b[1])
+
+
+def test_a_logarithmic_axis_says_round_numbers_and_a_figure_its_title():
+    odd = [31.9816, 60.1, 98.5661, 200.2, 255.853, 511.705, 1073.74, 2147.48, 17179.9]
+    drawn = figure_drawing(
+        figure(Series("s", odd, [2.0**i for i in range(9)], "derived"), x=Axis("x", log=True), y=Axis("y", log=True))
+    )
+    words = [mark.text for mark in drawn.marks if isinstance(mark, Words)]
+    assert words[0] == "A <title>"
+    ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]
+    assert {"100", "1,000", "10,000"} <= set(ticks) and not any("e+" in word for word in words)
+    assert all(set(tick.replace(",", "")) <= set("1250.") for tick in ticks), ticks
 
 
 def test_text_is_escaped_and_an_empty_figure_is_drawn():
