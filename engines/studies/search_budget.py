@@ -39,7 +39,7 @@ class Tried:
     summary="Right answers against tokens and calls of the reward model: one sample, a vote, best of n, A*-decoding.",
     inputs=[
         Text("model", "tiny-reasoner", help="A reasoner with a trained reward model of its steps."),
-        Int("problems", 60, 10, 200, help="Held-out chains of five operations, in the order of their generator."),
+        Int("problems", 24, 10, 200, help="Held-out chains of five operations, in the order of their generator."),
         Float("temperature", 1.2, 0.1, 2.0, step=0.05, help="Of the policy, for every rule."),
         Int("budget", 12, 1, 64, help="Expansions of a search."),
         Int("seed", 0, 0, 10_000, help="Problems and samples."),
