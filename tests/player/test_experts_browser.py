@@ -4,6 +4,7 @@ devices; what they count against the record, on a wide page, a narrow one and a 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,11 +44,26 @@ def routed(chosen: list[list[int]], positions: list[int]) -> dict[str, Any]:
 
 def test_what_a_layer_used(js: Call) -> None:
     source = "(({ found, units }) => ({ found: [...found], units }))(M.used(entries, layer))"
-    found = js("views/experts.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
+    found = js("views/used.js", source, entries=[routed([[1, 4], [4, -1]], [7, 8])], layer=2)
     assert found == {"found": [[7, [[1, 1], [4, 1]]], [8, [[4, 1]]]], "units": 6}
-    assert js("views/experts.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
-    share = js("views/experts.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
+    assert js("views/used.js", source, entries=[routed([[1, 4]], [7])], layer=3)["found"] == []
+    share = js("views/used.js", "[...M.together(c)]", c=[[[1, 1], [4, 1]], [[4, 1]]])
     assert share == [[1, 0.5], [4, 1]]
+
+
+def test_by_chance_as_many_are_used_and_the_mean_union_is_exact(js: Call) -> None:
+    counts = [4, 1, 6, 0, 9]
+    pairs = [[[unit, 1.0] for unit in range(count)] for count in counts]
+    mean = js("views/used.js", "M.expected(pairs, 32)", pairs=pairs)
+    assert mean == pytest.approx(32 * (1 - math.prod(1 - count / 32 for count in counts)))
+    source = "Array.from({length: 400}, (_, i) => pairs.map((p, j) => M.drawn(p, 5 * i + j, 32).map(([unit]) => unit)))"
+    trials = js("views/used.js", source, pairs=pairs)
+    for trial in trials:
+        assert [len(set(units)) for units in trial] == counts
+    unions = [len({unit for units in trial for unit in units}) for trial in trials]
+    assert sum(unions) / 400 == pytest.approx(mean, abs=0.5)
+    often = np.bincount([unit for trial in trials for units in trial for unit in units], minlength=32)
+    assert often.min() > 0.7 * often.mean() and often.max() < 1.3 * often.mean()
 
 
 def test_lines_that_stay_and_what_devices_compute(js: Call) -> None:
@@ -101,7 +117,11 @@ def test_the_union_of_a_step_is_that_of_the_record(opened: Open, chunks: Trace, 
         union = len({int(e) for e in chosen.ravel() if e >= 0})
         said = view.locator(".dx-readout").first.inner_text()
         assert f"{len(chosen)} tokens together use {union} of 32 experts" in said
+        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0
+        heading = "1 token reads" if len(chosen) == 1 else f"{len(chosen)} tokens together read"
+        assert f"{heading} {union} of 32 experts" in view.locator("svg.dx-tower").inner_html()
     page.evaluate("handles[0].seek(2)")
+    assert not page.locator('[data-view="Exchange"]').is_visible()
     seen = []
     for width in (1, 8, 32):
         view.locator("input[type=range]").fill(str(width))

@@ -23,6 +23,7 @@ const MIDDLE = { "text-anchor": "middle" };
 export class Exchange extends StepPicture {
   load(run, dom, context) {
     this.layer = null;
+    this.dom = dom;
     this.bar = el("span");
     this.button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
     const parts = ["walls", "stay", "away", "cells", "chips"];
@@ -33,6 +34,7 @@ export class Exchange extends StepPicture {
   grow() {
     const entries = this.run.steps.flatMap((step) => step.routing ?? []).filter(({ kind }) => kind === "device"),
       layers = [...new Set(entries.flatMap((entry) => entry.layers))].sort((a, b) => a - b);
+    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !layers.length;
     if (layers.join() === this.layers?.join()) return;
     this.layers = layers;
     if (!layers.includes(this.layer)) this.layer = this.#telling();
