@@ -8,7 +8,7 @@ import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
 import { attention, BYTES, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
-import { Dial, size } from "./dial.js";
+import { Dial, formula, size } from "./dial.js";
 
 export const view = {
   name: "Attentions",
@@ -41,26 +41,18 @@ export class Attentions extends StepPicture {
       again,
     );
     this.price.set(0.05);
-    const formula = el(
-      "details",
-      {},
-      el("summary", {}, tr`modelled: the formula`),
-      el(
-        "p",
-        {},
-        tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for an element of the \
-cache). For a price a device of p dollars an hour works s = 3600 · price / (10⁶ · p) seconds on a token: \
-its box is W · s wide and F · s high. Projections and feed-forward layers are left out; sizes, devices and \
-prices are those of Step-3's report. Whatever the batch, each request reads its own cache.`,
-      ),
-    );
+    const fold = formula(tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
+an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
+price / (10⁶ · p) seconds on a token: its box is W · s wide and F · s high. \
+Projections and feed-forward layers are left out; sizes, devices and prices are \
+those of Step-3's report. Whatever the batch, each request reads its own cache.`);
     this.begin(
       run,
       dom,
       context,
       ["boxes", "axes", "rays", "dots", "rows"],
       el("p", "dx-sliding", this.context_.dom, this.price.dom),
-      formula,
+      fold,
     );
   }
 

@@ -1,6 +1,7 @@
 // A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
 
 import { el, set, setText } from "../dom.js";
+import { tr } from "../words.js";
 
 /** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
  * where it stands first; text: of a value; change: called when a person moves it. */
@@ -31,8 +32,13 @@ export class Dial {
   set(value) {
     this.slider.value = this.base ? Math.log(value) / Math.log(this.base) : value;
     this.#moved();
+    this.value = value; // beyond the ends, too
+    setText(this.output, this.text(value));
   }
 }
+
+/** The formula of a modelled picture, one click away. */
+export const formula = (text) => el("details", {}, el("summary", {}, tr`modelled: the formula`), el("p", {}, text));
 
 /** A number of tokens as people say it: 8k, 1M. */
 export const size = (n) =>
@@ -41,3 +47,7 @@ export const size = (n) =>
     : n >= 1024
       ? `${+(n / 1024).toPrecision(3)}k`
       : String(Math.round(n));
+
+/** Labels of a drawing whose fifth part is true are bold. */
+export const embolden = (words, labels) =>
+  [...words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));

@@ -1,80 +1,33 @@
-// Devices as columns: the tokens of a step where they are, the experts below where those are, a line from each token
-// to each of its experts, drawn apart where it leaves the column.
+// The same tokens twice: above with experts in order and tokens in turn, below as they were placed. Devices are boxes
+// with their tokens above and their experts below; a line from a token to each of its experts is thick where it leaves
+// its device.
 
-import { glyphs, number, unpack } from "../codec.js";
-import { el, frame, pool, select, set, setText, svg } from "../dom.js";
+import { bytes, cut, glyphs } from "../codec.js";
+import { el, pool, select, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
+import { embolden } from "./dial.js";
+import { counted, gathered, ordinary, placed } from "./places.js";
 
-export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing"] };
+export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 84, needs: ["routing"] };
 
-const WIDE = 150, // of a column
-  DOT = 13,
-  ROW = 9, // tokens of a row
-  CELL = 17,
-  HEAD = 18,
-  SPACE = 74, // between tokens and experts
-  MOST = 36; // tokens that are drawn, the last ones
+const HEAD = 24, // of a panel
+  CHIP = 24,
+  SPACE = 66, // between tokens and experts
+  CELL = 18,
+  GAP = 22;
+const MIDDLE = { "text-anchor": "middle" };
 
-const column = (packed, row) => {
-  const { values, shape } = unpack(packed),
-    [n, depth, k] = shape;
-  return Array.from({ length: n }, (_, i) =>
-    [...values.slice((i * depth + row) * k, (i * depth + row + 1) * k)].filter((unit) => unit >= 0),
-  );
-};
-
-/** Of one layer at a step: tokens [{position, device, experts}], and the device of each expert. None where it is not
- * said where things are. */
-export function placed(steps, t, layer) {
-  const at = (entry) => entry.layers.indexOf(layer),
-    is = (kind, role) => (entry) => entry.kind === kind && (entry.role === "experts") === role && at(entry) >= 0,
-    now = steps[t - 1]?.routing ?? [],
-    homes = now.find(is("device", false)),
-    routed = now.find(is("expert", false));
-  let experts = null;
-  for (let i = t - 1; i >= 0 && !experts; i--) experts = (steps[i].routing ?? []).find(is("device", true)) ?? null;
-  if (!homes || !routed || !experts) return { tokens: [], devices: [], G: 0 };
-  const where = column(homes.chosen, at(homes)),
-    used = column(routed.chosen, at(routed)),
-    devices = column(experts.chosen, at(experts)).map(([device]) => device);
-  const tokens = routed.positions.map((position, i) => ({ position, device: where[i][0], experts: used[i] }));
-  return { tokens, devices, G: 1 + Math.max(...devices, ...where.map(([device]) => device)) };
-}
-
-/** How many lines stay in their column, how many there are, and what each device computes. */
-export function counted({ tokens, devices, G }) {
-  const load = Array(G).fill(0);
-  let all = 0,
-    local = 0;
-  for (const { device, experts } of tokens)
-    for (const expert of experts) {
-      all++;
-      load[devices[expert]]++;
-      if (devices[expert] === device) local++;
-    }
-  return { all, local, load };
-}
-
-export class Exchange {
+export class Exchange extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, layer: null });
-    this.say = el("p", "dx-readout");
+    this.layer = null;
+    this.dom = dom;
     this.bar = el("span");
-    this.away = svg("path", { style: "fill:none;stroke:var(--warn);stroke-width:1.2;opacity:.75" });
-    this.stay = svg("path", { style: "fill:none;stroke:var(--muted);stroke-width:1;opacity:.45" });
-    this.walls = svg("g");
-    this.cells = svg("g");
-    this.dots = svg("g");
-    const parts = [this.walls, this.stay, this.away, this.cells, this.dots];
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, ...parts);
-    const what = tr`Above the tokens of this step, below the experts. A line in the colour of warnings leaves its \
-device: that token's numbers travel there and back.`;
-    dom.append(
-      this.say,
-      this.bar,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Tokens and experts on devices` }, this.picture),
-      el("p", "dx-readout", what),
-    );
+    this.button = el("button", { onclick: () => this.#regroup() }, tr`regroup`);
+    const parts = ["walls", "stay", "away", "cells", "chips"];
+    this.begin(run, dom, context, parts, el("p", "dx-sliding", this.button, this.bar));
     this.grow();
   }
 
@@ -84,7 +37,7 @@ device: that token's numbers travel there and back.`;
     if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !layers.length;
     if (layers.join() === this.layers?.join()) return;
     this.layers = layers;
-    this.layer = layers.includes(this.layer) ? this.layer : layers[layers.length >> 1];
+    if (!layers.includes(this.layer)) this.layer = this.#telling();
     const options = layers.map((layer) => [String(layer), String(layer)]);
     this.bar.replaceChildren(
       select(tr`Layer`, options, String(this.layer), (value) => {
@@ -94,72 +47,179 @@ device: that token's numbers travel there and back.`;
     );
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const found = placed(this.run.steps, t, this.layer),
-      { devices, G } = found,
-      tokens = found.tokens.slice(-MOST),
-      taken = Array(G).fill(0),
-      dots = tokens.map(({ device }) => {
-        const i = taken[device]++;
-        return [device * WIDE + 14 + (i % ROW) * (DOT + 1), HEAD + 8 + Math.floor(i / ROW) * (DOT + 1)];
-      }),
-      deep = HEAD + 8 + Math.ceil(Math.max(1, ...taken) / ROW) * (DOT + 1) + SPACE,
+  /** The layer in which the places gain most in the first step that says where things are. */
+  #telling() {
+    const { steps } = this.run,
+      t = 1 + steps.findIndex((step) => step.routing?.some(({ kind }) => kind === "device")),
+      gain = (layer) => {
+        const found = placed(steps, t, layer);
+        return counted(found).local - counted(ordinary(found)).local;
+      };
+    return this.layers.reduce((best, layer) => (gain(layer) > gain(best) ? layer : best), this.layers[0]);
+  }
+
+  /** Bytes of one journey, there and back: what a step moved by how often its tokens travelled. */
+  #journey() {
+    const { steps } = this.run;
+    for (let t = 1; t <= steps.length; t++) {
+      const visits = this.layers.reduce((sum, layer) => sum + counted(placed(steps, t, layer)).visits, 0);
+      if (visits && steps[t - 1].facts?.bytes_moved) return steps[t - 1].facts.bytes_moved / visits;
+    }
+    return 0;
+  }
+
+  told() {
+    return placed(this.run.steps, this.t, this.layer).tokens.length || null;
+  }
+
+  also(told) {
+    this.button.disabled = !told;
+  }
+
+  draw(_told, _step, next) {
+    const wide = this.width >= 760,
+      found = gathered(this.run.steps, this.t, this.layer, wide ? 12 : 8),
+      plain = ordinary(found),
+      same = JSON.stringify([plain.tokens, plain.devices]) === JSON.stringify([found.tokens, found.devices]),
+      size = this.#journey(),
+      panels = [this.#laid(plain, 0)];
+    if (!same) panels.push(this.#laid(found, panels[0].high + GAP));
+    const names = [
+      wide ? tr`Ordinary: experts in order, tokens in turn (derived)` : tr`Ordinary (derived)`,
+      wide ? tr`Grouped: experts that serve the same tokens together, each token sent to them` : tr`Grouped`,
+    ];
+    const labels = panels.map(({ placing, top }, i) => {
+      const { all, local, visits } = counted(placing),
+        name = same && wide ? tr`This run, ordinary: experts in order, tokens in turn` : names[i];
+      return [
+        0,
+        top + 15,
+        "start",
+        tr`${name}: ${all - local} of ${all} ${wide ? tr`lines leave their device,` : tr`leave,`} \
+${bytes(visits * size)}`,
+        true,
+      ];
+    });
+    this.panels = panels;
+    this.#paint(panels, labels);
+    this.frame(panels.at(-1).top + panels.at(-1).high);
+    this.label(labels);
+    embolden(this.words, labels);
+    if (next) this.#regroup();
+  }
+
+  /** Where everything of a panel stands. */
+  #laid(placing, top) {
+    const { tokens, devices, G } = placing,
+      w = this.width / G,
+      most = (list, of) =>
+        Math.max(1, ...Array.from({ length: G }, (_, g) => list.filter((one) => of(one) === g).length)),
+      row = Math.max(1, Math.floor((w - 16) / (this.width >= 760 ? 66 : 36))), // tokens beside each other
+      rows = Math.ceil(most(tokens, ({ device }) => device) / row),
+      step = Math.min(40, (w - 16) / most(devices, (device) => device)),
+      side = Math.min(CELL, step - 2),
+      foot = top + HEAD + 22 + rows * (CHIP + 4) + SPACE,
+      seats = Array(G).fill(0),
       held = Array(G).fill(0),
-      cells = devices.map((device) => {
-        const i = held[device]++;
-        return [device * WIDE + 8 + (i % 8) * CELL, deep + Math.floor(i / 8) * CELL];
+      chips = tokens.map(({ device }) => {
+        const i = seats[device]++,
+          wide = (w - 16) / row;
+        return {
+          x: device * w + 8 + ((i % row) + 0.5) * wide,
+          y: top + HEAD + 20 + Math.floor(i / row) * (CHIP + 4),
+          wide,
+        };
       }),
-      high = deep + Math.ceil(Math.max(1, ...held) / 8) * CELL + 8,
-      lines = { stay: [], away: [] };
-    tokens.forEach(({ device, experts }, i) => {
-      for (const expert of experts) {
-        const [x, y] = dots[i],
-          [u, v] = cells[expert],
-          half = CELL / 2 - 1;
-        lines[devices[expert] === device ? "stay" : "away"].push(`M${x},${y + 5}L${u + half},${v}`);
+      cells = devices.map((device) => ({ x: device * w + 8 + (held[device]++ + 0.5) * step, y: foot, side }));
+    return { placing, top, w, chips, cells, high: foot + CELL + 8 - top };
+  }
+
+  #paint(panels, labels) {
+    const board = this.run.board(this.t),
+      lines = { stay: "", away: "" },
+      walls = [],
+      cells = [],
+      chips = [];
+    for (const { placing, top, w, high, ...at } of panels) {
+      const used = new Set(placing.tokens.flatMap(({ experts }) => experts));
+      for (let g = 0; g < placing.G; g++) {
+        walls.push([g * w + 2, top + HEAD, w - 4, high - HEAD]);
+        labels.push([g * w + 8, top + HEAD + 15, "start", tr`device ${g}`]);
       }
+      placing.tokens.forEach(({ device, experts, position }, i) => {
+        const { x, y } = at.chips[i];
+        chips.push({ ...at.chips[i], position });
+        for (const expert of experts) {
+          const to = at.cells[expert];
+          lines[placing.devices[expert] === device ? "stay" : "away"] += `M${x},${y + CHIP}L${to.x},${to.y}`;
+        }
+      });
+      at.cells.forEach((cell, expert) => cells.push({ ...cell, expert, lit: used.has(expert) }));
+    }
+    for (const [key, style] of [
+      ["stay", "stroke:var(--accepted-line);stroke-width:1.6;opacity:.8"],
+      ["away", "stroke:var(--warn);stroke-width:1.3;opacity:.7"],
+    ])
+      pool(this[key], 1, () => svg("path", { style: `fill:none;${style}` })).forEach((path) =>
+        set(path, { d: lines[key] }),
+      );
+    pool(this.walls, walls.length, () => svg("rect", { rx: 8 })).forEach((box, i) => {
+      const [x, y, width, height] = walls[i];
+      set(box, { x, y, width, height });
+      box.style.cssText = "fill:var(--muted);fill-opacity:.07;stroke:var(--line)";
     });
-    set(this.stay, { d: lines.stay.join("") });
-    set(this.away, { d: lines.away.join("") });
-    pool(this.walls, G, () =>
-      svg("g", {}, svg("rect", { rx: 6, y: 1 }), svg("text", { class: "dx-small", y: 14 })),
-    ).forEach((group, g) => {
-      const [rect, text] = group.childNodes;
-      set(rect, { x: g * WIDE + 1, width: WIDE - 4, height: high });
-      rect.style.cssText = "fill:none;stroke:var(--line);opacity:.6";
-      set(text, { x: g * WIDE + 8 });
-      setText(text, tr`device ${g}`);
-    });
-    const busy = new Set(tokens.flatMap(({ experts }) => experts));
     pool(this.cells, cells.length, () =>
-      svg("rect", { width: CELL - 3, height: CELL - 3, rx: 3 }, svg("title")),
-    ).forEach((rect, expert) => {
-      set(rect, { x: cells[expert][0], y: cells[expert][1] });
-      const look = busy.has(expert) ? "accepted" : "unreached";
-      rect.style.cssText = `stroke:var(--text);stroke-width:.6;fill:var(--${look}-fill)`;
-      setText(rect.firstChild, tr`expert ${expert}`);
+      svg("g", {}, svg("title"), svg("rect", { rx: 3 }), svg("text", MIDDLE)),
+    ).forEach((group, i) => {
+      const { x, y, side, expert, lit } = cells[i],
+        [title, box, word] = group.childNodes;
+      set(group, { transform: `translate(${x},${y})` });
+      set(box, { x: -side / 2, width: side, height: CELL });
+      box.style.cssText = `fill:var(--${lit ? "accepted" : "unreached"}-fill);stroke:var(--line)`;
+      set(word, { y: 13.5 });
+      word.style.fill = `var(--${lit ? "accepted" : "unreached"}-text)`;
+      setText(word, side > 16 ? expert : "");
+      setText(title, tr`expert ${expert}`);
     });
-    const board = this.run.board(t);
-    pool(this.dots, dots.length, () => svg("circle", { r: DOT / 2 - 1 }, svg("title"))).forEach((dot, i) => {
-      const token = board[tokens[i].position]?.token;
-      set(dot, { cx: dots[i][0], cy: dots[i][1] });
-      dot.style.cssText = "stroke:var(--text);stroke-width:.8;fill:var(--option0-fill)";
-      setText(dot.firstChild, token == null ? String(tokens[i].position) : glyphs(this.run.piece(token).text));
+    pool(this.chips, chips.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 6, height: CHIP }), svg("text", { ...MIDDLE, y: 16.5 })),
+    ).forEach((group, i) => {
+      const { x, y, wide, position } = chips[i],
+        [title, box, word] = group.childNodes,
+        token = board[position]?.token,
+        text = token == null ? String(position) : glyphs(this.run.piece(token).text);
+      set(group, { transform: `translate(${x},${y})` });
+      set(box, { x: 2 - wide / 2, width: wide - 4 });
+      box.style.cssText = "fill:var(--panel);stroke:var(--text)";
+      word.style.fill = "var(--text)";
+      setText(word, cut(text, Math.max(1, Math.floor((wide - 8) / 7.4))));
+      setText(title, text);
     });
-    frame(this.picture, Math.max(1, G) * WIDE, high + 3);
-    setText(this.say, this.describe(t));
-    set(this.picture, { "aria-label": this.describe(t) });
+  }
+
+  /** Lets tokens and experts of the lower panel come from where they were in the upper one. */
+  #regroup() {
+    const [from, to] = this.panels ?? [];
+    if (!to) return;
+    const move = (nodes, old, now) =>
+      now.forEach((at, i) => {
+        const [x, y] = [old[i].x - at.x, old[i].y - from.top - at.y + to.top];
+        comeIn([nodes[now.length + i]], { transform: `translate(${at.x + x}px,${at.y + y}px)` });
+      });
+    move(this.chips.childNodes, from.chips, to.chips);
+    move(this.cells.childNodes, from.cells, to.cells);
+    comeIn([this.stay, this.away], { opacity: 0 });
   }
 
   describe(t) {
     const found = placed(this.run.steps, t, this.layer),
-      { all, local, load } = counted(found);
+      { all, local, load } = counted(found),
+      { lar, lar_ordinary: usual } = this.run.steps[t - 1]?.facts ?? {};
     if (!all) return t ? tr`Nothing is placed at this step.` : tr`Before the first step.`;
-    const busiest = (Math.max(...load) * load.length) / all;
-    return tr`Layer ${this.layer}: ${local} of ${all} expert calls stay on the token's device (${number(
-      (100 * local) / all,
-    )} %); the busiest device computes ${number(busiest)} times the mean.`;
+    const busiest = Number(((Math.max(...load) * load.length) / all).toPrecision(2)),
+      over =
+        usual === undefined ? "" : tr` Over all layers ${percent(lar)} stay, ${percent(usual)} in ordinary places.`;
+    return tr`Layer ${this.layer}: ${local} of ${all} expert calls of this step stay on the token's device \
+(${percent(local / all)}); the busiest device computes ${busiest} times the mean.${over}`;
   }
 }

@@ -1,80 +1,35 @@
-// Units of one layer (experts) over the tokens, lit by weight. What one forward read is in a box, which
-// can be made wider; beside the grid stands what any token of the box used.
+// Experts of one layer over the tokens, lit by weight, with a box around what is read together and beside it all that
+// any token of the box uses; next to it the same numbers of experts for each token, chosen by chance.
 
-import { bytes, glyphs, number, unpack } from "../codec.js";
-import { el, frame, pool, select, set, setText, svg } from "../dom.js";
+import { bytes, cut, glyphs } from "../codec.js";
+import { el, pool, select, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { Sliding } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
 import { ramp } from "../theme.js";
 import { tr } from "../words.js";
+import { embolden } from "./dial.js";
+import { drawn, expected, readOf, together } from "./used.js";
 
-export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] };
+export const view = { name: "Experts", title: "Experts of each token", place: 85, needs: ["routing"] };
 
-const CELL = 8,
-  MOST = 72, // tokens that are drawn, the last ones that fit
-  UNITS = 256, // rows that are drawn
-  TOP = 6,
-  GAP = 14, // before the column of the union
-  WIDE = 14,
+const WORDS = 84, // height of heading and tokens
+  TALL = 8, // of an expert's row
+  WIDEST = 24, // of a token
+  LEAST = 18,
+  APART = 900, // width from which both stand side by side
   SHADES = 6;
 
-/** What a step's records say of one layer: position -> [[unit, weight]], and how many units there are. */
-export function used(entries = [], layer) {
-  const found = new Map();
-  let units = 0;
-  for (const { kind, positions, layers, chosen, weights, units: all } of entries) {
-    if (kind !== "expert" && kind !== "layer") continue; // places, memories
-    const row = layers.indexOf(layer),
-      { values, shape } = unpack(chosen),
-      k = shape[2],
-      w = weights ? unpack(weights).values : null;
-    if (row < 0) continue;
-    units = Math.max(units, all ?? 0);
-    positions.forEach((position, i) => {
-      const pairs = [];
-      for (let j = (i * shape[1] + row) * k, end = j + k; j < end; j++)
-        if (values[j] >= 0) pairs.push([values[j], w && Number.isFinite(w[j]) ? w[j] : 1]);
-      found.set(position, pairs);
-      for (const [unit] of pairs) units = Math.max(units, unit + 1);
-    });
-  }
-  return { found, units: Math.min(units, UNITS) };
-}
-
-/** unit -> the share of these columns that use it. */
-export function together(columns) {
-  const share = new Map();
-  for (const pairs of columns) for (const [unit] of pairs) share.set(unit, (share.get(unit) ?? 0) + 1 / columns.length);
-  return share;
-}
-
-export class Experts {
+export class Experts extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, width: null, layer: null });
-    this.say = el("p", "dx-readout");
-    this.bar = el("span", { style: "margin-right:12px" });
-    this.slider = el("input", {
-      type: "range",
-      min: 1,
-      max: 32,
-      "aria-label": tr`Tokens read together`,
-      oninput: () => this.#widen(Number(this.slider.value)),
-    });
-    this.back = el("button", { onclick: () => this.#widen(null) }, tr`as recorded`);
-    this.cells = svg("g");
-    this.box = svg("path", { style: "fill:none;stroke:var(--text);stroke-width:1.5" });
-    this.hover = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img" }, this.cells, this.box, this.hover);
-    dom.append(
-      this.say,
-      this.bar,
-      el("label", {}, tr`Tokens read together`, " ", this.slider),
-      this.back,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Experts of each token` }, this.picture),
-      el(
-        "p",
-        "dx-readout",
-        tr`A row is an expert, a column a token, the shade its weight. Box: read together. Right: all that it uses.`,
-      ),
-    );
+    this.layer = null;
+    this.dom = dom;
+    this.bar = el("span");
+    const widen = () => this.show(this.t);
+    this.sliding = new Sliding("n", tr`Tokens read together`, widen, { min: 1, max: 32, step: 1 });
+    this.sliding.dom.prepend(this.bar);
+    this.begin(run, dom, context, ["ground", "cells", "boxes", "hover"], this.sliding.dom);
     this.grow();
   }
 
@@ -94,75 +49,135 @@ export class Experts {
     );
   }
 
-  #widen(width) {
-    this.width = width;
-    this.show(this.t);
-  }
-
-  /** Columns of the text behind step t, and those in the box. */
+  /** The text behind step t; box: the positions that are read together. */
   #read(t) {
-    const columns = new Map();
-    let units = 0,
-      now = [];
-    for (const { routing } of this.run.steps.slice(0, t)) {
-      if (!routing?.length) continue;
-      const { found, units: all } = used(routing, this.layer);
-      for (const [position, pairs] of found) columns.set(position, pairs);
-      for (const position of columns.keys()) if (position > Math.max(...found.keys())) columns.delete(position);
-      units = Math.max(units, all);
-      now = [...found.keys()];
-    }
-    const order = [...columns.keys()].sort((a, b) => a - b),
-      box = this.width === null ? now : order.slice(-this.width);
-    return { columns, units, order, box };
+    const read = readOf(this.run.steps, t, this.layer),
+      { moved } = this.sliding;
+    return { ...read, box: moved === null ? read.now : read.order.slice(-moved) };
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const { columns, units, order, box } = this.#read(t),
-      drawn = order.slice(-Math.max(20, Math.min(MOST, (this.dom.clientWidth >> 3) - 5))),
-      share = together(box.map((position) => columns.get(position) ?? [])),
-      top = Math.max(1e-9, ...drawn.flatMap((position) => columns.get(position).map(([, weight]) => weight))),
-      paths = Array.from({ length: SHADES }, () => []),
-      board = this.run.board(t),
-      shade = (part) => Math.min(SHADES - 1, Math.floor(part * SHADES));
-    drawn.forEach((position, x) => {
-      for (const [unit, weight] of columns.get(position))
-        paths[shade(weight / top)].push(`M${x * CELL},${TOP + unit * CELL}h${CELL - 1}v${CELL - 1}h-${CELL - 1}z`);
-    });
-    const right = drawn.length * CELL + GAP;
-    for (const [unit, part] of share)
-      paths[shade(part)].push(`M${right},${TOP + unit * CELL}h${WIDE}v${CELL - 1}h-${WIDE}z`);
+  told() {
+    return this.#read(this.t).box.length || null;
+  }
+
+  also(told) {
+    const { now } = this.#read(this.t);
+    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), told ? this.#sum() : "");
+  }
+
+  #sum() {
+    const { columns, units, box } = this.#read(this.t),
+      pairs = box.map((position) => columns.get(position) ?? []);
+    return tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+  }
+
+  draw(_told, _step, next) {
+    const { columns, units, order, box } = this.#read(this.t),
+      apart = this.width >= APART,
+      wide = apart ? this.width / 2 - 16 : this.width,
+      room = wide - 64, // beside it the union
+      shown = order.slice(-Math.min(order.length, Math.floor(room / LEAST))),
+      w = Math.min(WIDEST, room / Math.max(shown.length, 12)),
+      pairs = box.map((position) => columns.get(position) ?? []),
+      high = WORDS + units * TALL + 30,
+      all = together(pairs).size,
+      mean = Math.round(expected(pairs, units)),
+      n = box.length,
+      tokens = n === 1 ? tr`1 token reads` : tr`${n} tokens together read`,
+      by = { columns, shown, box, units, w, labels: [], paths: Array.from({ length: SHADES }, () => []), boxes: [] };
+    this.#grid({ ...by, x: 0, y: 0, of: (position) => columns.get(position) ?? [] });
+    const [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
+    this.#grid({ ...by, x, y, of: (position) => drawn(columns.get(position) ?? [], position, units) });
+    by.labels.push(
+      [
+        0,
+        14,
+        "start",
+        apart ? tr`This model: ${tokens} ${all} of ${units} experts` : tr`${tokens} ${all} of ${units} experts`,
+        true,
+      ],
+      [
+        x,
+        y + 14,
+        "start",
+        apart
+          ? tr`If each token chose by itself: ${mean} of ${units} (derived)`
+          : tr`Each by itself: ${mean} of ${units} (derived)`,
+        true,
+      ],
+    );
     const colours = ramp(this.context.theme, this.context.mode());
     pool(this.cells, SHADES, () => svg("path")).forEach((path, i) => {
-      set(path, { d: paths[i].join("") });
+      set(path, { d: by.paths[i].join("") });
       const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));
-      path.style.cssText = `stroke:none;fill:${colours[c].fill}`;
+      path.style.cssText = `stroke:none;opacity:1;fill:${colours[c].fill}`;
     });
-    const first = drawn.findIndex((position) => position >= Math.min(...box)),
-      high = units * CELL + 3,
-      frameOf = (x, w) => `M${x},${TOP - 3}h${w}v${high + 2}h-${w}z`;
-    set(this.box, {
-      d:
-        box.length && drawn.length
-          ? frameOf(first * CELL - 1, (drawn.length - first) * CELL + 1) + frameOf(right - 2, WIDE + 4)
-          : "",
+    pool(this.boxes, 1, () => svg("path")).forEach((path) => {
+      set(path, { d: by.boxes.join("") });
+      path.style.cssText = "fill:none;opacity:1;stroke:var(--text);stroke-width:2";
     });
-    pool(this.hover, drawn.length, () =>
-      svg("rect", { y: TOP, width: CELL, style: "fill:transparent;stroke:none" }, svg("title")),
-    ).forEach((rect, x) => {
-      const position = drawn[x],
-        token = board[position]?.token;
-      set(rect, { x: x * CELL, height: units * CELL });
-      const name = token == null ? "" : glyphs(this.run.piece(token).text);
-      setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
+    const grounds = [
+      [0, 0],
+      [x, y],
+    ].flatMap(([gx, gy]) => [
+      [gx, gy + WORDS, shown.length * w],
+      [gx + shown.length * w + 22, gy + WORDS, 24],
+    ]);
+    pool(this.ground, grounds.length, () => svg("rect")).forEach((rect, i) => {
+      const [gx, gy, width] = grounds[i];
+      set(rect, { x: gx, y: gy, width, height: units * TALL });
+      rect.style.cssText = "fill:var(--muted);fill-opacity:.09;stroke:none";
     });
-    frame(this.picture, Math.max(1, drawn.length) * CELL + GAP + WIDE + 4, units * CELL + TOP + 6);
-    this.slider.value = this.width ?? Math.min(32, box.length);
-    this.back.disabled = this.width === null;
-    setText(this.say, this.describe(t));
-    set(this.picture, { "aria-label": this.describe(t) });
+    this.#names(by);
+    this.frame(apart ? high : 2 * high + 10);
+    this.label(by.labels);
+    embolden(this.words, by.labels);
+    if (next) comeIn([this.boxes], { opacity: 0 });
+  }
+
+  #grid({ columns, shown, box, units, w, labels, paths, boxes, x, y, of }) {
+    const top = y + WORDS,
+      most = Math.max(1e-9, ...shown.flatMap((position) => columns.get(position).map(([, weight]) => weight))),
+      shade = (part) => Math.min(SHADES - 1, Math.floor(part * SHADES)),
+      right = x + shown.length * w + 22,
+      share = together(box.map(of)),
+      cell = (at, unit, wide) => `M${at.toFixed(1)},${top + unit * TALL}h${wide}v${TALL - 1}h-${wide}z`;
+    shown.forEach((position, i) => {
+      for (const [unit, weight] of of(position)) paths[shade(weight / most)].push(cell(x + i * w, unit, w - 1));
+    });
+    for (const [unit, part] of share) paths[shade(part)].push(cell(right, unit, 24));
+    const first = shown.findIndex((position) => position >= Math.min(...box)),
+      frame = (at, wide) => `M${at},${top - 2}h${wide}v${units * TALL + 3}h-${wide}z`;
+    if (first < 0) return;
+    boxes.push(frame(x + first * w - 1, (shown.length - first) * w + 1), frame(right - 2, 28));
+    const mid = top + (units * TALL) / 2;
+    boxes.push(`M${right - 16},${mid}h9m-5,-5l5,5l-5,5`);
+    labels.push([right + 26, top + units * TALL + 20, "end", tr`read: ${percent(share.size / Math.max(1, units))}`]);
+    labels.push([x, top + units * TALL + 20, "start", tr`row: expert, column: token`]);
+  }
+
+  /** The tokens above the first grid; each column says what it uses. */
+  #names({ columns, shown, box, units, w }) {
+    const board = this.run.board(this.t),
+      inside = new Set(box),
+      { tree } = this.run.steps[this.t - 1],
+      drafted = tree?.tokens.length ? shown.length - tree.tokens.length : Infinity; // the last columns are its rows
+    pool(this.hover, shown.length, () => svg("g", {}, svg("text"), svg("rect", {}, svg("title")))).forEach(
+      (group, i) => {
+        const position = shown[i],
+          [word, rect] = group.childNodes,
+          refused = i >= drafted && !tree.accepted[i - drafted],
+          token = i >= drafted ? tree.tokens[i - drafted] : board[position]?.token,
+          name = token == null ? "" : glyphs(this.run.piece(token).text);
+        set(word, { transform: `translate(${i * w + w / 2 + 4},${WORDS - 6}) rotate(-55)` });
+        word.style.fontWeight = inside.has(position) ? 700 : 400;
+        word.style.fill = refused ? "var(--muted)" : "";
+        setText(word, cut(name, 8));
+        set(rect, { x: i * w, y: WORDS, width: w, height: units * TALL });
+        rect.style.cssText = "fill:transparent;stroke:none";
+        setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
+      },
+    );
   }
 
   describe(t) {
@@ -170,16 +185,16 @@ export class Experts {
     if (!box.length) return t ? tr`No routing at this step.` : tr`Before the first step.`;
     const pairs = box.map((position) => columns.get(position) ?? []),
       all = together(pairs).size,
-      each = pairs.reduce((sum, one) => sum + one.length, 0) / pairs.length,
+      each = Number((pairs.reduce((sum, one) => sum + one.length, 0) / pairs.length).toPrecision(2)),
       held = (this.run.steps[t - 1]?.intervals ?? []).filter(({ about }) => about?.group === "experts"),
       read = held.find(({ about }) => about.name === "read")?.end,
       dense = Math.max(0, ...held.map(({ end }) => end)),
       weights =
-        this.width === null && read && dense
+        this.sliding.moved === null && read && dense
           ? tr` Over all layers ${bytes(read)} of ${bytes(dense)} of experts were read.`
-          : "";
-    return tr`Layer ${this.layer}: ${box.length} tokens together use ${all} of ${units} experts (${number(
-      (100 * all) / Math.max(1, units),
-    )} %), ${number(each)} each.${weights}`;
+          : "",
+      share = percent(all / Math.max(1, units));
+    return tr`Layer ${this.layer}: ${box.length} tokens together use ${all} of ${units} experts (${share}), ${each} \
+each.${weights}`;
   }
 }

@@ -9,7 +9,7 @@ import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 import { DEVICES, median } from "./costs.js";
-import { Dial, size } from "./dial.js";
+import { Dial, embolden, formula, size } from "./dial.js";
 import { durations, flow, SIDES, step3, turn } from "./stages.js";
 
 export const view = {
@@ -40,23 +40,16 @@ export class Pipeline extends StepPicture {
       this.device = DEVICES.find((one) => one.name === name);
       again();
     });
-    const formula = el(
-      "details",
-      {},
-      el("summary", {}, tr`modelled: the formula`),
-      el(
-        "p",
-        {},
-        tr`Each side and each link takes one microbatch after the other; attention of a layer starts when the layer \
-before has returned. For this run: the middle time of its parts, and the fastest way to the experts for \
-both ways. At Step-3's size, 16 devices a side, b sequences in a microbatch: attention = b / 16 · \
-(max(operations / F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / (16 · \
-W)), links = b · 7168 bytes out and twice that back over two servers' networks.`,
-      ),
-    );
+    const fold = formula(tr`Each side and each link takes one microbatch after the other; attention of a layer \
+starts when the layer before has returned. For this run: the middle time of its \
+parts, and the fastest way to the experts for both ways. At Step-3's size, 16 \
+devices a side, b sequences in a microbatch: attention = b / 16 · (max(operations / \
+F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / \
+(16 · W)), links = b · 7168 bytes out and twice that back over two servers' \
+networks.`);
     this.all = el("p", "dx-readout");
     const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
-    this.begin(run, dom, context, ["ground", "bars"], controls, formula, this.all);
+    this.begin(run, dom, context, ["ground", "bars"], controls, fold, this.all);
     this.grow();
   }
 
@@ -124,7 +117,7 @@ a token every ${seconds(large.long)}`,
   #panels(panels, slim) {
     const labels = [],
       bars = [],
-      left = slim ? 96 : 172,
+      left = slim ? 96 : 190,
       right = this.width - 12;
     panels.forEach(([title, { parts, start, long, busy }, whole], i) => {
       const top = i * PANEL + (i === 3 ? 12 : 0),
@@ -166,7 +159,7 @@ a token every ${seconds(large.long)}`,
     });
     this.frame(panels.length * PANEL + 12);
     this.label(labels);
-    [...this.words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));
+    embolden(this.words, labels);
   }
 
   /** The middle step so far: one step says little on a busy machine. */

@@ -1,66 +1,53 @@
-// Tiles of one step by worker, a chart for each way to share them out; colour is the head, its depth the place in the
-// context. Of the way that was carried out a piece says what it found. The worker of a head's first tile merges it. The
-// fact slots: how many rows.
+// All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale. The
+// worker of a head's first tile merges it. The fact slots: how many rows.
 
-import { number } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { el, pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
+import { Dial, embolden, formula, size } from "./dial.js";
+import { boxOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 127, needs: ["intervals.head"] };
+export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["intervals.head"] };
 
-const WIDE = 700,
-  LEFT = 6,
-  HIGH = 96, // of a chart with many workers: three of them fit into the box without scrolling
-  GAP = 34,
-  TILES = 500; // more are drawn as whole pieces
+const HIGH = 92, // of a chart with many workers
+  LINE = 24, // of the line of all tiles
+  TITLE = 22,
+  DRAWN = 400; // tiles that are told apart
 
-/** The ways of a step with their pieces, tiles counted from 1. Merges are pieces beyond the first of each head. */
-export function ways(intervals = []) {
-  const found = new Map();
-  for (const { about, start, end } of intervals) {
-    if (!about?.head) continue;
-    const { way, ...piece } = { found: "", ...about, start, end };
-    found.set(way, [...(found.get(way) ?? []), piece]);
-  }
-  return [...found].map(([name, pieces]) => ({
-    name,
-    pieces,
-    long: Math.max(...pieces.map(({ end }) => end)),
-    workers: Math.max(...pieces.map(({ worker }) => worker)),
-    tiles: pieces.reduce((sum, { start, end }) => sum + end - start, 0),
-    merges: pieces.filter(({ first }) => first > 1).length,
-    done: pieces.some(({ found: one }) => one),
-  }));
-}
+const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
+  digits = (value) => Number(value.toPrecision(4)).toLocaleString("en");
 
-const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`;
-
-export class Workers {
+export class Workers extends StepPicture {
   load(run, dom, context) {
-    Object.assign(this, { run, dom, context, head: 0 });
-    this.say = el("p", "dx-readout");
-    this.charts = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img", style: `max-width:${WIDE}px` }, this.charts);
+    this.head = 0;
+    const again = () => {
+      this.modelling = true;
+      this.show(this.t);
+    };
+    this.dials = [
+      new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again),
+      new Dial(tr`Heads`, [1, 64, 1], 0, 3, String, again),
+      new Dial(tr`Workers`, [2, 128, 1], 0, 10, String, again),
+    ];
+    this.back = el("button", { onclick: () => this.#recorded() }, tr`as recorded`);
     this.keys = el("div", "dx-legend");
     this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
-    dom.append(
-      this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Tiles of this step by worker` }, this.picture),
-      this.keys,
-      this.list,
-    );
+    const fold =
+      formula(tr`A tile costs 1; a launch and a merge nothing. T tiles in all on W workers: cut evenly they take \
+ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
+head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
+number does.`);
+    const controls = el("p", "dx-sliding", ...this.dials.map((dial) => dial.dom), this.back);
+    this.begin(run, dom, context, ["cuts", "charts"], controls, fold, this.keys, this.list);
     this.grow();
   }
 
   grow() {
     this.at = this.run.steps.map((step) => ways(step.intervals));
-    this.slots = Math.max(
-      ...this.at.flat().map(({ workers }) => workers),
-      ...this.run.steps.map(({ facts }) => facts?.slots ?? 1),
-    );
     const heads = Math.max(0, ...this.at.flat().flatMap(({ pieces }) => pieces.map(({ head }) => head)));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !heads;
     pool(this.keys, Math.min(heads, 32), () =>
       el("button", { class: "dx-toggle", onclick: (e) => this.#pick(e) }),
     ).forEach((button, i) => {
@@ -68,6 +55,29 @@ export class Workers {
       button.style.borderInlineStart = `8px solid ${fill(i + 1)}`;
       setText(button, tr`head ${i + 1}`);
     });
+    if (!this.modelling) this.#sizes();
+  }
+
+  /** The sliders stand where the run does. */
+  #sizes() {
+    const { heads, slots, tokens } = this.#own(this.run.length);
+    [tokens, heads, slots].forEach((value, i) => value && this.dials[i].set(value));
+  }
+
+  #own(t) {
+    const [one] = this.at[t - 1] ?? [],
+      facts = this.run.steps[t - 1]?.facts ?? {};
+    return {
+      heads: one && Math.max(...one.pieces.map(({ head }) => head)),
+      slots: facts.slots ?? Math.max(1, ...(this.at[t - 1] ?? []).map(({ workers }) => workers)),
+      tokens: facts.context,
+    };
+  }
+
+  #recorded() {
+    this.modelling = false;
+    this.#sizes();
+    this.show(this.t);
   }
 
   #pick(event) {
@@ -76,76 +86,128 @@ export class Workers {
     this.show(this.t);
   }
 
-  show(t, hurry) {
-    this.t = t;
-    if (hurry) return;
-    const all = this.at[t - 1] ?? [],
-      row = Math.max(1.2, Math.min(14, HIGH / this.slots)),
-      high = this.slots * row,
-      most = Math.max(1, ...all.map(({ long }) => long)),
-      place = (time) => LEFT + (time / most) * (WIDE - LEFT - 8);
-    setText(this.say, this.describe(t));
-    set(this.picture, { "aria-label": this.describe(t) });
-    frame(this.picture, WIDE, Math.max(1, all.length * (high + GAP)));
-    pool(this.charts, all.length, () =>
-      svg("g", {}, svg("text", { class: "dx-small", x: 0, y: 13 }), svg("g")),
-    ).forEach((chart, i) => {
-      const { name, long, tiles, merges, done } = all[i],
-        share = Math.round((100 * tiles) / (this.slots * long)),
-        how = done ? `, ${tr`carried out`}` : "",
-        [word, body] = chart.childNodes;
-      set(chart, { transform: `translate(0,${i * (high + GAP)})` });
-      word.style.cssText = `--ink:var(--text);font-weight:${done ? 700 : 400}`;
-      setText(word, tr`${translated(name)}: ${number(long)} tiles long, ${share} % busy, ${merges} merges` + how);
-      set(body, { transform: "translate(0,20)" });
-      this.#chart(body, all[i], row, high, place);
-    });
-    for (const button of this.keys.children)
-      set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
-    this.#tell(all.find(({ done }) => done));
+  told(step) {
+    return ways(step.intervals).length || null;
   }
 
-  #chart(body, { pieces, tiles, long }, row, high, place) {
-    const bars = tiles > TILES ? pieces.map((p) => [p, p.first, p.start, p.end]) : pieces.flatMap(each),
-      last = Math.max(...pieces.map((p) => p.last)),
-      hosts = new Map(pieces.filter(({ first }) => first === 1).map((p) => [p.head, p])),
+  /** The ways that are drawn: those of the step, or of what the sliders say. */
+  #ways() {
+    const { slots } = this.#own(this.t);
+    if (!this.modelling) return { all: this.at[this.t - 1] ?? [], slots };
+    const [n, heads, workers] = this.dials.map(({ value }) => value),
+      tile = this.run.header.params?.tile || 16;
+    return { all: modelled(heads, Math.ceil(n / tile), workers), slots: workers, n };
+  }
+
+  also() {
+    this.back.disabled = !this.modelling;
+    for (const button of this.keys.children)
+      set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
+    this.#tell((this.at[this.t - 1] ?? []).find(({ done }) => done));
+  }
+
+  draw(_told, _step, next) {
+    const { all, slots, n } = this.#ways(),
+      sorted = ORDER.map((name) => all.find((one) => one.name === name)).filter(Boolean),
+      row = Math.max(0.7, Math.min(12, HIGH / slots)),
+      high = slots * row,
+      labels = [],
+      most = Math.max(1, ...sorted.map(({ long }) => long)),
+      slim = this.width < 760,
+      right = this.width - 4,
+      x = (time) => (time / most) * right,
+      top = TITLE + LINE + 30,
+      names = {
+        lean: slim ? tr`② stacked` : tr`② the pieces stacked, one worker each (stream-K)`,
+        "flash-decoding": slim ? tr`fixed split` : tr`instead: every head cut in the same way (fixed split)`,
+        plain: slim ? tr`one worker per head` : tr`instead: one worker per head`,
+      };
+    const line = sorted.find(({ name }) => name === "lean");
+    if (line) this.#line(line, labels, right, n);
+    pool(this.charts, sorted.length, () => svg("g", {}, svg("rect"), svg("g"), svg("path"))).forEach((chart, i) => {
+      const { name, long, tiles, merges, done } = sorted[i],
+        y = top + i * (high + TITLE + 12),
+        share = percent(tiles / (slots * long)),
+        how = done && !this.modelling ? tr`, carried out` : "",
+        units = slim
+          ? tr`${digits(long)} long, ${share} busy`
+          : tr`${digits(long)} tiles long, ${share} busy, ${merges} merges (lines)`;
+      labels.push([0, y + 14, "start", tr`${names[name]}: ${units}${slim ? "" : how}`, true]);
+      set(chart, { transform: `translate(0,${y + TITLE})` });
+      this.#chart(chart, sorted[i], { row, x, slots, next: next && name === "lean", up: y - TITLE + 4 });
+    });
+    this.frame(top + sorted.length * (high + TITLE + 12));
+    this.label(labels);
+    embolden(this.words, labels);
+  }
+
+  /** Where a piece is on the line of all tiles, which has the width of the drawing. */
+  #place({ head, first, last }, { pieces, tiles }) {
+    const t = Math.max(...pieces.map((one) => one.last)),
+      wide = this.width - 4;
+    return [(((head - 1) * t + first - 1) / tiles) * wide, (((head - 1) * t + last) / tiles) * wide];
+  }
+
+  #line(way, labels, right, n) {
+    const { pieces, tiles, workers } = way,
+      slim = this.width < 760,
+      sizes = n ? tr`modelled: ${size(n)}, ` : "";
+    labels.push([
+      0,
+      14,
+      "start",
+      slim
+        ? tr`① ${sizes}${digits(tiles)} tiles, cut`
+        : tr`① ${sizes}the ${digits(tiles)} tiles of all heads (colours) on one line, cut into ${workers} equal \
+pieces`,
+      true,
+    ]);
+    pool(this.cuts, pieces.length, () => svg("g", {}, svg("path"), svg("path"))).forEach((group, i) => {
+      const [bar, cut] = group.childNodes,
+        piece = pieces[i],
+        [from, to] = this.#place(piece, way),
+        begins = piece.start === 0;
+      set(bar, { d: boxOf(piece, from, to, TITLE + 4, LINE, tiles <= DRAWN) });
+      bar.style.cssText = `fill:${fill(piece.head)};stroke:var(--panel);stroke-width:1;opacity:1`;
+      set(cut, { d: begins ? `M${Math.max(from, 1)},${TITLE - 2}v${LINE + 12}` : "" });
+      cut.style.cssText = "fill:none;opacity:1;stroke:var(--text);stroke-width:3";
+      if (begins && right / workers > 26) labels.push([from + 5, TITLE + LINE + 18, "start", String(piece.worker)]);
+    });
+  }
+
+  #chart(chart, way, { row, x, slots, next, up }) {
+    const { pieces, long, tiles } = way,
+      hosts = new Map(pieces.flatMap((p) => (p.first === 1 ? [[p.head, p]] : []))),
       ends = (head) => Math.max(...pieces.filter((p) => p.head === head).map(({ end }) => end)),
-      y = (worker) => (worker - 0.5) * row;
-    if (body.childNodes.length === 0) body.append(svg("rect"), svg("g"), svg("path"));
-    const [ground, marks, arrows] = body.childNodes;
-    set(ground, { x: LEFT, y: 0, width: place(long) - LEFT, height: high });
-    ground.style.cssText = "fill:var(--unreached-fill);stroke:none";
-    pool(marks, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {
-      const [piece, tile, start, end] = bars[i],
-        deep = 35 + Math.round((65 * tile) / last),
-        dim = this.head && this.head !== piece.head;
-      set(bar, {
-        x: place(start) + (start === piece.start ? 0.8 : 0),
-        y: (piece.worker - 1) * row,
-        width: Math.max(0.5, place(end) - place(start) - (row > 4 ? 1.2 : 0.4)),
-        height: Math.max(0.8, row - (row > 4 ? 1 : 0.2)),
-      });
-      const mixed = `color-mix(in srgb,${fill(piece.head)} ${deep}%,var(--panel,transparent))`;
-      bar.style.cssText = `fill:${mixed};stroke:none;opacity:${dim ? 0.2 : 1}`;
-      setText(bar.firstChild, this.#word(piece));
+      y = (worker) => (worker - 0.5) * row,
+      [ground, marks, arrows] = chart.childNodes;
+    set(ground, { x: 0, y: 0, width: x(long), height: slots * row });
+    ground.style.cssText = "fill:var(--muted);opacity:.16;stroke:none";
+    const bars = pool(marks, pieces.length, () => svg("path", {}, svg("title")));
+    bars.forEach((bar, i) => {
+      const piece = pieces[i],
+        [a, b, top] = [x(piece.start), x(piece.end), (piece.worker - 1) * row],
+        tall = Math.max(0.5, row - (row > 4 ? 1.5 : 0.2)),
+        dim = this.head && this.head !== piece.head,
+        look = `stroke-width:${row > 4 ? 1 : 0};opacity:${dim ? 0.2 : 1}`;
+      set(bar, { d: boxOf(piece, a, b, top, tall, tiles <= DRAWN && row > 4) });
+      bar.style.cssText = `fill:${fill(piece.head)};stroke:var(--panel);${look}`;
+      setText(bar.firstChild, wordOf(piece));
+      if (next) comeIn([bar], { transform: `translate(${this.#place(piece, way)[0] - a}px,${-up - top}px)` });
     });
     const lines = pieces
       .filter(({ first, head }) => first > 1 && hosts.has(head) && (!this.head || this.head === head))
-      .map((p) => `M${place(p.end)},${y(p.worker)}L${place(ends(p.head))},${y(hosts.get(p.head).worker)}`);
+      .map((p) => `M${x(p.end)},${y(p.worker)}L${x(ends(p.head))},${y(hosts.get(p.head).worker)}`);
     set(arrows, { d: lines.join("") });
-    arrows.style.cssText = `stroke:var(--text);stroke-width:${this.head ? 1.6 : 0.9};fill:none;opacity:.7`;
-  }
-
-  #word({ worker, head, first, last, found }) {
-    const where = tr`head ${head}, tiles ${first} to ${last}: worker ${worker}`;
-    return found ? `${where}; ${found}` : where;
+    const thick = `stroke-width:${this.head ? 1.6 : 0.9};opacity:${row > 4 ? 0.7 : 0.2}`;
+    arrows.style.cssText = `stroke:var(--text);fill:none;${thick}`;
   }
 
   /** The pieces of the chosen head. */
   #tell(way) {
     const own = this.head && way ? way.pieces.filter(({ head }) => head === this.head) : [],
       sorted = own.sort((a, b) => a.first - b.first),
-      lines = sorted.map((p, i) => (i ? this.#word(p) : `${this.#word(p)}; ${tr`this worker merges`}`));
+      lines = sorted.map((p, i) => (i ? wordOf(p) : `${wordOf(p)}; ${tr`this worker merges`}`));
     pool(this.list, lines.length, () => el("li")).forEach((line, i) => setText(line, lines[i]));
   }
 
@@ -153,14 +215,8 @@ export class Workers {
     const all = this.at[t - 1] ?? [];
     if (!all.length) return t ? tr`No tiles in this step.` : tr`Before the first step.`;
     const [first] = all,
-      lengths = all.map(({ name, long }) => `${translated(name)} ${number(long)}`).join(", ");
-    return tr`${number(first.tiles)} tiles for ${this.slots} workers. Length in tile units, modelled: ${lengths}.`;
+      lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
+    return tr`${digits(first.tiles)} tiles for ${this.#own(t).slots} workers. Length in tile units, modelled: \
+${lengths}.`;
   }
-}
-
-/** [piece, tile, start, end]. */
-function each(piece) {
-  const { first, last, start, end } = piece,
-    one = (end - start) / (last - first + 1);
-  return Array.from({ length: last - first + 1 }, (_, i) => [piece, first + i, start + i * one, start + (i + 1) * one]);
 }
