@@ -21,11 +21,13 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Filtering": ("learn2pd", "tiny-dlm", "sort: Pia, Ida, Paul, Leo, Oscar, Emma, Finn, Bob", {}),
     "Form": ("dimple", "tiny-vlm-dimple", "answer: scene 12", {"structure_prior": FORM, "cache": "prefix"}),
     "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
+    "Credits": ("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", {"stop_at_end": False}),
 }
 FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
     "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
     "Form": ("dimple", {"max_new_tokens": 1, "alg": "entropy"}),
     "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
+    "Credits": ("creditdecoding", {"max_new_tokens": 1, "credit_alpha": 0.0, "slack": 0.0}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -181,3 +183,26 @@ def test_without_an_answer_to_watch_there_is_no_picture(opened: Open) -> None:
     assert all("watched" not in step.records for step in trace.steps)
     page = opened([trace], folded=True).page
     expect(page.locator("[data-view=Watched]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("params", [{}, {"slack": 0.0, "threshold": 0.99}, {"decay_beta": 0.5, "boost_gamma": 1.0}])
+def test_credit_is_decided_as_the_method_does(js: Call, params: dict[str, Any]) -> None:
+    """At the recorded strength: the commits; without credit: those of the same board where nothing was earned."""
+    trace = engines.run("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", params=params)
+    for step in trace.steps:
+        told = step.records["credits"]
+        given = {key: told[key] for key in ("rows", "alpha", "threshold", "slack")}
+        own = js("views/credits.js", "rows.map((row) => M.fused(row, alpha))", **given)
+        write = "M.above(rows.map((row) => M.fused(row, alpha).value), threshold, slack)"
+        yes = js("views/credits.js", write, **given)
+        again = {row["at"]: o["token"] for row, o, y in zip(told["rows"], own, yes, strict=True) if y}
+        causes = zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True)
+        assert again == {at: token for at, token, cause in causes if cause != "fill"}
+        chances = dict(zip(step.commits.positions, step.commits.probabilities, strict=True))
+        for row, o in zip(told["rows"], own, strict=True):
+            if row["at"] in again:
+                assert o["value"] == pytest.approx(chances[row["at"]], abs=1e-5)
+        bare = js("views/credits.js", "rows.map((row) => M.fused(row, 0))", rows=told["rows"])
+        for row, o in zip(told["rows"], bare, strict=True):
+            assert o["token"] == row["top"]
+            assert o["value"] == pytest.approx(row["p"][row["tokens"].index(row["top"])])
