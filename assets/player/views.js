@@ -28,6 +28,7 @@ export const VIEWS = [
   view("form", "Form", "A form that fills", 55, "form"),
   view("watched", "Watched", "The answer before the end", 56, "watched"),
   view("credits", "Credits", "The same guess again earns credit", 57, "credits"),
+  view("leaps", "Leaps", "Neighbours of a confident token follow", 58, "leaps"),
   view("counters", "Counters", "All numbers of this run", 100),
   view("predict", "Predict", "Predict what comes next", 110, "masked", "tree"),
   view("passages", "Passages", "Passages that were retrieved", 114, "spans+tree", "opinions"),

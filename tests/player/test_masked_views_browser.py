@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from msgspec import structs
 from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
+from engines.methods.diffusion.localleap import distances, select, thresholds
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -22,12 +24,14 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Form": ("dimple", "tiny-vlm-dimple", "answer: scene 12", {"structure_prior": FORM, "cache": "prefix"}),
     "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
     "Credits": ("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", {"stop_at_end": False}),
+    "Leaps": ("localleap", "tiny-dlm", "subtract: 9532 - 3432", {"block_length": 48}),
 }
 FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
     "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
     "Form": ("dimple", {"max_new_tokens": 1, "alg": "entropy"}),
     "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
     "Credits": ("creditdecoding", {"max_new_tokens": 1, "credit_alpha": 0.0, "slack": 0.0}),
+    "Leaps": ("localleap", {"max_new_tokens": 1, "threshold": 1.01}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -206,3 +210,21 @@ def test_credit_is_decided_as_the_method_does(js: Call, params: dict[str, Any]) 
         for row, o in zip(told["rows"], bare, strict=True):
             assert o["token"] == row["top"]
             assert o["value"] == pytest.approx(row["p"][row["tokens"].index(row["top"])])
+
+
+@pytest.mark.parametrize("radius", [0, 2, 4])
+def test_neighbours_follow_as_the_method_lets_them(js: Call, radius: int) -> None:
+    trace = engines.run("localleap", "tiny-dlm", "subtract: 9532 - 3432", params={"radius": radius, "block_length": 48})
+    rng = random.Random(radius)
+    for step in trace.steps:
+        told = step.records["leaps"]
+        own = js("views/leaps.js", "M.decide(told)", told=told)
+        assert {at for at, one in zip(told["at"], own, strict=True) if one["yes"]} == set(step.commits.positions)
+        moved = {**told, "radius": rng.randint(0, 9), "relaxed": rng.random(), "strict": rng.choice([0.9, 0.7])}
+        confidence, at = torch.tensor(moved["confidence"], dtype=torch.float64), torch.tensor(moved["at"])
+        distance = distances(at, at[confidence >= moved["strict"]])
+        theta = thresholds(distance, moved["strict"], moved["relaxed"], moved["radius"])
+        best, _ = select(confidence, theta, moved["strict"])
+        again = js("views/leaps.js", "M.decide(told)", told=moved)
+        assert [one["theta"] for one in again] == theta.tolist()
+        assert {i for i, one in enumerate(again) if one["yes"]} == set(best.tolist())
