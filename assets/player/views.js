@@ -29,6 +29,7 @@ export const VIEWS = [
   view("watched", "Watched", "The answer before the end", 56, "watched"),
   view("credits", "Credits", "The same guess again earns credit", 57, "credits"),
   view("leaps", "Leaps", "Neighbours of a confident token follow", 58, "leaps"),
+  view("boundary", "Boundary", "A block ends where a line ends", 59, "boundary"),
   view("counters", "Counters", "All numbers of this run", 100),
   view("predict", "Predict", "Predict what comes next", 110, "masked", "tree"),
   view("passages", "Passages", "Passages that were retrieved", 114, "spans+tree", "opinions"),

@@ -25,6 +25,7 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
     "Credits": ("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", {"stop_at_end": False}),
     "Leaps": ("localleap", "tiny-dlm", "subtract: 9532 - 3432", {"block_length": 48}),
+    "Boundary": ("adablock", "tiny-dlm", "subtract: 7596 - 6660", {}),
 }
 FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
     "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
@@ -32,6 +33,7 @@ FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or 
     "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
     "Credits": ("creditdecoding", {"max_new_tokens": 1, "credit_alpha": 0.0, "slack": 0.0}),
     "Leaps": ("localleap", {"max_new_tokens": 1, "threshold": 1.01}),
+    "Boundary": ("adablock", {"max_new_tokens": 1}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -228,3 +230,23 @@ def test_neighbours_follow_as_the_method_lets_them(js: Call, radius: int) -> Non
         again = js("views/leaps.js", "M.decide(told)", told=moved)
         assert [one["theta"] for one in again] == theta.tolist()
         assert {i for i, one in enumerate(again) if one["yes"]} == set(best.tolist())
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.0, 0.9, 1.01])
+def test_a_block_ends_as_the_method_ends_it(js: Call, tau: float) -> None:
+    """Also at another threshold than the recorded one, and in blocks of fixed length."""
+    params = {"delimiter_threshold": tau, "block_length": 8}
+    trace = engines.run("adablock", "tiny-dlm", "subtract: 7596 - 6660", params=params)
+    first, last = len(trace.header.prompt_ids), trace.header.canvas
+    for step in trace.steps:
+        told = step.records["boundary"]
+        assert js("views/boundary.js", "M.endOf(told, tau, last)", told=told, tau=tau, last=last) == told["end"]
+        wrote = js("views/boundary.js", "[...M.written(told, told.end)]", told=told)
+        assert wrote == step.commits.positions
+        assert told["why"] == next(span.label for span in step.spans if span.kind == "block")
+        fixed = js("views/boundary.js", "M.endOf(told, 2, last)", told=told, last=last)
+        assert fixed == min(told["start"] + 8, last)
+    if tau > 1:
+        plain = engines.run("threshold", "tiny-dlm", "subtract: 7596 - 6660", params={"block_length": 8})
+        assert [sorted(step.commits.positions) for step in plain.steps] == [s.commits.positions for s in trace.steps]
+    assert first < last
