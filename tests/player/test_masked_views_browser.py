@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from msgspec import structs
 from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
+from engines.methods.diffusion.localleap import distances, select, thresholds
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -21,11 +23,17 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Filtering": ("learn2pd", "tiny-dlm", "sort: Pia, Ida, Paul, Leo, Oscar, Emma, Finn, Bob", {}),
     "Form": ("dimple", "tiny-vlm-dimple", "answer: scene 12", {"structure_prior": FORM, "cache": "prefix"}),
     "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
+    "Credits": ("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", {"stop_at_end": False}),
+    "Leaps": ("localleap", "tiny-dlm", "subtract: 9532 - 3432", {"block_length": 48}),
+    "Boundary": ("adablock", "tiny-dlm", "subtract: 7596 - 6660", {}),
 }
 FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
     "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
     "Form": ("dimple", {"max_new_tokens": 1, "alg": "entropy"}),
     "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
+    "Credits": ("creditdecoding", {"max_new_tokens": 1, "credit_alpha": 0.0, "slack": 0.0}),
+    "Leaps": ("localleap", {"max_new_tokens": 1, "threshold": 1.01}),
+    "Boundary": ("adablock", {"max_new_tokens": 1}),
 }
 
 INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
@@ -181,3 +189,64 @@ def test_without_an_answer_to_watch_there_is_no_picture(opened: Open) -> None:
     assert all("watched" not in step.records for step in trace.steps)
     page = opened([trace], folded=True).page
     expect(page.locator("[data-view=Watched]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("params", [{}, {"slack": 0.0, "threshold": 0.99}, {"decay_beta": 0.5, "boost_gamma": 1.0}])
+def test_credit_is_decided_as_the_method_does(js: Call, params: dict[str, Any]) -> None:
+    """At the recorded strength: the commits; without credit: those of the same board where nothing was earned."""
+    trace = engines.run("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", params=params)
+    for step in trace.steps:
+        told = step.records["credits"]
+        given = {key: told[key] for key in ("rows", "alpha", "threshold", "slack")}
+        own = js("views/credits.js", "rows.map((row) => M.fused(row, alpha))", **given)
+        write = "M.above(rows.map((row) => M.fused(row, alpha).value), threshold, slack)"
+        yes = js("views/credits.js", write, **given)
+        again = {row["at"]: o["token"] for row, o, y in zip(told["rows"], own, yes, strict=True) if y}
+        causes = zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True)
+        assert again == {at: token for at, token, cause in causes if cause != "fill"}
+        chances = dict(zip(step.commits.positions, step.commits.probabilities, strict=True))
+        for row, o in zip(told["rows"], own, strict=True):
+            if row["at"] in again:
+                assert o["value"] == pytest.approx(chances[row["at"]], abs=1e-5)
+        bare = js("views/credits.js", "rows.map((row) => M.fused(row, 0))", rows=told["rows"])
+        for row, o in zip(told["rows"], bare, strict=True):
+            assert o["token"] == row["top"]
+            assert o["value"] == pytest.approx(row["p"][row["tokens"].index(row["top"])])
+
+
+@pytest.mark.parametrize("radius", [0, 2, 4])
+def test_neighbours_follow_as_the_method_lets_them(js: Call, radius: int) -> None:
+    trace = engines.run("localleap", "tiny-dlm", "subtract: 9532 - 3432", params={"radius": radius, "block_length": 48})
+    rng = random.Random(radius)
+    for step in trace.steps:
+        told = step.records["leaps"]
+        own = js("views/leaps.js", "M.decide(told)", told=told)
+        assert {at for at, one in zip(told["at"], own, strict=True) if one["yes"]} == set(step.commits.positions)
+        moved = {**told, "radius": rng.randint(0, 9), "relaxed": rng.random(), "strict": rng.choice([0.9, 0.7])}
+        confidence, at = torch.tensor(moved["confidence"], dtype=torch.float64), torch.tensor(moved["at"])
+        distance = distances(at, at[confidence >= moved["strict"]])
+        theta = thresholds(distance, moved["strict"], moved["relaxed"], moved["radius"])
+        best, _ = select(confidence, theta, moved["strict"])
+        again = js("views/leaps.js", "M.decide(told)", told=moved)
+        assert [one["theta"] for one in again] == theta.tolist()
+        assert {i for i, one in enumerate(again) if one["yes"]} == set(best.tolist())
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.0, 0.9, 1.01])
+def test_a_block_ends_as_the_method_ends_it(js: Call, tau: float) -> None:
+    """Also at another threshold than the recorded one, and in blocks of fixed length."""
+    params = {"delimiter_threshold": tau, "block_length": 8}
+    trace = engines.run("adablock", "tiny-dlm", "subtract: 7596 - 6660", params=params)
+    first, last = len(trace.header.prompt_ids), trace.header.canvas
+    for step in trace.steps:
+        told = step.records["boundary"]
+        assert js("views/boundary.js", "M.endOf(told, tau, last)", told=told, tau=tau, last=last) == told["end"]
+        wrote = js("views/boundary.js", "[...M.written(told, told.end)]", told=told)
+        assert wrote == step.commits.positions
+        assert told["why"] == next(span.label for span in step.spans if span.kind == "block")
+        fixed = js("views/boundary.js", "M.endOf(told, 2, last)", told=told, last=last)
+        assert fixed == min(told["start"] + 8, last)
+    if tau > 1:
+        plain = engines.run("threshold", "tiny-dlm", "subtract: 7596 - 6660", params={"block_length": 8})
+        assert [sorted(step.commits.positions) for step in plain.steps] == [s.commits.positions for s in trace.steps]
+    assert first < last

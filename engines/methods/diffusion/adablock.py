@@ -20,10 +20,14 @@ from engines.kit import (
     Int,
     MaskedLM,
     Params,
+    Position,
+    Probability,
+    Record,
     Recorder,
     Span,
     Steps,
     Text,
+    TokenId,
     Tokenizer,
     UserError,
     entropy,
@@ -44,6 +48,22 @@ def check(p: Params) -> None:
     _ids(p)
 
 
+class Boundary(Record):
+    """Where a block ends and why, and what is open from its start on, with confidences."""
+
+    start: Position
+    end: int  # the position after the block
+    default: int  # tokens of a block where no delimiter decides
+    why: str
+    seen: list[Position]  # delimiters in the window
+    seen_confidence: list[Probability]
+    delimiter_threshold: float
+    threshold: float
+    at: list[Position]
+    tokens: list[TokenId]
+    confidence: list[Probability]
+
+
 @method(
     "adablock",
     title="AdaBlock-dLLM",
@@ -61,8 +81,9 @@ def check(p: Params) -> None:
         Text("delimiter_ids", ""),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
     ],
-    signature="blocks",
+    signature="boundary",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"boundary": Boundary},
     lanes={"confidence": "probability", "entropy": "nats"},
     baseline="threshold",
     check=check,
@@ -94,6 +115,21 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         causes = ["threshold" if c >= p.threshold else "top1" for c in conf[ready].tolist()]
         window = [Span("window", start, min(start + G // 4, P + G))] if opening else []
         edit = yield run.step(
+            records={
+                "boundary": lambda: Boundary(
+                    start,
+                    end,
+                    p.block_length,
+                    why,
+                    [d for d, _ in seen],
+                    [c for _, c in seen],
+                    p.delimiter_threshold,
+                    p.threshold,
+                    masks.tolist(),
+                    x0_masks.tolist(),
+                    chance.tolist(),
+                )
+            },
             commits=(chosen, x0[chosen], causes, conf[ready]),
             scores=lambda: {"confidence": (masks, chance), "entropy": (masks, entropy(z_masks))},
             thresholds={"confidence": p.threshold},

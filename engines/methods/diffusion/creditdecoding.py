@@ -22,9 +22,13 @@ from engines.kit import (
     Int,
     MaskedLM,
     Params,
+    Position,
+    Probability,
+    Record,
     Recorder,
     Span,
     Steps,
+    TokenId,
     block_of,
     gumbel_argmax,
     many,
@@ -37,6 +41,27 @@ from engines.kit import (
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class Earned(Record):
+    """What a masked position has come to: its first choice, and every token that has credit there, with it."""
+
+    at: Position
+    top: TokenId
+    tokens: list[TokenId]
+    p: list[Probability]  # of those tokens, without credit
+    credit: list[float]  # C of each
+
+
+class Credits(Record):
+    """The masked positions of a block with the credit that their first choices have earned."""
+
+    start: Position  # of the block
+    end: int  # the position after it
+    rows: list[Earned]
+    threshold: float
+    slack: float
+    alpha: float
 
 
 @method(
@@ -59,8 +84,9 @@ if TYPE_CHECKING:
         Bool("stop_at_end", True),
         Bool("early_stop", True),
     ],
-    signature="bars",
+    signature="credits",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"credits": Credits},
     lanes={"confidence": "probability", "fused": "probability", "credit": "nats"},
     baseline="threshold",
 )
@@ -98,6 +124,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
             causes += ["fill"] * len(rest)
         at, gain = a + hidden.nonzero()[:, 0], p.credit_alpha * torch.log1p(C.gather(1, v[:, None])[:, 0])  # [m], [b]
         edit = yield run.step(
+            records={
+                "credits": lambda: Credits(a, b, earned(C, z, hidden, v, a), p.threshold, p.slack, p.credit_alpha)
+            },
             commits=(positions, tokens, causes, conf[chosen].tolist() + [None] * (len(positions) - len(chosen))),
             scores=lambda: {
                 "confidence": (masks, full[masks].softmax(-1).max(-1).values),
@@ -123,6 +152,16 @@ def accumulate(C: Tensor, z: Tensor, hidden: Tensor, beta: float, gamma: float) 
     rows = hidden.nonzero()[:, 0]
     C[rows, v[rows]] += q[rows] ** gamma
     return v, q
+
+
+def earned(C: Tensor, z: Tensor, hidden: Tensor, v: Tensor, a: int) -> list[Earned]:
+    """The record of each masked row; C, z [b, V], hidden, v [b], a the block's first position."""
+    p, rows = z.double().softmax(-1), []
+    for i in hidden.nonzero()[:, 0].tolist():
+        tokens = C[i].nonzero()[:, 0]
+        values = ([float(f"{value:.9g}") for value in x[i, tokens].tolist()] for x in (p, C))
+        rows.append(Earned(a + i, int(v[i]), tokens.tolist(), *values))
+    return rows
 
 
 def above(conf: Tensor, theta: float, slack: float) -> Tensor:

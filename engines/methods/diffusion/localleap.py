@@ -23,9 +23,13 @@ from engines.kit import (
     Int,
     MaskedLM,
     Params,
+    Position,
+    Probability,
+    Record,
     Recorder,
     Span,
     Steps,
+    TokenId,
     block_of,
     entropy,
     gumbel_argmax,
@@ -39,6 +43,19 @@ from engines.kit import (
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class Leaps(Record):
+    """The open positions of a block with their confidences, and the rule around its anchors."""
+
+    start: Position  # of the block
+    end: int  # the position after it
+    at: list[Position]
+    tokens: list[TokenId]
+    confidence: list[Probability]
+    strict: float
+    relaxed: float
+    radius: int
 
 
 @method(
@@ -58,8 +75,9 @@ if TYPE_CHECKING:
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
         Bool("early_stop", False, source="off in the official signature"),
     ],
-    signature="bars",
+    signature="leaps",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"leaps": Leaps},
     lanes={"confidence": "probability", "threshold": "probability", "distance": "count", "entropy": "nats"},
     baseline="threshold",
 )
@@ -82,7 +100,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x[chosen] = x0[chosen]
         rest, fill = ending(x, a, b, model) if p.early_stop else (masks[:0], 0)
         x[rest] = fill
+        rule = (p.threshold, min(p.threshold, p.relaxed_threshold), p.radius)
         edit = yield run.step(
+            records={
+                "leaps": lambda: Leaps(a, b, inside.tolist(), x0_masks[: len(inside)].tolist(), conf.tolist(), *rule)
+            },
             commits=(
                 torch.cat([chosen, rest]),
                 torch.cat([x0[chosen], torch.full_like(rest, fill)]),
