@@ -174,13 +174,14 @@ export class SeenByDraft extends StepPicture {
         );
       const foot = y.maps + map,
         middle = at + map / 2,
+        into = left + pitch / 2,
         g = readers[k] === GLOBAL && this.now.recalled;
       set(dot, { cx: middle, cy: foot + 14 });
       dot.style.cssText = g && entries ? "fill:var(--accent)" : "display:none";
       if (!entries) return;
       if (readers[k] === "compact token" && picture)
         ways.push({
-          d: `M${middle},${foot + 2}C${middle},${foot + 26} ${left + pitch / 2},${foot + 10} ${left + pitch / 2},${y.draft - 2}`,
+          d: `M${middle},${foot + 2}C${middle},${foot + 26} ${into},${foot + 10} ${into},${y.draft - 2}`,
           w: 3,
           o: 1,
         });
