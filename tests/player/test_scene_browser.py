@@ -11,6 +11,7 @@ import pytest
 from engines.core.trace import Box, Commits, End, Piece, Step, Trace, pack
 from engines.methods.multimodal._scene import Reading, Scene
 from tests.player.handmade import header, records
+from tests.player.test_drafting_views_browser import INSIDE
 
 Open = Callable[..., Any]
 LETTERS = [Piece(0, "<end>", "special"), *(Piece(i, chr(96 + i)) for i in range(1, 27))]
@@ -70,10 +71,17 @@ def test_the_stages_one_by_one(opened: Open) -> None:
     for step, words in ((1, "Boxes with words: 1."), (2, "The caption is being written."), (3, "Light: xq, cafe.")):
         seek(page, step)
         assert said(page) == words
-    assert "p 0.700" in texts(page)
+    assert {"p 0.7", "Light reading, with its chance p"} <= set(texts(page))
     seek(page, 4)
     assert said(page) == "Read: ‘cafe’, by T3, after step 4."
-    assert {"τ 0.800", "C 0.940", "taken: cafe", "heavy reader: left out"} <= set(texts(page))
+    assert {
+        "threshold τ 0.8",
+        "best C 0.94",
+        "taken: cafe",
+        "heavy reader: left out",
+        "meaning S",
+        "spelling L",
+    } <= set(texts(page))
     assert part(page, "span[style*=border-bottom]").all_text_contents() == ["cafe"]
 
 
@@ -87,6 +95,9 @@ def test_the_long_track(opened: Open) -> None:
         places.append(float(part(page, "circle").get_attribute("cx")))
     assert places == sorted(places) and places[0] < places[-1]
     assert "heavy reader: 5 of 5 turns" in texts(page) and "∅" not in texts(page)
+    assert {"Light reading: does it fit the caption?", "C 0.6", "p 0.4"} <= set(texts(page)), (
+        "both readings, each named"
+    )
     assert said(page) == "Read: ‘cape’, by heavy, after step 9."
 
 
@@ -96,5 +107,8 @@ def test_it_stays_in_the_page(opened: Open, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     seek(page, 9)
     page.page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
+    assert part(page, "svg").evaluate(INSIDE) == 0
+    sizes = "all => all.map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"
+    assert min(part(page, "svg text").evaluate_all(sizes)) >= 12
     box = part(page, "canvas").bounding_box()
     assert box and 200 < box["width"] <= 560

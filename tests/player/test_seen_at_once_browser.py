@@ -19,6 +19,8 @@ RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "Word": ("cppd", "tiny-reader", "bookkeeper", {}),
     "Starfield": ("ultramem-v2", "tiny-ultramem", "fact: Ada Raven", {"max_new_tokens": 6}),
     "Phases": ("encoder-return", "tiny-encdec", "ask: Which cities? Mia lives in Rome. Ben has a kite.", {}),
+    "Seen": ("vispec", "tiny-vlm", "scene 12", {"max_new_tokens": 24}),
+    "Scene": ("scene-heavy", "tiny-reader", "cafe", {"scene": "wall"}),
     "Operators": ("pldr-llm", "tiny-pldr", "story: Mia, boat", {"max_new_tokens": 16}),
 }
 OPTIONS = [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import engines
 from engines.core.trace import Commits, End, Piece, Step, Trace, Tree, pack
 from engines.methods.multimodal._seen import Vision
 from tests.player.handmade import header, records
@@ -47,6 +48,12 @@ def seek(page: Any, step: int) -> None:
     page.page.evaluate("step => handles[0].seek(step)", step)
 
 
+def heats(page: Any) -> list[list[float]]:
+    maps = part(page, "svg > g:nth-child(3) > g")
+    opacity = "all => all.map(e => +e.getAttribute('fill-opacity'))"
+    return [maps.nth(i).locator("> g").first.locator("rect").evaluate_all(opacity) for i in range(maps.count())]
+
+
 def shown(page: Any, selector: str) -> list[str]:
     return part(page, selector).evaluate_all(
         "all => all.filter(e => e.style.display !== 'none').map(e => e.textContent)"
@@ -55,34 +62,47 @@ def shown(page: Any, selector: str) -> list[str]:
 
 def test_rounds_refusals_and_what_the_draft_keeps(opened: Open) -> None:
     page = opened([rounds(["draft"])])
-    assert part(page, "canvas").is_visible(), "the picture is there before it is looked at"
+    assert part(page, "svg > image").is_visible(), "the picture is there before it is looked at"
     assert part(page, ".dx-readout").first.text_content() == "The picture that is looked at."
     assert shown(page, ".dx-seen-round") == []
     seek(page, 2)
     assert shown(page, ".dx-seen-round") == ["a", "redblue"], "below the model's word what the draft had guessed"
     assert part(page, ".dx-readout").first.text_content() == "2 tokens after 2 forwards of the model."
-    assert len(shown(page, ".dx-seen-strip rect")) == 5 and len(shown(page, ".dx-seen-patch")) == 4
-    assert "4 of the picture (2 kB), 1 of text" in str(part(page, ".dx-seen-side").text_content())
+    tiles = part(page, "svg > g:nth-child(4) rect")
+    assert (tiles.count(), part(page, ".dx-seen-patch").count()) == (10, 8), "the target's and the draft's"
+    assert "4 of the picture (2.0 kB), 1 of text" in str(part(page, ".dx-seen-side").text_content())
     assert "size, colour, shape 0 / 1" in str(part(page, ".dx-seen-side").text_content())
     seek(page, 3)
     said = str(part(page, ".dx-seen-side").text_content())
     assert "size, colour, shape 1 / 2, place 1 / 1, other words 0 / 1" in said
     assert shown(page, ".dx-seen-round")[-1] == "circleleftend"
-    veils = part(page, "svg g rect").evaluate_all("all => all.map(e => +e.getAttribute('fill-opacity'))")
-    assert veils == [0.82, 0.82, 0, 0.82]
-    assert shown(page, "button.dx-toggle") == []
+    assert heats(page) == [[0, 0, 0.9, 0]]
     page.check_quiet()
 
 
-def test_a_reader_can_be_chosen(opened: Open) -> None:
+def test_each_reader_has_a_map_of_its_own(opened: Open) -> None:
     page = opened([rounds(["compact token", "global vector"])])
     seek(page, 2)
-    assert shown(page, "button.dx-toggle") == ["compact token", "global vector"]
-    part(page, "button.dx-toggle").nth(1).click()
-    veils = part(page, "svg g rect").evaluate_all("all => all.map(e => +e.getAttribute('fill-opacity'))")
-    assert veils == [0.82, 0.82, 0.82, 0]
-    pressed = part(page, "button.dx-toggle").evaluate_all("all => all.map(e => e.getAttribute('aria-pressed'))")
-    assert pressed == ["false", "true"]
+    assert heats(page) == [[0, 0.9, 0, 0], [0, 0, 0, 0.9]]
+    names = shown(page, "svg > g:last-child text") + shown(page, "svg > g:nth-child(6) text")
+    assert "compact token: made from here" in names and "global vector g: made from here" in names
+    assert not any("g joins every word" in name for name in names), "no vector was added in this run"
+
+
+@pytest.mark.parametrize("params", [{}, {"global_vector": False}, {"compact": False}], ids=str)
+def test_what_reaches_the_draft_is_what_the_run_gave_it(opened: Open, params: dict[str, Any]) -> None:
+    trace = engines.run("vispec", "tiny-vlm", "scene 12", params={"max_new_tokens": 12, **params})
+    page = opened([trace], folded=True)
+    seek(page, 2)
+    heads = shown(page, "svg > g:nth-child(6) text")
+    draft = "1 compact token instead of 36, then" if params.get("compact", True) else "no image token, only"
+    assert heads == [
+        "Target model: all 36 image tokens, then the text",
+        f"Draft: {draft} the text" + "; g joins every word" * params.get("global_vector", True),
+    ]
+    ways = len(shown(page, "svg > g:nth-child(5) path"))
+    text = trace.steps[1].records["vision"]["entries"]["text"]
+    assert ways == params.get("compact", True) + text * params.get("global_vector", True)
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -91,5 +111,5 @@ def test_it_fits_its_panel(opened: Open, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     seek(page, 3)
     page.page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
-    box = part(page, ".dx-seen-frame").bounding_box()
-    assert box and 200 < box["width"] <= 264
+    box = part(page, "svg").bounding_box()
+    assert box and 300 < box["width"] <= width

@@ -1,9 +1,11 @@
-// A word in a scene: picture, mask, boxes, the caption, how every reading fits it, a gauge with
-// the line, the switch to the heavy reader.
+// A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a gauge
+// with the threshold, the switch to the heavy reader, and what that reads.
 
-import { cut, glyphs, number, unpack } from "../codec.js";
+import { cut, glyphs, unpack } from "../codec.js";
 import { el, set, setText, svg } from "../dom.js";
+import { short } from "../sliding.js";
 import { tr } from "../words.js";
+import { BOLD, readingOf, text } from "./scenereading.js";
 
 export const view = { name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] };
 
@@ -14,30 +16,29 @@ const STAGES = {
   score: tr`does it fit?`,
   heavy: tr`heavy reading`,
 };
-const WIDE = 512, // of the drawing below the picture; it shrinks with the panel
-  ROW = 42,
-  LEFT = 24, // of the gauge
-  LONG = 464,
+const BESIDE = 900, // of a panel in which the picture stands beside what is made of it
+  MOST = 560, // of the picture, and of the drawing
   TURNS = 5; // of the heavy reader
-const KEYS = {
-  fit: tr`Bars: how well a reading fits the caption, by meaning (S) and by spelling (L). C joins both.`,
-  chance: tr`Bar: the chance p that the reader gives its reading.`,
-};
-const LOOK = "display:block;width:100%;max-width:560px";
+const LOOK = "display:block;width:100%;image-rendering:pixelated";
 const GOOD = "var(--accepted-line)",
   BAD = "var(--rejected-line)";
-const text = (x, y, words, more) => ["text", { fill: "var(--text)", "font-size": 14, x, y, ...more }, words];
 
 export class Scene {
   load(run, dom) {
-    this.run = run;
+    Object.assign(this, { run, width: 640 });
     this.say = el("p", "dx-readout");
-    this.canvas = el("canvas", { role: "img", style: `${LOOK};image-rendering:pixelated` });
+    this.canvas = el("canvas", { role: "img", style: LOOK });
     this.chips = el("p", { style: "display:flex;flex-wrap:wrap;gap:4px;margin:0 0 6px" });
     this.caption = el("p", { style: "margin:6px 0;min-height:1.5em" });
-    this.svg = svg("svg", { role: "img", style: LOOK });
-    this.key = el("p", "dx-readout");
-    dom.append(this.chips, this.canvas, this.caption, this.svg, this.say, this.key);
+    this.svg = svg("svg", { role: "img", style: "display:block;max-width:100%" });
+    const seen = el("div", { style: `flex:1 1 300px;max-width:${MOST}px;min-width:0` }, this.canvas, this.caption),
+      both = el("div", { style: "display:flex;flex-wrap:wrap;gap:6px 32px" }, seen, this.svg);
+    dom.append(this.chips, both, this.say);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
   }
 
   /** The latest of a stage, or of all, after t steps. */
@@ -46,24 +47,31 @@ export class Scene {
   }
 
   show(t, hurry) {
+    this.t = t;
     if (hurry) return;
     const now = this.#scene(t),
       [score, heavy, read] = ["score", "heavy", "read"].map((stage) => this.#scene(t, stage)),
-      found = heavy?.readings.filter((reading) => reading.text).slice(0, 4),
+      light = score?.readings ?? read?.readings ?? [],
       drawn = [];
+    this.w = Math.min(MOST, this.width > BESIDE ? this.width - MOST - 40 : this.width);
     this.#picture(t, now);
     this.#stages(t, now);
     this.#said(this.#scene(t, "caption")?.caption ?? "", score);
-    let y = score ? this.#gauge(drawn, score) : 0;
-    const shown = found ?? score?.readings ?? read?.readings ?? [];
-    for (const reading of shown) y = this.#reading(drawn, y, reading);
-    this.key.hidden = !shown.length;
-    setText(this.key, shown.some(({ S }) => S != null) ? KEYS.fit : KEYS.chance);
+    let y = 0;
+    if (light.length) {
+      const title = score ? tr`Light reading: does it fit the caption?` : tr`Light reading, with its chance p`;
+      drawn.push(text(0, 16, title, BOLD));
+      y = 20;
+      for (const reading of light) y = readingOf(drawn, this.w, y, reading);
+    }
+    if (score) y = this.#gauge(drawn, y, score);
     if (score || heavy) y = this.#tracks(drawn, y, t, score);
+    if (heavy) y = this.#heavy(drawn, y, heavy);
     this.svg.replaceChildren(...drawn.map(([tag, attributes, words]) => svg(tag, attributes, words ?? null)));
-    const words = this.describe(t);
+    const words = this.describe(t),
+      high = Math.max(8, y);
     setText(this.say, words);
-    set(this.svg, { viewBox: `0 0 ${WIDE} ${Math.max(8, y)}`, "aria-label": words });
+    set(this.svg, { viewBox: `0 0 ${this.w} ${high}`, width: this.w, height: high, "aria-label": words });
     set(this.canvas, { "aria-label": words });
   }
 
@@ -118,49 +126,56 @@ export class Scene {
     );
   }
 
-  /** A scale with the line and a needle at the best C; these three return their foot. */
-  #gauge(drawn, { readings, tau, bypass }) {
+  /** A scale with the threshold and a needle at the best C; these three return their foot. */
+  #gauge(drawn, y, { readings, tau, bypass }) {
     const best = Math.max(...readings.map(({ C }) => C ?? 0)),
-      at = (value) => LEFT + LONG * Math.min(1, value),
-      bar = { y: 24, height: 12 },
-      side = best > 0.5 ? -1 : 1;
+      long = this.w - 8,
+      at = (value) => 4 + long * Math.min(1, value),
+      bar = { y: y + 30, height: 14 },
+      [side, anchor] = best > 0.5 ? [-10, "end"] : [10, "start"],
+      needle = `M${at(best)},${y + 44}v-16l-6,-11h12l-6,11`;
     drawn.push(
-      ["rect", { ...bar, x: LEFT, width: at(tau) - LEFT, fill: BAD, "fill-opacity": 0.35 }],
-      ["rect", { ...bar, x: at(tau), width: LEFT + LONG - at(tau), fill: GOOD, "fill-opacity": 0.5 }],
-      ["path", { d: `M${at(tau)},20v20`, stroke: "var(--text)" }],
-      ["path", { d: `M${at(best)},36v-14l-6,-11h12l-6,11`, fill: bypass ? GOOD : BAD, stroke: "var(--text)" }],
-      text(at(tau), 53, `τ ${number(tau)}`, { "text-anchor": "middle" }),
-      text(at(best) + side * 36, 18, `C ${number(best)}`, { "text-anchor": "middle" }),
+      ["rect", { ...bar, x: 4, width: at(tau) - 4, fill: BAD, "fill-opacity": 0.35 }],
+      ["rect", { ...bar, x: at(tau), width: 4 + long - at(tau), fill: GOOD, "fill-opacity": 0.5 }],
+      ["path", { d: `M${at(tau)},${y + 26}v22`, stroke: "var(--text)" }],
+      ["path", { d: needle, fill: bypass ? GOOD : BAD, stroke: "var(--text)" }],
+      text(at(best) + side, y + 22, tr`best C ${short(best)}`, { ...BOLD, "text-anchor": anchor }),
+      text(at(tau), y + 62, tr`threshold τ ${short(tau)}`, { "text-anchor": "end" }),
+      text(4, y + 62, tr`doubtful`, { fill: "var(--muted)" }),
+      text(4 + long, y + 62, tr`fits`, { fill: "var(--muted)", "text-anchor": "end" }),
     );
-    return 62;
+    return y + 74;
   }
 
-  #reading(drawn, y, { source, text: said, confidence, S, L, C, chosen }) {
-    const bar = (value, row, fill) => ["rect", { x: 270, y: y + row, width: 150 * value, height: 10, fill }];
-    drawn.push(
-      text(4, y + 26, source, { fill: "var(--muted)" }),
-      text(104, y + 29, glyphs(said, 10), { "font-size": 22, "font-weight": chosen ? 700 : 400 }),
-      bar(S ?? confidence, 9, "var(--accent)"),
-      bar(L ?? 0, 22, "var(--muted)"),
-      text(432, y + 26, C == null ? `p ${number(confidence)}` : `C ${number(C)}`),
-    );
-    return y + ROW;
-  }
-
-  /** The short track, the long one, and a train. */
+  /** The short track, the long one, and a train; without a gate only the long one. */
   #tracks(drawn, y, t, score) {
     const turns = this.run.steps.slice(0, t).filter(({ scene }) => scene?.stage === "heavy").length,
       fast = score?.bypass,
       path = { fill: "none", "stroke-width": 5 },
-      [x, low] = fast ? [200, y + 28] : turns ? [90 + (400 * turns) / TURNS, y + 72] : [40, y + 29];
+      end = this.w - 14,
+      near = this.w < 420 ? 112 : 190, // of the short track
+      [x, low] = fast ? [near, y + 28] : turns ? [90 + ((end - 90) * turns) / TURNS, y + 82] : [40, y + 29];
+    if (score)
+      drawn.push(
+        ["path", { ...path, d: `M10,${y + 28}H${near}`, stroke: fast ? GOOD : "var(--line)" }],
+        text(near + 16, y + 33, fast ? tr`taken: ${glyphs(score.answer, 10)}` : tr`light reading: not taken`, BOLD),
+      );
+    const long = score ? `M10,${y + 28}q30,0 44,29t44,25H${end}` : `M10,${y + 82}H${end}`;
     drawn.push(
-      ["path", { ...path, d: `M30,${y + 28}H200`, stroke: fast ? GOOD : "var(--line)" }],
-      ["path", { ...path, d: `M30,${y + 28}q30,0 44,24t44,20H490`, stroke: fast ? "var(--line)" : BAD }],
+      ["path", { ...path, d: long, stroke: fast ? "var(--line)" : BAD }],
       ["circle", { r: 9, cx: x, cy: low, fill: fast ? GOOD : BAD }],
-      text(218, y + 33, fast ? tr`taken: ${glyphs(score.answer, 10)}` : tr`light reading`),
-      text(150, y + 60, fast ? tr`heavy reader: left out` : tr`heavy reader: ${turns} of ${TURNS} turns`),
+      text(110, y + 70, fast ? tr`heavy reader: left out` : tr`heavy reader: ${turns} of ${TURNS} turns`, BOLD),
     );
-    return y + 90;
+    return y + 100;
+  }
+
+  /** What the heavy reader reads in each region: p is a mean over its views, no measure of fit. */
+  #heavy(drawn, y, { readings }) {
+    drawn.push(text(0, y + 16, tr`Heavy reading: p, the mean over all views`, BOLD));
+    let foot = y + 20;
+    for (const reading of readings.filter((one) => one.text).slice(0, 4))
+      foot = readingOf(drawn, this.w, foot, reading);
+    return foot;
   }
 
   describe(t) {

@@ -1,17 +1,15 @@
 // A picture that a language model sees, what of it reaches the draft, and the text in the rounds in which it came.
 
-import { glyphs, number, unpack } from "../codec.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { bytes, glyphs } from "../codec.js";
+import { el, pool, setText } from "../dom.js";
 import { CLASSES } from "../firstguesses.js";
-import { paint } from "../pixels.js";
 import { inOrder } from "../rounds.js";
 import { tr } from "../words.js";
+import { SeenByDraft } from "./seendraft.js";
 
 export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
 
 const GAP = "▢",
-  VEIL = 0.82, // over a patch from which nothing was taken
-  LOOKERS = { draft: tr`draft`, "compact token": tr`compact token`, "global vector": tr`global vector` },
   OURS = ["forced", "withdrawn"]; // not a step's own
 
 const own = ({ commits }, part) => (commits?.[part] ?? []).filter((_, i) => !OURS.includes(commits.causes[i]));
@@ -31,19 +29,17 @@ export function shares(steps) {
 }
 
 export class Seen {
-  load(run, dom) {
-    Object.assign(this, { run, t: 0, reader: 0 });
-    [this.say, this.bytes, this.share, this.key] = Array.from({ length: 4 }, () => el("p", "dx-readout"));
-    this.canvas = el("canvas", "dx-seen-over");
-    this.veil = svg("g");
-    this.lines = svg("path");
-    this.svg = svg("svg", { role: "img", class: "dx-seen-over", preserveAspectRatio: "none" }, this.veil, this.lines);
-    this.frame = el("div", "dx-seen-frame", this.canvas, this.svg);
-    this.buttons = el("p", "dx-seen-buttons");
-    this.strip = svg("svg", { "aria-hidden": "true", class: "dx-seen-strip" });
+  load(run, dom, context) {
+    Object.assign(this, { run, t: 0 });
+    [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
     this.text = el("p", "dx-seen-text");
-    const side = el("div", "dx-seen-side", this.text, this.strip, this.bytes, this.share);
-    dom.append(this.say, el("div", "dx-seen", el("div", "dx-seen-left", this.frame, this.buttons), side), this.key);
+    this.drawing = new SeenByDraft((t) => this.describe(t));
+    this.drawing.load(run, dom, context);
+    dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
+  }
+
+  resize(width) {
+    this.drawing.resize(width);
   }
 
   /** The latest group after t steps, the first step's before any, that has a part. */
@@ -54,64 +50,20 @@ export class Seen {
   show(t, hurry) {
     if (hurry) return;
     this.t = t;
-    const drawn = this.#latest(t, ({ pixels }) => pixels),
-      seen = t ? this.#latest(t, ({ looks }) => looks) : null,
-      words = this.describe(t);
-    this.#picture(drawn);
-    this.#heat(drawn?.grid ?? [1, 1], seen);
+    const seen = t ? this.#latest(t, ({ looks }) => looks) : null;
+    this.drawing.look({
+      scene: this.#latest(t, ({ pixels }) => pixels),
+      seen,
+      entries: t ? this.#latest(t, ({ entries }) => entries?.text)?.entries : null,
+      recalled: this.run.steps.slice(0, t).some(({ facts }) => "global_norm" in (facts ?? {})),
+    });
+    this.drawing.show(t);
     this.#words(t);
     this.#entries(t ? this.#latest(t, ({ entries }) => entries?.text) : null);
-    setText(this.say, words);
-    set(this.svg, { "aria-label": words });
     const counted = Object.entries(shares(this.run.steps.slice(0, t))).filter(([, [, all]]) => all),
       listed = counted.map(([kind, [guessed, all]]) => `${CLASSES[kind]} ${guessed} / ${all}`).join(", ");
     setText(this.share, listed && tr`Guessed by the draft: ${listed}.`);
-    setText(
-      this.key,
-      [
-        seen && tr`Lit: patches looked at.`,
-        tr`A frame: one round. Underlined: what the picture decides, dotted for places.`,
-      ]
-        .filter(Boolean)
-        .join(" "),
-    );
-  }
-
-  #picture(vision) {
-    this.frame.hidden = !vision;
-    if (!vision || this.drawn === vision.pixels) return;
-    this.drawn = vision.pixels;
-    paint(this.canvas, vision.pixels);
-    this.frame.style.aspectRatio = `${this.canvas.width} / ${this.canvas.height}`;
-  }
-
-  /** A veil over each patch, thinner where more was taken from it; none where nobody looked. */
-  #heat([rows, columns], seen) {
-    const names = seen?.readers ?? [],
-      n = rows * columns;
-    this.reader = Math.min(this.reader, Math.max(0, names.length - 1));
-    const values = seen ? unpack(seen.looks).values.slice(this.reader * n, (this.reader + 1) * n) : [],
-      most = Math.max(...values, 1e-9);
-    set(this.svg, { viewBox: `0 0 ${columns} ${rows}` });
-    const across = Array.from({ length: rows }, (_, i) => `M0,${i}H${columns}`),
-      down = Array.from({ length: columns }, (_, i) => `M${i},0V${rows}`);
-    set(this.lines, { d: [...across, ...down].join("") });
-    pool(this.veil, values.length, () => svg("rect", { width: 1, height: 1 })).forEach((cell, i) =>
-      set(cell, {
-        x: i % columns,
-        y: Math.floor(i / columns),
-        "fill-opacity": (VEIL * (1 - Math.sqrt(values[i] / most))).toFixed(3),
-      }),
-    );
-    const make = () => el("button", "dx-toggle");
-    pool(this.buttons, names.length > 1 ? names.length : 0, make).forEach((button, i) => {
-      setText(button, LOOKERS[names[i]] ?? glyphs(names[i], 20));
-      button.setAttribute("aria-pressed", String(i === this.reader));
-      button.onclick = () => {
-        this.reader = i;
-        this.show(this.t);
-      };
-    });
+    setText(this.key, tr`A frame: one round. Underlined: what the picture decides, dotted for places.`);
   }
 
   #word(token) {
@@ -141,23 +93,14 @@ export class Seen {
     });
   }
 
-  /** What the draft keeps: a square for each position, full ones for the picture. */
   #entries(vision) {
     const { picture = 0, text = 0 } = vision?.entries ?? {},
-      all = Math.min(picture + text, 160),
-      row = 40;
-    set(this.strip, { viewBox: `0 0 ${row * 12} ${Math.max(1, Math.ceil(all / row)) * 12}` });
-    pool(this.strip, all, () => svg("rect", { width: 9, height: 9, rx: 2 })).forEach((cell, i) =>
-      set(cell, {
-        x: (i % row) * 12 + 1,
-        y: Math.floor(i / row) * 12 + 1,
-        class: i < picture ? "dx-seen-patch" : "",
-      }),
-    );
-    const kept = number((picture * (vision?.entry_bytes ?? 0)) / 1000);
+      kept = bytes(picture * (vision?.entry_bytes ?? 0)),
+      n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
+      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
     setText(
       this.bytes,
-      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept} kB), ${text} of text.` : "",
+      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.` + whole : "",
     );
   }
 

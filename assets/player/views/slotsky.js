@@ -6,8 +6,8 @@ const SIGNED = "var(--span-fed)";
 
 const make = () => svg("g", {}, ...Array.from({ length: 4 }, () => svg("path", {})), svg("g"));
 
-/** The slots of one layer at x, y, as wide as side. K: slots in a row; earlier, recent: slots read by earlier tokens and
- * by the last ones; now: [[slot, weight]] of the latest; rows, columns: its candidates, drawn as lines. */
+/** The slots of one layer at x, y, as wide as side. K: slots in a row; earlier, recent: slots read by earlier tokens
+ * and by the last ones; now: [[slot, weight]] of the latest; rows, columns: its candidates, drawn as lines. */
 export function sky(parent, { x, y, side, K, earlier, recent, now, rows, columns }) {
   const cell = side / K,
     at = (slot) => [x + (slot % K) * cell, y + Math.floor(slot / K) * cell],
