@@ -219,7 +219,7 @@ ${bytes(visits * size)}`,
     const busiest = Number(((Math.max(...load) * load.length) / all).toPrecision(2)),
       over =
         usual === undefined ? "" : tr` Over all layers ${percent(lar)} stay, ${percent(usual)} in ordinary places.`;
-    return tr`Layer ${this.layer}: ${local} of ${all} expert calls of this step stay on the token's device \
+    return tr`This step alone, layer ${this.layer}: ${local} of ${all} expert calls stay on the token's device \
 (${percent(local / all)}); the busiest device computes ${busiest} times the mean.${over}`;
   }
 }
