@@ -17,8 +17,8 @@ from engines.studies._coherence import TEMPERATURES, Coherence, measure
     summary="What samplers wrote at each temperature, as likely as the model itself finds it at temperature 1.",
     inputs=[
         Text("model", "smollm2", help="The model that writes and judges: any causal one."),
-        Int("prompts", 20, 5, 20, help="Openings of the fixed list, in its order; intervals are over them."),
-        Int("tokens", 60, 4, 200, help="Tokens of a text, fewer where it ends by itself."),
+        Int("prompts", 5, 5, 20, help="Openings of the fixed list, in its order; intervals are over them."),
+        Int("tokens", 24, 4, 200, help="Tokens of a text, fewer where it ends by itself."),
         Int("seed", 0, 0, 10_000, help="Of every text; the samplers of a prompt draw with the same."),
     ],
     departures="SmolLM2 and twenty openings of our own. How likely a text is, is not how good: there is no judge here.",
