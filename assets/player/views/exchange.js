@@ -72,10 +72,6 @@ export class Exchange extends StepPicture {
     return placed(this.run.steps, this.t, this.layer).tokens.length || null;
   }
 
-  also(told) {
-    this.button.disabled = !told;
-  }
-
   draw(_told, _step, next) {
     const wide = this.width >= 760,
       found = gathered(this.run.steps, this.t, this.layer, wide ? 12 : 8),
@@ -101,6 +97,7 @@ ${bytes(visits * size)}`,
       ];
     });
     this.panels = panels;
+    this.button.disabled = same;
     this.#paint(panels, labels);
     this.frame(panels.at(-1).top + panels.at(-1).high);
     this.label(labels);

@@ -99,7 +99,8 @@ export function sentence(at, gone, later, c, i, wide) {
   const when =
       n > 1 ? tr`needed ${n} tokens later` : n ? tr`needed by the next token!` : tr`not needed in what is known`,
     why = i ? tr`what is needed latest` : tr`what was used longest ago`,
-    full = i ? "" : tr`Token ${at} needs ${translated(gone.expert)}, ${c} slots are full. `;
+    room = c === 1 ? tr`the slot is full` : tr`${c} slots are full`,
+    full = i ? "" : tr`Token ${at} needs ${translated(gone.expert)}, ${room}. `;
   return tr`${mark}${full}${name} evicts ${why}: ${out}, ${when}`;
 }
 

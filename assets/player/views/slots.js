@@ -1,5 +1,5 @@
 // The expert of every token, known before any layer runs; below, two caches at the moment at which an expert has to
-// go. Arcs lead to each expert's next use.
+// go, with arcs to each next use.
 
 import { cut, glyphs, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
@@ -87,7 +87,7 @@ export class Slots extends StepPicture {
       x = (at) => left + (Math.min(Math.max(at, from), from + shown) - from) * w,
       at = { left, from, to: from + shown, w, x, wide, labels: [], bars: [], arcs: [], marks: [] };
     this.#tokens(read, at, step);
-    const panel = ARCS + c * ROW + 36,
+    const panel = ARCS + Math.max(2, c) * ROW + 36,
       top = CELLS + (wide ? 78 : 60);
     RULES.forEach((_, i) => this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) }));
     this.#paint(at);

@@ -1,5 +1,5 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale. The
-// worker of a head's first tile merges it. The fact slots: how many rows.
+// worker of a head's first tile merges it. Fact slots: rows.
 
 import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -55,12 +55,12 @@ number does.`);
       button.style.borderInlineStart = `8px solid ${fill(i + 1)}`;
       setText(button, tr`head ${i + 1}`);
     });
-    if (!this.modelling) this.#sizes();
+    if (!this.modelling) this.#sizes(this.run.length);
   }
 
   /** The sliders stand where the run does. */
-  #sizes() {
-    const { heads, slots, tokens } = this.#own(this.run.length);
+  #sizes(t) {
+    const { heads, slots, tokens } = this.#own(t);
     [tokens, heads, slots].forEach((value, i) => value && this.dials[i].set(value));
   }
 
@@ -76,7 +76,6 @@ number does.`);
 
   #recorded() {
     this.modelling = false;
-    this.#sizes();
     this.show(this.t);
   }
 
@@ -101,6 +100,7 @@ number does.`);
 
   also() {
     this.back.disabled = !this.modelling;
+    if (!this.modelling) this.#sizes(this.t);
     for (const button of this.keys.children)
       set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
     this.#tell((this.at[this.t - 1] ?? []).find(({ done }) => done));
