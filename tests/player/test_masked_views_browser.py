@@ -110,6 +110,27 @@ def test_what_the_filter_writes_is_what_the_picture_decides(js: Call) -> None:
                 assert js("views/filtering.js", "M.decided(told, at)", told=told, at=tau) == rule
 
 
+@pytest.mark.parametrize("decides", ["oracle", "filter"])
+def test_an_oracle_writes_what_the_reference_has(js: Call, opened: Open, decides: str) -> None:
+    trace = engines.run("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", params={"decides": decides})
+    for step in trace.steps:
+        if "filtering" not in step.records:
+            continue
+        told = step.records["filtering"]
+        again = js("views/filtering.js", "M.decided(told, told.threshold)", told=told)
+        kept = [at for at, token in zip(step.commits.positions, step.commits.tokens, strict=True) if token >= 0]
+        wrote = [told["start"] + i for i, yes in enumerate(again) if yes]
+        assert [at for at in wrote if at < told["end"]] == kept
+        if decides == "oracle":
+            assert not told["filter"] and all(told["oracle"][i] or not yes for i, yes in enumerate(again))
+    page = opened([trace], folded=True).page
+    page.evaluate("t => handles[0].seek(t)", len(trace.steps) - 1)
+    marks = page.locator("[data-view=Filtering] .dx-over:visible", has_text="✓")
+    assert marks.count() > 0
+    page.evaluate("handles[0].seek(1)")
+    expect(page.locator("[data-view=Filtering] .dx-readout").first).to_have_text("No filter was asked in this step.")
+
+
 def test_a_plain_threshold_is_decided_as_the_method_threshold_does(js: Call) -> None:
     rng = random.Random(3)
     for _ in range(40):

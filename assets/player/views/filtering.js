@@ -27,8 +27,10 @@ const TALL = 56, // a bar of 1
   STRIP = 70,
   PLAIN = 0.8; // what the published filter amounts to
 
-/** What is written where the filter decides at a threshold: what it accepts, and the most confident one. */
-export function decided({ masked, confidence, filter }, threshold) {
+/** What is written where the filter decides at a threshold: what it accepts, and the most confident one; an
+ * oracle writes what is the reference's. */
+export function decided({ masked, confidence, filter, oracle }, threshold) {
+  if (oracle?.length && !filter.length) return masked.map((open, i) => open && oracle[i]); // the oracle decides
   const accepted = filter.length ? filter.map((v, i) => masked[i] && v > threshold) : masked.map(() => false),
     best = passing(confidence, masked, 2);
   return masked.map((_, i) => accepted[i] || best[i]);
@@ -66,6 +68,8 @@ export class Filtering extends StepPicture {
       tau = this.tau.at(told.threshold),
       plain = this.#plain(told),
       own = decided(told, tau),
+      oracle = told.oracle ?? [],
+      knows = !filter.length && oracle.length > 0, // the oracle decides
       cols = plan(n, width - 6, LEFT),
       narrow = cols.w < 62,
       labels = [],
@@ -81,15 +85,17 @@ export class Filtering extends StepPicture {
         bar = { x: cols.x(i), w: Math.min(30, cols.w - 12), words: "" };
       for (const [top, values, writes] of [
         [0, confidence, plain],
-        [ROW + NET, filter, own],
+        [ROW + NET, knows ? oracle.map(Number) : filter, own],
       ]) {
-        const foot = y(i) + top + HEAD + TALL;
+        const foot = y(i) + top + HEAD + TALL,
+          sign = top && oracle.length ? (oracle[i] ? "✓" : "✕") : "",
+          share = knows && top ? "" : percent(values[i] ?? 0).replace(narrow ? " %" : "", "");
         if (masked[i] && values.length)
           marks.push({
             ...bar,
             foot,
             value: values[i],
-            words: percent(values[i]).replace(narrow ? " %" : "", ""),
+            words: narrow ? sign || share : `${share} ${sign}`,
             state: writes[i] ? "new" : "old",
             look: writes[i] ? "" : "dx-quiet-bar",
             title: tr`${whole}: confidence ${percent(confidence[i])}, filter ${percent(filter[i] ?? 0)}`,
@@ -101,12 +107,8 @@ export class Filtering extends StepPicture {
       const [from, to] = cols.ends(line),
         top = line * LINE,
         below = top + ROW + NET;
-      lines.push(
-        ...[
-          [top, theta],
-          [below, tau],
-        ].map(([at, v]) => [from - 4, to, at + HEAD + (1 - v) * TALL, v]),
-      );
+      const at = (y0, v) => [from - 4, to, y0 + HEAD + (1 - v) * TALL, v];
+      lines.push(at(top, theta), ...(knows ? [] : [at(below, tau)]));
       const heads = narrow
         ? [tr`Baseline: confidence ≥ ${short(theta)} (derived)`, tr`This run: filter > ${short(tau)}`]
         : [
@@ -114,7 +116,8 @@ export class Filtering extends StepPicture {
             tr`This run: the filter’s probability that the token is final`,
           ];
       labels.push([0, top + 14, "start", heads[0]]);
-      labels.push([0, below + 14, "start", filter.length ? heads[1] : tr`No filter: the most confident one`]);
+      const none = knows ? tr`This run: an oracle that knows the reference` : tr`No filter: the most confident one`;
+      labels.push([0, below + 14, "start", filter.length ? heads[1] : none]);
       nets.push([from, to, top + ROW, line]);
     }
     labels.push(...lines.map(([x, , at, v]) => [x - 4, at + 4, "end", short(v)]));
@@ -127,7 +130,7 @@ export class Filtering extends StepPicture {
     pool(this.odd, odd.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) =>
       set(box, { x: cols.x(odd[k]) - cols.w / 2 + 1, width: cols.w - 2, y: y(odd[k]) + 22, height: LINE - 26 }),
     );
-    this.#network(nets, cols, n, labels);
+    this.#network(nets, cols, n, knows, labels);
     bars(this.bars, marks, TALL);
     pool(this.lines, lines.length, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((path, k) => {
       const [from, to, at] = lines[k];
@@ -144,7 +147,7 @@ export class Filtering extends StepPicture {
   }
 
   /** The filter between both rows: every confidence goes in, every verdict comes out. */
-  #network(nets, cols, n, labels) {
+  #network(nets, cols, n, knows, labels) {
     pool(this.net, nets.length, () =>
       svg("g", {}, svg("path", "dx-fan"), svg("rect", { class: "dx-box", rx: 8 })),
     ).forEach((group, k) => {
@@ -162,7 +165,8 @@ export class Filtering extends StepPicture {
           .join(""),
       });
       set(group.lastChild, { x: middle - wide / 2, width: wide, y: top + 13, height: 28 });
-      labels.push([middle, top + 32, "middle", wide < 225 ? tr`reads all ${n}` : tr`trained filter reads all ${n}`]);
+      const reads = wide < 225 ? tr`reads all ${n}` : tr`trained filter reads all ${n}`;
+      labels.push([middle, top + 32, "middle", knows ? tr`reference` : reads]);
     });
   }
 
@@ -212,7 +216,7 @@ export class Filtering extends StepPicture {
       own = decided(told, told.threshold),
       plain = this.#plain(told),
       differ = own.filter((yes, i) => yes !== plain[i]).length;
-    return tr`Written by the filter: ${count(own)}; by a plain threshold: ${count(plain)}. They differ at ${differ} \
+    return tr`Written by this run: ${count(own)}; by a plain threshold: ${count(plain)}. They differ at ${differ} \
 of ${count(told.masked)} masked positions.`;
   }
 }

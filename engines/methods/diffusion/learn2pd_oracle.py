@@ -42,6 +42,7 @@ from engines.methods.diffusion.learn2pd.board import (
     note,
     with_cut,
 )
+from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.filters import filter_of, read_filter
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ if TYPE_CHECKING:
         Choice("decides", "filter", ["oracle", "filter"]),
         *SHARED,
     ],
-    signature="bars",
+    signature="filtering",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"filtering": Filtering},
     lanes={
         **LANES,
         "oracle": "probability",
@@ -102,7 +104,9 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x[chosen] = x0[chosen]
         x = x[: e + 1]
         causes = [cause if yes else "top1" for yes in accept[chosen - f.a].tolist()]
+        agree = accept if p.decides == "oracle" else right
         edit = yield run.step(
+            records={"filtering": lambda: filtering(f, q, p.accept_thres, e, sure, L, agree)},
             commits=with_cut(chosen.tolist(), x0[chosen].tolist(), causes, f.c[chosen - f.a].tolist(), e + 1, L),
             scores=lambda: {
                 **({"filter": (range(f.a, f.b), q)} if q is not None else {}),

@@ -23,10 +23,13 @@ class Filtering(Record):
     end: int  # of the board, after the cut
     length: int  # before it
     end_confidence: Probability  # of the end mark that cuts; 0 where none does
+    oracle: list[bool] = []  # where the proposals are the reference's, if there is one
 
 
-def filtering(f: Proposed, q: Tensor | None, threshold: float, e: int, sure: float, L: int) -> Filtering:
-    """The record of one forward; q [b], e the last position that is kept of L."""
+def filtering(
+    f: Proposed, q: Tensor | None, threshold: float, e: int, sure: float, L: int, right: Tensor | None = None
+) -> Filtering:
+    """The record of one forward; q and right [b], e the last position that is kept of L."""
     return Filtering(
         f.a,
         f.hidden.tolist(),
@@ -37,6 +40,7 @@ def filtering(f: Proposed, q: Tensor | None, threshold: float, e: int, sure: flo
         e + 1,
         L,
         sure,
+        [] if right is None else right.tolist(),
     )
 
 
