@@ -80,6 +80,8 @@ def test_each_part_says_measured_or_modelled(opened: Open, trace: Trace, options
         assert sum(title.endswith("modelled") for title in titles) == len(laid)
         said = view.locator(".dx-readout").first.inner_text()
         assert "measured" in said and ("modelled" in said) == bool(laid)
+        at_once = view.locator("svg > g:nth-child(2) > g:visible").count()
+        assert ("one input for all of" in view.inner_text()) == (at_once > 0)
         rows = sum(span.end - span.start for span in step.spans)
         assert view.locator("span[title^=position]").filter(visible=True).count() == rows
 

@@ -82,3 +82,24 @@ def test_a_gap_in_the_record_leaves_the_picture_of_the_call_before(opened: Open)
     expect(view.locator(".dx-readout").first).to_contain_text(f"{known} of 64 picture tokens after 3 calls")
     expect(view.locator("canvas:visible")).to_have_count(3)
     expect(view.locator("svg.dx-tower")).to_be_hidden()
+
+
+def test_copies_stand_above_the_columns_of_the_tree_that_they_are_in(opened: Open) -> None:
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    trace = engines.run("rasd", "tiny-ar-l", prompt, params={"max_new_tokens": 48})
+    page = opened([trace], folded=True, viewport={"width": 1440, "height": 900}).page
+    view = page.locator('[data-view="DraftTree"]')
+    drawn = 0
+    for t, step in enumerate(trace.steps, 1):
+        page.evaluate("t => handles[0].seek(t)", t)
+        if not any(source.kind != "model" for source in step.tree.guessed_from):
+            continue
+        shown = "all => all.filter(e => e.style.display !== 'none').map(e => e.getAttribute('d'))"
+        for way in view.locator(".dx-threads path").evaluate_all(shown):
+            (x, _), (end, _) = (pair.split(",") for pair in (way[1:].split("C")[0], way.split(" ")[-1]))
+            assert abs(float(x) - float(end)) < 1, way
+            drawn += 1
+        notes = [text for text in view.locator(".dx-quiet:visible").all_text_contents() if text.endswith("taken")]
+        taken = [len({cell for _, cell in source.links}) for source in step.tree.guessed_from if source.kind != "model"]
+        assert [int(note.split()[0 if note[0] != "…" else 1].replace("none", "0")) for note in notes] == taken
+    assert drawn > 8

@@ -50,7 +50,7 @@ def seek(page: Any, step: int) -> None:
 
 def heats(page: Any) -> list[list[float]]:
     maps = part(page, "svg > g:nth-child(3) > g")
-    opacity = "all => all.map(e => +e.getAttribute('fill-opacity'))"
+    opacity = "all => all.map(e => +e.getAttribute('opacity'))"
     return [maps.nth(i).locator("> g").first.locator("rect").evaluate_all(opacity) for i in range(maps.count())]
 
 

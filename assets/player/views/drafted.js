@@ -25,7 +25,9 @@ const SHARES = /chance|probability of|value of its slot/;
 /** What that chance is, in a run that has one. */
 export function chances(run) {
   const { value_name: name } = run.steps.find(({ tree }) => tree?.values?.length)?.tree ?? {};
-  if (name === "value of its slot") return tr`%: estimated chance that the check gets here, the value of its slot`;
+  if (name === "value of its slot")
+    return tr`%: estimated chance that the check gets here. The next draft goes where it is highest, until the budget \
+of ${run.header.params?.budget ?? "?"} is spent`;
   return SHARES.test(name ?? "") ? tr`%: ${translated(name)}` : "";
 }
 

@@ -13,11 +13,14 @@ const NAMES = {
   table: () => tr`a row of the table`,
   text: () => tr`copied from the text`,
   store: () => tr`copied from the store`,
-  head: () => tr`guesses of a head or a prompt token`,
+  head: () => tr`guesses of a head`,
+  prompt: () => tr`learned prompt tokens, fed to the target itself: what it says there are the guesses`,
   layer: () => tr`an early exit`,
   model: () => tr`the draft model`,
 };
+const COPIED = ["text", "store"];
 const FATE = ["accepted", "rejected", "unreached"]; // of a cell: the best of its nodes
+const NOTE = 130; // room after the cells of a copy
 const room = (chars) => Math.round(chars * CHAR) + 12;
 
 /** Kinds of sources of each row of a tree: row -> [kind, ...]. */
@@ -33,9 +36,15 @@ export function kindsOf(tree) {
 
 /** The kinds that a run shows, for its legend. */
 export function key(run) {
-  const kinds = new Set(run.steps.flatMap(({ tree }) => (tree?.guessed_from ?? []).map(({ kind }) => kind)));
+  const all = run.steps.flatMap(({ tree }) => tree?.guessed_from ?? []),
+    kinds = new Set(all.map(({ kind, label = "" }) => (label.startsWith("prompt token") ? "prompt" : kind)));
   return [...kinds].map((kind) =>
-    el("span", {}, el("i", { class: "dx-swatch dx-source", "data-source": kind }), NAMES[kind]?.() ?? kind),
+    el(
+      "span",
+      {},
+      el("i", { class: "dx-swatch dx-source", "data-source": kind === "prompt" ? "head" : kind }),
+      NAMES[kind]?.() ?? kind,
+    ),
   );
 }
 
@@ -76,6 +85,18 @@ export class Origins {
     }
   }
 
+  /** Whether each copy goes down one path of the tree, token by token: then its cells stand above the columns of the
+   * tree that they are in. */
+  aligned({ guessed_from: all = [], parents }) {
+    const depths = [];
+    for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
+    const copies = all.filter(({ kind }) => kind !== "model");
+    this.above =
+      copies.length > 0 &&
+      copies.every(({ kind, links = [] }) => COPIED.includes(kind) && links.every(([row, i]) => depths[row] === i + 1));
+    return this.above;
+  }
+
   /** The width that they need at least. */
   get least() {
     return this.left && this.left + 6 + this.used * (this.w + 3) + this.tail;
@@ -93,6 +114,9 @@ export class Origins {
       const renewed = after.filter((token, i) => token !== tokens[i]).length;
       return { ...source, tokens, links, fates, renewed, name: this.#name(source) };
     });
+    const copies = this.above ? this.shown.filter(({ kind }) => COPIED.includes(kind)) : [];
+    if (copies.length > 1) copies.forEach((source, i) => (source.name = `${i + 1} ${source.name}`));
+    if (this.above) return { w: width, h: this.shown.length * LINE };
     const pitch = this.w + 3,
       free = Math.floor((width - this.left - 6 - this.tail) / pitch);
     this.cells = Math.min(this.most, Math.max(this.used, free));
@@ -100,9 +124,14 @@ export class Origins {
   }
 
   /** Draws them from the corner (x, y) on. at: the place of a row of the tree, {x, y, w, h}, or undefined; over:
-   * whether they stand above the tree. */
-  show(x, y, at, states, over) {
-    const pitch = this.w + 3,
+   * whether they stand above the tree; column: {pitch, size, room} of its columns. */
+  show(x, y, at, states, over, column) {
+    if (this.above) {
+      this.left = column.pitch - 2;
+      this.w = column.size;
+      this.cells = Math.max(1, Math.floor((column.room - NOTE) / column.pitch) - 1);
+    }
+    const pitch = this.above ? column.pitch : this.w + 3,
       cellAt = (line, cell) => ({ x: x + this.left + 6 + cell * pitch, y: y + line * LINE });
     const { shown } = this;
     pool(this.sources, shown.length, () =>
@@ -138,11 +167,11 @@ export class Origins {
         setText(cell.lastChild, cut(this.#piece(source.tokens[i]), Math.floor((this.w - 4) / CHAR)));
       });
       set(note, { x: this.left + 10 + n * pitch });
-      setText(note, source.renewed ? tr`↻ ${source.renewed} updated` : "");
+      setText(note, this.#note(source, n));
     });
     const threads = shown.flatMap(({ links, kind }, line) =>
       links
-        .filter(([row]) => at(row))
+        .filter(([row, cell]) => at(row) && (!this.above || (cell >= 0 && cell < this.cells)))
         .map(([row, cell]) => ({ kind, row, line, cell, from: cell < 0 ? null : cellAt(line, cell) })),
     );
     pool(this.threads, threads.length, () => svg("path")).forEach((path, i) => {
@@ -165,6 +194,16 @@ export class Origins {
         "data-cell": cell,
       });
     });
+  }
+
+  /** What became of a source's tokens. */
+  #note({ kind, tokens, links, renewed }, drawn) {
+    if (renewed) return tr`↻ ${renewed} updated`;
+    if (!this.above) return "";
+    if (kind === "model") return tr`${links.length} guesses, striped in the tree`;
+    const taken = new Set(links.map(([, cell]) => cell)).size,
+      more = tokens.length > drawn ? "… " : "";
+    return more + (taken ? tr`${taken} of ${tokens.length} taken` : tr`none taken`);
   }
 
   /** Lifts the threads of a node or of a cell that is pointed at. */

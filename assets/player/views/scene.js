@@ -1,6 +1,5 @@
-// A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a gauge
-// with the threshold, the switch to the heavy reader, and what that reads.
-
+// A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a
+// gauge with the threshold, the switch to the heavy reader, and what that reads.
 import { cut, glyphs, unpack } from "../codec.js";
 import { el, set, setText, svg } from "../dom.js";
 import { short } from "../sliding.js";

@@ -7,6 +7,7 @@ import { el, frame, pool, set, setText, svg } from "../dom.js";
 import { OPTIONS } from "../theme.js";
 import { together } from "../together.js";
 import { tr, translated } from "../words.js";
+import { CacheRows } from "./cacherows.js";
 
 export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
 
@@ -14,13 +15,7 @@ const LETTER = 7, // pixels of one, on average
   LEAST = 620,
   ROW = 28,
   AXIS = 20,
-  INK = "--ink:var(--text)",
-  HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
-  PAPER = {
-    exact: "var(--accepted-fill)",
-    calibrated: "var(--option5-fill)",
-    fuzzy: HATCH,
-  };
+  INK = "--ink:var(--text)";
 
 /** The modelled intervals of a step with the measured ones that they are made of, or all where nothing is modelled;
  * where they begin, the sum of the measured ones, the length of the modelled order. Null without any. */
@@ -66,21 +61,15 @@ export class Schedule {
     );
     this.legend = el("div", "dx-legend");
     this.branches = new BranchList(run);
-    this.cache = el("div");
-    this.rows = el("div");
-    this.rows.style.cssText = "display:flex;gap:1px";
-    this.held = el("div", "dx-legend");
-    this.cache.append(
-      el("p", "dx-readout", tr`Rows of the cache over the text, the prompt first`),
-      this.rows,
-      this.held,
-    );
+    this.cache = new CacheRows(run);
+    this.why = el("p");
     dom.append(
       this.say,
       el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
+      this.why,
       this.legend,
       this.branches.dom,
-      this.cache,
+      this.cache.dom,
     );
     this.grow();
   }
@@ -98,14 +87,7 @@ export class Schedule {
       el("span", {}, box("border:1.5px dashed var(--text);background:none"), ` ${tr`dashed: modelled`}`),
       el("span", {}, box("background:var(--accent);opacity:.3"), ` ${tr`shaded: layers at once`}`),
     );
-    const labelled = ({ kind, label }) => kind === "cache" && label in PAPER,
-      any = this.run.steps.some(({ spans }) => spans?.some(labelled));
-    this.cache.hidden = !any;
-    this.held.replaceChildren(
-      ...Object.keys(PAPER).map((label) =>
-        el("span", {}, box(`background:${PAPER[label]};border:1px solid var(--line)`), ` ${translated(label)}`),
-      ),
-    );
+    this.cache.grow();
   }
 
   #fill(kind) {
@@ -124,7 +106,7 @@ export class Schedule {
     setText(this.say, this.describe(t));
     this.#draw(parts(step?.intervals), t);
     this.branches.show(step);
-    this.#hold(step?.spans ?? []);
+    this.cache.show(step?.spans ?? []);
   }
 
   #draw(found, t) {
@@ -171,11 +153,12 @@ export class Schedule {
     const groups = together(shown);
     this.legend.lastChild.hidden = !groups.length;
     pool(this.groups, groups.length, () =>
-      svg("g", {}, svg("rect", { style: "fill:var(--accent);opacity:.18;stroke:none" }), svg("text")),
+      svg("g", {}, svg("rect", { style: "fill:var(--accent);opacity:.18;stroke:none" }), svg("text"), svg("path")),
     ).forEach((group, i) => {
       const { begin, end: over, from, to, first, last } = groups[i],
-        [box, word] = group.childNodes,
+        [box, word, input] = group.childNodes,
         top = row(from) * ROW;
+      set(input, { d: `M${x(begin) - 3},${top}V${row(to) * ROW + 26}`, style: "stroke:var(--accent);stroke-width:4" });
       set(box, {
         x: x(begin) - 2,
         y: top,
@@ -186,6 +169,7 @@ export class Schedule {
       set(word, { x: x(over) + 5, y: row(to) * ROW + 17, class: "dx-small", style: INK });
       setText(word, `${first}–${last}`);
     });
+    setText(this.why, groups.length ? this.#same(groups[0], translated(this.kinds[0])) : "");
     set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
     pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
       set(text, { x: i ? WIDE - 8 : LEFT, y: high + 14, "text-anchor": i ? "end" : "start" });
@@ -193,20 +177,10 @@ export class Schedule {
     });
   }
 
-  #hold(spans) {
-    const cells = spans.filter(({ kind, label }) => kind === "cache" && label in PAPER),
-      at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
-    pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
-      const [position, label] = at[i];
-      cell.style.cssText = `flex:1;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[label]}`;
-      cell.title = tr`position ${position}: ${translated(label)}`;
-    });
-    Object.keys(PAPER).forEach((label, i) =>
-      setText(
-        this.held.children[i].lastChild,
-        ` ${translated(label)}: ${at.filter(([, one]) => one === label).length}`,
-      ),
-    );
+  /** Why what runs at once is approximate. */
+  #same({ first, last }, kind) {
+    return tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, ${kind} \
+${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
   }
 
   describe(t) {

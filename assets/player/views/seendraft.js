@@ -160,7 +160,7 @@ export class SeenByDraft extends StepPicture {
         set(cell, {
           width: map / columns,
           height: map / rows,
-          "fill-opacity": ((0.9 * (shares[i] - least)) / (most - least)).toFixed(3),
+          opacity: ((0.9 * (shares[i] - least)) / (most - least)).toFixed(3),
         });
         cell.style.cssText = "fill:var(--accent);stroke:none";
       });

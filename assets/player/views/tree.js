@@ -128,7 +128,7 @@ export class DraftTree {
     const all = this.#columns(),
       wide = this.width || 1200,
       narrowest = (all - 1) * NODE.least + NODE.least - NODE.gap + 8,
-      over = this.origins.least + APART + narrowest > wide,
+      over = this.origins.aligned(tree) || this.origins.least + APART + narrowest > wide,
       left = this.origins.plan(tree, states, over ? wide : wide - narrowest - APART),
       x0 = left.w && !over ? left.w + APART : 0,
       pitch = Math.floor(Math.min(Math.max((wide - x0 - 8 + NODE.gap) / all, NODE.least), NODE.most)),
@@ -147,7 +147,8 @@ export class DraftTree {
       named = slabs.length ? NAME : 0,
       h = (over ? y0 + tall : Math.max(tall, left.h + 4)) + named;
     frame(this.picture, w, h);
-    this.origins.show(0, over ? 2 : Math.max(2, (h - left.h) / 2), (row) => at[number.get(row)], states, over);
+    const top = over ? 2 : Math.max(2, (h - left.h) / 2);
+    this.origins.show(0, top, (row) => at[number.get(row)], states, over, { pitch, size, room: wide });
     const kinds = kindsOf(tree);
     pool(this.slabs, slabs.length, () =>
       svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),

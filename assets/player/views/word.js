@@ -131,7 +131,7 @@ export class Word extends StepPicture {
         x: left + (i * w) / columns,
         y: y.strip,
         width: w / columns,
-        "fill-opacity": Math.max(...rows.map((row) => row[i])).toFixed(3),
+        opacity: Math.max(...rows.map((row) => row[i])).toFixed(3),
       }),
     );
     pool(this.lines, some.length, () => svg("path")).forEach((line, at) => {
@@ -167,15 +167,15 @@ export class Word extends StepPicture {
         fresh = place?.step === t - 1;
       set(group, { "data-s": fresh ? "new" : "old" });
       set(box, {
-        x: (x(i) - side / 2).toFixed(1),
+        x: x(i) - side / 2,
         y: y.boxes,
-        width: side.toFixed(1),
+        width: side,
         "stroke-dasharray": filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
       });
       box.style.fill = place && !place.end ? "var(--fill)" : "none";
       box.style.stroke = `var(--${place ? "edge" : "muted"})`;
       box.style.strokeWidth = fresh ? 2 : 1;
-      set(text, { x: x(i).toFixed(1), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
+      set(text, { x: x(i), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
       if (place?.end) text.style.fill = "var(--text)";
       setText(text, place?.word ?? "");
     });
