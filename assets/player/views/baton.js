@@ -1,5 +1,5 @@
-// Two models that write one text by turns: each token in the colour of its writer, under it the entropy that decides who
-// writes next, and between them the baton, with what its taker must read first.
+// Two models that write one text by turns: each token in the colour of its writer, under it the entropy that decides
+// who writes next, and between them the baton, with what its taker must read first.
 
 import { glyphs, number } from "../codec.js";
 import { many } from "../counted.js";
@@ -19,8 +19,8 @@ const TOP = 62,
   LINE = 24 + CELL + CURVE + 18,
   SHOWN = 3; // lines
 
-/** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of its
- * model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
+/** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of
+ * its model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
 export function costs(steps, models, large, prompt) {
   let weights = 0,
     work = 0;
@@ -207,7 +207,7 @@ export class Baton extends StepPicture {
     const told = this.#written(t),
       large = told.filter(({ role }) => role === this.roles.at(-1)).length,
       now = c.switched ? tr` It hands over.` : "";
-    return tr`Written by ${c.chosen}: averaged entropy ${number(c.value, c.unit)}, threshold ${number(c.threshold)}.${now} \
-${large} of ${many(told.length, "token")} by the large model.`;
+    return tr`Written by ${c.chosen}: averaged entropy ${number(c.value, c.unit)}, threshold \
+${number(c.threshold)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
   }
 }

@@ -31,7 +31,7 @@ export class Budgets {
       shown = this.run.steps
         .slice(first, Math.max(t, Math.min(n, this.run.length)))
         .map((step, i) => ({ step, at: first + i + 1 })),
-      other = names.find((name) => name.startsWith("top-p")) ?? names[0],
+      other = names[1] ?? names[0],
       foot = 30 + LOW,
       labels = [],
       whole = shown.find(({ step }) => step.truncation?.whole)?.step.truncation,

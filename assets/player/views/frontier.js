@@ -61,7 +61,7 @@ export class Frontier extends StepPicture {
     this.label(this.labels);
   }
 
-  /** The frontier: bars of g and h, the best one first. */
+  /** The frontier, the best one first. */
   #rows(waiting, top, width) {
     const shown = waiting.slice(0, OPEN),
       most = Math.max(0.01, ...shown.map(({ f }) => f)),
@@ -155,7 +155,8 @@ export class Frontier extends StepPicture {
         named = one.parent >= 0 && across > 70 && (high > 13 || way.has(one.id));
       set(group, { transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
       set(dot, { r: way.has(one.id) ? 8 : Math.min(6, Math.max(3, high / 2)) });
-      dot.style.cssText = `fill:${known ? HUE(1 - one.h) : "var(--panel)"};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
+      const fill = known ? HUE(1 - one.h) : "var(--panel)";
+      dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
       set(text, way.has(one.id) ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 11, y: 4, "text-anchor": "start" });
       setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "");
       setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);

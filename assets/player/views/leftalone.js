@@ -96,6 +96,7 @@ export class LeftAlone extends StepPicture {
       ends = [own, alone].map((texts) => texts.join("").length),
       mark = (row) => marked(isRight(run, row.findLast(({ kind }) => kind === "answer")?.text)),
       over = stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token);
+    const heading = width < NARROW ? tr`Left alone` : tr`The same model left alone (same random numbers)`;
     this.labels = [
       [
         4,
@@ -103,12 +104,7 @@ export class LeftAlone extends StepPicture {
         "start",
         `${width < NARROW && stop ? tr`Confident` : tr`With confidence put in`} ${over ? mark(rows[0]) : ""}`,
       ],
-      [
-        4,
-        PLAIN - 14,
-        "start",
-        `${width < NARROW ? tr`Left alone` : tr`The same model left alone (same random numbers)`} ${over ? mark(rows[1]) : ""}`,
-      ],
+      [4, PLAIN - 14, "start", `${heading} ${over ? mark(rows[1]) : ""}`],
     ];
     this.frame(HIGH);
     this.#cards(this.own, rows[0], OWN, x, w);
@@ -229,7 +225,7 @@ export class LeftAlone extends StepPicture {
     const { own, alone } = this.#both(t),
       { tabs } = this.#done(t),
       length = (texts) => texts.join("").length;
-    return tr`Steps with confidence put in: ${tabs.filter(({ put }) => put).length}. ${many(length(own), "character")} here, \
-${length(alone)} by the same model left alone.`;
+    return tr`Steps with confidence put in: ${tabs.filter(({ put }) => put).length}. \
+${many(length(own), "character")} here, ${length(alone)} by the same model left alone.`;
   }
 }

@@ -23,7 +23,7 @@ const LETTER = 8.43, // width of one in the code
   TOP = 44,
   LINE = 52, // a line of code with its bars
   BARS = 26,
-  SHOWN = 6,
+  SHOWN = 5,
   ROW = 68, // of a future
   NARROW = 760; // a panel in which the futures stand below the code
 
@@ -81,7 +81,7 @@ export class Pauses extends StepPicture {
     );
   }
 
-  /** The last pause up to step t: its step, or 0. */
+  /** The step of the last pause, or 0. */
   #pause(t) {
     for (; t > 0; t--) if (futures(this.run.steps[t - 1]).length) return t;
     return 0;
@@ -205,7 +205,7 @@ export class Pauses extends StepPicture {
           : tr`${i + 1}. choice (${percent(p)})`
         : won
           ? tr`1. choice (${percent(p)}), as greedy: stays`
-          : tr`1. choice (${percent(p)}): greedy's`;
+          : tr`1. choice (${percent(p)}): greedy takes this`;
       this.labels.push([left, y + 13, "start", won ? `✓ ${rank}` : rank]);
       scores.push({ y: wide ? y + 24 : y + 48, mean, won });
     });

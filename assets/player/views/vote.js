@@ -119,8 +119,7 @@ export class Vote extends StepPicture {
         .sort((a, b) => gone(a) - gone(b) || vote.weights[b] - vote.weights[a]),
       w = Math.min(54, (width - 12) / Math.max(1, order.length)),
       most = Math.max(...order.map((i) => vote.weights[i]), 1e-12),
-      foot = 42 + STRIP,
-      none = vote.of.length - order.length;
+      foot = 42 + STRIP;
     order.forEach((i, n) => {
       const h = (STRIP * vote.weights[i]) / most,
         answer = glyphs(vote.answers[vote.of[i]]),
@@ -146,7 +145,7 @@ export class Vote extends StepPicture {
         "start",
         this.width < NARROW
           ? tr`${order.length} paths; colour: answer; height: probability`
-          : tr`${order.length} sampled paths, the same for each rule. Colour: the answer. Height: their probability per token${none ? tr` (${none} without an answer are left out)` : ""}`,
+          : tr`${order.length} sampled paths, the same for each rule. Colour: the answer. Height: probability per token`,
       ],
       [
         4,
