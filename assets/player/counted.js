@@ -6,6 +6,7 @@ import { tr } from "./words.js";
 /** What is counted, for one and for more. */
 export const COUNTED = {
   token: [tr`token`, tr`tokens`],
+  answer: [tr`answer`, tr`answers`],
   character: [tr`character`, tr`characters`],
   drafted: [tr`drafted token`, tr`drafted tokens`],
   row: [tr`row`, tr`rows`],

@@ -1,72 +1,31 @@
-// A search over partial solutions: the open ones in the order in which they would be continued, with the two parts of
-// what ranks them, and the tree that was grown so far, the way to the best one thick.
+// A search over partial solutions: its tree with the way to the best one thick, the open ones in their order, and what
+// the same tokens would have been as whole solutions side by side.
 
 import { cut, glyphs, number } from "../codec.js";
-import { el, frame, pool, set, setText, svg } from "../dom.js";
+import { pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
+import { back, open, returns, states } from "./openstates.js";
+import { isRight, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["branches"] };
 
-const X = 104, // of a step of depth
-  Y = 19, // of a leaf
+const TOP = 40,
+  TALL = 330, // of the tree
+  LINE = 22, // of a leaf at most, and of the list
+  WIDE = 150, // of a step of depth at most
   LETTERS = 11,
-  OPEN = 9, // rows of the list
-  OUT = new Set(["pruned", "expanded"]), // fates that are not in the frontier
-  HUE = (r) => `color-mix(in srgb, var(--accepted-fill) ${Math.round(100 * r)}%, var(--rejected-fill))`,
-  BAR = "height:12px;display:inline-block;vertical-align:middle",
-  ROW = "white-space:pre;font:12px var(--mono);height:18px;overflow:hidden",
-  GRID = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(270px,100%),1fr));gap:10px";
+  OPEN = 7, // rows of the list
+  SIDE = 330, // its width
+  NARROW = 760,
+  HUE = (r) => `color-mix(in srgb, var(--accepted-fill) ${Math.round(100 * r)}%, var(--rejected-line))`;
 
-const styled = (tag, style, ...children) => {
-  const node = el(tag, {}, ...children);
-  node.style.cssText = style;
-  return node;
-};
-
-/** Every path of a search after t steps, by its id: {id, parent, tokens, fate, f, g, h, step}. */
-export function states(run, t) {
-  const found = new Map();
-  run.steps.slice(0, t).forEach(({ branches = [] }, step) => {
-    for (const { id, parent, tokens, fate = "alive", scores = {} } of branches) {
-      const before = found.get(id);
-      found.set(id, { id, parent, tokens: tokens.length ? tokens : (before?.tokens ?? []), fate, ...scores, step });
-    }
-  });
-  return found;
-}
-
-/** The open ones, the best first: by f, then the deeper, then the earlier. */
-export function open(found) {
-  const depth = (one) => (one && found.has(one.parent) ? 1 + depth(found.get(one.parent)) : 0);
-  return [...found.values()]
-    .filter(({ fate, f }) => !OUT.has(fate) && f !== undefined)
-    .map((one) => ({ ...one, depth: depth(one) }))
-    .sort((a, b) =>
-      a.fate === "chosen" ? -1 : b.fate === "chosen" ? 1 : a.f - b.f || b.depth - a.depth || a.id - b.id,
-    );
-}
-
-export class Frontier {
-  load(run, dom) {
-    Object.assign(this, { run, dom });
-    this.say = el("p", "dx-readout");
-    this.list = styled("div", `min-height:${18 * OPEN}px`);
-    this.edges = svg("g");
-    this.nodes = svg("g");
-    this.picture = svg("svg", { class: "dx-tree", role: "img", "aria-label": tr`Tree of the search` });
-    this.picture.append(this.edges, this.nodes);
-    this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Tree of the search` }, this.picture);
-    this.scroll.style.cssText = "max-height:300px;overflow:auto";
-    const head = el("strong", {}, tr`Open states: f = g + h`);
-    const legend = styled("p", "margin:2px 0;font-size:12px;color:var(--muted)");
-    legend.append(
-      styled("span", `${BAR};width:18px;background:var(--option1-fill)`),
-      ` ${tr`g: what the way has cost`}  `,
-      styled("span", `${BAR};width:18px;background:var(--option0-fill)`),
-      ` ${tr`h = 1 - r: what is still to fear`}`,
-    );
-    const left = styled("div", "font-size:13px;min-width:0", head, legend, this.list);
-    dom.append(this.say, styled("div", GRID, left, this.scroll));
+export class Frontier extends StepPicture {
+  load(run, dom, context) {
+    this.dom = dom;
+    this.begin(run, dom, context, ["ghost", "list", "edges", "back", "nodes"]);
     this.grow();
   }
 
@@ -77,81 +36,179 @@ export class Frontier {
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !any;
   }
 
-  show(t, hurry) {
-    if (hurry) return;
-    const found = states(this.run, t),
-      waiting = open(found);
-    setText(this.say, this.describe(t));
-    this.#rows(waiting);
-    this.#tree(found, waiting[0] ?? null);
+  told({ branches }) {
+    return branches;
   }
 
   #text({ tokens }) {
-    return glyphs(tokens.map((id) => this.run.piece(id).text).join(""), 80);
+    return glyphs(tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join(""), 80);
   }
 
-  #rows(waiting) {
+  draw(_, step, next) {
+    const { width } = this,
+      wide = width >= NARROW,
+      found = states(this.run, this.t),
+      waiting = open(found),
+      best = waiting[0] ?? null,
+      left = wide ? SIDE + 30 : 8,
+      low = TOP + TALL + 16;
+    this.labels = [];
+    this.frame(wide ? low : low + 60 + (OPEN + 1) * LINE + 130);
+    this.#tree(found, best, left, width - left - 8, next);
+    const top = wide ? 0 : low + 26;
+    this.#rows(waiting, top, wide ? SIDE : width - 8);
+    this.#whole(step, best, found, top + 44 + OPEN * LINE, wide ? SIDE : width - 8);
+    this.label(this.labels);
+  }
+
+  /** The frontier, the best one first. */
+  #rows(waiting, top, width) {
     const shown = waiting.slice(0, OPEN),
-      most = Math.max(1, ...shown.map(({ f }) => f));
-    const rows = pool(this.list, shown.length, () =>
-      styled("div", ROW, el("span"), styled("span", BAR), styled("span", BAR), el("span")),
+      most = Math.max(0.01, ...shown.map(({ f }) => f)),
+      room = width - 178;
+    this.labels.push(
+      [
+        4,
+        top + 14,
+        "start",
+        waiting[0]?.fate === "chosen" ? tr`The solution, and what stays open` : tr`Open, the most promising first`,
+      ],
+      [4, top + 31, "start", tr`bar: cost of the way g, then doubt h`],
     );
-    rows.forEach((row, n) => {
-      const { id, f, g, h, fate } = shown[n],
-        [name, cost, guess, said] = row.childNodes;
-      setText(name, `${fate === "chosen" ? "★" : fate === "finished" ? "■" : " "}#${id}`.padEnd(6));
-      cost.style.width = `${(110 * g) / most}px`;
-      cost.style.background = "var(--option1-fill)";
-      guess.style.width = `${(110 * h) / most}px`;
-      guess.style.background = "var(--option0-fill)";
-      setText(said, ` ${number(f)} ${cut(this.#text(shown[n]), LETTERS)}`);
-      row.title = tr`path ${id}: f ${number(f)} = g ${number(g)} + h ${number(h)}`;
+    const node = () => svg("g", {}, svg("title"), svg("rect", { height: 12 }), svg("rect", { height: 12 }));
+    pool(this.list, shown.length, node).forEach((group, n) => {
+      const { id, f, g, h } = shown[n],
+        y = top + 38 + n * LINE,
+        [title, cost, doubt] = group.childNodes,
+        x = 96;
+      set(cost, { x, y: y + 4, width: (room * g) / most, style: "fill:var(--option1-fill)" });
+      set(doubt, { x: x + (room * g) / most, y: y + 4, width: (room * h) / most, style: "fill:var(--option0-fill)" });
+      setText(title, tr`path ${id}: f ${number(f)} = g ${number(g)} + h ${number(h)}`);
+      this.labels.push(
+        [4, y + 14, "start", `${n ? " " : "→"} ${cut(this.#text(shown[n]), 9)}`],
+        [x + (room * f) / most + 6, y + 14, "start", Number(f.toPrecision(2))],
+      );
     });
   }
 
-  /** Leaves each have a line of their own, a state stands at the middle of its children. */
-  #tree(found, best) {
+  /** The baseline: the same tokens as whole solutions of this depth. */
+  #whole({ facts = {} }, best, found, top, width) {
+    const way = [];
+    for (let one = best; one && one.parent >= 0; one = found.get(one.parent)) way.push(one);
+    const written = way.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      n = best?.fate === "chosen" && written ? Math.floor((facts.tokens_of_all_paths ?? 0) / written) : 0,
+      shown = Math.min(n, 8),
+      x = (i) => 10 + (i * Math.min(width - 20, 240)) / Math.max(1, way.length),
+      chains = pool(this.ghost, shown, () => svg("path", "dx-eta"));
+    chains.forEach((chain, i) =>
+      set(chain, {
+        d: `M${x(0)},${top + 34 + i * 9}${way.map((_, k) => `H${x(k + 1)}m0,-3v6m0,-3`).join("")}`,
+        "data-s": "unreached",
+      }),
+    );
+    if (n)
+      this.labels.push(
+        [4, top + 10, "start", tr`grey, for comparison (derived): the same`],
+        [4, top + 25, "start", tr`${facts.tokens_of_all_paths} tokens as best-of-${n}, whole lines`],
+      );
+  }
+
+  /** Leaves each have a line of their own, a state stands at the middle of its children. Duplicates are left out. */
+  #tree(found, best, left, width, next) {
     const below = new Map(),
       at = new Map(),
       way = new Set();
     for (const one of found.values())
-      if (one.fate !== "pruned" || one.tokens.length) below.set(one.parent, [...(below.get(one.parent) ?? []), one]);
+      if (one.f !== undefined || one.parent < 0) below.set(one.parent, [...(below.get(one.parent) ?? []), one]);
     for (let one = best; one; one = found.get(one.parent)) way.add(one.id);
-    let line = 0;
+    let line = 0,
+      deep = 1;
     const place = (one, depth) => {
       const children = below.get(one.id) ?? [];
+      deep = Math.max(deep, depth);
       for (const child of children) place(child, depth + 1);
-      const ys = children.map(({ id }) => at.get(id).y);
-      at.set(one.id, { x: 8 + depth * X, y: ys.length ? (ys[0] + ys.at(-1)) / 2 : 10 + Y * line++ });
+      const lines = children.map(({ id }) => at.get(id).line);
+      at.set(one.id, { depth, line: lines.length ? (lines[0] + lines.at(-1)) / 2 : line++ });
     };
     for (const one of found.values()) if (!found.has(one.parent)) place(one, 0);
-    const drawn = [...found.values()].filter(({ id }) => at.has(id)),
-      edges = drawn.filter(({ parent }) => at.has(parent));
-    pool(this.edges, edges.length, () => svg("path", { style: "fill:none" })).forEach((path, i) => {
-      const a = at.get(edges[i].parent),
-        b = at.get(edges[i].id),
+    const high = Math.min(LINE, TALL / Math.max(1, line)),
+      across = Math.min(WIDE, (width - 96) / deep),
+      spot = ({ id }) => ({ x: left + 10 + at.get(id).depth * across, y: TOP + 14 + at.get(id).line * high }),
+      drawn = [...found.values()].filter(({ id }) => at.has(id)),
+      edges = drawn.filter(({ parent }) => at.has(parent)),
+      gone = returns(this.run, this.t).filter(({ last, best: to }) => at.has(last.id) && at.has(to.id)),
+      fresh = (one) => one.step === this.t - 1 && one.fate !== "expanded" && one.tokens.length > 0;
+    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
+      const a = spot(found.get(edges[i].parent)),
+        b = spot(edges[i]),
         thick = way.has(edges[i].id);
       set(path, { d: `M${a.x},${a.y}C${a.x + 40},${a.y} ${b.x - 40},${b.y} ${b.x},${b.y}` });
-      path.style.cssText = `fill:none;stroke:var(--${thick ? "accent" : "line"});stroke-width:${thick ? 3 : 1}`;
+      path.style.cssText = `opacity:1;stroke:var(--${thick ? "accent" : "line"});stroke-width:${thick ? 4 : 1.2}`;
     });
-    pool(this.nodes, drawn.length, () => svg("g", {}, svg("title"), svg("circle", { r: 6 }), svg("text"))).forEach(
-      (group, i) => {
-        const one = drawn[i],
-          { x, y } = at.get(one.id),
-          [title, dot, text] = group.childNodes,
-          known = one.h !== undefined;
-        set(group, { transform: `translate(${x},${y})`, opacity: one.fate === "pruned" ? 0.45 : 1 });
-        const fill = known ? HUE(1 - one.h) : "none";
-        dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
-        set(text, { x: 9, y: 4, style: "fill:var(--text);font:12px var(--mono)" });
-        setText(text, one.parent < 0 ? "" : cut(this.#text(one), LETTERS));
-        setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
-      },
-    );
-    const wide = Math.max(X, ...drawn.map(({ id }) => at.get(id).x + X - 8));
-    frame(this.picture, wide, Math.max(1, line) * Y + 8);
-    const target = best ? at.get(best.id) : null;
-    if (target) this.scroll.scrollTo(target.x - 140, target.y - 120);
+    const node = () => svg("g", {}, svg("title"), svg("circle"), svg("text", { y: 4 }));
+    const nodes = pool(this.nodes, drawn.length, node);
+    nodes.forEach((group, i) => {
+      const one = drawn[i],
+        { x, y } = spot(one),
+        [title, dot, text] = group.childNodes,
+        known = one.h !== undefined && one.parent >= 0,
+        named = one.parent >= 0 && across > 70 && (high > 13 || way.has(one.id));
+      set(group, { transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
+      set(dot, { r: way.has(one.id) ? 8 : Math.min(6, Math.max(3, high / 2)) });
+      const fill = known ? HUE(1 - one.h) : "var(--panel)";
+      dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
+      set(text, way.has(one.id) ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 11, y: 4, "text-anchor": "start" });
+      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "");
+      setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
+    });
+    if (next)
+      comeIn(
+        nodes.filter((_, i) => fresh(drawn[i])),
+        { opacity: 0 },
+      );
+    const arcs = gone.flatMap(({ last, best: to, now }, n) => {
+      const a = spot(last),
+        b = spot(to),
+        side = Math.min(Math.max(a.x, b.x) + 70, left + width - 8),
+        style = `fill:none;stroke:var(--warn);stroke-width:${now ? 3 : 1.6};opacity:${now ? 1 : 0.45}`;
+      if (now || (best?.fate === "chosen" && n === gone.length - 1))
+        this.labels.push([0.25 * a.x + 0.75 * side - 20, (a.y + b.y) / 2 - 8, "middle", tr`back to`]);
+      return [
+        { d: `M${a.x + 8},${a.y}C${side},${a.y} ${side},${b.y} ${b.x + 10},${b.y}`, style },
+        { d: `M${b.x + 20},${b.y - 6}L${b.x + 10},${b.y}L${b.x + 20},${b.y + 6}`, style },
+      ];
+    });
+    pool(this.back, arcs.length, () => svg("path")).forEach((path, i) => set(path, arcs[i]));
+    const roots = drawn.filter(({ parent }) => parent < 0);
+    for (const root of across > 70 ? roots : [])
+      this.labels.push([left, Math.max(TOP + 2, spot(root).y - 14), "start", tr`question`]);
+    const n = gone.length;
+    this.labels.push([
+      left,
+      14,
+      "start",
+      this.width < NARROW
+        ? tr`Search tree; went back ${n}×`
+        : tr`Every partial solution that was tried; the search went back to an older one ${n} ×`,
+    ]);
+    this.labels.push([
+      left,
+      31,
+      "start",
+      this.width < NARROW
+        ? tr`blue: looks right, orange: wrong`
+        : tr`blue: the reward model finds the step right, orange: wrong; thick: the best way so far`,
+    ]);
+    if (best?.fate === "chosen") {
+      const { x, y } = spot(best);
+      this.labels.push([
+        Math.min(x, left + width - 70),
+        y + 24,
+        "middle",
+        `★ ${marked(isRight(this.run, this.#text(best)))}`,
+      ]);
+    } else if (best && across > 70)
+      this.labels.push([spot(best).x, spot(best).y + 22, "middle", tr`next, ${percent(1 - best.h)}`]);
   }
 
   describe(t) {
@@ -159,8 +216,8 @@ export class Frontier {
       [best] = open(found);
     if (!t || !best) return t ? tr`Nothing is open.` : tr`Before the first step.`;
     if (best.fate === "chosen") return tr`★ path ${best.id} is the solution.`;
-    const last = [...found.values()].filter(({ fate, step }) => fate === "expanded" && step === t - 1)[0],
-      back = last && best.parent !== last.id ? tr` Back from path ${last.id}.` : "";
-    return tr`Next: path ${best.id}, f ${number(best.f)}.${back}`;
+    const gone = back(found, t),
+      from = gone ? tr` Back from path ${gone.last.id}.` : "";
+    return tr`Next: path ${best.id}, f ${number(best.f)}.${from}`;
   }
 }

@@ -1,42 +1,27 @@
-// Samples that run side by side, as lanes that grow to the right at one pace: who comes to the end first, who is
-// stopped then, and what each answers once they are asked.
+// Samples that run side by side, as lanes that grow to the right at one pace. A flag stands where one comes to its end:
+// what it answers, and whether that is right. The first flag may end the race, which a line across all lanes says; a
+// second one is where the last lane ends, for which a vote would wait.
 
+import { chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
-import { el, pool, setText } from "../dom.js";
+import { pool, set, setText, svg } from "../dom.js";
+import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
+import { isRight, marked, plainly } from "./plainly.js";
 
 export const view = { name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] };
 
-const LETTERS = 600, // the last ones of a text: more than a lane has room for
-  ROW = "display:grid;grid-template-columns:2.2em 1fr 4.6em;gap:6px;align-items:center;height:25px",
-  LANE = "position:relative;height:21px;border-radius:4px;background:var(--line-soft,transparent)",
-  BAR =
-    "position:absolute;inset:0 auto 0 0;display:flex;justify-content:flex-end;align-items:center;overflow:hidden;" +
-    "border-radius:4px;padding:0 4px;box-sizing:border-box;border:1px solid transparent",
-  FLAG = "position:absolute;top:-2px;bottom:-2px;width:0;border-left:2px dashed var(--text);pointer-events:none",
-  // kind of lane: filling, text, border
-  LOOK = {
-    winner: ["accepted-fill", "accepted-text", "accepted-text"],
-    ended: ["drafted-fill", "drafted-text", "drafted-text"],
-    alive: ["drafted-fill", "drafted-text", "line"],
-    stopped: ["unreached-fill", "unreached-text", "line"],
-  };
+const LEFT = 34,
+  TOP = 42,
+  FLAGS = 112, // room for them behind the longest lane
+  LETTER = 7.4,
+  TALL = 448; // height of many lanes together
+const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: "unreached" };
 
-const styled = (tag, style, ...children) => {
-  const node = el(tag, {}, ...children);
-  node.style.cssText = style;
-  return node;
-};
-
-export class Lines {
-  load(run, dom) {
-    Object.assign(this, { run, dom });
-    this.say = el("p", "dx-readout");
-    this.rows = styled("div", "overflow:auto;max-height:440px;font-size:12px");
-    this.rows.tabIndex = 0;
-    this.rows.setAttribute("role", "group");
-    this.rows.setAttribute("aria-label", tr`Paths side by side`);
-    dom.append(this.say, this.rows);
+export class Lines extends StepPicture {
+  load(run, dom, context) {
+    this.dom = dom;
+    this.begin(run, dom, context, ["after", "lanes", "finish", "flags"]);
     this.grow();
   }
 
@@ -52,6 +37,10 @@ export class Lines {
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 1 && !on;
   }
 
+  told({ branches }) {
+    return branches;
+  }
+
   /** Every path as it stands after t steps: {id, length, tokens, fate, ended}; how many there are in the whole run, and
    * how long the longest of them gets. */
   #read(t) {
@@ -65,64 +54,117 @@ export class Lines {
         if (i >= t) continue;
         const before = found.get(id) ?? { tokens: [], ended: false };
         const kept = before.tokens.slice(0, Math.max(0, length - tokens.length));
-        const ended = before.ended || fate === "finished";
+        const ended = before.ended || fate === "finished" || this.run.eos.has(tokens.at(-1));
         found.set(id, { id, length, fate, ended, tokens: [...kept, ...tokens] });
       }
     });
     return { paths: [...found.values()].sort((a, b) => a.id - b.id), longest, all: all.size };
   }
 
-  show(t, hurry) {
-    if (hurry) return;
-    const { paths, longest, all } = this.#read(t),
+  draw(_, step) {
+    const { width } = this,
+      { paths, longest, all } = this.#read(this.t),
       won = paths.find(({ fate }) => fate === "chosen") ?? null,
-      vote = this.run.steps[t - 1]?.vote ?? null;
-    setText(this.say, this.describe(t));
-    const rows = pool(this.rows, Math.max(1, all), () => {
-      const bar = styled("span", BAR, styled("span", "font-family:var(--mono);white-space:pre"));
-      return el("div", {}, styled("div", ROW, el("span"), styled("div", LANE, bar, styled("span", FLAG)), el("span")));
-    });
-    rows.forEach((row, n) => this.#draw(row, paths[n], won, longest, vote));
+      vote = step.vote ?? null,
+      row = all <= 16 ? 28 : Math.max(6, TALL / all),
+      foot = TOP + all * row,
+      unit = (width - LEFT - FLAGS) / longest,
+      x = (n) => LEFT + n * unit,
+      y = (n) => TOP + n * row;
+    this.labels = [];
+    this.frame(foot + 30);
+    pool(this.lanes, paths.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 4, x: LEFT }), svg("text", { "text-anchor": "end" })),
+    ).forEach((lane, n) => this.#lane(lane, paths[n], won, x, y(n), row));
+    const flags = paths.map((path, n) => this.#flag(path, won, vote, x, y(n), row)).filter(Boolean);
+    chips(this.flags, row > 20 ? flags : [], this.context.theme, FLAGS);
+    this.#finish(paths, won, x, foot);
+    if (row > 14) paths.forEach(({ id }, n) => this.labels.push([LEFT - 8, y(n) + row / 2 + 3, "end", id]));
+    this.label(this.labels);
   }
 
-  #draw(row, path, won, longest, vote) {
-    const [number, lane, said] = row.firstChild.childNodes,
-      [bar, flag] = lane.childNodes,
-      kind = !path
-        ? "alive"
-        : path === won
-          ? "winner"
-          : path.ended
-            ? "ended"
-            : path.fate === "alive"
-              ? "alive"
-              : "stopped",
-      [fill, ink, edge] = LOOK[kind].map((name) => `var(--${name})`),
-      words = path ? path.tokens.map((id) => this.run.piece(id).text).join("") : "";
-    setText(number, path ? `${path.id}` : "");
-    bar.style.width = path ? `${(100 * path.length) / longest}%` : "0";
-    bar.style.background = fill;
-    bar.style.color = ink;
-    bar.style.borderColor = edge;
-    bar.style.fontWeight = kind === "winner" ? "600" : "";
-    bar.style.visibility = path?.length ? "" : "hidden";
-    setText(bar.firstChild, glyphs(words.slice(-LETTERS), LETTERS));
-    flag.style.display = won && path ? "" : "none";
-    flag.style.left = won ? `${(100 * won.length) / longest}%` : "0";
-    setText(said, path ? this.#said(path, kind, vote) : "");
-    row.title = path ? tr`path ${path.id}, ${this.#count(path)} tokens: ${glyphs(words, 400)}` : "";
+  #kind(path, won) {
+    if (path === won) return "winner";
+    return path.ended ? "ended" : path.fate === "alive" ? "alive" : "stopped";
+  }
+
+  #text({ tokens }) {
+    return tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join("");
+  }
+
+  #lane(lane, path, won, x, y, row) {
+    const [title, bar, text] = lane.childNodes,
+      words = this.#text(path),
+      room = Math.floor((x(path.length) - LEFT - 8) / LETTER);
+    set(lane, { "data-s": LOOK[this.#kind(path, won)] });
+    set(bar, { y: y + 1, width: Math.max(1, x(path.length) - LEFT), height: row - (row > 14 ? 5 : 1) });
+    set(text, { x: x(path.length) - 6, y: y + row / 2 + 3 });
+    const shown = glyphs(words.slice(-Math.max(1, room)), 999);
+    setText(text, row > 14 && room > 0 && path.length ? cut(shown, room) : "");
+    setText(title, tr`path ${path.id}, ${this.#count(path)} tokens: ${glyphs(words, 400)}`);
+  }
+
+  /** Behind a lane that is over: its answer, where a vote or the task's check can tell it. */
+  #flag(path, won, vote, x, y, row) {
+    const kind = this.#kind(path, won);
+    if (kind === "alive") return null;
+    const at = vote ? vote.voters.indexOf(path.id) : -1,
+      voted = at >= 0 && vote.of[at] >= 0 ? vote.answers[vote.of[at]] : "",
+      text = this.#text(path),
+      answer = path.ended ? voted || (this.run.verdict ? plainly(text) : "") : "",
+      right = answer ? isRight(this.run, answer) : null,
+      sign = path.ended ? `⚑ ${cut(glyphs(answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
+    return {
+      x: x(path.length) + 6 + (LETTER * sign.length + 12) / 2,
+      y: y + row / 2 - 13,
+      state: !path.ended ? "unreached" : right === null ? "old" : right ? "accepted" : "rejected",
+      whole: path.ended ? glyphs(text) : sign,
+      text: sign,
+    };
+  }
+
+  #finish(paths, won, x, foot) {
+    const over = paths.length > 0 && paths.every((path) => path.ended || path.fate !== "alive"),
+      last = Math.max(0, ...paths.filter(({ ended }) => ended).map(({ length }) => length)),
+      lines = won ? [won.length] : [],
+      later = won && last > won.length;
+    if (later && over) lines.push(last);
+    pool(this.finish, lines.length, () => svg("path", { class: "dx-eta" })).forEach((line, n) =>
+      set(line, { d: `M${x(lines[n])},${TOP - 12}V${foot + 6}`, "data-s": n ? "unreached" : "accepted" }),
+    );
+    pool(this.after, later ? 1 : 0, () => svg("rect", { class: "dx-lift dx-plain" })).forEach((box) =>
+      set(box, { x: x(won.length), y: TOP - 4, width: x(last) - x(won.length), height: foot - TOP + 8 }),
+    );
+    const wide = this.width > 560;
+    this.labels.push([
+      LEFT,
+      16,
+      "start",
+      wide
+        ? tr`${paths.length} samples of one question, token by token at one pace`
+        : tr`${paths.length} samples, one pace`,
+    ]);
+    if (won)
+      this.labels.push([
+        x(won.length) - 6,
+        TOP - 8,
+        "end",
+        wide
+          ? tr`first flag, after ${this.#count(won)} tokens: its answer is taken`
+          : tr`first flag: ${this.#count(won)}`,
+      ]);
+    if (later && over)
+      this.labels.push([
+        Math.min(x(last), this.width - 4),
+        foot + 22,
+        "end",
+        wide ? tr`a vote would wait up to here: ${last - 1} tokens` : tr`a vote waits: ${last - 1}`,
+      ]);
   }
 
   /** Tokens of a path; its end mark is none, as everywhere. */
   #count({ tokens }) {
     return tokens.filter((id) => !this.run.eos.has(id)).length;
-  }
-
-  /** Behind a lane: how it ended, and its answer where a vote was held. */
-  #said({ id }, kind, vote) {
-    const at = vote ? vote.voters.indexOf(id) : -1,
-      answer = at >= 0 && vote.of[at] >= 0 ? ` ${cut(glyphs(vote.answers[vote.of[at]]), 5)}` : "";
-    return `${{ winner: "★", ended: "■", stopped: "✕", alive: "…" }[kind]}${answer}`;
   }
 
   describe(t) {

@@ -1,10 +1,12 @@
 // What a sampler lets through at this step: its tokens stacked under the line, the first refused one hollow above it.
-// Beside it how many other samplers would, with their mass, and the same for all steps.
+// Beside it how many other samplers would, with their mass; below, the same for each step: what the line was held
+// against, as a column.
 
 import { cut, glyphs, number } from "../codec.js";
-import { curve, el, pool, set, setText, svg, timeline } from "../dom.js";
-import { OPTIONS } from "../theme.js";
+import { el, set, setText, svg } from "../dom.js";
+import { percent } from "../shares.js";
 import { tr } from "../words.js";
+import { Budgets, width } from "./budgets.js";
 
 export const view = {
   name: "Thermometer",
@@ -16,53 +18,40 @@ export const view = {
 const H = 290, // units of the drawing
   BASE = 256,
   TUBE = 36,
-  X = 72,
+  X = 106,
   GAP = 13, // between two lines of text
   ROW = 30,
-  LOW = 40, // height of the curves
   SEEN = 9; // least height of the refused one, which may add hardly anything
 
 const text = (x, y, words, more = {}) => svg("text", { x, y, style: "fill:var(--text)", ...more }, words);
-const width = (n, most) => Math.log2(n + 1) / Math.log2(most + 1);
+const two = (value) => (value < 0.01 ? number(value) : String(Number(value.toPrecision(2))));
 
 export class Thermometer {
   load(run, dom, context) {
-    Object.assign(this, { run, context });
-    const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:420px;min-width:0";
-    this.tube = svg("svg", { viewBox: `0 0 340 ${H}`, role: "img", style });
+    Object.assign(this, { run, context, width: 640 });
+    const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:520px;min-width:0";
+    this.tube = svg("svg", { viewBox: `0 0 360 ${H}`, role: "img", style });
     this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens kept by several samplers` });
-    this.curves = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true", style: "height:64px" });
-    this.line = timeline(run, context, this.curves);
+    this.budgets = new Budgets(run, context);
     this.say = el("p", "dx-readout");
-    this.ticks = el("div", "dx-ticks", el("span"), el("span"));
-    dom.append(this.say, el("div", "dx-legend", this.tube, this.bars), this.line.node, this.ticks);
+    dom.append(this.say, el("div", "dx-legend", this.tube, this.bars), this.budgets.strip);
     this.grow();
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
   }
 
   /** Samplers in the order of the bars, this run's own first; the most tokens that any of them lets through. */
   grow() {
-    const cuts = this.run.steps.map((step) => step.truncation ?? null),
-      some = cuts.filter(Boolean);
+    const some = this.run.steps.flatMap(({ truncation: cut }) => (cut ? [cut] : []));
     this.names = [...new Set(some.flatMap((c) => Object.keys(c.others ?? {})))];
     this.most = Math.max(2, ...some.flatMap((c) => [c.kept, ...Object.values(c.others ?? {})]));
-    const y = (n) => LOW - 2 - width(n, this.most) * (LOW - 4),
-      paths = pool(this.curves, this.names.length + 1, () => svg("path", { "vector-effect": "non-scaling-stroke" }));
-    set(this.curves, { viewBox: `0 0 ${this.run.length} ${LOW}` });
-    [null, ...this.names].forEach((name, i) =>
-      set(paths[i], {
-        d: curve(
-          cuts.map((c) => (name === null ? c?.kept : c?.others?.[name])),
-          y,
-        ),
-        style: `fill:none;stroke:var(--option${i % OPTIONS}-fill);stroke-width:${i ? 1.5 : 3}`,
-      }),
-    );
-    setText(this.ticks.firstChild, tr`step 1; height: log of the number, up to ${number(this.most)}`);
-    setText(this.ticks.lastChild, tr`step ${this.run.length}`);
   }
 
   show(t, hurry) {
-    this.line.show(t);
+    this.t = t;
     if (hurry) return;
     const cut = this.run.steps[t - 1]?.truncation,
       words = this.describe(t);
@@ -70,6 +59,7 @@ export class Thermometer {
     set(this.tube, { "aria-label": words });
     this.tube.replaceChildren(...(cut ? this.#tube(cut, this.run.steps[t - 1].commits?.tokens ?? []) : []));
     this.#bars(cut);
+    this.budgets.show(t, this.width, this.names, this.most);
   }
 
   /** The glass from 0 to the whole, a block per token from what was counted before it to what is counted with it. */
@@ -123,29 +113,42 @@ export class Thermometer {
       svg("circle", { cx: X, cy: BASE + 12, r: 17, style: `fill:${bulb};stroke:var(--line)` }),
       ...blocks.sort((a, b) => a.drawn - b.drawn).map((one) => one.node), // a narrow one that was drawn stays in sight
       svg("path", { class: "dx-threshold", d: `M${X - 28},${at}H${X + 34}` }),
-      text(X - 30, at + 4, number(c.line), { "text-anchor": "end" }),
-      ...(c.whole ? [text(X - 30, y(c.whole) + 4, number(c.whole), { "text-anchor": "end" })] : []),
+      text(X - 30, at + 4, c.whole ? tr`budget ${two(c.line)}` : two(c.line), { "text-anchor": "end" }),
+      ...(c.whole
+        ? [
+            text(X - 30, y(c.whole) + 4, two(c.whole), { "text-anchor": "end" }),
+            text(X + 40, y(c.whole) + 4, tr`${c.unit}: all the model's entropy`),
+            ...(at - y(c.whole) > 44 ? [text(X + 40, (at + y(c.whole)) / 2 + 4, tr`not to be spent`)] : []),
+          ]
+        : []),
       ...spread(labels).map((label) => text(X + 40, label.y, label.words)),
     ];
   }
 
+  /** How many tokens each sampler keeps, this run in the colour of its liquid. */
   #bars(c) {
     const all = c
       ? [[tr`this run`, c.kept, c.mass], ...this.names.map((n) => [n, c.others?.[n] ?? null, c.others_mass?.[n]])]
       : [];
-    set(this.bars, { viewBox: `0 0 340 ${Math.max(1, all.length) * ROW + 6}` });
+    set(this.bars, { viewBox: `0 0 360 ${Math.max(1, all.length) * ROW + 50}` });
     this.bars.replaceChildren(
+      text(0, 14, tr`Tokens that may be drawn at this step`),
+      text(0, 30, tr`(logarithmic scale)`, { style: "fill:var(--muted)" }),
       ...all.flatMap(([name, n, mass], i) => [
-        text(0, i * ROW + 20, cut(name, 11)),
+        text(0, i * ROW + 58, cut(name, 11)),
         svg("rect", {
           x: 88,
-          y: i * ROW + 7,
+          y: i * ROW + 45,
           width: Math.max(2, width(n ?? 0, this.most) * 120),
           height: 17,
           rx: 3,
-          style: `fill:var(--option${i % OPTIONS}-fill)`,
+          style: `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
         }),
-        text(96 + width(n ?? 0, this.most) * 120, i * ROW + 20, number(n) + (mass ? ` · ${number(100 * mass)} %` : "")),
+        text(
+          96 + width(n ?? 0, this.most) * 120,
+          i * ROW + 58,
+          `${number(n)} ${n === 1 ? tr`token` : tr`tokens`}${mass ? ` · ${percent(mass)}` : ""}`,
+        ),
       ]),
     );
   }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.meter import Meter
 from engines.core.trees import row_depths
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class CountedCausal(Counted):
         """What `make` makes of this model itself, such as a draft on its embedding; its calls are booked under `role`,
         and tokens forbidden here are forbidden there."""
         return CountedCausal(make(self._model), role, self._meter)
+
+    def unbooked(self) -> Self:
+        """The same model for what is computed for the record alone: its calls count nowhere and are on no clock of the
+        run. What an edit forbids holds there, too. Nothing may be decided by them."""
+        return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CausalLM`."""

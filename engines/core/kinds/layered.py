@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_check
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.causal import CausalLM, CountedCausal
 from engines.core.lazy import torch
-from engines.core.meter import Meter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -166,11 +165,6 @@ class CountedLayered(CountedCausal):
         """The same model, its calls booked under another role: the first layers that draft for the whole model play
         "draft"."""
         return type(self)(self._model, role, self._meter)
-
-    def unbooked(self) -> Self:
-        """The same model for what is computed for the record alone: its calls count nowhere and are on no clock of the
-        run. What an edit forbids holds there, too. Nothing may be decided by them."""
-        return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """See `LayeredLM`."""

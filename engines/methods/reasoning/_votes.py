@@ -51,7 +51,8 @@ class Vote(Record):
     `of` [n]: which one a voter gives, -1 for none. `weights` [n]: what the model's own probability makes of it, `mean`
     over those with an answer. `copies` [n]: the place of an earlier voter with the same text, or -1. `high` [n]:
     membership of the first of the `modes`, where a mixture was fitted; `removed` [n]: who was pruned by it. `tallies`:
-    one per rule, the one that decides first."""
+    one per rule, the one that decides first. `whole`: a weight is the probability with which its whole text is drawn,
+    so that the weights of different texts add up."""
 
     KEPT_FROM: ClassVar[Detail] = "light"
 
@@ -65,6 +66,7 @@ class Vote(Record):
     removed: list[bool] = []
     modes: list[Mode] = []
     high: list[float] = []
+    whole: bool = False
 
     def __post_init__(self) -> None:
         n = len(self.voters)
@@ -168,9 +170,9 @@ class Ballot:
         sure = best if rule == "perplexity" else best / sum(scores)
         return Tally(rule, self.shares(rule), near[0], min(1.0, sure), len(near) > 1)
 
-    def record(self, rule: str, running: bool = True) -> Vote:
+    def record(self, rule: str, running: bool = True, whole: bool = False) -> Vote:
         """The group of a step, with the rule that decides first. running: also who wins after the first 1 .. n voters;
-        answers keep their places, as they are met in this order."""
+        answers keep their places, as they are met in this order. whole: see `Vote`."""
         modes = list[Mode]()
         if (m := self.mixture) is not None:
             modes = [Mode(m.w, m.k[0], m.lam[0]), Mode(1 - m.w, m.k[1], m.lam[1])]
@@ -190,4 +192,5 @@ class Ballot:
             removed=self.removed,
             modes=modes,
             high=self.high,
+            whole=whole,
         )

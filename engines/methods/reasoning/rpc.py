@@ -74,7 +74,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     likeliest one to the answer that won."""
     start, end = len(prompt), len(prompt) + p.max_new_tokens
     paths, logp = Paths(model, prompt, rows=p.n * (p.max_new_tokens + 1), rng=run.rng), dict[object, float]()
-    first, ballot = paths.add(), None
+    first, ballot, whole = paths.add(), None, p.weight == "whole path" and p.temperature == 1
     for _ in range(p.n - 1):
         paths.add()
     while living := paths.living:
@@ -104,7 +104,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             else None,
             candidates=(lambda: (at, z)) if z is not None else None,
             branches=paths.branches(),
-            records={"vote": lambda: ballot.record(p.rule, running=run.full)} if ballot else {},
+            records={"vote": lambda: ballot.record(p.rule, run.full, whole)} if ballot else {},
             facts={"paths_living": len(paths.living), "paths_ended": ended, **(counted(ballot) if ballot else {})},
             note=told(ballot, p.rule)
             if ballot

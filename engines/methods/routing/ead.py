@@ -47,7 +47,7 @@ from engines.kit import (
         Choice("start", "small", ["small", "large"], source="ours"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
-    signature="ribbon",
+    signature="baton",
     emits={"commits", "scores", "candidates", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "bits"},
 )

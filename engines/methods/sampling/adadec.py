@@ -76,7 +76,7 @@ class Future:
         Choice("scoring", "clean", ["clean", "official"], source="clean is ours"),
         Choice("ends", "end mark", ["end mark", "function"], source="function in the code"),
     ],
-    signature="branches",
+    signature="pauses",
     emits={"commits", "scores", "candidates", "branches", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
     baseline="greedy",

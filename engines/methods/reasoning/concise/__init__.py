@@ -28,6 +28,7 @@ from engines.kit import (
     ranked,
     torch,
 )
+from engines.methods.reasoning.concise.alone import Alone, LeftAlone
 from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, reading
 
 
@@ -46,8 +47,9 @@ from engines.methods.reasoning.concise.thought import Marked, Probe, Prose, read
         Float("t_stop", 0.5, 0.0, 1.0, step=0.05, symbol="t", source="about 0.5 by public summaries"),
         Float("temperature", 1.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
-    signature="thoughts",
+    signature="leftalone",
     emits={"commits", "scores", "candidates", "spans", "choice", "facts", "note"},
+    records={"left_alone": LeftAlone},
     lanes={"confidence": "probability", "entropy": "nats", "reflection": "probability"},
     baseline="temperature",
 )
@@ -56,6 +58,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     ids, start, end = prompt, len(prompt), len(prompt) + p.max_new_tokens
     form, cache = reading(model), model.new_cache(end + 32)
     thought = Thought(form, len(prompt))
+    alone = Alone(model, form, prompt, p, run.rng) if run.full else None
     while len(ids) < end and not (len(ids) > start and ids[-1] in model.eos_ids):
         z = model.extend(ids[cache.length :], cache, last_only=True).logits  # [1, V]
         probe = form.probe(model, z[0], cache) if form.answered(ids[start:]) else None
@@ -71,6 +74,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         token_drawn = min(model.eos_ids) if stop else int(order[draw(chances, run.rng)])
         token = form.instead(token_drawn) if due else token_drawn
         thought.note(len(ids), bool(phrase) or token != token_drawn, probe)
+        doubt = form.doubts(before[0], z[0] if due else None) if begins else None
         new, at = [*phrase, token], list(range(len(ids), len(ids) + len(phrase) + 1))
         last, odds = at[-1:], z.double().softmax(-1)[0, token]
         edit = yield run.step(
@@ -88,6 +92,16 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             candidates=lambda: (last, z),
             spans=thought.spans([*ids, *new]),
             choice=thought.choice(probe, p.t_stop),
+            records={
+                "left_alone": lambda: alone.read(
+                    [*ids, *new],
+                    stop or token in model.eos_ids,
+                    token_drawn if token_drawn != token and due else None,
+                    doubt,
+                )
+            }
+            if alone
+            else None,
             facts=thought.facts([*ids, *new], likely, entropy(before.double()), entropy(z.double()), bool(phrase)),
             note=thought.told(probe, stop, token in model.eos_ids, bool(phrase), token != token_drawn),
         )

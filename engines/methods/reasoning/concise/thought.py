@@ -64,9 +64,20 @@ class Marked:
         """Probability that the step that begins now is a second look."""
         return float(z.softmax(-1)[self.again])
 
+    def doubts(self, z: Tensor, phrased: Tensor | None) -> tuple[float, float]:
+        """Chances that the step that begins now is one of doubt, left alone and with the phrase: unsure or a second
+        look, and where the confident mood stands for an unsure one, a second look alone. phrased: whether it does."""
+        p = z.softmax(-1)
+        again = float(p[self.again])
+        return float(p[self.doubt]) + again, again if phrased is not None else float(p[self.doubt]) + again
+
     def reflects(self, step: Sequence[int]) -> bool:
         """Whether a step is one."""
         return bool(step) and step[0] == self.again
+
+    def kind(self, step: Sequence[int]) -> str:
+        """What a step is, by its mark."""
+        return {self.doubt: "doubt", self.again: "again", self.answer: "answer"}.get(step[0], "thought")
 
     def answered(self, written: Sequence[int]) -> bool:
         """Whether an answer has just been stated: # and a digit."""
@@ -90,7 +101,7 @@ class Prose:
             self._first([form for word in words for form in (f" {word}", f" {word.capitalize()}")])
             for words in (SURE, UNSURE)
         )
-        self.doubts = self._first([form for word in DOUBT for form in (word, f" {word}")])
+        self.doubtful = self._first([form for word in DOUBT for form in (word, f" {word}")])
 
     def _first(self, words: Sequence[str]) -> list[int]:
         """First tokens of words, each once."""
@@ -117,7 +128,17 @@ class Prose:
 
     def reflection(self, z: Tensor) -> float:
         """Probability that the step that begins now starts with a word of doubt."""
-        return float(z.softmax(-1)[self.doubts].sum())
+        return float(z.softmax(-1)[self.doubtful].sum())
+
+    def doubts(self, z: Tensor, phrased: Tensor | None) -> tuple[float, float]:
+        """Chances that the line that begins now starts with a word of doubt, without the phrase and behind it.
+        z, phrased [V]."""
+        without = self.reflection(z)
+        return without, without if phrased is None else self.reflection(phrased)
+
+    def kind(self, step: Sequence[int]) -> str:
+        """What a line is."""
+        return "again" if self.reflects(step) else "answer" if STATED.search(self._lines(step)) else "thought"
 
     def reflects(self, step: Sequence[int]) -> bool:
         """Whether a step starts with a word of doubt."""

@@ -48,6 +48,37 @@ def test_injection_puts_the_confident_mood_where_doubt_was_drawn():
     assert plain.text[: plain.text.index("u")] == ours.text[: plain.text.index("u")]
 
 
+@pytest.mark.parametrize("model", [MODEL, "tiny-reasoner-concise"])
+def test_the_record_of_the_model_left_alone_is_its_plain_run(model):
+    """To its end, though ours ends earlier; nothing of it counts as a call."""
+    for chain in CHAINS:
+        ours, plain = run(chain, 2, model), run(chain, 2, model, **NEVER)
+        told = [step.records["left_alone"] for step in ours.steps]
+        assert [token for one in told for token in one["tokens"]] == plain.output_ids
+        assert ours.totals.forwards == len(ours.steps)
+        spans = plain.steps[-1].spans
+        start = len(plain.header.prompt_ids)
+        assert told[-1]["alone"]["starts"] == [span.start - start for span in spans]
+        assert [kind == "again" for kind in told[-1]["alone"]["kinds"]] == [span.kind == "reflection" for span in spans]
+
+
+def test_the_record_says_what_became_of_doubt():
+    ours = run(CHAINS[1], 3)
+    told = [step.records["left_alone"] for step in ours.steps]
+    drawn = [one["drawn"] for one in told if "drawn" in one]
+    doubt = engines.load_model(MODEL).tokenizer.encode("u")[0]
+    assert drawn and set(drawn) == {doubt} and len(drawn) == ours.steps[-1].facts["injected"]
+    for step, one in zip(ours.steps, told, strict=True):
+        assert ("doubt_without" in one) == ("reflection_chance" in step.facts)
+        if "doubt_without" in one:
+            assert one["doubt_with"] == pytest.approx(step.facts["reflection_chance"], abs=1e-5)
+            assert one["doubt_without"] >= one["doubt_with"]
+    never = run(CHAINS[1], 3, **NEVER).steps[0].records["left_alone"]
+    assert never["doubt_without"] == never["doubt_with"]
+    light = engines.run("concise", MODEL, CHAINS[1], seed=3, detail="light")
+    assert light.output_ids == ours.output_ids and not any(step.records for step in light.steps)
+
+
 def test_every_other_step_gets_a_phrase():
     both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(4)]
     labels = [[bool(span.label) for span in one.steps[-1].spans] for one in both]

@@ -1,0 +1,213 @@
+// Two models that write one text by turns: each token in the colour of its writer, under it the entropy that decides
+// who writes next, and between them the baton, with what its taker must read first.
+
+import { glyphs, number } from "../codec.js";
+import { many } from "../counted.js";
+import { pool, set, setText, svg } from "../dom.js";
+import { comeIn } from "../motion.js";
+import { percent } from "../shares.js";
+import { Sliding, short } from "../sliding.js";
+import { StepPicture } from "../steppicture.js";
+import { tr } from "../words.js";
+import { inLines } from "./onlines.js";
+
+export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 67, needs: ["choice"] };
+
+const TOP = 62,
+  CELL = 26,
+  CURVE = 62, // height of the entropy under a line
+  LINE = 24 + CELL + CURVE + 18,
+  SHOWN = 3; // lines
+
+/** What the steps cost so far as a share of what the large model alone would have cost. Weights: a call reads all of
+ * its model's; arithmetic: positions read times parameters. models: {role: parameters}; prompt: its length. */
+export function costs(steps, models, large, prompt) {
+  let weights = 0,
+    work = 0;
+  for (const { choice, forwards = {}, tokens_fed: fed } of steps) {
+    for (const [role, calls] of Object.entries(forwards)) weights += calls * (models[role] ?? 0);
+    work += fed * (models[choice?.chosen] ?? 0);
+  }
+  const n = steps.length;
+  return { weights: weights / (n * models[large]), work: work / ((prompt + n - 1) * models[large]) };
+}
+
+export class Baton extends StepPicture {
+  load(run, dom, context) {
+    this.dom = dom;
+    this.sliding = new Sliding("τ", tr`Threshold τ`, () => this.show(this.t), { max: 4, step: 0.01 });
+    this.begin(run, dom, context, ["areas", "lines", "cells", "batons", "gauge"], this.sliding.dom);
+    this.grow();
+  }
+
+  /** Hidden where it is not models that are chosen between. */
+  grow() {
+    const { header, steps, length } = this.run,
+      roles = new Map((header.models ?? []).map(({ role, parameters = 0 }) => [role, parameters])),
+      first = steps.find(({ choice }) => choice)?.choice,
+      some = first?.options.length > 1 && first.options.every((option) => roles.has(option));
+    this.models = Object.fromEntries(roles);
+    this.roles = some ? first.options.toSorted((a, b) => roles.get(a) - roles.get(b)) : [];
+    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !some;
+  }
+
+  told({ choice }) {
+    return this.roles.length ? choice : null;
+  }
+
+  /** Steps up to t that wrote a token: {role, text, mean, raw, switched, read}. */
+  #written(t) {
+    const { run } = this;
+    return run.steps
+      .slice(0, t)
+      .filter(({ choice, commits }) => choice && commits)
+      .map(({ choice, commits, facts = {} }) => ({
+        role: choice.chosen,
+        text: run.eos.has(commits.tokens.at(-1)) ? "■" : glyphs(run.piece(commits.tokens.at(-1)).text, 24),
+        mean: choice.value,
+        raw: choice.raw ?? choice.value,
+        switched: choice.switched ?? false,
+        read: facts.catch_up_tokens ?? 0,
+      }));
+  }
+
+  also(choice) {
+    if (!choice) return this.sliding.show(0, false, "");
+    const tau = this.sliding.at(choice.threshold),
+      told = this.#written(this.t),
+      over = told.filter(({ mean }) => mean > tau).length;
+    return this.sliding.show(
+      choice.threshold,
+      told.length > 0,
+      tr`after ${over} of ${many(told.length, "token")} it would call for the large model.`,
+    );
+  }
+
+  draw(choice, _, next) {
+    const { width } = this,
+      told = this.#written(this.t),
+      cells = inLines(
+        told.map(({ text }) => text),
+        width - 8,
+      ),
+      last = cells.at(-1)?.line ?? 0,
+      first = Math.max(0, last - SHOWN + 1),
+      shown = cells.filter(({ line }) => line >= first),
+      tau = this.sliding.at(choice.threshold),
+      most = Math.max(2.2 * tau, ...this.#written(this.run.length).map(({ mean }) => mean), 0.01),
+      top = (cell) => TOP + (cell.line - first) * LINE + 24,
+      // a square root: the threshold is far below the largest values
+      foot = (cell) => top(cell) + CELL + CURVE,
+      y = (cell, H) => foot(cell) - (CURVE - 6) * Math.sqrt(Math.max(0, Math.min(1, H / most)));
+    this.labels = [];
+    this.frame(TOP + (last - first + 1) * LINE + 8);
+    const colour = (role) => `var(--option${this.roles.indexOf(role)}-fill)`;
+    const drawn = pool(this.cells, shown.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: CELL, rx: 4 }), svg("text", { "text-anchor": "middle" })),
+    );
+    drawn.forEach((group, n) => {
+      const cell = shown[n],
+        { role, text, raw } = told[cell.i],
+        [title, box, word] = group.childNodes;
+      set(box, { x: 4 + cell.x, y: top(cell), width: cell.w - 3, style: `fill:${colour(role)};stroke:none` });
+      set(word, {
+        x: 4 + cell.x + cell.w / 2 - 1.5,
+        y: top(cell) + 18,
+        style: `fill:var(--option${this.roles.indexOf(role)}-text);font-size:13px`,
+      });
+      setText(word, text);
+      setText(title, tr`written by ${role}; entropy ${number(raw, "bits")}`);
+    });
+    pool(this.areas, shown.length, () => svg("rect")).forEach((bar, n) => {
+      const cell = shown[n],
+        { mean } = told[cell.i],
+        up = y(cell, mean);
+      set(bar, { x: 4 + cell.x, y: up, width: cell.w - 1, height: Math.max(1, foot(cell) - up) });
+      set(bar, { class: mean > tau ? "dx-high" : "dx-quiet" });
+    });
+    const rows = [...new Map(shown.map((cell) => [cell.line, cell])).values()],
+      ends = new Map(shown.map((cell) => [cell.line, 4 + cell.x + cell.w]));
+    pool(this.lines, rows.length, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((line, n) =>
+      set(line, { d: `M4,${y(rows[n], tau)}H${ends.get(rows[n].line)}` }),
+    );
+    this.#batons(shown, told, top, foot, next);
+    this.#gauge(told.length);
+    this.#key(tau, rows[0], ends, y);
+    this.label(this.labels);
+    if (next) comeIn(drawn.slice(-1), { transform: "translateY(-14px)", opacity: 0 });
+  }
+
+  /** A baton stands in front of the first token of who took it. */
+  #batons(shown, told, top, foot, next) {
+    const handed = shown.filter(({ i }) => i && told[i].role !== told[i - 1].role),
+      drawn = pool(this.batons, handed.length, () => svg("path"));
+    drawn.forEach((path, n) => {
+      const cell = handed[n],
+        x = 4 + cell.x - 1;
+      set(path, {
+        d: `M${x},${foot(cell)}V${top(cell) - 6}l9,-5l-9,-5`,
+        style: "stroke:var(--text);stroke-width:2;fill:none;opacity:1",
+      });
+      const { read, role } = told[cell.i],
+        after = handed[n + 1]?.line === cell.line ? handed[n + 1].x : this.width,
+        words = read ? tr`to ${role}, ${read} read` : tr`to ${role}`;
+      if (after - cell.x > 7.4 * words.length + 16) this.labels.push([x + 13, top(cell) - 7, "start", words]);
+      else this.labels.push([x + 13, top(cell) - 7, "start", read ? `+${read}` : ""]);
+    });
+    if (next && handed.at(-1)?.i === told.length - 1) comeIn(drawn.slice(-1), { opacity: 0 });
+  }
+
+  #gauge(n) {
+    const large = this.roles.at(-1),
+      { weights, work } = costs(this.run.steps.slice(0, this.t), this.models, large, this.run.prompt.length),
+      wide = this.width > 1000,
+      w = wide ? 200 : 0,
+      x = this.width - w - 8,
+      shares = [
+        [weights, tr`weights read: ${percent(weights)} of the large model alone`],
+        [work, tr`arithmetic: ${percent(work)}, since missed tokens are read`],
+      ].filter(([share]) => wide && n && Number.isFinite(share));
+    pool(this.gauge, 2 * shares.length, () => svg("rect", { rx: 4, height: 13 })).forEach((box, i) =>
+      set(box, {
+        x,
+        y: 4 + 19 * (i >> 1),
+        width: i % 2 ? Math.min(1, shares[i >> 1][0]) * w : w,
+        style: i % 2 ? "fill:var(--accent);stroke:none" : "fill:none;stroke:var(--muted);stroke-dasharray:4 3",
+      }),
+    );
+    shares.forEach(([, words], i) => this.labels.push([x - 8, 15 + 19 * i, "end", words]));
+    if (!wide && n && Number.isFinite(weights))
+      this.labels.push([4, 34, "start", tr`${percent(weights)} of the weights that ${large} alone reads`]);
+  }
+
+  #key(tau, row, ends, y) {
+    const wide = this.width > 1000,
+      [small, large] = [this.roles[0], this.roles.at(-1)];
+    if (wide) {
+      this.labels.push([
+        4,
+        15,
+        "start",
+        tr`Who wrote each token: blue ${small}, orange ${large}. Bars: entropy, averaged`,
+      ]);
+      this.labels.push([
+        4,
+        34,
+        "start",
+        tr`over ${short(tau)} bits (dashed) the ${large} model writes next, else the ${small} one`,
+      ]);
+    } else this.labels.push([4, 15, "start", tr`blue: ${small}, orange: ${large}; bars: entropy`]);
+    if (row && wide && ends.get(row.line) < this.width - 90)
+      this.labels.push([ends.get(row.line) + 6, y(row, tau) + 4, "start", tr`τ = ${short(tau)} bits`]);
+  }
+
+  describe(t) {
+    const c = this.run.steps[t - 1]?.choice;
+    if (!c) return t ? tr`No choice at this step.` : tr`Before the first step.`;
+    const told = this.#written(t),
+      large = told.filter(({ role }) => role === this.roles.at(-1)).length,
+      now = c.switched ? tr` It hands over.` : "";
+    return tr`Written by ${c.chosen}: averaged entropy ${number(c.value, c.unit)}, threshold \
+${number(c.threshold)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
+  }
+}
