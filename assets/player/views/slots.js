@@ -1,5 +1,5 @@
-// The expert of every token, known before any layer runs; below, two caches at the moment at which an expert has to
-// go, with arcs to each next use.
+// The expert of every token, known before any layer runs; below, two caches as an expert has to go, with arcs to each
+// next use.
 
 import { cut, glyphs, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
