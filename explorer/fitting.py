@@ -10,8 +10,9 @@ from engines import MethodInfo
 
 
 def wants(info: MethodInfo) -> list[str]:
-    """What must be at hand beside the picked model: companions by their roles, trained parts by their names."""
-    return [*list(info.needs)[1:], *info.parts.values()]
+    """What must be at hand beside the picked model: companions by their roles, but those that are optional, and trained
+    parts by their names."""
+    return [*(role for role in list(info.needs)[1:] if role not in info.optional), *info.parts.values()]
 
 
 def has(model: Any) -> set[str]:

@@ -61,7 +61,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     player that shows the idea of the paper, and stands open in every player of a run; "" leaves the choice to what the
     run holds. `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all
     others on its kind of model compare with. `beside`: roles of models that the run is only compared with: their calls
-    stand beside its totals, as facts of a step. `paths`: parameters under which it writes several continuations at
+    stand beside its totals, as facts of a step; it runs without those that are `optional` where the picked model has
+    no such companion. `paths`: parameters under which it writes several continuations at
     once; empty where it always does, None where it never does. `own`: a short phrase that follows the title wherever
     it is shown, where this was written from less than the paper's text or is another algorithm. `former`: what
     recordings, commands and forms of earlier versions call it. `file`, `version`: the local file that it was loaded
@@ -87,6 +88,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     own: str = ""
     paths: dict[str, Any] | None = None
     beside: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
     former: tuple[Former, ...] = ()
     file: str = ""
@@ -164,6 +166,7 @@ def method(
     own: str = "",
     paths: Mapping[str, Any] | None = None,
     beside: Collection[str] = (),
+    optional: Collection[str] = (),
     former: Sequence[Former] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
@@ -177,15 +180,11 @@ def method(
         raise ValueError(
             f"method '{slug}' has a curve over '{curve[0]}', which needs to be one of its parameters, with values"
         )
-    for p in params:
-        p.check(p.default)
-        for value in curve[1] if curve and p.name == curve[0] else ():
-            p.check(value)
+    _check_values(params, curve)
     resolve(params, paths)
     _check_former(former, params, slug)
     roles, parts = _roles(slug, needs)
-    if not set(beside) < set(roles):
-        raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
+    _check_beside(slug, roles, beside, optional)
     conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
     defaults = {p.name: p.default for p in params}
     info = MethodInfo(
@@ -209,10 +208,27 @@ def method(
         own=own,
         paths=None if paths is None else dict(paths),
         beside=frozenset(beside),
+        optional=frozenset(optional),
         parts=parts,
         former=tuple(former),
     )
     return lambda decode: Method(info, decode, check)
+
+
+def _check_beside(slug: str, roles: Mapping[str, str], beside: Collection[str], optional: Collection[str]) -> None:
+    """Raises ValueError where a run is compared with what is no further model of it, or may lack another one."""
+    if not set(beside) < set(roles):
+        raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
+    if not set(optional) <= set(beside):
+        raise ValueError(f"method '{slug}' may lack {sorted(optional)}; it compares with {sorted(beside)}")
+
+
+def _check_values(params: Sequence[Param], curve: tuple[str, tuple[float, ...]] | None) -> None:
+    """Raises UserError for a default, or a value of the curve, that its parameter does not take."""
+    for p in params:
+        p.check(p.default)
+        for value in curve[1] if curve and p.name == curve[0] else ():
+            p.check(value)
 
 
 def _emitted(

@@ -44,6 +44,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
     loaded: dict[str, Model] = {}
     for role, kind in info.needs.items():
         model_or_name = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
+        if model_or_name is None and role in info.optional:
+            continue
         if model_or_name is None:
             raise UserError(
                 f"'{info.slug}' needs a second model for the role '{role}' with the tokenizer of "

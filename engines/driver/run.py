@@ -120,7 +120,8 @@ class Run(Iterator[Step]):
             for role, model in models.items()
         }
         given: dict[str, Any] = metered | parts_of(info, models[info.role])
-        loop = method.decode(Roles(given) if len(given) > 1 else given[info.role], text, p, self._recorder)
+        several = len(info.needs) + len(info.parts) > 1
+        loop = method.decode(Roles(given) if several else given[info.role], text, p, self._recorder)
         return explained(info, loop) if info.file else loop
 
     def __iter__(self) -> Run:

@@ -119,7 +119,10 @@ def test_the_union_of_a_step_is_that_of_the_record(opened: Open, chunks: Trace, 
         assert f"{len(chosen)} tokens together use {union} of 32 experts" in said
         assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0
         heading = "1 token reads" if len(chosen) == 1 else f"{len(chosen)} tokens together read"
-        assert f"{heading} {union} of 32 experts" in view.locator("svg.dx-tower").inner_html()
+        words = " ".join(view.locator("svg.dx-tower text:visible").all_text_contents())
+        assert f"{heading} {union} of 32 experts" in words
+        beside = step.routing[1].chosen.array()[:, 0]
+        assert f": {len({int(e) for e in beside.ravel()})} of 32" in words.replace(f"{union} of 32 experts", "")
     page.evaluate("handles[0].seek(2)")
     assert not page.locator('[data-view="Exchange"]').is_visible()
     seen = []

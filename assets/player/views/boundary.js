@@ -40,7 +40,7 @@ export function written({ at, confidence, threshold }, end) {
 export class Boundary extends StepPicture {
   load(run, dom, context) {
     this.tau = new Sliding(tr`line end’s threshold τ`, tr`Threshold of a line end`, () => this.show(this.t));
-    this.begin(run, dom, context, ["blocks", "late", "cells"], this.tau.dom);
+    this.begin(run, dom, context, ["early", "blocks", "late", "cells"], this.tau.dom);
   }
 
   told({ boundary }) {
@@ -157,11 +157,28 @@ export class Boundary extends StepPicture {
       set(path, { class: strokes[k][0], d: strokes[k][1] }),
     );
     told.seen.forEach((p, i) => {
+      const away = place(p).line !== place(end - 1).line || Math.abs(edge(p + 1) - edge(end)) > 230;
+      if (p + 1 !== end && !away) return; // it would stand on the other one's words
       const share = percent(told.seen_confidence[i]),
         said = p + 1 === end ? tr`↵ ${share}: the block ends here` : `↵ ${share}`,
         wide = edge(p + 1) > width - 220;
       labels.push([edge(p + 1) + (wide ? -5 : 5), top(p, 1) + TOKENS - 7, wide ? "end" : "start", said]);
     });
+    const early = told.seen.includes(end - 1) ? [...lanes[0]].filter((p) => p >= end) : [];
+    pool(this.early, early.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) => {
+      const { x, w } = place(early[k]);
+      set(box, { x: x - w / 2 + 0.5, width: w - 1, y: top(early[k], 0) + TOKENS - 5, height: CHIP + 10 });
+    });
+    if (early.length) {
+      const { x, w } = place(early[0]),
+        wide = x > width - 200;
+      labels.push([
+        x + ((wide ? 1 : -1) * w) / 2,
+        top(early[0], 0) + TOKENS - 9,
+        wide ? "end" : "start",
+        tr`beyond the line end`,
+      ]);
+    }
     const drawn = chips(this.cells, cells, this.context.theme, 90);
     pool(this.late, late.length, () => svg("circle", { r: 2.5, class: "dx-waits" })).forEach((dot, k) =>
       set(dot, { cx: late[k][0], cy: late[k][1] }),

@@ -1,5 +1,6 @@
 // Experts of one layer over the tokens, lit by weight, with a box around what is read together and beside it all that
-// any token of the box uses; next to it the same numbers of experts for each token, chosen by chance.
+// any token of the box uses; next to it the twin on the same text, or as
+// many experts for each token, chosen by chance.
 
 import { bytes, cut, glyphs } from "../codec.js";
 import { el, pool, select, set, setText, svg } from "../dom.js";
@@ -81,13 +82,17 @@ export class Experts extends StepPicture {
       pairs = box.map((position) => columns.get(position) ?? []),
       high = WORDS + units * TALL + 30,
       all = together(pairs).size,
-      mean = Math.round(expected(pairs, units)),
+      twin = readOf(this.run.steps, this.t, this.layer, true),
+      beside = twin.order.length
+        ? (position) => twin.columns.get(position) ?? []
+        : (position) => drawn(columns.get(position) ?? [], position, units),
+      mean = twin.order.length ? together(box.map(beside)).size : Math.round(expected(pairs, units)),
       n = box.length,
       tokens = n === 1 ? tr`1 token reads` : tr`${n} tokens together read`,
       by = { columns, shown, box, units, w, labels: [], paths: Array.from({ length: SHADES }, () => []), boxes: [] };
     this.#grid({ ...by, x: 0, y: 0, of: (position) => columns.get(position) ?? [] });
     const [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
-    this.#grid({ ...by, x, y, of: (position) => drawn(columns.get(position) ?? [], position, units) });
+    this.#grid({ ...by, x, y, of: beside });
     by.labels.push(
       [
         0,
@@ -100,9 +105,7 @@ export class Experts extends StepPicture {
         x,
         y + 14,
         "start",
-        apart
-          ? tr`If each token chose by itself: ${mean} of ${units} (derived)`
-          : tr`Each by itself: ${mean} of ${units} (derived)`,
+        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), apart, mean, units),
         true,
       ],
     );
@@ -135,9 +138,20 @@ export class Experts extends StepPicture {
     if (next) comeIn([this.boxes], { opacity: 0 });
   }
 
-  #grid({ columns, shown, box, units, w, labels, paths, boxes, x, y, of }) {
+  /** What stands at the right, in words. k: experts of each token of the twin; 0 where there is none. */
+  #other(k, apart, count, units) {
+    if (k)
+      return apart
+        ? tr`A twin whose tokens each take their best ${k}: ${count} of ${units}`
+        : tr`A top-k twin, same text: ${count} of ${units}`;
+    return apart
+      ? tr`If each token chose by itself: ${count} of ${units} (derived)`
+      : tr`Each by itself: ${count} of ${units} (derived)`;
+  }
+
+  #grid({ shown, box, units, w, labels, paths, boxes, x, y, of }) {
     const top = y + WORDS,
-      most = Math.max(1e-9, ...shown.flatMap((position) => columns.get(position).map(([, weight]) => weight))),
+      most = Math.max(1e-9, ...shown.flatMap((position) => of(position).map(([, weight]) => weight))),
       shade = (part) => Math.min(SHADES - 1, Math.floor(part * SHADES)),
       right = x + shown.length * w + 22,
       share = together(box.map(of)),

@@ -5,11 +5,13 @@ import { unpack } from "../codec.js";
 
 const UNITS = 256; // rows that are drawn
 
-/** What a step's records say of one layer: position -> [[unit, weight]], and how many units there are. */
-export function used(entries = [], layer) {
+/** What a step's records say of one layer: position -> [[unit, weight]], and how many units there are. twin: of the
+ * model beside the run's own. */
+export function used(entries = [], layer, twin = false) {
   const found = new Map();
   let units = 0;
-  for (const { kind, positions, layers, chosen, weights, units: all } of entries) {
+  for (const { kind, role, positions, layers, chosen, weights, units: all } of entries) {
+    if ((role === "twin") !== twin) continue;
     if (kind !== "expert" && kind !== "layer") continue; // places, memories
     const row = layers.indexOf(layer),
       { values, shape } = unpack(chosen),
@@ -37,13 +39,13 @@ export function together(columns) {
 
 /** Of the text after step t in one layer: position -> [[unit, weight]], how many units there are, the positions in
  * order, and those of the step. */
-export function readOf(steps, t, layer) {
+export function readOf(steps, t, layer, twin = false) {
   const columns = new Map();
   let units = 0,
     now = [];
   for (const { routing } of steps.slice(0, t)) {
-    if (!routing?.length) continue;
-    const { found, units: all } = used(routing, layer);
+    if (!routing?.some(({ role }) => (role === "twin") === twin)) continue;
+    const { found, units: all } = used(routing, layer, twin);
     for (const [position, pairs] of found) columns.set(position, pairs);
     for (const position of columns.keys()) if (position > Math.max(...found.keys())) columns.delete(position);
     units = Math.max(units, all);

@@ -7,7 +7,8 @@ speculation saves is not eaten up by experts that only one of the drafts needs.
 
 We depart from the paper in: prompt lookup drafts in place of EAGLE-2, so a draft is a chain; the models are of 1.6 M
 parameters, trained here (`engines/training/architectures/blockffn.py`); the union is multiplied by stock kernels, so
-the bytes are the figure and the seconds are not; above temperature 0 the usual rule accepts.
+the bytes are the figure and the seconds are not; a twin that takes its best experts for each token, if there is one,
+reads the same rows beside it; above temperature 0 the usual rule accepts.
 
 Letters: n tokens of a draft, S_t the experts of token t, U their union over the chunk, N experts in a layer."""
 
@@ -15,7 +16,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from engines.kit import CountedMoE, Int, Params, Recorder, Routing, Steps, Taps, max_new_tokens, method, pack_routing
+from engines.kit import (
+    Int,
+    Params,
+    Recorder,
+    Roles,
+    Routing,
+    Steps,
+    Taps,
+    max_new_tokens,
+    method,
+    pack_routing,
+)
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
 from engines.methods.speculative._turn import EMITS, LANES, Turn, temperature
@@ -31,7 +43,7 @@ MOST = 32  # tokens of a draft
     paper="arXiv:2507.08771",
     code="https://github.com/thunlp/BlockFFN",
     summary="Verifies copied drafts in one forward that reads only the experts which some token of the chunk uses.",
-    needs="moe",
+    needs={"target": "moe", "twin": "moe"},
     params=[
         max_new_tokens(64),
         Int("draft_length", 8, 0, MOST, symbol="n", neutral=0, source="32"),
@@ -43,11 +55,13 @@ MOST = 32  # tokens of a draft
     lanes=LANES,
     baseline="greedy",
     lossless=True,
+    beside={"twin"},
+    optional={"twin"},
 )
-def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> Steps:
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One look-up and one verifying forward per step. Before each the cache holds all ids but the last."""
-    ids, end = prompt, len(prompt) + p.max_new_tokens
-    cache = model.new_cache(end + MOST)
+    model, ids, end = models.target, prompt, len(prompt) + p.max_new_tokens
+    cache, twin = model.new_cache(end + MOST), Twin(models, end + MOST)
     while len(ids) < end and not (len(ids) > len(prompt) and ids[-1] in model.eos_ids):
         n = min(p.draft_length, end - len(ids) - 1)
         matches = [m for m in find(np.array(ids), ids, p.longest, 1, n, model.eos_ids, slice(1)) if m.tokens]
@@ -60,6 +74,7 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
         c = len(chain)
         verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
         turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
+        positions, beside = range(base, base + len(rows)), twin.read(rows, base) if run.detail != "none" else []
         cache.crop(min(cache.length, len(turn.ids) - 1))
         U = reading(routings, model.mixtures)
         facts = turn.facts(
@@ -71,13 +86,42 @@ def decode(model: CountedMoE, prompt: list[int], p: Params, run: Recorder) -> St
         )
         edit = yield run.step(
             **turn.groups(),
-            routing=(packed for packed in [pack_routing(routings, range(base, base + len(rows)))] if packed),
+            routing=[
+                packed
+                for packed in (pack_routing(routings, positions), pack_routing(beside, positions, "twin"))
+                if packed
+            ],
             spans=spans(matches, len(ids)),
             intervals=arena(U),
-            facts={**facts, "rows": len(rows)},
+            facts={**facts, "rows": len(rows), **twin.facts(beside)},
             note=f"{turn.note()} Experts read: {U.union_share:.0%} by all rows, {U.row_share:.0%} by one on average.",
         )
         ids = run.apply_edit(edit, turn.ids, cache)
+
+
+class Twin:
+    """A mixture of as many experts, if the model has one beside it, on the rows of the model."""
+
+    def __init__(self, models: Roles, capacity: int) -> None:
+        self.model = models.models.get("twin")
+        self.cache = self.model.new_cache(capacity) if self.model else None
+
+    def read(self, rows: list[int], base: int) -> list[Routing]:
+        """What its routers choose for the rows from position `base` on."""
+        found = list[Routing]()
+        if self.model:
+            self.cache.crop(min(base, self.cache.length))
+            if self.cache.length == base:  # an edit may have gone back and changed what was read
+                embedded = self.model.embed(rows)
+                self.model.layers(embedded, self.cache, 0, self.model.num_layers, taps=Taps(router=found.append))
+        return found
+
+    def facts(self, found: list[Routing]) -> dict[str, float]:
+        """Experts that some row uses, mean over the layers, and bytes of theirs."""
+        if not self.model or not found:
+            return {}
+        U = reading(found, self.model.mixtures)
+        return {"twin_union": U.union, "twin_bytes_read": U.bytes_read}
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import tests.golden.checkers.blockffn  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
 from engines.core.verify import verify_file
-from engines.kit import Taps
+from engines.kit import Taps, method
 from engines.methods.architecture._routed import pattern, reading
 from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
 from engines.studies.expert_unions import mean
+from explorer.fitting import wants
 from tests.engines.conftest import GOLDEN
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
@@ -137,13 +138,53 @@ def test_every_step_says_what_its_routers_decided(name):
     model = engines.load_model(name, dtype="float32")
     run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 24})
     for step in run.steps:
-        (entry,) = step.routing
+        entry, *others = step.routing
+        assert [one.role for one in others] == ["twin"] * (name != "tiny-moe")
         chosen = entry.chosen.array()
         assert chosen.shape[:2] == (step.facts["rows"], 4) and entry.units == 32
         unions = [len({int(e) for e in chosen[:, layer].ravel() if e >= 0}) for layer in range(4)]
         assert step.facts["union"] == pytest.approx(sum(unions) / 4)
         assert step.facts["ffn_bytes_read"] == sum(unions) * 32 * 128 * 2 * 4
         assert step.facts["ffn_bytes_dense"] == 4 * 32 * 32 * 128 * 2 * 4
+
+
+def test_a_twin_reads_the_same_rows_and_changes_nothing():
+    run = engines.run("blockffn", "tiny-blockffn", PROMPT, params={"max_new_tokens": 32})
+    twin = engines.load_model("tiny-moe", dtype=run.header.models[1].dtype)
+    ids, cache = list(run.header.prompt_ids), twin.new_cache(200)
+    for step in run.steps:
+        own, beside = step.routing
+        assert beside.positions == own.positions and (beside.role, beside.units) == ("twin", 32)
+        cache.crop(own.positions[0])
+        drafted = step.tree.tokens
+        rows = [*ids[own.positions[0] : len(ids) - 1], *drafted]
+        found = []
+        twin.layers(twin.embed(rows), cache, 0, 4, taps=Taps(router=found.append))
+        chosen = beside.chosen.array()
+        assert chosen.shape == (len(rows), 4, 6)
+        for layer, routed in enumerate(found):
+            used = [set(row) - {-1} for row in routed.experts.tolist()]
+            assert [set(row) - {-1} for row in chosen[:, layer].tolist()] == used
+        assert step.facts["twin_union"] == pytest.approx(reading(found, twin.mixtures).union)
+        assert step.forwards == {"target": 1}
+        ids += step.commits.tokens
+    alone = engines.run("blockffn", {"target": "tiny-blockffn", "twin": "tiny-moe"}, PROMPT, detail="none",
+                        params={"max_new_tokens": 32})  # fmt: skip
+    assert alone.output_ids == run.output_ids and "twin_union" not in alone.steps[0].facts
+
+
+@pytest.mark.parametrize("optional", [{"target"}, {"nobody"}])
+def test_only_a_model_that_is_compared_with_may_be_lacking(optional):
+    with pytest.raises(ValueError, match="may lack"):
+        method("m", title="M", family="architecture", paper="", summary="M.", params=[], emits={"commits"},
+               needs={"target": "moe", "twin": "moe"}, beside={"twin"}, optional=optional)  # fmt: skip
+
+
+def test_a_mixture_without_a_twin_is_read_alone():
+    run = engines.run("blockffn", "tiny-moe", PROMPT, params={"max_new_tokens": 8})
+    assert [model.role for model in run.header.models] == ["target"]
+    info = engines.get_method("blockffn").info
+    assert info.optional == info.beside == {"twin"} and "twin" not in wants(info)
 
 
 def test_the_signature_of_the_losses_holds_on_the_trained_models():
