@@ -286,6 +286,19 @@ def test_colours_stand_in_the_theme_alone() -> None:
 LATER = {"more.css", "pictures.css"}  # styles
 
 
+def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
+    for share, limit, text in [
+        (0.954, 0.96, "95 %"),
+        (0.8961, 0.9, "89.6 %"),
+        (0.8996, 0.9, "89.96 %"),
+        (0.899999, 0.9, "90.000 %"),
+        (0.9, 0.9, "90 %"),
+        (0.912, 0.9, "91 %"),
+        (0.0, 0.5, "0 %"),
+    ]:
+        assert js("shares.js", "M.against(share, limit)", share=share, limit=limit) == text
+
+
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
     core = {*closure(("gradio.js", *ENTRIES)), "player.css"}

@@ -25,7 +25,7 @@ export class Budgets {
   /** The steps up to t as columns: what there is in all, filled up to the line, over the token that was drawn and how
    * many could have been. */
   show(t, across, names, most) {
-    const left = 96,
+    const left = 104,
       n = Math.max(1, Math.floor((across - left - 8) / CELL)),
       first = Math.max(0, Math.min(t, this.run.length) - n),
       shown = this.run.steps

@@ -5,7 +5,7 @@ import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { percent } from "../shares.js";
+import { against, percent } from "../shares.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { bars, plan } from "../strips.js";
@@ -122,8 +122,8 @@ export class Credits extends StepPicture {
       const raw = row.p[row.tokens.indexOf(row.top)] ?? 0,
         foot = top + plot + TALL,
         w = Math.min(30, cols.w - 12),
-        words =
-          cols.w < 120 ? percent(place.own.value) : `${percent(raw).replace(" %", "")} → ${percent(place.own.value)}`,
+        lifted = against(place.own.value, told.threshold),
+        words = cols.w < 120 ? lifted : `${percent(raw).replace(" %", "")} → ${lifted}`,
         title = tr`${word(row.top)}: ${percent(raw)} alone, ${percent(place.own.value)} with credit`;
       marks.push({
         x,

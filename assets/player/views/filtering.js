@@ -5,7 +5,7 @@ import { CHIP, chips } from "../chips.js";
 import { glyphs } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { percent } from "../shares.js";
+import { against, percent } from "../shares.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { bars, passing, plan } from "../strips.js";
@@ -89,7 +89,7 @@ export class Filtering extends StepPicture {
       ]) {
         const foot = y(i) + top + HEAD + TALL,
           sign = top && oracle.length ? (oracle[i] ? "✓" : "✕") : "",
-          share = knows && top ? "" : percent(values[i] ?? 0).replace(narrow ? " %" : "", "");
+          share = knows && top ? "" : against(values[i] ?? 0, top ? tau : theta).replace(narrow ? " %" : "", "");
         if (masked[i] && values.length)
           marks.push({
             ...bar,
@@ -124,6 +124,10 @@ export class Filtering extends StepPicture {
     odd.forEach((i) => {
       labels.push([cols.x(i), y(i) + LINE - 9, "middle", own[i] ? tr`writes` : tr`waits`]);
       labels.push([cols.x(i), y(i) + ROW + NET - 1, "middle", "≠"]);
+    });
+    own.forEach((yes, i) => {
+      if (yes && filter[i] <= tau && !odd.includes(i))
+        labels.push([cols.x(i), y(i) + LINE - 9, "middle", narrow ? tr`best` : tr`best: always`]);
     });
     const foot = cols.lines * LINE;
     this.frame(foot + STRIP);

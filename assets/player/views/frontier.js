@@ -1,5 +1,5 @@
-// A search over partial solutions: its tree with the way to the best one thick, the open ones in their order, and what
-// the same tokens would have been as whole solutions side by side.
+// A search over partial solutions: its tree with the best way thick, the open ones in order, and what the same tokens
+// would be as whole solutions.
 
 import { cut, glyphs, number } from "../codec.js";
 import { pool, set, setText, svg } from "../dom.js";
@@ -157,8 +157,10 @@ export class Frontier extends StepPicture {
       set(dot, { r: way.has(one.id) ? 8 : Math.min(6, Math.max(3, high / 2)) });
       const fill = known ? HUE(1 - one.h) : "var(--panel)";
       dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
-      set(text, way.has(one.id) ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 11, y: 4, "text-anchor": "start" });
-      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "");
+      const above = way.has(one.id) && one.id !== best?.id,
+        mark = one.id === best?.id && known && one.fate !== "chosen" ? tr` next, ${percent(1 - one.h)}` : "";
+      set(text, above ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 12, y: 4, "text-anchor": "start" });
+      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) + mark : "");
       setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
     });
     if (next)
@@ -207,8 +209,7 @@ export class Frontier extends StepPicture {
         "middle",
         `★ ${marked(isRight(this.run, this.#text(best)))}`,
       ]);
-    } else if (best && across > 70)
-      this.labels.push([spot(best).x, spot(best).y + 22, "middle", tr`next, ${percent(1 - best.h)}`]);
+    }
   }
 
   describe(t) {

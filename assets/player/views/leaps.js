@@ -5,7 +5,7 @@ import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { percent } from "../shares.js";
+import { against, percent } from "../shares.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { bars, plan } from "../strips.js";
@@ -100,7 +100,7 @@ export class Leaps extends StepPicture {
         value: told.confidence[i],
         state: one.yes ? "new" : "old",
         look: one.yes ? "" : "dx-quiet-bar",
-        words: one.anchor ? "⚓" : percent(told.confidence[i]).replace(cols.w < 52 ? " %" : "", ""),
+        words: one.anchor ? "⚓" : against(told.confidence[i], one.theta).replace(cols.w < 52 ? " %" : "", ""),
         title: tr`${whole}: ${percent(told.confidence[i])}, threshold ${short(one.theta)}`,
       });
       if (one.yes !== alone[i].yes) {

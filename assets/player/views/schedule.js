@@ -187,7 +187,7 @@ ${first + 1} would wait for what layer ${first} adds: so its result is approxima
     const found = parts(this.run.steps[t - 1]?.intervals);
     if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
     const { measured, modelled } = found,
-      ours = tr`Parts one after another, measured: ${seconds(measured ?? 0)}.`;
+      ours = tr`Parts one after another, measured without the pauses between them: ${seconds(measured ?? 0)}.`;
     if (modelled === null) return measured > found.long ? tr`Side by side, measured: ${seconds(found.long)}.` : ours;
     const there = tr`On these lanes, modelled from it: ${seconds(modelled)}.`;
     return measured

@@ -18,7 +18,7 @@ export const view = {
 const H = 290, // units of the drawing
   BASE = 256,
   TUBE = 36,
-  X = 106,
+  X = 116,
   GAP = 13, // between two lines of text
   ROW = 30,
   SEEN = 9; // least height of the refused one, which may add hardly anything
@@ -30,7 +30,7 @@ export class Thermometer {
   load(run, dom, context) {
     Object.assign(this, { run, context, width: 640 });
     const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:520px;min-width:0";
-    this.tube = svg("svg", { viewBox: `0 0 360 ${H}`, role: "img", style });
+    this.tube = svg("svg", { viewBox: `0 0 380 ${H}`, role: "img", style });
     this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens kept by several samplers` });
     this.budgets = new Budgets(run, context);
     this.say = el("p", "dx-readout");
@@ -82,7 +82,7 @@ export class Thermometer {
       const drawn = i < listed && written.at(-1) === token,
         refused = i >= listed,
         before = i === listed && more > 0 ? c.line : i ? c.counted[i - 1] : 0,
-        name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${number(c.probabilities[i])}`,
+        name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${percent(c.probabilities[i])}`,
         words = refused ? tr`${name} refused` : drawn ? tr`${name} drawn` : name;
       const fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
         thick = y(before) - y(c.counted[i]) > 4,
@@ -160,7 +160,7 @@ export class Thermometer {
     const last = c.tokens.length - (c.refused ?? 0) - 1,
       used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
     return (
-      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${number(c.mass * 100)} % \
+      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${percent(c.mass)} \
 of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}` +
       `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
     );
