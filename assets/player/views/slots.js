@@ -1,4 +1,4 @@
-// The expert of every token, known before any layer runs; below, two caches at the moment at which an expert has to
+// Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
 
 import { cut, glyphs, seconds } from "../codec.js";
