@@ -129,7 +129,7 @@ ${L} runs`
         : tr`① Known before layer 1 runs`;
     labels.push([left, 14, "start", head, true]);
     if (!wide) return;
-    labels.push([left - 10, CELLS + 16, "end", tr`known: Read-ME`, true]);
+    labels.push([left - 10, CELLS + 16, "end", tr`known ahead`, true]);
     labels.push([left - 10, CELLS + 41, "end", tr`ordinary mixture`]);
     labels.push([left, CELLS + 63, "start", tr`? a router in each layer: unknown until the layer below has run`]);
   }
