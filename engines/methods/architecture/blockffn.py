@@ -108,19 +108,19 @@ class Twin:
 
     def read(self, rows: list[int], base: int) -> list[Routing]:
         """What its routers choose for the rows from position `base` on."""
-        found = list[Routing]()
+        routings = list[Routing]()
         if self.model:
             self.cache.crop(min(base, self.cache.length))
             if self.cache.length == base:  # an edit may have gone back and changed what was read
                 embedded = self.model.embed(rows)
-                self.model.layers(embedded, self.cache, 0, self.model.num_layers, taps=Taps(router=found.append))
-        return found
+                self.model.layers(embedded, self.cache, 0, self.model.num_layers, taps=Taps(router=routings.append))
+        return routings
 
-    def facts(self, found: list[Routing]) -> dict[str, float]:
+    def facts(self, routings: list[Routing]) -> dict[str, float]:
         """Experts that some row uses, mean over the layers, and bytes of theirs."""
-        if not self.model or not found:
+        if not self.model or not routings:
             return {}
-        U = reading(found, self.model.mixtures)
+        U = reading(routings, self.model.mixtures)
         return {"twin_union": U.union, "twin_bytes_read": U.bytes_read}
 
 
