@@ -84,9 +84,7 @@ def test_the_strip_follows_the_step(opened: Open) -> None:
     page = opened([one_by_one()])
     for step in (1, 3, 2):
         seek(page, step)
-        shares = part(page, "svg > g:nth-child(2) rect").evaluate_all(
-            "all => all.map(e => +e.getAttribute('opacity'))"
-        )
+        shares = part(page, "svg > g:nth-child(2) rect").evaluate_all("all => all.map(e => +e.getAttribute('opacity'))")
         assert np.argmax(shares) == 2 + 4 * (step - 1)
         assert len(shown(page, "svg > g:nth-child(3) path")) == step
     assert part(page, ".dx-readout").first.text_content() == "Read so far: ‘ee’ after step 2."
