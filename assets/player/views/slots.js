@@ -1,10 +1,5 @@
-<<<<<<< HEAD
-// The expert of every token, known before any layer runs; below, two caches as an expert has to go, with arcs to each
-// next use.
-=======
 // Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
 // go, with arcs to each next use.
->>>>>>> pic-c
 
 import { cut, glyphs, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
@@ -134,11 +129,7 @@ ${L} runs`
         : tr`① Known before layer 1 runs`;
     labels.push([left, 14, "start", head, true]);
     if (!wide) return;
-<<<<<<< HEAD
-    labels.push([left - 10, CELLS + 16, "end", tr`known: this run`, true]);
-=======
     labels.push([left - 10, CELLS + 16, "end", tr`known ahead`, true]);
->>>>>>> pic-c
     labels.push([left - 10, CELLS + 41, "end", tr`ordinary mixture`]);
     labels.push([left, CELLS + 63, "start", tr`? a router in each layer: unknown until the layer below has run`]);
   }

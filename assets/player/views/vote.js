@@ -145,12 +145,7 @@ export class Vote extends StepPicture {
         "start",
         this.width < NARROW
           ? tr`${order.length} paths; colour: answer; height: probability`
-<<<<<<< HEAD
-          : tr`${order.length} sampled paths, the same for each rule. Colour: the answer. \
-Height: probability per token`,
-=======
           : tr`${order.length} sampled paths, the same for each rule. Colour: answer. Height: probability per token`,
->>>>>>> pic-b
       ],
       [
         4,
