@@ -6,11 +6,15 @@ const LONGEST = 400; // milliseconds of a step's whole movement
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Lets nodes come in one after the other, within 400 ms for all. from: the look that each begins with, such as
- * {opacity: 0}; it ends with the one that it has. */
+ * {opacity: 0}; it ends with the one that it has, and a transform is added to its own. */
 export function comeIn(nodes, from) {
   if (!nodes.length || still()) return;
-  const each = LONGEST / (nodes.length + 1);
-  nodes.forEach((node, i) =>
-    node.animate?.([from, {}], { duration: 2 * each, delay: i * each, fill: "backwards", easing: "ease-out" }),
-  );
+  const each = LONGEST / (nodes.length + 1),
+    { transform, ...look } = from;
+  nodes.forEach((node, i) => {
+    for (const old of node.getAnimations?.() ?? []) old.cancel(); // or both would add up
+    const timing = { duration: 2 * each, delay: i * each, fill: "backwards", easing: "ease-out" };
+    if (Object.keys(look).length) node.animate?.([look, {}], timing);
+    if (transform) node.animate?.([{ transform }, {}], { ...timing, composite: "add" });
+  });
 }

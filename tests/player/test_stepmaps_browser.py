@@ -134,3 +134,23 @@ def test_places_that_move_do_not_break_the_map(opened: Open) -> None:
     for t in range(len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
     expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text(" places are written after ")
+
+
+def test_what_comes_in_keeps_its_own_place_while_it_moves(opened: Open) -> None:
+    """A movement is added to the place that a group has, in place of which it would begin at the corner."""
+    trace = engines.run("speculative-moe", "tiny-moe", "story: Mia, boat", params={"max_new_tokens": 8})
+    page = opened([trace], folded=True, reduced_motion="no-preference").page
+    begun = page.evaluate(
+        """() => { const told = [], real = Element.prototype.animate;
+        Element.prototype.animate = function (frames, timing) { const made = real.call(this, frames, timing),
+          own = this.transform?.baseVal?.consolidate()?.matrix;
+          if (!frames[0].transform || !own) return made;
+          made.pause(); made.currentTime = timing.delay;
+          told.push([own.e + new DOMMatrix(frames[0].transform).e, new DOMMatrix(getComputedStyle(this).transform).e]);
+          return made; };
+        for (let t = 1; t <= handles[0].debug().steps; t++) handles[0].seek(t);
+        return told; }"""
+    )
+    assert begun
+    for expected, seen in begun:
+        assert seen == pytest.approx(expected, abs=0.1)

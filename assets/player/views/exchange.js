@@ -201,7 +201,7 @@ ${bytes(visits * size)}`,
     const move = (nodes, old, now) =>
       now.forEach((at, i) => {
         const [x, y] = [old[i].x - at.x, old[i].y - from.top - at.y + to.top];
-        comeIn([nodes[now.length + i]], { transform: `translate(${at.x + x}px,${at.y + y}px)` });
+        comeIn([nodes[now.length + i]], { transform: `translate(${x}px,${y}px)` });
       });
     move(this.chips.childNodes, from.chips, to.chips);
     move(this.cells.childNodes, from.cells, to.cells);
