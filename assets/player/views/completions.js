@@ -2,6 +2,7 @@
 
 import { glyphs, number, prose } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
+import { fine } from "../shares.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] };
@@ -40,7 +41,6 @@ const styled = (tag, look, ...children) => {
   node.style.cssText = LOOKS[look];
   return node;
 };
-const percent = (p) => `${number(100 * p)} %`;
 
 export class Completions {
   load(run, dom) {
@@ -144,14 +144,14 @@ export class Completions {
   #wants(now) {
     const mass = now?.mass ?? null,
       refused = now?.refused ?? [];
-    setText(this.share, mass === null ? "–" : tr`${percent(mass)}, in ${now.allowed} tokens`);
+    setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
     pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
       (row, i) => {
         const [ghost, chance] = row.childNodes;
         setText(ghost, refused.length ? glyphs(this.run.piece(refused[i]).text) : "–");
         ghost.style.textDecoration = now?.held ? "line-through" : "none";
-        setText(chance, refused.length ? `  ${percent(now.refused_probabilities[i])}` : "");
+        setText(chance, refused.length ? `  ${fine(now.refused_probabilities[i])}` : "");
       },
     );
   }
