@@ -14,6 +14,7 @@ import { isRight, marked } from "./plainly.js";
 export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
 const NARROW = 700, // a panel in which the reason for the end stands above
+  PHONE = 420,
   CARD = 44, // its height
   TABS = 74, // room for the tabs over a card
   TOP = 30,
@@ -144,7 +145,10 @@ export class LeftAlone extends StepPicture {
 
   #stopped({ value, threshold }, x, width) {
     if (width < NARROW) {
-      const words = tr`✂ sure of the answer: ${percent(value)} > ${percent(threshold)}`;
+      const words =
+        width < PHONE
+          ? tr`✂ sure: ${percent(value)} > ${percent(threshold)}`
+          : tr`✂ sure of the answer: ${percent(value)} > ${percent(threshold)}`;
       return void this.labels.push([width - 4, 16, "end", words]);
     }
     this.labels.push(

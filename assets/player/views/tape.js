@@ -82,10 +82,11 @@ export class Tape extends StepMap {
     const board = this.run.board(index);
     for (let position = Math.max(start, this.from); position < end; position++) {
       const token = board[position]?.token ?? null,
-        [x, y, w, h] = this.at(index, position);
-      if (token === null || !this.has(position) || h < 14) continue;
+        [x, y, w, h] = this.at(index, position),
+        room = Math.floor((w - 1) / LETTER);
+      if (token === null || !this.has(position) || h < 14 || room < 1) continue;
       pen.fillStyle = surface.muted;
-      pen.fillText(this.word(token, Math.floor((w - 1) / LETTER)), x + w / 2, y + h / 2 + 0.5);
+      pen.fillText(this.word(token, room), x + w / 2, y + h / 2 + 0.5);
     }
   }
 
