@@ -51,7 +51,7 @@ class Way:
     inputs=[
         Text("model", "tiny-ar-l", help="A causal model with adapters for lexical units."),
         Text("tasks", TASKS, help="Tasks to ask, with commas between them; they have checks of their own."),
-        Int("prompts", 5, 1, 50, help="Held-out prompts of each task."),
+        Int("prompts", 3, 1, 50, help="Held-out prompts of each task."),
         Int("tokens", 64, 8, 200, help="Tokens written at most."),
         Int("k", 4, 2, 6, symbol="k", help="Tokens foreseen in one forward."),
     ],
