@@ -103,7 +103,8 @@ def recorded(file: str, names: Sequence[str]) -> Layers:
         )
     kept: dict[int, dict[int, set[int]]] = {}
     units = 0
-    for entry in (entry for step in trace.steps for entry in step.routing):
+    own = ("", trace.header.models[0].role)  # not what a twin of it chose
+    for entry in (entry for step in trace.steps for entry in step.routing if entry.role in own):
         units, chosen = max(units, entry.units), entry.chosen.array()
         for i, position in enumerate(entry.positions):
             for j, layer in enumerate(entry.layers):
