@@ -34,6 +34,7 @@ export class StepPicture {
     setText(this.say, this.describe(t));
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);
+    for (const moving of this.picture.getAnimations?.({ subtree: true }) ?? []) moving.cancel(); // of another step
     if (told) this.draw(told, step, next);
   }
 

@@ -142,7 +142,7 @@ def test_calls_that_stay_are_those_of_the_record(opened: Open, spread: Trace, op
         view.locator("select").select_option(str(layer))
         page.evaluate("handles[0].seek(1)")
         words = view.locator(".dx-readout").first.inner_text().split()
-        local, every = local + int(words[2]), every + int(words[4])
+        local, every = local + int(words[5]), every + int(words[7])
     for t in range(len(spread.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
         assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0

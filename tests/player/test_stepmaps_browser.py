@@ -39,7 +39,7 @@ def columns_of(trace: Trace) -> int:
 
 def test_rows_show_what_was_written_and_how_certain_the_rest_was(opened: Open) -> None:
     trace = masked(30, 8)
-    page = opened([trace], folded=True).page
+    page = opened([trace], folded=False).page
     n, first = columns_of(trace), len(trace.header.prompt_ids)
     placed = page.evaluate(PLACED, "Overview")
     cell, tall = min(56, placed["wide"] / n), placed["tall"] / len(trace.steps)
@@ -52,7 +52,7 @@ def test_rows_show_what_was_written_and_how_certain_the_rest_was(opened: Open) -
 
 
 def test_a_pointer_that_is_drawn_over_the_rows_sets_the_step(opened: Open) -> None:
-    page = opened([masked()], folded=True).page
+    page = opened([masked()], folded=False).page
     rows = page.locator("[data-view=Overview] .dx-stepmap-rows")
     rows.scroll_into_view_if_needed()
     box = rows.bounding_box()
@@ -69,7 +69,7 @@ def test_a_pointer_that_is_drawn_over_the_rows_sets_the_step(opened: Open) -> No
 
 
 def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(opened: Open) -> None:
-    page = opened([masked()], folded=True).page
+    page = opened([masked()], folded=False).page
     page.evaluate("handles[0].seek(3)")
     tall = page.evaluate(PLACED, "Overview")["tall"] / 16
     veil = page.locator("[data-view=Overview] .dx-veil").evaluate("one => new DOMMatrix(one.style.transform).f")
@@ -83,7 +83,7 @@ def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(opened: Op
 @pytest.mark.parametrize("size", [(16, 1), (256, 48), (40, 200)])
 def test_runs_of_any_size_fit(opened: Open, size: tuple[int, int], options: dict[str, Any]) -> None:
     trace = masked(*size) if size[1] < 40 or size[0] > 200 else masked(size[0] + 12 + size[1], size[1])
-    page = opened([trace], folded=True, **options).page
+    page = opened([trace], folded=False, **options).page
     page.evaluate("handles[0].seek(1)")
     for view in ("Overview",):
         box = page.locator(f"[data-view={view}] canvas").bounding_box()
@@ -95,7 +95,7 @@ def test_runs_of_any_size_fit(opened: Open, size: tuple[int, int], options: dict
 def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
     params = {"max_new_tokens": 48, "use_block_cache": True}
     trace = engines.run("fast-dllm-v2", "tiny-blockdlm", "add: 305 + 976", params=params)
-    page = opened([trace], folded=True).page
+    page = opened([trace], folded=False).page
     view = page.locator("[data-view=Tape]")
     page.evaluate("handles[0].seek(9)")
     fed = sum(step.tokens_fed for step in trace.steps[:9])
@@ -121,7 +121,7 @@ def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
 def test_a_cache_that_may_be_old_is_not_called_exact(opened: Open) -> None:
     trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"cache": "dual", "max_new_tokens": 32})
     assert any(span.kind == "cache" for step in trace.steps for span in step.spans)
-    page = opened([trace], folded=True).page
+    page = opened([trace], folded=False).page
     keys = page.locator("[data-view=Tape] .dx-scale:visible").all_text_contents()
     assert any("older" in key for key in keys) and not any("exact" in key for key in keys)
 
@@ -130,7 +130,7 @@ def test_places_that_move_do_not_break_the_map(opened: Open) -> None:
     trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"max_new_tokens": 32})
     first = trace.steps[1].commits.positions[0]
     trace.steps[2].commits.removed.append(first)
-    page = opened([trace], folded=True).page
+    page = opened([trace], folded=False).page
     for t in range(len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
     expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text(" places are written after ")
@@ -139,7 +139,7 @@ def test_places_that_move_do_not_break_the_map(opened: Open) -> None:
 def test_what_comes_in_keeps_its_own_place_while_it_moves(opened: Open) -> None:
     """A movement is added to the place that a group has, in place of which it would begin at the corner."""
     trace = engines.run("speculative-moe", "tiny-moe", "story: Mia, boat", params={"max_new_tokens": 8})
-    page = opened([trace], folded=True, reduced_motion="no-preference").page
+    page = opened([trace], folded=False, reduced_motion="no-preference").page
     begun = page.evaluate(
         """() => { const told = [], real = Element.prototype.animate;
         Element.prototype.animate = function (frames, timing) { const made = real.call(this, frames, timing),

@@ -11,7 +11,7 @@ import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { inLines } from "./onlines.js";
 
-export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 67, needs: ["choice"] };
+export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 151, needs: ["choice"] };
 
 const TOP = 62,
   CELL = 26,

@@ -11,7 +11,7 @@ import { tr } from "../words.js";
 import { embolden } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";
 
-export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 84, needs: ["routing"] };
+export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing"] };
 
 const HEAD = 24, // of a panel
   CHIP = 24,

@@ -13,7 +13,7 @@ import { tr } from "../words.js";
 import { embolden } from "./dial.js";
 import { drawn, expected, readOf, together } from "./used.js";
 
-export const view = { name: "Experts", title: "Experts of each token", place: 85, needs: ["routing"] };
+export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] };
 
 const WORDS = 84, // height of heading and tokens
   TALL = 8, // of an expert's row

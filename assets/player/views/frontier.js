@@ -4,7 +4,6 @@
 import { cut, glyphs, number } from "../codec.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { back, open, returns, states } from "./openstates.js";
@@ -157,10 +156,9 @@ export class Frontier extends StepPicture {
       set(dot, { r: way.has(one.id) ? 8 : Math.min(6, Math.max(3, high / 2)) });
       const fill = known ? HUE(1 - one.h) : "var(--panel)";
       dot.style.cssText = `fill:${fill};stroke:var(--text);stroke-width:${way.has(one.id) ? 2 : 0.5}`;
-      const above = way.has(one.id) && one.id !== best?.id,
-        mark = one.id === best?.id && known && one.fate !== "chosen" ? tr` next, ${percent(1 - one.h)}` : "";
+      const above = way.has(one.id) && one.id !== best?.id;
       set(text, above ? { x: 0, y: -12, "text-anchor": "middle" } : { x: 12, y: 4, "text-anchor": "start" });
-      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) + mark : "");
+      setText(text, named ? cut(this.#text(one), Math.min(LETTERS, Math.floor((across - 14) / 7.4))) : "");
       setText(title, known ? tr`path ${one.id}: r ${number(1 - one.h)}, f ${number(one.f)}` : tr`path ${one.id}`);
     });
     if (next)

@@ -7,7 +7,7 @@ import { StepMap } from "../stepmap.js";
 import { levelOf, ramp } from "../theme.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Overview", title: "All steps at once", place: 98, needs: ["masked"] };
+export const view = { name: "Overview", title: "All steps at once", place: 161, needs: ["masked"] };
 
 const NUMBER = 34; // pixels that a number needs
 

@@ -7,7 +7,7 @@ import { el } from "../dom.js";
 import { LETTER, StepMap } from "../stepmap.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Tape", title: "Kept, computed, written", place: 97, needs: ["spans.fed+masked"] };
+export const view = { name: "Tape", title: "Kept, computed, written", place: 162, needs: ["spans.fed+masked"] };
 
 const BARS = 150, // room for the bars on the right, where the panel is wide
   NARROW = 560;
