@@ -128,7 +128,14 @@ class Screen:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def tab(self, name: str) -> None:
-        self.page.get_by_role("tab", name=name, exact=True).click()
+        """Choose a tab; once more where the row of tabs was made anew under the click."""
+        tab = self.page.get_by_role("tab", name=name, exact=True)
+        tab.click()
+        try:
+            expect(tab).to_have_attribute("aria-selected", "true", timeout=3000)
+        except AssertionError:
+            tab.click()
+            expect(tab).to_have_attribute("aria-selected", "true")
 
     def prompt(self, text: str) -> None:
         self.page.locator("#prompt textarea").fill(text)
