@@ -70,7 +70,9 @@ export class Overview extends StepMap {
   paint(pen, step) {
     const { run, mode, context } = this,
       { states } = context.theme,
-      lane = run.lane(step, this.name);
+      lane = run.lane(step, this.name),
+      { positions = [], tokens = [] } = run.steps[step].commits ?? {},
+      written = new Set(positions);
     if (lane)
       unpack(lane.values).values.forEach((value, i) => {
         const level = levelOf((value - this.lo) / (this.hi - this.lo)),
@@ -80,11 +82,10 @@ export class Overview extends StepMap {
           [x, y, w, h] = this.at(step, position);
         pen.fillStyle = fill;
         pen.fillRect(x, y, w, h);
-        if (w < NUMBER || h < 16) return;
+        if (w < NUMBER || h < 16 || written.has(position)) return;
         pen.fillStyle = text;
-        pen.fillText(Number(value.toPrecision(2)), x + w / 2, y + h / 2 + 0.5);
+        pen.fillText(value > 0 && value < 0.01 ? "<.01" : Number(value.toPrecision(2)), x + w / 2, y + h / 2 + 0.5);
       });
-    const { positions = [], tokens = [] } = run.steps[step].commits ?? {};
     positions.forEach((position, i) => {
       const gone = tokens[i] < 0 || tokens[i] === run.mask,
         look = states[gone ? "remasked" : "new"];
