@@ -31,7 +31,7 @@ from engines.core.method import Former, LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
-from engines.core.recording import pack_placement, pack_routing, pack_slots
+from engines.core.recording import exact, pack_placement, pack_routing, pack_slots
 from engines.core.sampling import (
     accept_probability,
     distribution,
@@ -183,6 +183,7 @@ __all__ = [
     "distribution",
     "draw",
     "entropy",
+    "exact",
     "from_child_counts",
     "gumbel_argmax",
     "kept_by_mass",

@@ -116,6 +116,11 @@ def floats(values: Any) -> np.ndarray:
     return values.detach().float().cpu().numpy() if hasattr(values, "detach") else np.asarray(values, dtype=np.float32)
 
 
+def exact(values: Tensor) -> list[float]:
+    """Numbers of a record in nine digits, which tell any two float32 apart."""
+    return [float(f"{value:.9g}") for value in values.tolist()]
+
+
 def pack_routing(found: Sequence[Routed], positions: Sequence[int], role: str = "") -> Routing | None:
     """What the routers of some layers decided for n rows, the heaviest expert of a row first; None where nothing was
     found. positions [n]: where the rows stand."""

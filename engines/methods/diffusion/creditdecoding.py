@@ -30,6 +30,7 @@ from engines.kit import (
     Steps,
     TokenId,
     block_of,
+    exact,
     gumbel_argmax,
     many,
     mask_positions,
@@ -159,8 +160,7 @@ def earned(C: Tensor, z: Tensor, hidden: Tensor, v: Tensor, a: int) -> list[Earn
     p, rows = z.double().softmax(-1), []
     for i in hidden.nonzero()[:, 0].tolist():
         tokens = C[i].nonzero()[:, 0]
-        values = ([float(f"{value:.9g}") for value in x[i, tokens].tolist()] for x in (p, C))
-        rows.append(Earned(a + i, int(v[i]), tokens.tolist(), *values))
+        rows.append(Earned(a + i, int(v[i]), tokens.tolist(), exact(p[i, tokens]), exact(C[i, tokens])))
     return rows
 
 

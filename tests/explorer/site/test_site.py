@@ -27,7 +27,7 @@ from tests.explorer.test_recordings import FEW
 from tests.player.handmade import HOSTILE, hostile, masked
 
 EACH = (
-    160_000  # bytes of the site for a recording: its data, page, figures and its share of all else, texts with pictures
+    158_000  # bytes of the site for a recording: its data, page, figures and its share of all else, texts with pictures
 )
 PICTURES = """() => Promise.all([...document.images].map((picture) => {
   picture.loading = "eager";

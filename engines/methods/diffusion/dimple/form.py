@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.kit import Position, Record, TokenId
+from engines.kit import Position, Record, TokenId, exact
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +22,5 @@ class Form(Record):
 
 
 def form(pins: dict[int, int], masks: Tensor, x0: Tensor, order: Tensor, threshold: float, mode: str) -> Form:
-    """The record of one forward; masks, x0, order [m]. Scores keep as many digits as keep each comparison."""
-    scores = [float(f"{value:.9g}") for value in order.tolist()]
-    return Form(sorted(pins), masks.tolist(), x0.tolist(), scores, threshold, mode)
+    """The record of one forward; masks, x0, order [m]."""
+    return Form(sorted(pins), masks.tolist(), x0.tolist(), exact(order), threshold, mode)

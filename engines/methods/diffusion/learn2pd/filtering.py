@@ -1,10 +1,10 @@
-"""What the filter reads and what it makes of it, as exact as they were compared."""
+"""What the filter reads and what it makes of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.kit import Position, Probability, Record, TokenId
+from engines.kit import Position, Probability, Record, TokenId, exact
 from engines.methods.diffusion.learn2pd.board import Proposed
 
 if TYPE_CHECKING:
@@ -42,8 +42,3 @@ def filtering(
         sure,
         [] if right is None else right.tolist(),
     )
-
-
-def exact(values: Tensor) -> list[float]:
-    """As many digits as keep every comparison what it was."""
-    return [float(f"{value:.9g}") for value in values.tolist()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.kit import Params, Position, Record, TokenId
+from engines.kit import Params, Position, Record, TokenId, exact
 from engines.methods.diffusion.prophet.bars import gaps
 
 if TYPE_CHECKING:
@@ -26,4 +26,4 @@ class Watched(Record):
 def watched(start: int, tokens: Tensor, z: Tensor, g: int, S: int, p: Params, masks: int) -> Watched:
     """The record of forward g of S; tokens [n] and their logits z [n, V] from position `start` on."""
     bars = [p.bar_early, p.bar_mid, p.bar_late]
-    return Watched(start, tokens.tolist(), [float(f"{gap:.9g}") for gap in gaps(z).tolist()], g, S, bars, masks)
+    return Watched(start, tokens.tolist(), exact(gaps(z)), g, S, bars, masks)

@@ -35,6 +35,7 @@ class Alone:
         self.rng, self.end, self.told = torch.Generator(), len(prompt) + p.max_new_tokens, len(prompt)
         self.rng.set_state(rng.get_state())
         self.cache = self.model.new_cache(self.end)
+        self.kinds: dict[tuple[int, ...], str] = {}  # of steps that were read before
 
     def over(self) -> bool:
         """Whether its text has come to its end."""
@@ -56,6 +57,12 @@ class Alone:
     def thoughts(self, ids: Sequence[int]) -> Thoughts:
         """The steps of a text with its prompt."""
         written = list(ids[self.start :])
-        starts = [at for at in range(len(written)) if self.form.starts(written[:at])]
+        starts = [at for at in range(len(written)) if self.form.starts(written[max(0, at - 1) : at])]
         ends = [*starts[1:], len(written)]
-        return Thoughts(starts, [self.form.kind(written[a:b]) for a, b in zip(starts, ends, strict=True)])
+        return Thoughts(starts, [self._kind(tuple(written[a:b])) for a, b in zip(starts, ends, strict=True)])
+
+    def _kind(self, step: tuple[int, ...]) -> str:
+        """What a step is; each is read once, not again with every token behind it."""
+        if step not in self.kinds:
+            self.kinds[step] = self.form.kind(step)
+        return self.kinds[step]
