@@ -18,7 +18,7 @@ const LEFT = 40,
 export const LETTER = 7.5; // of 12.5 pixels' type
 
 /** A view names what stands left of the first column (`from`), how much room it wants right of the rows (`margin`),
- * and draws a step (`paint`) and what lies over all rows (`over`). */
+ * draws a step (`paint`) and what lies over all rows (`over`), and says what else its looks depend on (`look`). */
 export class StepMap {
   from = 0;
   margin = 0;
@@ -74,19 +74,28 @@ export class StepMap {
     this.mode = this.context.mode();
     this.columns = this.#columns();
     this.cell = Math.min(CELL, (width - LEFT - this.margin) / this.columns);
-    this.tall = Math.min(Math.max(Math.floor(ROWS / Math.max(1, run.length)), ROW[0]), ROW[1]);
+    // a run that grows has room ahead, so that most of its steps add a row to those that are painted
+    const room = run.end ? Math.max(1, run.length) : 2 ** Math.ceil(Math.log2(Math.max(8, run.length)));
+    this.tall = Math.min(Math.max(Math.floor(ROWS / room), ROW[0]), ROW[1]);
     this.right = LEFT + this.columns * this.cell;
-    this.foot = HEAD + run.length * this.tall;
-    const pen = sizeCanvas(this.canvas, width, this.foot);
-    pen.font = "12.5px ui-monospace, monospace";
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    for (let step = 0; step < run.length; step++) this.paint(pen, step);
-    this.over?.(pen);
+    this.foot = HEAD + room * this.tall;
+    this.#paint(JSON.stringify([width, this.columns, room, this.mode, this.look?.()]));
     set(this.axis, { viewBox: `0 0 ${width} ${this.foot + FOOT}`, width, height: this.foot + FOOT });
     this.canvas.parentNode.style.height = `${this.foot + (this.cell < TURNED ? FOOT : LINE)}px`;
     this.rows.style.cssText = `left:${LEFT}px;top:${HEAD}px;width:${width - LEFT}px;height:${this.foot - HEAD}px`;
     this.show(this.t);
+  }
+
+  /** Paints the rows that are new, all of them where the layout or the look is. */
+  #paint(layout) {
+    const { run, canvas } = this;
+    if (layout !== this.layout) {
+      const pen = sizeCanvas(canvas, this.width, this.foot);
+      Object.assign(pen, { font: "12.5px ui-monospace, monospace", textAlign: "center", textBaseline: "middle" });
+      Object.assign(this, { layout, pen, painted: 0 });
+    }
+    while (this.painted < run.length) this.paint(this.pen, this.painted++);
+    this.over?.(this.pen);
   }
 
   /** Of a run that is over, places that never hold anything but the end mark are left out, but for the first few. */

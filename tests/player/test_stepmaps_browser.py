@@ -154,3 +154,24 @@ def test_what_comes_in_keeps_its_own_place_while_it_moves(opened: Open) -> None:
     assert begun
     for expected, seen in begun:
         assert seen == pytest.approx(expected, abs=0.1)
+
+
+def test_a_run_that_grows_paints_each_row_once_and_ends_as_a_finished_one(opened: Open) -> None:
+    """The map of a live run has room ahead: its rows are painted again where the room doubles, not with every step."""
+    trace = masked(60, 24)
+    page = opened([trace]).page
+    painted = page.evaluate(
+        """(whole) => { const { header, pieces, steps, end } = JSON.parse(whole), player = handles[0];
+        let painted = 0; const real = CanvasRenderingContext2D.prototype.fillRect;
+        CanvasRenderingContext2D.prototype.fillRect = function (...box) { painted++; return real.apply(this, box); };
+        player.push({ run: "r", seq: 0, state: "running", header, pieces });
+        steps.forEach((step, i) => player.push({ run: "r", seq: i + 1, steps: [step] }));
+        const live = painted; painted = 0;
+        player.push({ run: "r", seq: steps.length + 1, steps: [], end, state: "done" });
+        return [live, painted]; }""",
+        trace.to_json(),
+    )
+    live, done = painted
+    assert 0 < live < 5 * done  # rooms of 8, 16 and 32 rows; every row with every step would be twelve times as many
+    tall = page.evaluate(PLACED, "Overview")["tall"]
+    assert tall / len(trace.steps) == pytest.approx(min(24, 420 // len(trace.steps)))

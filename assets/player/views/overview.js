@@ -56,15 +56,17 @@ export class Overview extends StepMap {
   }
 
   lay() {
-    if (this.context.theme) {
-      this.colours = ramp(this.context.theme, this.context.mode());
-      [this.lo, this.hi] = this.#scale();
-      if (this.low) {
-        setText(this.low, number(this.lo));
-        setText(this.high, number(this.hi));
-      }
+    this.colours = ramp(this.context.theme, this.context.mode());
+    [this.lo, this.hi] = this.#scale();
+    if (this.low) {
+      setText(this.low, number(this.lo));
+      setText(this.high, number(this.hi));
     }
     super.lay();
+  }
+
+  look() {
+    return [this.name, this.lo, this.hi];
   }
 
   paint(pen, step) {

@@ -68,7 +68,7 @@ const LINEAR = 2 * (H * 2048 + 2048 * 64 * 256 + 2 * H * 256 + 64 * 256 * H),
   EXPERT = 3 * H * 5120,
   USED = 4,
   ALL = 49;
-export const GPUS = 16; // a side: two servers of eight
+const GPUS = 16; // a side: two servers of eight
 
 /** Seconds of a microbatch of b sequences with n tokens of context in a layer of Step-3, on 16 GPUs a side. */
 export function step3({ F, W, net }, n, b) {
