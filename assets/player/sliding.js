@@ -6,6 +6,10 @@ import { tr } from "./words.js";
 
 export const short = (value) => String(Number(value.toFixed(2)));
 
+/** The bar and knob of a slider; oninput gets its value. */
+export const track = (label, [min, max, step], oninput) =>
+  el("input", { type: "range", min, max, step, "aria-label": label, oninput: ({ target }) => oninput(+target.value) });
+
 export class Sliding {
   /** change: called when a person moves it, or puts it back. */
   constructor(symbol, label, change, { min = 0, max = 1, step = 0.01 } = {}) {
@@ -14,14 +18,7 @@ export class Sliding {
       this.moved = value;
       change();
     };
-    this.slider = el("input", {
-      type: "range",
-      min,
-      max,
-      step,
-      "aria-label": label,
-      oninput: () => move(Number(this.slider.value)),
-    });
+    this.slider = track(label, [min, max, step], move);
     this.value = el("output");
     this.back = el("button", { onclick: () => move(null) }, tr`as recorded`);
     this.derived = el("span", { "aria-live": "polite" });

@@ -19,6 +19,7 @@ from engines.methods.heads.del_.exit_choice import choose
 from engines.methods.speculative.reflective_verification.look import fuse, won
 from engines.methods.speculative.specdec_pp import StopRule
 from tests.engines.methods.speculative.test_fastdraft import ends_of
+from tests.player.pictures import INSIDE, PANELS, held_on_every_step
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -35,11 +36,6 @@ RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SampleBands": ("stand", "story: Mia, boat", {"temperature": 1.0, "trajectories": 3}),
     "SearchTree": ("aded", "python: class Boat(name: str, speed: int, crew: int)", {"corpus": "store"}),
 }
-
-INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
-  const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
-    .flatMap((one) => [...one.getClientRects()]);
-  return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""  # texts outside
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -216,18 +212,11 @@ def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     return request.param, engines.run(slug, "tiny-ar-l", prompt, params={"max_new_tokens": 20, **params})
 
 
-@pytest.mark.parametrize(
-    "options", [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]
-)
+@pytest.mark.parametrize("options", PANELS, ids=str)
 def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
     name, trace = drawn
     page = opened([trace], folded=True, **options).page
-    view = page.locator(f'[data-view="{name}"]')
-    page.evaluate("handles[0].seek(0)")
-    expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
-    for t in range(1, len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
+    view = held_on_every_step(page, name, len(trace.steps))
     if view.locator("input[type=range]").count():
         t = 2
         page.evaluate("handles[0].seek(2)")

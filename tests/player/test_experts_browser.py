@@ -15,7 +15,7 @@ import engines
 from engines.core.recording import pack_placement
 from engines.core.trace import Routing, Trace, pack
 from engines.core.trace.packed import Packed
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 import engines
 from engines.core.trace import Trace
 from engines.methods.diffusion.localleap import distances, select, thresholds
+from tests.player.pictures import INSIDE, PANELS, held_on_every_step
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -36,10 +37,6 @@ FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or 
     "Boundary": ("adablock", {"max_new_tokens": 1}),
 }
 
-INSIDE = """(svg) => { const box = svg.getBoundingClientRect();
-  const shown = [...svg.querySelectorAll("text")].filter((one) => one.textContent)
-    .flatMap((one) => [...one.getClientRects()]);
-  return shown.filter(({ left, right }) => left < box.left - 2 || right > box.right + 2).length; }"""  # texts outside
 ODD = ["\u202eright to left", "\u05e9\u05dc\u05d5\u05dd", "w" * 80, "\U0001f468\u200d\U0001f469", "\n"]
 
 
@@ -49,18 +46,11 @@ def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
     return request.param, engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params})
 
 
-@pytest.mark.parametrize(
-    "options", [{}, *({"viewport": {"width": width, "height": 800}} for width in (390, 820)), {"color_scheme": "dark"}]
-)
+@pytest.mark.parametrize("options", PANELS, ids=str)
 def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
     name, trace = drawn
     page = opened([trace], folded=True, **options).page
-    view = page.locator(f'[data-view="{name}"]')
-    page.evaluate("handles[0].seek(0)")
-    expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
-    for t in range(1, len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
+    view = held_on_every_step(page, name, len(trace.steps))
     page.evaluate("handles[0].seek(1)")
     for slider in view.locator("input[type=range]").all():
         slider.fill("0.5")

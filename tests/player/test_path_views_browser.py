@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import PANELS, held_on_every_step
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
@@ -43,20 +43,14 @@ def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, *({"viewport": {"width": width, "height": 800}} for width in (1280, 390, 820)), {"color_scheme": "dark"}],
+    PANELS,
     ids=str,
 )
 def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
     name, trace = drawn
     page = opened([trace], folded=True, **options).page
-    view = page.locator(f'[data-view="{name}"]')
-    page.evaluate("handles[0].seek(0)")
-    expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
+    view = held_on_every_step(page, name, len(trace.steps))
     expect(page.locator("[data-idea]")).to_have_attribute("data-view", name)
-    for t in range(1, len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        if view.locator("svg.dx-tower").is_visible():
-            assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
     if view.locator("input[type=range]").count():
         view.locator("input[type=range]").fill("1")
         expect(view.locator("[aria-live]")).to_contain_text("derived: ")

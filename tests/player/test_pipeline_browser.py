@@ -18,7 +18,7 @@ import engines
 from engines.core.trace import Trace
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline
 from tests.player.handmade import intervals
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]

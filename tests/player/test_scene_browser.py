@@ -11,7 +11,7 @@ import pytest
 from engines.core.trace import Box, Commits, End, Piece, Step, Trace, pack
 from engines.methods.multimodal._scene import Reading, Scene
 from tests.player.handmade import header, records
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 LETTERS = [Piece(0, "<end>", "special"), *(Piece(i, chr(96 + i)) for i in range(1, 27))]

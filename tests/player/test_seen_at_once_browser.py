@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {

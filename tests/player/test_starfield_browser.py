@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Routing, Trace, pack
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 import engines
 from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, schedule, tiles
 from tests.player.handmade import intervals
-from tests.player.test_drafting_views_browser import INSIDE
+from tests.player.pictures import INSIDE
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]

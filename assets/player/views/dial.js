@@ -1,21 +1,15 @@
 // A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
 
 import { el, set, setText } from "../dom.js";
+import { track } from "../sliding.js";
 import { tr } from "../words.js";
 
 /** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
  * where it stands first; text: of a value; change: called when a person moves it. */
 export class Dial {
-  constructor(label, [min, max, step], base, from, text, change) {
+  constructor(label, range, base, from, text, change) {
     Object.assign(this, { base, text });
-    this.slider = el("input", {
-      type: "range",
-      min,
-      max,
-      step,
-      "aria-label": label,
-      oninput: () => this.#moved(change),
-    });
+    this.slider = track(label, range, () => this.#moved(change));
     this.output = el("output");
     this.dom = el("label", {}, `${label} `, this.slider, " ", this.output);
     this.set(from);
