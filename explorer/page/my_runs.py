@@ -29,6 +29,7 @@ PUBLIC = (
     "This server is shared, so it keeps no runs and lists none: save what you want to have again as a file. "
     "At home (`pip install`, `decoding-explorer serve`) every run is kept and listed here."
 )
+OPENED = """() => { document.querySelector("#runs .runs")?.dispatchEvent(new Event("dx-opened", { bubbles: true })) }"""
 log = logging.getLogger("decoding-explorer")
 
 
@@ -191,11 +192,17 @@ def _row(card: Kept) -> dict[str, Any]:
 
 
 def section(tab: gr.Tab, handlers: Any, tabs: gr.Tabs, outputs: list[Any]) -> None:
-    """The list of kept runs in its tab; it is read when the tab is opened."""
+    """The list of kept runs in its tab; it asks for its rows itself when it is made, and whenever the tab is opened."""
     gr.Markdown("Your runs, newest first. Open one, or add it beside what the players show.", elem_classes=["lead"])
     shown = runs_list()
-    shown.submit(_answer(handlers, len(outputs) + 1), shown, [shown, *outputs, tabs], **LIGHT)
-    tab.select(lambda: handlers.my_runs.listing(), None, shown, **LIGHT)
+    shown.submit(
+        _answer(handlers, len(outputs) + 1),
+        shown,
+        [shown, *outputs, tabs],
+        trigger_mode="multiple",  # the list asks again as soon as it has an answer, and then that event has not ended
+        **LIGHT,
+    )
+    tab.select(None, js=OPENED)
 
 
 def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 // The list of kept runs: {rows, page, pages, note, broken, undo, said}. A button asks the server by writing {act, id,
-// ...} into the value. Text only ever goes through textContent.
+// ...} into the value, and so does the tab when it is opened. One question at a time: an answer that came between a
+// click and its sending would take the place of the question. Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -10,10 +11,25 @@ const make = (tag, attributes, ...children) => {
   return node;
 };
 const root = element.querySelector(".runs");
+const PATIENCE = 10_000; // milliseconds after which an answer is no longer waited for: the server may have gone
 let state = {};
-const ask = (act, more = {}) => {
+let asking = 0; // the timer of the question that is out
+let waiting = [];
+const send = (act, more) => {
+  asking = setTimeout(next, PATIENCE);
   props.value = JSON.stringify({ act, page: state.page ?? 0, ...more, asked: Date.now() });
   trigger("submit");
+};
+const next = () => {
+  clearTimeout(asking);
+  asking = 0;
+  const [first, ...rest] = waiting;
+  waiting = rest;
+  if (first) send(...first);
+};
+const ask = (act, more = {}) => {
+  if (asking) waiting.push([act, more]);
+  else send(act, more);
 };
 const button = (text, label, onclick, pressed = null) =>
   make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
@@ -115,6 +131,8 @@ const read = () => {
   if (!Array.isArray(data.rows)) return; // what this list asks for passes here too
   state = data;
   draw();
+  next();
 };
-read();
 watch("value", read);
+element.addEventListener("dx-opened", () => ask("page"));
+ask("page"); // it is made when its tab is opened for the first time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,6 +144,32 @@ def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
     expect(screen.player(1)).to_be_hidden()
     screen.tab("My runs")
     mine.get_by_text("Delete").click()
+    expect(mine).to_have_count(0)
+
+
+def test_a_click_is_heard_while_the_list_is_still_being_read(visit, traces, monkeypatch):
+    """What opening the tab brings must not take the place of what was asked meanwhile, nor come after its answer."""
+    keep = RunStore(Path(os.environ["EXPLORER_STORE"]))
+    gone = Trace.from_json(traces[2].to_json())
+    gone.header.prompt = "read slowly"
+    name = keep.save(gone)
+    real = MyRuns.listing
+
+    def slowly(self, page=0, undo="", said=""):
+        found = real(self, page, undo, said)
+        time.sleep(0 if said else 1.5)
+        return found
+
+    screen = visit()
+    screen.tab("My runs")
+    mine = screen.page.locator(f'#runs li[data-id="{name}"]')
+    expect(mine).to_have_count(1)
+    monkeypatch.setattr(MyRuns, "listing", slowly)
+    screen.tab("Explore")
+    screen.tab("My runs")
+    mine.get_by_text("Delete").click()
+    expect(screen.page.locator("#runs .run-said")).to_contain_text("Deleted.")
+    screen.page.wait_for_timeout(2500)  # longer than the reading that was under way
     expect(mine).to_have_count(0)
 
 
