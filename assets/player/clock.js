@@ -135,7 +135,7 @@ export class Group {
   }
 
   tick(elapsed) {
-    this.x += elapsed * (RATES[this.unit] ?? this.end / WHOLE) * this.speed;
+    this.x += elapsed * (this.pace ?? RATES[this.unit] ?? this.end / WHOLE) * this.speed;
     if (this.x >= this.end) {
       this.x = this.end;
       this.playing = false;

@@ -190,6 +190,8 @@ export function bus(_element, props, watch) {
     for (const batch of message.batches ?? []) route(batch);
     for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
     view = message.view ?? view;
+    globalThis.dxRuns = new Map(ids);
+    document.dispatchEvent(new Event("dx-runs"));
     look();
     if (message.play && !matchMedia("(prefers-reduced-motion: reduce)").matches) groupNamed("main").play();
   };

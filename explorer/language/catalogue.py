@@ -12,6 +12,7 @@ from explorer.export.bundle import views
 from explorer.figures.definitions import module as definitions
 from explorer.language import javascript, python
 from explorer.own_files import own_json
+from explorer.runs import scenarios
 
 WORDS = ASSETS / "words"
 LANGUAGES = ("en", "zh-Hans")  # as assets/page/language.js offers them
@@ -59,7 +60,7 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/player/definitions.js", _quoted(definitions())
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)
-    yield "assets/scenarios.json", (one[part] for one in own_json("scenarios.json") for part in ("title", "watch"))
+    yield "assets/scenarios.json", iter(scenarios.texts())
     for path in files(SENTENCES):
         yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"))
     yield "assets/papers", _of_methods()

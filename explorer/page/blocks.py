@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from engines import broken_methods, tasks
-from explorer.about import KEYS, NUMBERS, SWEEPS
+from explorer.about import SWEEPS
 from explorer.bench import quality
 from explorer.importers import FORMATS
 from explorer.page import (
@@ -56,19 +56,6 @@ TITLE = "Decoding Explorer"
 FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
-NUMBERS_HELP = f"""{NUMBERS}
-The formulas and conditions of all numbers of the traces you are looking at are under *Explore → All numbers*.
-
-{KEYS}**f** in a player opens *Fork from here*.
-
-### Where things go
-Everything runs where this server runs. The page loads nothing from elsewhere, nothing is counted or reported. At home
-each run is kept on this
-machine and listed under *My runs*; a shared server keeps none. A trace that you open is read by your browser and
-checked by this server, which forgets
-it when you close the page unless you keep it.
-"""
-
 
 def build(handlers: Handlers) -> gr.Blocks:
     """The whole page."""
@@ -98,10 +85,7 @@ def build(handlers: Handlers) -> gr.Blocks:
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, handlers, tabs, outputs, slot)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
-                docs.section(texts, tabs, asked, **LIGHT)
-            with gr.Tab("About the numbers", id="about"):
-                gr.Markdown(NUMBERS_HELP)
-                gr.Markdown(_limits(handlers, "### Limits of this page"), elem_id="limits")
+                docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"), **LIGHT)
         my_runs.links(handlers, outputs)
         demo.unload(handlers.closed)
         gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
@@ -181,14 +165,16 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
             if handlers.limits.public:
                 gr.Markdown(_limits(handlers, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
+            scene = scenarios.stage(handlers)
             toolbar()
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
                     panel(slot)
             shown, asking = _results(handlers, inbox, line, save_file, prompt)
             outputs = [inbox, line, shown]
-    scenarios.connect(handlers, chips, outputs)
+    scenarios.connect(handlers, chips, scene, outputs)
     scenarios.opening()
+    scenarios.quiet()
     phone()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)

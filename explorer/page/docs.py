@@ -42,15 +42,16 @@ def _link(found: re.Match[str]) -> str:
     return f"[{words}](?doc={file[:-3]})" if file.removesuffix(".md") in documents() else words
 
 
-def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, **light: Any) -> None:
-    """Build the tab; asked: `parts.doc_links`, outside of all tabs; `light`: options of a handler that touches no
-    model."""
+def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: Any) -> None:
+    """Build the tab; asked: `parts.doc_links`, outside of all tabs; limits: those of this page, as Markdown; `light`:
+    options of a handler that touches no model."""
     titles = documents()
     first = next(iter(titles), None)
     with gr.Row():
         with gr.Column(scale=1, min_width=240):
             choices = [(title, name) for name, title in titles.items()]
             choice = gr.Radio(choices, value=first, label="Texts", elem_id="docs-list")
+            gr.Markdown(limits, elem_id="limits")
         with gr.Column(scale=4, min_width=320):
             shown = gr.Markdown("" if titles else "No text is installed here.", elem_id="docs-text")
     tab.select(_first, [choice, shown, asked], shown, **light)

@@ -72,13 +72,14 @@ def groups(gallery: Gallery) -> list[dict[str, Any]]:
     compared = [_scenario(gallery, one.title, one.watch, [cards[name] for name in one.traces])
                 for one in scenarios(cards)]  # fmt: skip
     known = {tuple(sorted(one["ids"])) for one in compared}
-    for together in pairs(gallery.cards).values():
+    listed = [card for card in gallery.cards if card.listed]
+    for together in pairs(listed).values():
         if tuple(sorted(card.id for card in together)) not in known:
             compared.append(_scenario(gallery, ", ".join(card.title for card in together), "", together))
     made = [{"title": "Comparisons", "cards": compared}] if compared else []
-    order = [*FAMILIES, *{card.family for card in gallery.cards if card.family not in FAMILIES}]
+    order = [*FAMILIES, *{card.family for card in listed if card.family not in FAMILIES}]
     for family in order:
-        found = [_single(gallery, card) for card in gallery.cards if card.family == family]
+        found = [_single(gallery, card) for card in listed if card.family == family]
         if found:
             made.append({"title": IDEAS.get(family, family.replace("_", " ").capitalize()), "cards": found})
     return made

@@ -201,10 +201,11 @@ def dots(within: str) -> gr.HTML:
 
 
 def head() -> str:
-    """What the page begins with: its language is settled before any module of ours is loaded."""
+    """What the page begins with: its language is settled before any module of ours is loaded, and whether it was used
+    before, or a link leads somewhere, before anything is drawn."""
     where = files.address(PAGE / "language.js")
     begin = f'import(new URL("{where}", document.baseURI)).then((page) => page.settle())'
-    return f"<script>globalThis.dxReady = {begin};</script>"
+    return f"<script>globalThis.dxReady = {begin};\n{(HERE / 'used.js').read_text(encoding='utf-8')}</script>"
 
 
 def language() -> gr.HTML:

@@ -1,32 +1,73 @@
-"""Chips beside the prompt: each plays a recorded comparison at once and fills the controls, so that Run decodes it
-live."""
+"""Scenes of the stage: a chip beside the prompt plays one and fills the controls, so that Run decodes it live. Above
+the players stand its question, what is said of the moment, and its lever."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gradio as gr
+import msgspec
 
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, module
-from explorer.runs.scenarios import scenarios
+from explorer.page.parts import LIGHT, module, say
+from explorer.runs.scenarios import Scenario, scenarios
+
+FIRST = 4  # chips in sight before "More scenes" is pressed; the style sheet counts them too
+
+
+def recorded(handlers: Handlers) -> list[Scenario]:
+    """The scenes whose runs are recorded here."""
+    return scenarios([card.id for card in handlers.gallery.cards])
 
 
 def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
-    """A button and the runs that it plays, for each scenario whose runs are recorded here; and beside them one that
-    puts the slots on a model which reads any text, and the focus into the prompt."""
-    found = scenarios([card.id for card in handlers.gallery.cards])
+    """A button and the runs that it plays, for each scene that is recorded here; one that unfolds those after the
+    first; and one that puts the slots on a model which reads any text, and the focus into the prompt."""
     with gr.Row(elem_id="scenarios"):
-        made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
-        own = gr.Button("Compare on my text", size="sm", min_width=40)
+        made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in recorded(handlers)]
+        if len(made) > FIRST:
+            more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")
+            more.click(None, js=UNFOLD)
+        own = gr.Button("Compare on my text", size="sm", min_width=40, elem_id="own-text")
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
         return made
 
 
-def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs: list[Any]) -> None:
-    """Let the chips play."""
+UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all", "");
+  document.querySelector("#scenarios button:nth-of-type(5)")?.focus(); }"""
+
+
+def stage(handlers: Handlers) -> gr.HTML:
+    """The voice of a scene; `submit` asks for the run at a place of its lever."""
+    found = msgspec.json.encode(recorded(handlers)).decode().replace("<", "\\u003c")
+    call = "page.mountStage(element, props, () => trigger('submit'))"
+    return module("page/stage.js", call, scenes=found, themed=False, elem_id="scene")
+
+
+def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: gr.HTML, outputs: list[Any]) -> None:
+    """Let the chips play, and the lever of a scene exchange its run."""
     for button, names in made:
         button.click(_player(handlers, names), None, outputs, **LIGHT)
+    stops = {(one.lever.slot, stop.trace) for one in recorded(handlers) if one.lever for stop in one.lever.stops}
+
+    def exchange(value: Any, request: gr.Request) -> tuple[Any, ...]:
+        slot, name = asked_for(value)
+        if (slot, name) not in stops:
+            return gr.skip(), say(f"No lever here leads to a recorded run '{name[:60]}'.", "error"), gr.skip()
+        return handlers.showing.exchange(slot, name, request)
+
+    scene.submit(exchange, scene, outputs, trigger_mode="always_last", **LIGHT)
+
+
+def asked_for(value: Any) -> tuple[int, str]:
+    """The player and the id of the run that a lever asks for; whoever sends something else asks for a run that is not
+    there."""
+    try:
+        found = json.loads(value)
+        return int(found["slot"]), str(found["stop"])
+    except (TypeError, ValueError, KeyError, RecursionError, OverflowError):
+        return 0, str(value)
 
 
 def _player(handlers: Handlers, names: list[str]) -> Any:
@@ -39,3 +80,8 @@ def _player(handlers: Handlers, names: list[str]) -> Any:
 def opening() -> gr.HTML:
     """Hidden; lets the recorded runs of a page that was just opened play by themselves."""
     return module("page/opening.js", "page.opening()", themed=False, visible="hidden", elem_id="opening")
+
+
+def quiet() -> gr.HTML:
+    """Hidden; a page that nobody has used shows little, until it is used."""
+    return module("page/quiet.js", "page.mountQuiet()", themed=False, visible="hidden", elem_id="quiet")

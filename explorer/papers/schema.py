@@ -122,7 +122,7 @@ class Term(Part):
 class Recording(Part):
     """A run of the gallery: what is run to record it, and what is said of it. `id` names its trace and its
     permalink. beside: the id of the run that it is held against, which opens with it, in the gallery and in a
-    lesson."""
+    lesson. listed: false for one that only a scene shows, such as a stop of its lever."""
 
     id: str
     method: str
@@ -133,6 +133,7 @@ class Recording(Part):
     params: dict[str, Any] = {}
     seed: int = 0
     beside: str = ""
+    listed: bool = True
 
 
 class Published(Part):

@@ -82,6 +82,7 @@ class Card:
     lossless: bool = False  # what the run promised with its parameters
     dtypes: tuple[str, ...] = ()  # of its models
     beside: str = ""  # the id of the run that opens with it
+    listed: bool = True  # among the cards; one that is not belongs to a scene
 
 
 class Gallery:
@@ -140,6 +141,7 @@ class _Caption(msgspec.Struct):
     title: str = ""
     watch: str = ""
     beside: str = ""
+    listed: bool = True
 
 
 def _captions(path: Path) -> dict[str, _Caption]:
@@ -169,6 +171,7 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
         caption=said.title if said else "",
         watch=said.watch if said else "",
         beside=said.beside if said else "",
+        listed=said.listed if said else True,
         lossless=probe.header.lossless,
         dtypes=tuple(m.dtype for m in probe.header.models),
     )

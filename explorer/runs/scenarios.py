@@ -1,24 +1,82 @@
-"""Comparisons of recorded runs that show one idea each; the first one opens the page. Data: `assets/scenarios.json`."""
+"""Scenes: comparisons of recorded runs that show one idea each, with what is said on the way and a lever; the first one
+opens the page. Data: `assets/scenarios.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
 from explorer.own_files import own_json
 
 
-class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A short title, a sentence on what to watch, and the ids of two to four recorded runs on one prompt."""
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all parts: an unknown field is an error."""
+
+
+class Say(Part, frozen=True):
+    """A sentence that stands from the moment when the longer run has made `at` steps. written: how many tokens each run
+    has then, which a test checks."""
+
+    at: int
+    say: str
+    written: tuple[int, ...] = ()
+
+
+class Stop(Part, frozen=True):
+    """A place of a lever: the recorded run with this value, its model calls, whether its answer is right (None where
+    none can be checked), and what is said of it."""
+
+    value: float
+    trace: str
+    calls: int
+    say: str
+    right: bool | None = None
+
+
+class Lever(Part, frozen=True):
+    """One parameter of the run in player `slot` (from 0), at the values that are recorded. low, high: what its ends
+    give."""
+
+    label: str
+    slot: int
+    low: str
+    high: str
+    stops: tuple[Stop, ...]
+
+
+class Scenario(Part, frozen=True):
+    """A short title, a sentence on what to watch, and the ids of two to four recorded runs on one prompt. question:
+    what the scene asks; says: what is told while it plays; lever: what a viewer can move. They may be left out."""
 
     title: str
     watch: str
     traces: tuple[str, ...]
+    question: str = ""
+    says: tuple[Say, ...] = ()
+    lever: Lever | None = None
+
+    @property
+    def needs(self) -> set[str]:
+        """The ids of all runs that it shows."""
+        return {*self.traces, *(stop.trace for stop in (self.lever.stops if self.lever else ()))}
 
 
 def scenarios(recorded: Collection[str]) -> list[Scenario]:
     """Those whose runs are all among the recorded ones, in the order of the file. Raises UserError for a file
     that is not understood."""
     found = own_json("scenarios.json", list[Scenario])
-    return [one for one in found if set(one.traces) <= set(recorded)]
+    return [one for one in found if one.needs <= set(recorded)]
+
+
+def texts() -> list[str]:
+    """Every sentence and label of the file, for those who translate."""
+    return [text for one in own_json("scenarios.json") for text in _texts(one)]
+
+
+def _texts(one: Mapping[str, Any]) -> list[str]:
+    lever = one.get("lever", {})
+    said = [lever[part] for part in ("label", "low", "high") if part in lever]
+    told = [part["say"] for part in (*one.get("says", ()), *lever.get("stops", ()))]
+    return [text for text in (one["title"], one["watch"], one.get("question", ""), *said, *told) if text]

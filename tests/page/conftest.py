@@ -27,7 +27,9 @@ HOSTILE = (
 )
 
 
-OPEN = "try { for (const part of ['details', 'prompt', 'race']) localStorage.setItem('dx-' + part, 'open') } catch {}"
+OPEN = """try {
+  for (const part of ['details', 'prompt', 'race', 'touched']) localStorage.setItem('dx-' + part, 'open');
+} catch {}"""
 
 
 def first_model(kind: str) -> str:

@@ -219,7 +219,7 @@ def test_a_phone_reaches_every_control_and_every_tab(visit):
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["height"] >= 20, (field, box)
     page.locator("#toolbar button[aria-label=Play]").tap()
     screen.wait(0, "done")
-    for name in ("Methods", "About the numbers"):
+    for name in ("Methods", "Docs"):
         tab = page.get_by_role("tab", name=name, exact=True)
         if not (tab.count() and tab.first.is_visible()):
             page.locator(".overflow-menu > button").first.tap()

@@ -105,6 +105,7 @@ def test_a_chip_plays_its_comparison_and_fills_the_controls(shipped, visit):
     page = visit("", at=shipped).page
     moves(page)  # the opening; the chip ends it
     chosen = scenarios([card.id for card in gallery().cards])[-1]
+    page.get_by_role("button", name="More scenes", exact=True).click()
     page.get_by_role("button", name=chosen.title, exact=True).click()
     traces = [gallery().get(name) for name in chosen.traces]
     for slot, trace in enumerate(traces):
@@ -130,8 +131,9 @@ def test_there_are_six_scenarios_and_all_are_recorded():
     assert scenarios([]) == []
 
 
-def test_the_opening_pair_is_one_where_the_idea_decides():
-    plain, credit = gallery().opening().values()
+def test_credit_is_shown_where_it_decides():
+    scene = next(one for one in scenarios([card.id for card in gallery().cards]) if "credit" in one.title)
+    plain, credit = (gallery().get(name) for name in scene.traces)
     assert plain.text == credit.text and judge(plain).right
     assert credit.totals.forwards < plain.totals.forwards
     assert "boosted" in {cause for step in credit.steps if step.commits for cause in step.commits.causes}

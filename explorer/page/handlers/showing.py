@@ -36,6 +36,19 @@ class Showing:
         titles = ", ".join(trace.header.title for trace in traces.values())
         return self.desk.show(self.desk.session(request), traces, f"Recorded: {titles}.", dict(enumerate(names)))
 
+    def exchange(self, slot: int, name: str, request: gr.Request) -> Outputs:
+        """Show a recorded trace at its end in one player; the others stay. No model is touched."""
+        session = self.desk.session(request)
+        try:
+            if session.running:
+                raise TraceError("a run is going on; stop it or wait for its end, then move the lever again.")
+            trace = self.desk.gallery.get(name)
+        except TraceError as error:
+            return gr.skip(), say(str(error), "error"), gr.skip()
+        session.keep(slot, trace)
+        session.opened = {slot}
+        return message(whole(slot, trace, len(trace.steps), name=name)), gr.skip(), tables.results(session.traces)
+
     def follow(self, query: Any, request: gr.Request) -> Outputs:
         """Show the runs of a link, at the step, clock and lane that it names."""
         try:

@@ -1,0 +1,92 @@
+"""What the scenes say is what their recorded runs hold."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from engines import Trace, UserError
+from explorer.figures.verdict import judge
+from explorer.own_files import own_json
+from explorer.runs import scenarios as module
+from explorer.runs.gallery import gallery
+from explorer.runs.scenarios import Scenario, scenarios
+
+SCENES = scenarios([card.id for card in gallery().cards])
+each = pytest.mark.parametrize("scene", SCENES, ids=lambda one: one.title)
+
+
+def written(trace: Trace, steps: int) -> int:
+    return sum(len(step.commits.tokens) for step in trace.steps[:steps] if step.commits)
+
+
+@each
+def test_each_sentence_of_a_scene_stands_at_a_step_that_it_has(scene: Scenario):
+    runs = [gallery().get(name) for name in scene.traces]
+    longest = max(len(run.steps) for run in runs)
+    at = [said.at for said in scene.says]
+    assert at == sorted(set(at)) and all(0 <= one <= longest for one in at) and at[:1] in ([], [0])
+    for said in scene.says:
+        if said.written:
+            assert list(said.written) == [written(run, said.at) for run in runs], said.say
+
+
+@each
+def test_a_lever_changes_one_parameter_and_tells_what_each_run_came_to(scene: Scenario):
+    if scene.lever is None:
+        return
+    stops = scene.lever.stops
+    runs = [gallery().get(stop.trace) for stop in stops]
+    assert scene.traces[scene.lever.slot] in {stop.trace for stop in stops}
+    given = [run.header.params for run in runs]
+    (name,) = {name for name in given[0] if len({str(one[name]) for one in given}) > 1}
+    assert [one[name] for one in given] == [stop.value for stop in stops] == sorted(stop.value for stop in stops)
+    for stop, run in zip(stops, runs, strict=True):
+        found = judge(run)
+        assert run.totals.forwards == stop.calls
+        assert stop.right == (found.right if found else None)
+        assert str(stop.value) in stop.say
+    other = gallery().get(scene.traces[1 - scene.lever.slot])
+    assert {run.header.prompt for run in [*runs, other]} == {other.header.prompt}
+
+
+def test_the_opening_is_one_text_in_half_the_calls_and_its_lever_goes_from_wrong_to_right():
+    scene = SCENES[0]
+    one, many = (gallery().get(name) for name in scene.traces)
+    assert one.text == many.text and judge(one).right
+    assert many.totals.forwards * 2 == one.totals.forwards == len(one.output_ids)
+    assert scene.question and scene.lever
+    assert [stop.right for stop in scene.lever.stops] == sorted(stop.right for stop in scene.lever.stops)
+    assert not scene.lever.stops[0].right
+
+
+def test_what_does_not_pay_saves_no_call_and_costs_nearly_twice_the_work():
+    scene = next(scene for scene in SCENES if scene.title == "When it does not pay")
+    plain, drafted = (gallery().get(name) for name in scene.traces)
+    assert plain.text == drafted.text and plain.totals.forwards == drafted.totals.forwards == 32
+    assert 1.8 < drafted.totals.work_by_role["target"] / plain.totals.work_by_role["target"] < 2
+
+
+def test_an_entry_of_the_first_form_is_still_read_and_one_whose_runs_are_not_all_there_is_left_out(monkeypatch):
+    old = msgspec.json.decode(b'[{"title": "T", "watch": "W", "traces": ["a", "b"]}]', type=list[Scenario])
+    lever = {"label": "L", "slot": 1, "low": "l", "high": "h"}
+    stop = {"value": 1, "trace": "c", "calls": 1, "say": "S"}
+    new = msgspec.convert({**msgspec.to_builtins(old[0]), "lever": {**lever, "stops": [stop]}}, Scenario)
+    monkeypatch.setattr(module, "own_json", lambda *_: [*old, new])
+    assert scenarios(["a", "b"]) == old
+    assert scenarios(["a", "b", "c"]) == [*old, new]
+    assert (old[0].says, old[0].lever, old[0].question) == ((), None, "")
+
+
+def test_a_broken_file_is_named_with_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "scenarios.json").write_text('[{"title": "T", "watch": "W", "traces": ["a"], "sayz": []}]')
+    monkeypatch.setattr("explorer.own_files.ASSETS", tmp_path)
+    with pytest.raises(UserError, match=r"scenarios.json is damaged .*sayz.*git checkout"):
+        scenarios(["a"])
+
+
+def test_every_sentence_is_given_to_those_who_translate():
+    raw = own_json("scenarios.json")
+    said = module.texts()
+    assert {one["title"] for one in raw} <= set(said) and "Move the threshold" in " ".join(said)
+    assert all(part["say"] in said for one in raw for part in one.get("says", []))

@@ -1,0 +1,132 @@
+"""The first screen: the scene's voice and its lever, and how little stands around them until the page is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from explorer.page.server import launch
+from explorer.runs.gallery import gallery
+from explorer.runs.scenarios import scenarios
+
+COUNT = (Path(__file__).parent / "first_screen.js").read_text(encoding="utf-8")
+MOST_CONTROLS, MOST_WORDS = 30, 250
+SCENE = scenarios([card.id for card in gallery().cards])[0]
+assert SCENE.lever
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+def says(page: Page, text: str) -> None:
+    expect(page.locator("#scene .scene-says")).to_have_text(text)
+
+
+@pytest.mark.parametrize("width,height", [(1440, 900), (1920, 1080), (390, 844)])
+def test_a_page_that_nobody_has_used_is_quiet(shipped, visit, width, height):
+    page = visit(folded=True, at=shipped, viewport={"width": width, "height": height}).page
+    expect(page.locator("#scene .scene-question")).to_have_text(SCENE.question)
+    expect(page.locator(".all-controls")).to_be_visible()
+    seen = page.evaluate(COUNT)
+    assert seen["controls"] and len(seen["controls"]) <= MOST_CONTROLS, seen["controls"]
+    assert seen["words"] <= MOST_WORDS, seen["texts"]
+
+
+def test_the_board_of_the_opening_stands_in_the_first_screen(shipped, visit):
+    page = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900}).page
+    box = page.locator("#panel-1 .dx-board").bounding_box()
+    assert box["y"] <= 560 and box["y"] + box["height"] <= 900
+
+
+@pytest.mark.parametrize("use", ["all controls", "the prompt"])
+def test_what_is_hidden_comes_with_the_first_use_and_stays(shipped, visit, use):
+    screen = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900})
+    page = screen.page
+    form, fork = page.locator(".slot-form").first, page.locator(".dx-forker").first
+    page.locator("#scene-lever").press("End")  # the lever and the buttons that play ask for no more
+    page.get_by_role("button", name="Step forward").click()
+    expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-step", str(SCENE.lever.stops[-1].calls))
+    expect(form).to_be_hidden()
+    expect(fork).to_be_hidden()
+    if use == "the prompt":
+        page.locator("#prompt textarea").click()
+    else:
+        page.get_by_role("button", name="Show everything", exact=True).click()
+    expect(form).to_be_visible()
+    expect(fork).to_be_visible()
+    expect(page.locator(".all-controls")).to_be_hidden()
+    page.reload()
+    expect(form).to_be_visible()
+    expect(page.locator(".all-controls")).to_be_hidden()
+
+
+def test_a_link_that_leads_somewhere_hides_nothing(shipped, visit):
+    page = visit(f"?gallery={SCENE.traces[0]}", folded=True, at=shipped).page
+    expect(page.locator(".dx-forker").first).to_be_visible()
+    expect(page.locator(".slot-form").first).to_be_visible()
+
+
+def test_each_step_of_the_opening_is_told(shipped, visit):
+    screen = visit(folded=True, at=shipped)
+    page = screen.page
+    says(page, SCENE.says[0].say)
+    told = {said.at: said.say for said in SCENE.says}
+    now = ""
+    for step in range(max(told) + 1):
+        now = told.get(step, now)
+        says(page, now)
+        page.get_by_role("button", name="Step forward").click()
+
+
+def test_the_lever_shows_the_recorded_run_of_each_place_and_the_controls_take_it(shipped, visit):
+    screen = visit(folded=True, at=shipped)
+    page, lever = screen.page, screen.page.locator("#scene-lever")
+    lever.press("Home")
+    for at, stop in enumerate(SCENE.lever.stops):
+        says(page, stop.say)
+        steps = len(gallery().get(stop.trace).steps)
+        for slot in (0, 1):  # as many steps of both: what one call each has written
+            expect(screen.player(slot)).to_have_attribute("data-step", str(steps))
+        expect(screen.player(1)).to_have_attribute("data-state", "done")
+        mark = page.locator("#scene .scene-places li").nth(at)
+        expect(mark).to_have_attribute("data-here", "")
+        expect(mark).to_contain_text("✓" if stop.right else "✗")
+        lever.press("ArrowRight")
+    screen.page.get_by_role("button", name="Show everything", exact=True).click()
+    screen.parameters(1) if page.locator("#slot-1 .slot-form[open]").count() else page.locator(
+        "#slot-1 summary"
+    ).first.click()
+    expect(page.locator("#control-1-threshold")).to_have_value(str(SCENE.lever.stops[-1].value))
+
+
+def test_other_runs_end_the_scene_and_its_own_bring_it_back(shipped, visit):
+    screen = visit(at=shipped)
+    page = screen.page
+    page.get_by_role("button", name="See a draft tree", exact=True).click()
+    tree = next(one for one in scenarios([card.id for card in gallery().cards]) if one.title == "See a draft tree")
+    expect(page.locator("#scene .scene-question")).to_have_text(tree.question)
+    expect(page.locator("#scene-lever")).to_have_count(0)
+    screen.prompt("sort: Mia, Leo")
+    page.get_by_role("button", name="Many at once", exact=True).click()
+    expect(page.locator("#scene .scene-question")).to_have_text(SCENE.question)
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    expect(page.locator("#scene .scene")).to_be_hidden()
+
+
+def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
+    screen = visit(folded=True, at=shipped)
+    page = screen.page
+    expect(page.locator("#scene-lever")).to_be_visible()
+    page.evaluate("""() => { const send = JSON.stringify; JSON.stringify = (value, ...more) =>
+      send(value?.stop ? { ...value, stop: "<b>none</b>" } : value, ...more); }""")
+    page.locator("#scene-lever").press("Home")
+    screen.says("No lever here leads to a recorded run '<b>none</b>'")
