@@ -129,6 +129,10 @@ class Screen:
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()
 
+    def everything(self) -> None:
+        """Brings what a page that nobody has used hides."""
+        self.press("Show everything")
+
     def tab(self, name: str) -> None:
         """Choose a tab; once more where the row of tabs was made anew under the click."""
         tab = self.page.get_by_role("tab", name=name, exact=True)

@@ -25,6 +25,7 @@ def test_both_boards_begin_in_the_first_screen_and_two_runs_fit_in_1100_pixels(v
 
 def test_a_player_shows_board_idea_and_answer_and_folds_the_rest_for_all(visit):
     screen = visit(folded=True)
+    screen.everything()
     parts = "(panel) => [...panel.querySelectorAll('.dx-part')].map((part) => part.dataset.view)"
     assert screen.player(0).evaluate(parts) == ["Headline", "Tokens", "Bars", "Text", "Difference"]
     numbers = screen.page.locator("[data-view=Counters]")
@@ -40,6 +41,7 @@ def test_a_player_shows_board_idea_and_answer_and_folds_the_rest_for_all(visit):
 
 def test_the_prompt_is_a_chip_end_marks_are_one_word_and_best_guesses_stand_in_open_cells(visit, traces):
     screen = visit(folded=True)
+    screen.everything()
     first = screen.player(0).locator(".dx-cells .dx-cell").first
     prompt = len(traces[0].header.prompt_ids)
     chips = screen.page.get_by_role("button", name=f"Prompt, {prompt} tokens", exact=True)
@@ -127,6 +129,7 @@ def test_the_inspector_stands_beside_the_boards_or_at_the_foot(visit, width):
 
 def test_a_comparison_on_my_text_begins_with_the_prompt(visit):
     screen = visit(folded=True)
+    screen.everything()
     screen.press("Compare on my text")
     prompt = screen.page.locator("#prompt textarea")
     expect(prompt).to_be_focused()
