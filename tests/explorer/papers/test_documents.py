@@ -169,3 +169,10 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path, capsys):
 def test_a_part_that_is_unknown_or_has_no_end_is_an_error(text: str):
     with pytest.raises(ValueError, match="is no generated part with one end"):
         documents.filled(text)
+
+
+def test_every_run_that_a_text_links_to_is_recorded():
+    recorded = {one.id for one in papers.read().recordings()}
+    text = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
+    linked = {name for found in re.findall(r"\?gallery=([\w,-]+)", text) for name in found.split(",")}
+    assert len(linked) >= 10 and linked <= recorded, linked - recorded
