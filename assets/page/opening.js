@@ -4,7 +4,7 @@
 
 import { groupNamed } from "../player/clock.js";
 
-const STILL = ["still", "run", "gallery", "doc"];
+const STILL = ["still", "run", "gallery", "doc", "tab", "method", "paper", "lesson"];
 const BEGIN = 500; // milliseconds from the runs to the first movement
 const PAUSE = 3000; // milliseconds between the end and the next beginning
 const SPEED = 0.5;
