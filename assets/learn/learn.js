@@ -87,7 +87,12 @@ class Learn {
     this.toolbar = mountToolbar(this.bar, { group: GROUP, theme });
     this.toolbar.group.listeners.add(() => this.#follow());
     for (const lesson of this.lessons) this.#tick(lesson);
-    this.show(this.lessons[0].method);
+    const first = this.lessons[0].method;
+    const asked = ({ kind, name } = {}) => (kind === "lesson" && this.choices.has(name) ? name : first);
+    this.show(asked(globalThis.dxPlace));
+    document.addEventListener("dx-place", ({ detail }) => {
+      if (detail.tab === "learn" && asked(detail) !== this.at) this.show(asked(detail));
+    });
   }
 
   #list() {
@@ -140,7 +145,7 @@ class Learn {
     setText(this.box.querySelector(`option[value="${CSS.escape(method)}"]`), [title, done].filter(Boolean).join(" · "));
   }
 
-  /** Opens a lesson by its method, or the glossary; `focus` moves the keyboard to the text. */
+  /** Opens a lesson by its method, or the glossary; `focus` moves the keyboard to the text, where a person chose it. */
   show(key, focus = false) {
     for (const [name, button] of this.choices) button.setAttribute("aria-current", name === key ? "page" : "false");
     this.box.value = key;
@@ -150,6 +155,7 @@ class Learn {
     if (key === GLOSSARY) this.#glossary();
     else this.#lesson(this.lessons.find(({ method }) => method === key));
     if (!focus) return;
+    document.dispatchEvent(new CustomEvent("dx-at", { detail: { lesson: key } }));
     this.text.focus({ preventScroll: true });
     if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
   }
@@ -285,7 +291,7 @@ class Learn {
   }
 
   #lookUp(term) {
-    this.show(GLOSSARY);
+    this.show(GLOSSARY, true);
     this.search.value = term;
     this.search.dispatchEvent(new Event("input"));
     this.search.focus();
@@ -308,7 +314,7 @@ class Learn {
           )
         : null;
       return {
-        words: `${entry.term} ${entry.about}`.toLowerCase(),
+        words: [entry.term, entry.about, ...(entry.also ?? [])].join(" ").toLowerCase(),
         term: entry.term.toLowerCase(),
         node: el("div", {}, el("dt", {}, entry.term), el("dd", {}, entry.about, see)),
       };

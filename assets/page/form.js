@@ -8,6 +8,7 @@ import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
 import { palette } from "./palette.js";
 import * as slot from "./slot.js";
+import { begin, slotsToTry } from "./trying.js";
 import { upload } from "./upload.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
@@ -30,6 +31,14 @@ export function knownForms() {
 
 /** Gives the first slots these values, as a person would. */
 export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));
+
+/** The chooser asks for a method and its control: {method, control, models}. */
+document.addEventListener("dx-try", ({ detail }) => {
+  const { catalogue, values } = knownForms(),
+    slots = slotsToTry(catalogue, detail, values);
+  changeForms(slots);
+  begin(slots.length);
+});
 
 /** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
 export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });

@@ -18,6 +18,7 @@ export function mountGallery(element, props, submit) {
   const play = (ids) => {
     props.value = JSON.stringify({ play: ids, n: ++sent });
     submit();
+    document.dispatchEvent(new CustomEvent("dx-at", { detail: { gallery: ids } }));
   };
   const sections = groups.map(({ title, cards }) =>
     make("section", {}, make("h3", {}, title), make("ul", {}, ...cards.map((one) => card(one, play)))),

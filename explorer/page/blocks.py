@@ -12,6 +12,8 @@ from explorer.about import SWEEPS
 from explorer.bench import quality
 from explorer.importers import FORMATS
 from explorer.page import (
+    address,
+    chooser,
     curves,
     docs,
     elsewhere,
@@ -66,7 +68,7 @@ def build(handlers: Handlers) -> gr.Blocks:
             elem_id="title",
         )
         language()
-        inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links()
+        inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links(docs.first())
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore"):
                 outputs, slot = _explore(handlers, inbox, save_file)
@@ -76,17 +78,18 @@ def build(handlers: Handlers) -> gr.Blocks:
                 my_runs.section(kept, handlers, tabs, outputs)
             with gr.Tab("Learn", id="learn", elem_id="learn") as lessons:
                 learn.section(lessons, **LIGHT)
-            with gr.Tab("Methods", id="methods", elem_id="methods"):
-                table(tables.all_papers(), elem_id="papers")
-                table(tables.methods(handlers.catalogue.methods))
+            with gr.Tab("Methods", id="methods", elem_id="methods") as methods:
+                chooser.section(methods, handlers, tabs, outputs)
                 user_methods.section(handlers)
-                table(tables.models(handlers.catalogue.models))
+                with gr.Accordion("Models", open=False, elem_id="models"):
+                    table(tables.models(handlers.catalogue.models))
                 table(tables.broken(broken_methods(), handlers.gallery.broken))
             with gr.Tab("Sweeps", id="sweeps", elem_id="sweeps") as sweeps:
                 _sweeps(sweeps, handlers, tabs, outputs, slot)
             with gr.Tab("Docs", id="docs", elem_id="docs") as texts:
                 docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"), **LIGHT)
         my_runs.links(handlers, outputs)
+        address.section(tabs, handlers.catalogue.methods, outputs[1])
         demo.unload(handlers.closed)
         gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo

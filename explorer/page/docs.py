@@ -13,6 +13,7 @@ from explorer.papers.documents import PICTURES, document, documents
 
 FENCE = re.compile(r"^```\w+$", re.MULTILINE)  # with a language Gradio colours code, in tones too light to read
 PICTURE = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+\.svg)\)")
+CHOSEN = "(name) => { document.dispatchEvent(new CustomEvent('dx-chosen-doc', { detail: name })); }"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -42,20 +43,25 @@ def _link(found: re.Match[str]) -> str:
     return f"[{words}](?doc={file[:-3]})" if file.removesuffix(".md") in documents() else words
 
 
+def first() -> str:
+    """The text that the tab shows by itself; "" where there is none."""
+    return next(iter(documents()), "")
+
+
 def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: Any) -> None:
     """Build the tab; asked: `parts.doc_links`, outside of all tabs; limits: those of this page, as Markdown; `light`:
     options of a handler that touches no model."""
     titles = documents()
-    first = next(iter(titles), None)
     with gr.Row():
         with gr.Column(scale=1, min_width=240):
             choices = [(title, name) for name, title in titles.items()]
-            choice = gr.Radio(choices, value=first, label="Texts", elem_id="docs-list")
+            choice = gr.Radio(choices, value=first() or None, label="Texts", elem_id="docs-list")
             gr.Markdown(limits, elem_id="limits")
         with gr.Column(scale=4, min_width=320):
             shown = gr.Markdown("" if titles else "No text is installed here.", elem_id="docs-text")
     tab.select(_first, [choice, shown, asked], shown, **light)
     choice.input(text, choice, shown, **light)
+    choice.input(None, choice, None, js=CHOSEN)
     asked.submit(_follow, asked, [tabs, choice, shown], **light)
 
 

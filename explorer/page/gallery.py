@@ -101,7 +101,7 @@ def _scenario(gallery: Gallery, title: str, watch: str, cards: list[Card]) -> di
         "about": about if about != title else " + ".join(dict.fromkeys(m for card in cards for m in card.models)),
         "prompt": cards[0].prompt[:LONGEST],
         "watch": watch,
-        "pictures": _pictures(gallery, cards),
+        "pictures": pictures(gallery, cards),
     }
 
 
@@ -114,11 +114,11 @@ def _single(gallery: Gallery, card: Card) -> dict[str, Any]:
         "output": card.text[:LONGEST],
         "cost": f"{card.tokens:,} tokens in {card.calls}",
         "watch": card.watch,
-        "pictures": _pictures(gallery, [card]),
+        "pictures": pictures(gallery, [card]),
     }
 
 
-def _pictures(gallery: Gallery, cards: list[Card]) -> list[str]:
+def pictures(gallery: Gallery, cards: list[Card]) -> list[str]:
     """Addresses of those that are there."""
     found = []
     for card in cards:

@@ -159,10 +159,16 @@ def asker() -> gr.HTML:
     return gr.HTML("", html_template="<div></div>", js_on_load=_script("asker.js"), visible="hidden", elem_id="asker")
 
 
-def doc_links() -> gr.HTML:
-    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one."""
+def doc_links(first: str) -> gr.HTML:
+    """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
+    that the tab shows by itself."""
     return gr.HTML(
-        "", html_template="<div></div>", js_on_load=_script("docs.js"), visible="hidden", elem_id="docs-links"
+        "",
+        html_template="<div></div>",
+        js_on_load=_script("docs.js"),
+        visible="hidden",
+        first=first,
+        elem_id="docs-links",
     )
 
 

@@ -31,6 +31,10 @@ const ask = (act, more = {}) => {
   if (asking) waiting.push([act, more]);
   else send(act, more);
 };
+const open = (id) => {
+  ask("open", { id });
+  document.dispatchEvent(new CustomEvent("dx-at", { detail: { run: [id] } }));
+};
 const button = (text, label, onclick, pressed = null) =>
   make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
 const MARKS = { right: tr`✓ right`, wrong: tr`✗ wrong` };
@@ -78,7 +82,7 @@ const entry = (row) => {
     make(
       "div",
       { class: "run-acts" },
-      button(tr`Open`, tr`Open ${row.title} alone`, () => ask("open", { id: row.id })),
+      button(tr`Open`, tr`Open ${row.title} alone`, () => open(row.id)),
       button(tr`Add`, tr`Add ${row.title} beside what is shown`, () => ask("add", { id: row.id })),
       button(
         row.pinned ? tr`★ Pinned` : tr`☆ Pin`,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engines import MethodInfo, Trace
+from engines import Trace
 from explorer import papers
 from explorer.bench import quality
 from explorer.figures.compare import Tie, control_of
@@ -128,112 +128,6 @@ def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[
         found[name].conditions for found in by_slot.values() if name in found and found[name].conditions
     )
     return {"text": "\n".join(said), "quiet": True}
-
-
-BASES = {
-    "paper": "the paper's text",
-    "code": "public code and the abstract",
-    "abstract": "the abstract and secondary sources",
-}
-MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}
-
-
-def all_papers() -> str:
-    """Every paper of the list with its state, what runs of it here and where, and what is missing or simplified."""
-    found, n = papers.read().papers, papers.counts()
-    rows = [
-        [
-            {"text": paper.name, "sub": paper.title},
-            {"text": MARKS[paper.state], "key": paper.state},
-            paper.family,
-            {"text": f"arXiv:{paper.arxiv}", "sub": str(paper.year), "href": paper.address},
-            {"text": paper.idea, "sub": papers.published(paper), "long": True},
-            {
-                "text": ", ".join([*(titled(info) for info in papers.methods_of(paper)), *paper.tools]) or "–",
-                "sub": paper.runs,
-                "long": True,
-            },
-            {
-                "text": BASES[paper.basis] if paper.basis else "",
-                "sub": _missing(paper),
-                "long": True,
-                "quiet": True,
-            },
-        ]
-        for paper in found
-    ]
-    columns = [
-        "Paper",
-        "State",
-        "Family",
-        "Published",
-        "Idea",
-        "Runs here as, and on",
-        "Written from; missing, or simpler than the paper",
-    ]
-    caption = f"The methods of {len(found)} papers run here. Links open in a new tab."
-    if n["works"] < len(found):  # whole sentences: each is translated as one
-        caption = (
-            f"{len(found)} papers: {n['works']} work, {n['partly']} partly, {n['planned']} planned. Links open in a "
-            "new tab."
-        )
-    return fresh(
-        caption=caption,
-        columns=columns,
-        rows=rows,
-        empty="The list of papers is not installed.",
-        stack=True,
-        filters=[1, 2],
-    )
-
-
-def _missing(paper: papers.Paper) -> str:
-    said = [f"Missing: {paper.missing}"] if paper.missing else []
-    simpler = papers.simplified(paper)
-    return " ".join([*said, *([f"Simplified: {simpler}"] if simpler else [])])
-
-
-def titled(info: MethodInfo) -> str:
-    """A method's title, with the phrase on what it rests on where it has one."""
-    return f"{info.title} ({info.own})" if info.own else info.title
-
-
-def methods(infos: Mapping[str, MethodInfo]) -> str:
-    """The working methods with their papers, needs and departures."""
-    rows = [
-        [
-            {"text": titled(info) + (f" (your file {info.own_file})" if info.file else "")},
-            info.family,
-            {"text": info.paper, "href": paper_link(info.paper)},
-            info.summary,
-            " + ".join(f"{kind} model ({role})" for role, kind in info.needs.items()),
-            _baseline(info, infos) + _promise(info),
-            info.departures,
-        ]
-        for info in infos.values()
-    ]
-    columns = ["Method", "Family", "Paper", "Idea", "Needs", "Baseline", "Departs from the paper in"]
-    return fresh(
-        caption="Methods that run here, the bases among them.",
-        columns=columns,
-        rows=rows,
-        empty="No method could be loaded.",
-        stack=True,
-    )
-
-
-def _baseline(info: MethodInfo, infos: Mapping[str, MethodInfo]) -> str:
-    known = infos.get(info.baseline or "")
-    if known or info.baseline:
-        return known.title if known else str(info.baseline)
-    return "is a control" if any(other.baseline == info.slug for other in infos.values()) else "none declared"
-
-
-def _promise(info: MethodInfo) -> str:
-    """What it says of its baseline's output, with the values of parameters that this takes."""
-    if info.lossless_with:
-        return f", same output (in float32) with {info.condition}"
-    return ", same output (in float32)" if info.lossless else ""
 
 
 def broken(found: list[Any], unread: Mapping[str, str]) -> str:

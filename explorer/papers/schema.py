@@ -117,6 +117,7 @@ class Term(Part):
     term: str
     about: str
     see: list[str] = []
+    also: list[str] = []  # other words for it, by which a search finds it
 
 
 class Recording(Part):
@@ -173,7 +174,8 @@ class Paper(Part):
     """One paper, or a base. `methods`: registered slugs; `tools`: commands for what is no decoding method. `runs`: on
     which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
     `purposes` of a base: what each of its methods is for. `says`: the sentences of its methods' declarations, which the
-    registry puts into them."""
+    registry puts into them. `words`: what people who search for it may type, beside its names and the terms of its
+    lessons. `trains`: by method, what has to be trained for it, where its `needs` do not name a part."""
 
     name: str
     title: str
@@ -198,6 +200,8 @@ class Paper(Part):
     trials: dict[str, Trial] = {}  # by method
     picture: list[Seen] = []
     says: Sentences = Sentences()
+    words: list[str] = []
+    trains: dict[str, str] = {}
 
     @property
     def address(self) -> str:
@@ -219,6 +223,7 @@ def parse(name: str, data: bytes) -> Paper:
         "lessons": [lesson.method for lesson in paper.lessons if paper.methods or lesson.method != name],
         "trials": [*paper.trials],
         "says": [*paper.says.methods],
+        "trains": [*paper.trains],
     }
     for field, method in ((field, method) for field, methods in told.items() for method in methods):
         if method not in paper.methods:

@@ -134,7 +134,7 @@ def methods_page(runs: Sequence[Run]) -> str:
     found, by_method = papers.read(), _by_method(runs)
     rows = [
         [
-            [paper.name, h("small", {}, paper.title)],
+            [_place(paper, paper.methods), paper.name, h("small", {}, paper.title)],
             h("span", {"class": "state"}, MARKS[paper.state]),
             paper.family,
             [link(paper.address, f"arXiv:{paper.arxiv}"), h("small", {}, str(paper.year))],
@@ -160,9 +160,9 @@ def methods_page(runs: Sequence[Run]) -> str:
         for paper in found.papers
     ]
     bases = [
-        [title, h("code", {}, slug), why, _seen([slug], by_method)]
+        [[_place(base if not i else None, [slug]), title], h("code", {}, slug), why, _seen([slug], by_method)]
         for base in found.bases
-        for slug, why in base.purposes.items()
+        for i, (slug, why) in enumerate(base.purposes.items())
         if (title := _title(slug))
     ]
     main = join(
@@ -182,6 +182,12 @@ def methods_page(runs: Sequence[Run]) -> str:
         table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
     )
     return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
+
+
+def _place(paper: papers.Paper | None, slugs: Sequence[str]) -> Html:
+    """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
+    ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
+    return join(*(h("span", {"id": one}) for one in ids))
 
 
 def _filters() -> Html:

@@ -45,7 +45,7 @@ from explorer.runs.gallery import gallery
 from explorer.page.catalogue import Catalogue
 from explorer.page.files import folders
 from explorer.page.learn import payload
-from explorer.page.tables import all_papers
+from explorer.papers.chooser import entries
 from explorer.site import compose
 
 slug = sys.argv[1]
@@ -53,7 +53,10 @@ shown = gallery()
 found = {
     "methods": [info.slug for info in engines.list_methods()],
     "slots": list(Catalogue.read(public=False).methods),
-    "tab": any(paper.name in all_papers() for paper in read().all() if slug in paper.methods),
+    "tab": any(
+        one["id"] == slug and one["lesson"] == slug and one["play"] and one["paper"]
+        for one in entries({info.slug: info for info in engines.list_methods()}, shown.cards)
+    ),
     "lessons": [one["method"] for one in payload()["lessons"]],
     "lesson files": [run["file"] for one in payload()["lessons"] if one["method"] == slug for run in one["runs"]],
     "folders": {name: str(folder) for name, folder in folders().items()},

@@ -48,7 +48,7 @@ def test_a_text_is_chosen_followed_and_linked(visit, address):
     shown.get_by_role("link", name="measured here").click()
     expect(shown.locator("h1")).to_have_text("Measured here")
     expect(screen.page.get_by_label("Measured here")).to_be_checked()
-    assert "doc=" not in screen.page.url, "the page stays what it is"
+    expect(screen.page).to_have_url(re.compile("doc=measured$"))
     screen.tab("Explore")
     screen.page.goto(f"{address}?doc=hosting")
     expect(shown.locator("h1")).to_have_text("Hosting", timeout=60_000)

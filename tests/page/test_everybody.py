@@ -225,7 +225,7 @@ def test_a_phone_reaches_every_control_and_every_tab(visit):
             page.locator(".overflow-menu > button").first.tap()
             tab = page.locator(".overflow-dropdown").first.get_by_text(name, exact=True)
         tab.first.tap()
-        expect(page.locator("#papers" if name == "Methods" else "#limits")).to_be_visible()
+        expect(page.locator("#chooser .card >> nth=0" if name == "Methods" else "#limits")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     moving = page.evaluate(
         "document.getAnimations().filter((a) => a.playState === 'running' && a.effect.getTiming().duration > 1).length"

@@ -78,7 +78,7 @@ def test_no_word_of_ours_stays_english_on_any_tab(visit):
 
 
 def test_what_a_method_says_is_told_in_the_language(visit, traces):
-    """What its parameters do, below their fields; what departs from the paper, in the player and in the list."""
+    """What its parameters do, below their fields; what departs from the paper, in the player and on its card."""
     screen = chinese(visit)
     info, words = engines.get_method(traces[0].header.method).info, read("zh-Hans")
     screen.page.locator("#slot-0 .slot-form > summary").press("Enter")
@@ -87,7 +87,10 @@ def test_what_a_method_says_is_told_in_the_language(visit, traces):
         expect(shown.locator(f'[data-param="{param.name}"] .param-help')).to_have_text(words[param.help])
     expect(screen.player(0).locator(".dx-about")).to_contain_text(words[info.departures])
     screen.page.get_by_role("tab", name="方法", exact=True).click()
-    expect(screen.page.get_by_text(words[info.departures], exact=True).last).to_be_visible()
+    screen.page.locator("#chooser input[type=search]").fill(info.title)
+    card = screen.page.locator("#chooser .card").first
+    card.locator("summary").click()
+    expect(card).to_contain_text(words[info.departures])
 
 
 def test_what_a_model_wrote_and_a_person_typed_is_not_translated(visit):

@@ -1,4 +1,4 @@
-"""Lessons, glossary, the filter of the papers, and the tour, in headless Chromium."""
+"""Lessons, glossary and the tour, in headless Chromium."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 import engines
-from explorer import ASSETS, papers
+from explorer import ASSETS
 from explorer.export.bundle import views
 from explorer.page import learn
 from explorer.page.learn import payload
-from explorer.page.tables import all_papers
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Gallery
 
@@ -23,7 +22,6 @@ def test_the_payload_tells_every_lesson_and_no_claim():
     assert [one["method"] for one in sent["lessons"]] == [one.method for one in lessons()]
     assert all(set(stop) == {"step", "say"} for one in sent["lessons"] for stop in one["stops"])
     assert all(one["title"] and one["prompt"] and one["models"] for one in sent["lessons"])
-    assert "<" not in all_papers()
 
 
 def test_a_lesson_is_called_lossless_by_the_parameters_of_its_run(tmp_path, monkeypatch):
@@ -76,7 +74,7 @@ def test_its_modules_set_text_only_and_stay_on_this_server():
     assert "cookie" not in "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
 
 
-def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
+def test_a_lesson_moves_its_own_player(visit):
     screen = visit()
     screen.player(0).press("ArrowRight")
     assert screen.step(0) == 1
@@ -113,7 +111,6 @@ def test_a_lesson_moves_its_own_player_and_papers_are_found(visit):
     learn.get_by_role("button", name=re.compile("^Next: ")).click()
     expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][1]["title"])
     assert screen.step(0) == 1, "the players of Explore stay where they are"
-    _papers(screen)
 
 
 def test_a_lesson_opens_at_its_first_stop_with_its_lane_and_is_ticked_off(visit):
@@ -159,28 +156,6 @@ def test_a_lesson_on_a_difference_shows_both_runs_on_one_clock(visit):
     learn.locator(".learn-list button").first.click()
     expect(panels.nth(1)).to_be_hidden()
     expect(learn.locator(".learn-stage > section > h3").first).to_be_hidden()
-
-
-def _papers(screen) -> None:
-    screen.tab("Methods")
-    table = screen.page.locator("#papers")
-    rows = table.locator("tbody tr:visible")
-    expect(rows).to_have_count(len(papers.read().papers))
-    link = rows.first.locator("a")
-    assert link.get_attribute("target") == "_blank" and "noopener" in (link.get_attribute("rel") or "")
-    states = [state for state, n in papers.counts().items() if n]
-    choice = table.get_by_label("State", exact=True)
-    expect(choice).to_have_count(int(len(states) > 1))  # where all are in one there is nothing to choose
-    for state in states[1:]:
-        choice.select_option(state)
-        expect(rows).to_have_count(papers.counts()[state])
-        choice.select_option("")
-    table.get_by_label("Family", exact=True).select_option("search")
-    expect(table.locator("output")).to_have_text(f"{len(papers.chosen([], ['search']))} of {len(papers.read().papers)}")
-    table.get_by_label("Family", exact=True).select_option("")
-    table.get_by_label("Search the table").fill("2411.11055")
-    expect(rows).to_have_count(1)
-    expect(rows.first).to_contain_text("FastDraft")
 
 
 def test_who_declines_the_tour_is_not_asked_again(visit):

@@ -141,6 +141,7 @@ def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
     screen.tab("My runs")
     mine.get_by_text("Open", exact=True).click()
     screen.says("From your runs")
+    expect(screen.page).to_have_url(re.compile(f"run={name}$"))
     expect(screen.player(1)).to_be_hidden()
     screen.tab("My runs")
     mine.get_by_text("Delete").click()

@@ -202,6 +202,10 @@ def test_all_papers_stand_in_the_table_and_can_be_found(site: Path, watched: Wat
     page = watched.open(site / "methods.html")
     rows, papers = page.locator("#papers tbody tr"), read().papers
     assert rows.count() == len(papers)
+    wanted = [f"paper-{paper.id}" for paper in read().all()]
+    wanted += [f"method-{slug}" for paper in read().all() for slug in paper.methods]
+    places = page.locator("main [id]").evaluate_all("(all) => all.map((one) => one.id)")
+    assert sorted(one for one in places if one.startswith(("paper-", "method-"))) == sorted(wanted)
     states = {paper.state for paper in papers}
     assert page.get_by_label("State").count() == int(len(states) > 1)  # where all are in one there is no choice
     for state in states if len(states) > 1 else ():

@@ -1,0 +1,206 @@
+// The chooser of methods: four questions, one search, at most five cards, the others as a list. A click on Play sends
+// the ids of the runs as {play: [id]}; Try, Lesson and the address are matters of the page (address.js, form.js).
+
+import { tr, translated } from "../player/words.js";
+import { card, nameOf } from "./cards.js";
+import { make, styles } from "./dom.js";
+import { ANY, choose } from "./finding.js";
+
+const MOST = 5;
+const ANSWERS = { any: tr`any`, left: tr`left to right`, masked: tr`masked`, no: tr`no`, yes: tr`yes` };
+const ASKED = [
+  ["order", tr`Left to right, or masked?`, ["any", "left", "masked"]],
+  ["train", tr`May anything be trained?`, ["any", "no", "yes"]],
+  ["draft", tr`Is there a draft, or another second model?`, ["any", "no", "yes"]],
+  ["same", tr`Must the text be the same as the control's?`, ["any", "yes", "no"]],
+];
+const WORDS = {
+  find: tr`Search methods, papers and words of the field`,
+  hint: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
+  all: tr`All methods and papers`,
+  fit: (n, all) => (n === all ? tr`${all} methods and papers.` : tr`${n} of ${all} fit the answers.`),
+  found: (n) => (n === 1 ? tr`1 found.` : tr`${n} found, the best match first.`),
+  near: (typed, name) => tr`Nothing is called “${typed}”; the closest match is “${name}”.`,
+  none: (typed) => tr`Nothing here is called “${typed}”, and no word of the field is close to it.`,
+  unfit: tr`No method fits these answers.`,
+  hidden: (n) => (n === 1 ? tr`The answers rule out 1 more.` : tr`The answers rule out ${n} more.`),
+  more: (n) => tr`${n} more`,
+  forget: tr`Forget the answers`,
+  table: tr`All papers as a table`,
+};
+let sent = 0; // sending the same twice is a change
+let numbered = 0; // choosers of this document, so that their radio buttons do not meet
+
+/** props.value: JSON of {entries}, as explorer/page/chooser.py says it; later, what was sent. */
+export function mountChooser(element, props, watch, submit) {
+  styles("chooser.css", import.meta.url);
+  let made = null;
+  const handle = () => {
+    if (made || !props.value) return;
+    const { entries } = JSON.parse(props.value);
+    made = new Chooser(entries, (ids) => {
+      props.value = JSON.stringify({ play: ids, n: ++sent });
+      submit();
+    });
+    element.replaceChildren(made.root);
+  };
+  handle();
+  watch("value", handle);
+}
+
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+
+class Chooser {
+  /** play: called with the ids of the recordings to play. */
+  constructor(entries, play) {
+    Object.assign(this, { entries, answers: { ...ANY } });
+    this.acts = {
+      play: (ids) => {
+        play(ids);
+        tell("dx-at", { gallery: ids });
+      },
+      learn: (lesson) => tell("dx-go", { lesson }),
+      try: (asked) => {
+        tell("dx-go", { tab: "explore" });
+        tell("dx-try", asked);
+      },
+      open: (entry) => this.#open(entry.method ? { method: entry.id } : { paper: entry.id }),
+    };
+    this.search = make("input", {
+      type: "search",
+      "aria-label": WORDS.find,
+      placeholder: WORDS.hint,
+      maxlength: 200,
+      oninput: () => this.#ask(),
+    });
+    this.said = make("p", { class: "chooser-said", role: "status", "aria-live": "polite" });
+    this.forget = make("button", { type: "button", onclick: () => this.#forget() }, WORDS.forget);
+    this.back = make(
+      "button",
+      { type: "button", class: "chooser-back", onclick: () => this.#open({ tab: "methods" }) },
+      WORDS.all,
+    );
+    this.cards = make("ul", { class: "chooser-cards" });
+    this.summary = make("summary", {});
+    this.list = make("ul", {});
+    this.more = make("details", { class: "chooser-more" }, this.summary, this.list);
+    this.questions = make("div", { class: "chooser-questions" }, ...this.#questions());
+    const line = make("div", { class: "chooser-line" }, this.said, this.forget, this.back);
+    const papers = make("a", { href: "?doc=papers" }, WORDS.table);
+    papers.addEventListener("click", (event) => this.#follow(event, () => tell("dx-go", { doc: "papers" })));
+    this.root = make(
+      "div",
+      { class: "chooser" },
+      make("label", { class: "chooser-search" }, make("span", {}, WORDS.find), this.search),
+      this.questions,
+      line,
+      this.cards,
+      this.more,
+      make("p", { class: "chooser-foot" }, papers),
+    );
+    document.addEventListener("dx-place", ({ detail }) => detail.tab === "methods" && this.#be(detail));
+    this.#be(globalThis.dxPlace ?? {});
+  }
+
+  #questions() {
+    const group = `chooser-${numbered++}`;
+    return ASKED.map(([name, question, answers], i) =>
+      make(
+        "fieldset",
+        {},
+        make("legend", {}, `${i + 1}. ${question}`),
+        ...answers.map((answer) => {
+          const input = make("input", {
+            type: "radio",
+            name: `${group}-${name}`,
+            value: answer,
+            checked: answer === "any",
+            onchange: () => this.#answer(name, answer),
+          });
+          return make("label", {}, input, ANSWERS[answer]);
+        }),
+      ),
+    );
+  }
+
+  #answer(name, answer) {
+    this.answers[name] = answer;
+    this.#ask();
+  }
+
+  #forget() {
+    this.answers = { ...ANY };
+    for (const input of this.questions.querySelectorAll('input[value="any"]')) input.checked = true;
+    this.#ask();
+    this.search.focus();
+  }
+
+  /** A person asks: a card that an address had opened is no longer what is shown. */
+  #ask() {
+    if (this.alone) tell("dx-at", { tab: "methods" });
+    this.alone = null;
+    this.draw();
+  }
+
+  /** A person opens a card of its own, or all of them. */
+  #open(place) {
+    tell("dx-go", place);
+    this.root.querySelector("h3 a, input")?.focus({ preventScroll: true });
+    if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
+  }
+
+  /** Where the address says that the page is. */
+  #be({ kind, name }) {
+    const alone = this.entries.filter((entry) =>
+      kind === "method" ? entry.method && entry.id === name : kind === "paper" && entry.paper?.id === name,
+    );
+    this.alone = alone.length ? alone : null;
+    this.draw();
+  }
+
+  draw() {
+    const text = this.search.value,
+      { found, near, hidden } = this.alone
+        ? { found: this.alone, near: null, hidden: 0 }
+        : choose(this.entries, this.answers, text);
+    const shown = found.slice(0, this.alone ? found.length : MOST),
+      rest = found.slice(shown.length);
+    this.said.textContent = this.alone ? "" : this.#say(text.trim(), found.length, near, hidden);
+    this.back.hidden = !this.alone;
+    this.forget.hidden = this.alone || Object.values(this.answers).every((answer) => answer === "any");
+    this.questions.hidden = Boolean(this.alone);
+    this.cards.toggleAttribute("data-alone", Boolean(this.alone));
+    this.cards.replaceChildren(...shown.map((entry) => card(entry, this.acts, Boolean(this.alone), this.#link(entry))));
+    this.summary.textContent = WORDS.more(rest.length);
+    this.list.replaceChildren(...rest.map((entry) => make("li", {}, this.#link(entry), about(entry))));
+    this.more.hidden = !rest.length;
+    this.more.open = false;
+  }
+
+  #say(text, count, near, hidden) {
+    const parts = [];
+    if (near) parts.push(WORDS.near(text, near));
+    else if (text && !count && !hidden) parts.push(WORDS.none(text));
+    else if (text) parts.push(WORDS.found(count));
+    else parts.push(count ? WORDS.fit(count, this.entries.length) : WORDS.unfit);
+    if (hidden) parts.push(WORDS.hidden(hidden));
+    return parts.join(" ");
+  }
+
+  /** The name of an entry as a link to its own address; a click stays on the page. */
+  #link(entry) {
+    const href = `?${entry.method ? "method" : "paper"}=${encodeURIComponent(entry.id)}`,
+      link = make("a", { href, translate: "no" }, nameOf(entry));
+    link.addEventListener("click", (event) => this.#follow(event, () => this.acts.open(entry)));
+    return link;
+  }
+
+  #follow(event, act) {
+    if (event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  }
+}
+
+const about = ({ family, own, paper }) =>
+  make("span", { class: "chooser-quiet" }, [translated(family), own, paper?.year].filter(Boolean).join(" · "));

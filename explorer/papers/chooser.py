@@ -1,0 +1,170 @@
+"""What the chooser of the page knows of every method, and of every paper that is a study: what it needs and promises,
+taken from its declaration; what was measured; its lesson and its recording; and the words by which it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from engines import MethodInfo
+from explorer import papers
+from explorer.own_files import own_json
+from explorer.papers.lessons import Lesson, glossary, lessons
+from explorer.papers.results import Result, results
+from explorer.papers.schema import Paper
+from explorer.runs.gallery import Card, gallery
+
+Order = Literal["left", "masked", ""]
+ORDERS: dict[str, Order] = {  # how a board of this kind is written; one that is not named is neither
+    "causal": "left",
+    "seq2seq": "left",
+    "power-law": "left",
+    "masked": "masked",
+    "block": "masked",
+}
+Same = Literal[0, 1, 2]
+
+
+def entries(infos: Mapping[str, MethodInfo], cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """An entry for each of these methods, then for each study, best measured first among equals: `rank` is its place
+    among those that write in the same order. cards: of the recordings that are here."""
+    by_method = {slug: paper for paper in papers.read().all() for slug in paper.methods}
+    called = {slug: _called(info, by_method.get(slug)) for slug, info in infos.items()}
+    measured = results(infos, called)
+    taught = told()
+    made = [_method(info, by_method.get(slug), measured[slug], infos, cards, taught) for slug, info in infos.items()]
+    _rank(made, measured)
+    return made + [_study(paper, cards, taught) for paper in papers.read().papers if not paper.methods]
+
+
+def _called(info: MethodInfo, paper: Paper | None) -> list[str]:
+    """What tables may call a method: a paper's name only where it is the paper's only method."""
+    alone = [paper.name] if paper and len(paper.methods) == 1 else []
+    return [info.slug, info.title, *alone]
+
+
+def _method(
+    info: MethodInfo,
+    paper: Paper | None,
+    measured: Sequence[Result],
+    infos: Mapping[str, MethodInfo],
+    cards: Sequence[Card],
+    taught: Mapping[str, Lesson],
+) -> dict[str, Any]:
+    control = infos.get(info.baseline or "")
+    own = [card for card in cards if card.method == info.slug]
+    lesson = taught.get(info.slug)
+    return {
+        "id": info.slug,
+        "method": True,
+        "title": info.title,
+        "own": info.own,
+        "file": info.own_file if info.file else "",
+        "family": info.family,
+        "summary": info.summary,
+        "kind": info.needs[info.role],
+        "beside": [kind for role, kind in info.needs.items() if role != info.role and role not in info.beside],
+        "parts": [part.replace("-", " ") for part in info.parts.values()],
+        "trains": paper.trains.get(info.slug, "") if paper else "",
+        "order": ORDERS.get(info.kind, ""),
+        "same": same(info),
+        "condition": info.condition,
+        "baseline": control.title if control else "",
+        "control": info.baseline if control else "",
+        "isControl": any(other.baseline == info.slug for other in infos.values()),
+        "departures": "" if info.departures == "none" else info.departures,
+        "results": [_told(result, infos) for result in measured],
+        "words": words(info.family, paper, lesson),
+        "recorded": sorted({card.models[0] for card in own}),
+        "on": paper.runs if paper else "",
+        **_seen(own, lesson),
+        **_paper(paper),
+    }
+
+
+def same(info: MethodInfo) -> Same:
+    """2: its baseline's text at the defaults, 1: with values of parameters, 0: it may be another one."""
+    return 2 if info.lossless else 1 if info.lossless_with else 0
+
+
+def _study(paper: Paper, cards: Sequence[Card], taught: Mapping[str, Lesson]) -> dict[str, Any]:
+    lesson = taught.get(paper.id)
+    named = {recording.id for recording in paper.gallery} | ({lesson.trace} if lesson else set())
+    own = [card for card in cards if card.id in named]
+    return {
+        "id": paper.id,
+        "method": False,
+        "title": paper.name,
+        "family": paper.family,
+        "summary": paper.idea,
+        "order": "",
+        "departures": paper.departures,
+        "results": [],
+        "words": words(paper.family, paper, lesson),
+        **_seen(own, lesson),
+        **_paper(paper),
+    }
+
+
+def _paper(paper: Paper | None) -> dict[str, Any]:
+    if paper is None:
+        return {"paper": None}
+    names = ("id", "name", "title", "arxiv", "year", "address", "basis", "state")
+    return {
+        "paper": {name: getattr(paper, name) for name in names},
+        "published": papers.published(paper),
+        "missing": paper.missing,
+        "tools": paper.tools,
+    }
+
+
+def _seen(own: Sequence[Card], lesson: Lesson | None) -> dict[str, Any]:
+    """The recording that a card plays: that of its lesson, else its first one."""
+    card = next((one for one in own if lesson and one.id == lesson.trace), own[0] if own else None)
+    found = {"lesson": lesson.method if lesson else ""}
+    if card is None:
+        return found | {"play": []}
+    return found | {
+        "play": [card.id, *([card.beside] if card.beside else [])],
+        "cost": f"{card.tokens:,} tokens in {card.calls}",
+        "models": list(card.models),
+    }
+
+
+def told() -> dict[str, Lesson]:
+    """What a lesson is about -> the lesson, of those that the tab Learn has."""
+    here = {card.id for card in gallery().cards}
+    return {lesson.method: lesson for lesson in lessons() if lesson.trace in here}
+
+
+def words(family: str, paper: Paper | None, lesson: Lesson | None) -> list[str]:
+    """Words of the field by which it is found: its paper's own, its family's, and the terms of its lesson."""
+    also = {term.term: term.also for term in glossary()}
+    terms = [word for term in (lesson.terms if lesson else []) for word in (term, *also.get(term, []))]
+    families: dict[str, list[str]] = own_json("families.json", dict[str, list[str]])
+    return list(dict.fromkeys([*(paper.words if paper else []), family, *families.get(family, []), *terms]))
+
+
+def _told(result: Result, infos: Mapping[str, MethodInfo]) -> dict[str, Any]:
+    values = dict(result.values)
+    if control := infos.get(str(values.get("control"))):
+        values["control"] = control.title
+    return {"kind": result.kind, **values}
+
+
+def _rank(made: list[dict[str, Any]], measured: Mapping[str, Sequence[Result]]) -> None:
+    """Puts a place into each entry, counted apart for each order of writing; what has none comes last. The fastest that
+    was timed, or the one with the fewest calls for answers as good, comes first; then what lost answers by fewer calls,
+    what was measured otherwise, what has a recording, and the controls."""
+
+    def key(entry: Mapping[str, Any]) -> tuple[bool, bool, float, bool, bool, bool]:
+        found = measured[entry["id"]]
+        gains = [gain for one in found if (gain := one.speed or one.calls)]
+        swept = any(one.kind == "swept" for one in found)
+        plain = entry["isControl"] and not entry["control"]
+        return plain, not gains, -max(gains[:1], default=0.0), not swept, not found, not entry["play"]
+
+    for order in dict.fromkeys(entry["order"] for entry in made):
+        those = [entry for entry in made if entry["order"] == order]
+        for place, entry in enumerate(sorted(those, key=key), start=0 if order else len(made)):
+            entry["rank"] = place

@@ -1,0 +1,153 @@
+"""What was measured here of each method: taken from the records of `bench`, `sweep` and `bench --names`, from the cards
+beside trained parts, and from the tables in `assets/measured`. A result names what it compares and where it is from;
+none is made up where there is no record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from engines import MethodInfo
+from explorer import ASSETS
+from explorer.bench import classes, names, quality
+from explorer.papers.cards import COST, cards
+from explorer.papers.tables import Cell, Measured
+
+OVER = "× over"  # how a column that holds a speed begins
+MOST = 4  # values of a card or a table that are told
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One measured result. kind: how it was obtained, which is how the page says it; `values` fill that sentence.
+    speed: the method's seconds against its control's, where it was timed; calls: its control's model calls over its
+    own, where it lost no answer by them."""
+
+    kind: str
+    values: dict[str, Any]
+    speed: float | None = None
+    calls: float | None = None
+
+
+def results(infos: Mapping[str, MethodInfo], called: Mapping[str, Sequence[str]]) -> dict[str, list[Result]]:
+    """Method -> what was measured of it, timed runs first. called: method -> the names that tables may call it by."""
+    found: dict[str, list[Result]] = {slug: [] for slug in infos}
+    for slug, result in (*_timed(), *_swept(infos), *_existing(), *_by_part(infos), *_in_tables(called)):
+        if slug in found:
+            found[slug].append(result)
+    return {slug: sorted(those, key=lambda one: one.speed is None) for slug, those in found.items()}
+
+
+def _timed() -> Iterator[tuple[str, Result]]:
+    """The shortest answers first; of several settings of a method the fastest, which is named."""
+    for record in sorted(classes.recorded(), key=lambda one: one.max_new_tokens):
+        best: dict[str, classes.Score] = {}
+        for score in record.scores:
+            held = best.get(score.method)
+            if held is None or record.overall(score.label) > record.overall(held.label):
+                best[score.method] = score
+        for slug, score in best.items():
+            said = [one for one in record.scores if one.label == score.label]
+            values = {
+                "control": record.control,
+                "speed": round(record.overall(score.label), 2),
+                "span": [round(end, 2) for end in record.interval(score.label) or ()],
+                "classes": len(record.classes()),
+                "model": record.models[0].name,
+                "dtype": record.models[0].dtype,
+                "tokens": record.max_new_tokens,
+                "same": sum(one.same for one in said),
+                "prompts": sum(one.prompts for one in said),
+                "machine": record.machine.partition(",")[0],
+                "given": score.label[len(slug) :].strip(" ()"),
+            }
+            yield slug, Result("timed", values, speed=record.overall(score.label))
+
+
+def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
+    for record in quality.recorded():
+        base = next(point for point in record.points if point.control)
+        for slug in dict.fromkeys(point.method for point in record.points):
+            if slug not in infos:
+                continue
+            own = [point for point in record.points if point.method == slug]
+            usual = {param.name: param.default for param in infos[slug].params}
+            point = next((one for one in own if all(usual.get(k) == v for k, v in one.params.items())), own[0])
+            low, high = point.interval
+            values = {
+                "control": base.method,
+                "share": round(100 * point.share, 1),
+                "span": [round(100 * low, 1), round(100 * high, 1)],
+                "tried": point.tried,
+                "calls": round(point.forwards, 2),
+                "base": round(base.forwards, 2),
+                "base_share": round(100 * base.share, 1),
+                "model": record.model.name,
+                "given": ", ".join(f"{k}={v}" for k, v in point.params.items()),
+            }
+            kept = high >= base.interval[0]
+            yield slug, Result("swept", values, calls=base.forwards / point.forwards if kept else None)
+
+
+def _existing() -> Iterator[tuple[str, Result]]:
+    for record in names.recorded():
+        for lane in record.lanes:
+            values = {
+                "share": round(100 * lane.exist / lane.prompts),
+                "span": [round(100 * end) for end in lane.interval],
+                "prompts": lane.prompts,
+                "model": record.model.name,
+                "control": record.lanes[0].method,
+                "base": round(100 * record.lanes[0].exist / record.lanes[0].prompts),
+            }
+            if lane is not record.lanes[0]:
+                yield lane.method, Result("names", values)
+
+
+def _by_part(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
+    """Tokens per model call, from the card of the part that a method asks for. Its first lines are the part's own."""
+    for name, card in cards("parts").items():
+        told = card.get("held_out", {}).get("tokens_per_target_call", {})
+        lines = [
+            f"{key.replace('_', ' ')}: {value:.2f}"
+            for key, value in told.items()
+            if isinstance(value, float) and not key.endswith(COST)
+        ]
+        at = re.search(r"\d+", str(told.get("asked", "")))
+        for slug, info in infos.items():
+            if lines and any(name.endswith(f"-{part}") for part in info.parts.values()):
+                values = {"part": name, "lines": "; ".join(lines[:MOST]), "prompts": int(at[0]) if at else None}
+                yield slug, Result("part", values)
+
+
+def _in_tables(called: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Result]]:
+    """A row that a table has for a method; else the title of a table that is about it."""
+    files = sorted((ASSETS / "measured").glob("*.json"))
+    tables = [one for file in files for one in msgspec.json.decode(file.read_bytes(), type=list[Measured])]
+    for slug, wanted in called.items():
+        names_of = {name.lower() for name in wanted}
+        for table in tables:
+            row = next((row for row in table.rows if table.columns[0] == "method" and _named(row[0], names_of)), None)
+            if row is not None:
+                yield slug, _of_row(table, row)
+            elif any(re.match(rf"{re.escape(name)}(?!\w)", table.title.lower()) for name in names_of):
+                yield slug, Result("table", {"title": table.title})
+
+
+def _named(cell: Cell, names_of: set[str]) -> bool:
+    return isinstance(cell, str) and cell.lower() in names_of
+
+
+def _of_row(table: Measured, row: Sequence[Cell]) -> Result:
+    pairs = list(zip(table.columns[1:], row[1:], strict=True))
+    told = [f"{column}: {_said(cell)}" for column, cell in pairs if cell is not None][:MOST]
+    speeds = [cell for column, cell in pairs if column.startswith(OVER)]
+    speed = speeds[0][0] if speeds and isinstance(speeds[0], list) else None
+    values = {"title": table.title, "lines": "; ".join(told), "where": table.machine}
+    return Result("row", values, speed=speed)
+
+
+def _said(cell: Cell) -> str:
+    return f"{cell[0]:g} ({cell[1]:g} to {cell[2]:g})" if isinstance(cell, list) else f"{cell}"

@@ -1,0 +1,148 @@
+"""What the chooser says of methods: it is what they declare, and what was measured of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+import engines
+from explorer import ASSETS
+from explorer.bench import classes, quality
+from explorer.papers import read
+from explorer.papers.chooser import entries, same
+from explorer.papers.results import OVER, results
+from explorer.papers.schema import parse
+from explorer.papers.tables import Measured
+from explorer.runs.gallery import gallery
+from tests.player.node import js
+
+__all__ = ["js"]
+
+
+@pytest.fixture(scope="module")
+def infos() -> dict[str, engines.MethodInfo]:
+    return {info.slug: info for info in engines.list_methods() if not info.file}
+
+
+@pytest.fixture(scope="module")
+def found(infos) -> dict[str, dict[str, Any]]:
+    return {one["id"]: one for one in entries(infos, gallery().cards)}
+
+
+def test_every_method_and_every_study_has_an_entry(infos, found):
+    studies = {paper.id for paper in read().papers if not paper.methods}
+    assert set(found) == set(infos) | studies
+    assert "<" not in json.dumps(found).replace("<=", "")
+    for one in found.values():
+        assert one["title"] and one["summary"] and one["words"], one["id"]
+        assert one["lesson"] and one["play"], f"{one['id']} has a lesson and a recording"
+
+
+def test_the_facts_of_the_four_questions_are_what_methods_declare(infos, found):
+    for slug, info in infos.items():
+        one = found[slug]
+        assert (one["order"] == "masked") == (info.kind in ("masked", "block"))
+        assert len(one["parts"]) == len(info.parts)
+        assert len(one["beside"]) == len(info.needs) - 1 - len(info.beside)
+        assert one["same"] == same(info) == (2 if info.lossless else int(bool(info.lossless_with)))
+        assert one["condition"] == info.condition
+    trained = {slug for paper in read().all() for slug in paper.trains}
+    assert trained == {slug for slug in infos if found[slug]["trains"]}
+    assert not any(found[slug]["parts"] for slug in trained), "what names a part need not say it again"
+
+
+def test_a_result_is_that_of_its_record(infos, found):
+    records = {(record.max_new_tokens, score.label): record for record in classes.recorded() for score in record.scores}
+    told = [(slug, one) for slug in infos for one in found[slug]["results"] if one["kind"] == "timed"]
+    assert told
+    for slug, one in told:
+        label = f"{slug} ({one['given']})" if one["given"] else slug
+        record = records[one["tokens"], label]
+        assert one["speed"] == round(record.overall(label), 2)
+        assert one["prompts"] == sum(score.prompts for score in record.scores if score.label == label)
+    points = {(p.method, p.tried, round(p.forwards, 2)): p for record in quality.recorded() for p in record.points}
+    swept = [(slug, one) for slug in infos for one in found[slug]["results"] if one["kind"] == "swept"]
+    assert swept
+    for slug, one in swept:
+        assert one["share"] == round(100 * points[slug, one["tried"], one["calls"]].share, 1)
+
+
+def test_what_nothing_was_measured_of_has_no_result(infos):
+    assert results({}, {}) == {}
+    slug, info = next(iter(infos.items()))
+    assert results({slug: msgspec.structs.replace(info, parts={})}, {slug: ["No such name"]}) in ({slug: []},) or (
+        slug in {score.method for record in classes.recorded() for score in record.scores}
+    )
+
+
+def test_a_row_of_a_table_is_told_under_its_title(infos):
+    tables = [
+        table
+        for file in sorted((ASSETS / "measured").glob("*.json"))
+        for table in msgspec.json.decode(file.read_bytes(), type=list[Measured])
+        if table.columns[0] == "method" and any(column.startswith(OVER) for column in table.columns)
+    ]
+    assert tables
+    row = tables[0].rows[0]
+    slug = next(iter(infos))
+    told = [one for one in results(infos, {slug: [str(row[0])]})[slug] if one.kind == "row"]
+    assert told[0].values["title"] == tables[0].title and isinstance(row[1], list)
+    assert told[0].speed == row[1][0] and f"{row[1][0]:g} ({row[1][1]:g} to" in told[0].values["lines"]
+
+
+def test_ranks_put_what_was_measured_first_and_controls_last(infos, found):
+    for order in ("left", "masked", ""):
+        those = sorted((found[slug] for slug in infos if found[slug]["order"] == order), key=lambda one: one["rank"])
+        assert len({one["rank"] for one in those}) == len(those)
+        timed = [one["results"][0]["speed"] for one in those if one["results"] and one["results"][0]["kind"] == "timed"]
+        assert timed == sorted(timed, reverse=True)
+        plain = [one["isControl"] and not one["control"] for one in those]
+        assert plain == sorted(plain)
+
+
+def test_a_paper_says_what_it_trains_of_its_own_methods_only():
+    path = ASSETS / "papers" / f"{next(paper.id for paper in read().papers if paper.trains)}.json"
+    data = json.loads(path.read_text("utf-8"))
+    data["trains"] = {"another": "a part"}
+    with pytest.raises(ValueError, match="`trains` tells of 'another'"):
+        parse(path.stem, json.dumps(data).encode())
+
+
+WANTED = [
+    ("prompt lookup", "prompt-lookup"),
+    ("EAGLE", "eagle"),
+    ("2502.09992", "llada"),
+    ("eagel", "eagle"),
+    ("Large Language Diffusion Models", "llada"),
+    ("ngram", "prompt-lookup"),
+    ("block diffusion", None),
+    ("dLLM", None),
+    ("self-speculative", None),
+    ("semi-autoregressive", None),
+    ("MTP", None),
+    ("multi-token", None),
+    ("test-time scaling", None),
+    ("early exit", None),
+    ("MoE", None),
+]
+
+
+@pytest.mark.parametrize(("text", "first"), WANTED)
+def test_words_of_the_field_find_methods(js, found, text, first):
+    told = js("/page/finding.js", "M.find(list, text)", list=list(found.values()), text=text)
+    assert told["found"]
+    assert first is None or told["found"][0]["id"] == first
+    assert (told["near"] is None) == (text != "eagel")
+
+
+def test_each_method_and_paper_is_found_by_its_names(js, found):
+    asked = {
+        one["id"]: [one["title"], one["id"], *([one["paper"]["arxiv"]] if one["paper"] else [])]
+        for one in found.values()
+    }
+    call = "Object.entries(asked).flatMap(([id, names]) => names.filter((name) => name && !M.find(list, name).found"
+    call += ".slice(0, 6).some((one) => one.id === id)))"
+    assert js("/page/finding.js", call, list=list(found.values()), asked=asked) == []

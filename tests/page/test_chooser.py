@@ -1,0 +1,181 @@
+"""The chooser of methods: what it is sent, and a visitor's way from four answers to a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.page.catalogue import Catalogue
+from explorer.page.chooser import payload
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.runs.gallery import Gallery, gallery
+from tests.page.conftest import PROMPT
+from tests.page.test_everybody import AXE, grave
+
+QUESTIONS = {"order": 0, "train": 1, "draft": 2, "same": 3}
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[dict]:
+    return payload(Handlers(gallery(), Catalogue.read(False), Limits(1000, 100, 60, False)))["entries"]
+
+
+def test_each_method_is_tried_on_a_model_that_is_here(sent):
+    for one in sent:
+        assert bool(one["runs"]) == one["method"], one["id"]
+    by_id = {one["id"]: one for one in sent}
+    assert by_id["sjd"]["runs"] == ["tiny-digits", "tiny-shapes"], "a method for pictures is not tried on words"
+    assert {"smollm2", "tiny-ar-l"} <= set(by_id["eagle"]["runs"])
+    assert all(one["pictures"] for one in sent if one["play"])
+
+
+def test_without_recordings_nothing_is_played(tmp_path: Path):
+    found = payload(Handlers(Gallery(tmp_path), Catalogue.read(True), Limits(1000, 100, 60, True)))["entries"]
+    assert found and not any(one["play"] or one["pictures"] for one in found)
+
+
+# --- in the browser
+
+
+def opened(visit, **options) -> tuple:
+    screen = visit(**options)
+    assert not any("chooser" in one or "finding" in one for one in screen.asked), "nothing of it is loaded before"
+    screen.tab("Methods")
+    chooser = screen.page.locator("#chooser .chooser")
+    expect(chooser.locator(".card")).to_have_count(5)
+    return screen, chooser
+
+
+def answer(chooser: Locator, question: str, choice: str) -> None:
+    chooser.locator("fieldset").nth(QUESTIONS[question]).get_by_label(choice, exact=True).check()
+
+
+def test_four_answers_lead_to_five_cards_at_most_and_to_a_recording(visit, traces):
+    screen, chooser = opened(visit)
+    cards, said = chooser.locator(".card"), chooser.locator("[role=status]")
+    everything = int(re.match(r"\d+", said.inner_text())[0])
+    answer(chooser, "order", "masked")
+    answer(chooser, "train", "no")
+    answer(chooser, "draft", "no")
+    answer(chooser, "same", "no")
+    expect(said).to_have_text(re.compile(rf"^\d+ of {everything} fit the answers\.$"))
+    fit = int(re.match(r"\d+", said.inner_text())[0])
+    assert 5 < fit < everything
+    expect(cards).to_have_count(5)
+    for card in cards.all():
+        expect(card).to_contain_text("a masked diffusion model; nothing trained, no second model")
+        expect(card).to_contain_text(re.compile("may differ from|it is a control|its own"))
+        expect(card).to_contain_text("Measured here")
+    more = chooser.locator(".chooser-more")
+    expect(more.locator("summary")).to_have_text(f"{fit - 5} more")
+    more.locator("summary").press("Enter")
+    expect(more.locator("li:visible")).to_have_count(fit - 5)
+    answer(chooser, "same", "yes")
+    expect(said).to_have_text("No method fits these answers.")
+    expect(cards).to_have_count(0)
+    chooser.get_by_role("button", name="Forget the answers").click()
+    expect(said).to_have_text(f"{everything} methods and papers.")
+    header = traces[0].header
+    chooser.get_by_role("searchbox").fill(header.title)
+    expect(cards.first).to_have_attribute("data-id", header.method)
+    cards.first.get_by_role("button", name=f"Play: {header.title}").click()
+    screen.says(f"Recorded: {header.title}.")
+    expect(screen.page).to_have_url(re.compile(f"gallery=0-{header.method}$"))
+    screen.wait(0, "done")
+    screen.page.go_back()
+    expect(cards.first).to_have_attribute("data-id", header.method)
+    screen.page.go_forward()
+    expect(screen.player(0).locator("h2 > span")).to_have_text(header.title)
+
+
+def test_try_fills_the_slots_control_first_and_keeps_the_prompt(visit):
+    screen, chooser = opened(visit)
+    screen.page.locator("#chooser input[type=search]").fill("prompt lookup")
+    chooser.get_by_role("button", name="Try: Prompt lookup").click()
+    expect(screen.page.locator("#prompt textarea")).to_be_focused()
+    expect(screen.page.locator("#method-0")).to_have_value("greedy")
+    expect(screen.page.locator("#method-1")).to_have_value("prompt-lookup")
+    model = screen.page.locator("#model-0").input_value()
+    expect(screen.page.locator("#model-1")).to_have_value(model)
+    expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
+    expect(screen.page).to_have_url(re.compile(r"\?still$"))
+    screen.page.go_back()
+    expect(chooser.locator(".card").first).to_have_attribute("data-id", "prompt-lookup")
+    screen.page.locator("#chooser input[type=search]").fill("LLaDA base")
+    chooser.get_by_role("button", name="Try: LLaDA base").click()
+    expect(screen.page.locator("#method-0")).to_have_value("llada")
+    expect(screen.page.get_by_role("radio", name="1", exact=True)).to_be_checked()
+
+
+def test_a_card_has_an_address_and_leads_to_its_lesson(visit):
+    screen, chooser = opened(visit)
+    search, said = screen.page.locator("#chooser input[type=search]"), chooser.locator("[role=status]")
+    search.fill("eagel")
+    expect(said).to_have_text("Nothing is called “eagel”; the closest match is “EAGLE”.")
+    cards = chooser.locator(".card")
+    cards.first.get_by_role("link", name="EAGLE", exact=True).click()
+    expect(screen.page).to_have_url(re.compile("method=eagle$"))
+    expect(cards).to_have_count(1)
+    expect(cards).to_contain_text("Published, not measured here: 2.7× to 3.5×")
+    expect(cards).to_contain_text("Departs from the paper: A small layer")
+    paper = cards.get_by_role("link", name="Paper: EAGLE")
+    assert paper.get_attribute("target") == "_blank" and "noopener" in (paper.get_attribute("rel") or "")
+    assert paper.get_attribute("href") == "https://arxiv.org/abs/2401.15077"
+    cards.get_by_role("button", name="Lesson: EAGLE").click()
+    expect(screen.page.locator("#lessons .learn-text h2").first).to_have_text("EAGLE")
+    expect(screen.page).to_have_url(re.compile("lesson=eagle$"))
+    screen.page.go_back()
+    expect(cards).to_have_count(1)
+    chooser.get_by_role("button", name="All methods and papers").click()
+    expect(screen.page).to_have_url(re.compile("tab=methods$"))
+    search.fill("2502.09992")
+    expect(cards.first).to_have_attribute("data-id", "llada")
+    search.fill("<img src=x onerror=window.hit=1>")
+    expect(said).to_contain_text("Nothing here is called “<img src=x onerror=window.hit=1>”")
+    screen.page.goto(f"{screen.address}?paper=fast-dllm-v1")
+    expect(cards).to_have_count(3)
+    screen.page.get_by_role("link", name="All papers as a table").click()
+    expect(screen.page.locator("#docs-text h1")).to_have_text("Papers and methods")
+    expect(screen.page).to_have_url(re.compile("doc=papers$"))
+
+
+def test_the_questions_are_answered_by_arrow_keys(visit):
+    screen, chooser = opened(visit)
+    chooser.locator("fieldset").first.get_by_label("any").focus()
+    screen.page.keyboard.press("ArrowRight")
+    expect(chooser.locator("fieldset").first.get_by_label("left to right")).to_be_checked()
+    screen.page.keyboard.press("Tab")
+    expect(chooser.locator("fieldset").nth(1).get_by_label("any")).to_be_focused()
+    expect(chooser.locator(".card").first).to_contain_text("a left-to-right model")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_grave_and_no_card_is_too_wide(visit, width):
+    screen, chooser = (
+        opened(visit, viewport={"width": width, "height": 844}, reduced_motion="reduce", folded=True)
+        if (width == 1440)
+        else _on_a_phone(visit)
+    )
+    page = screen.page
+    page.evaluate(AXE.read_text("utf-8"))
+    answer(chooser, "draft", "yes")
+    for dark in (False, True):
+        page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", dark)
+        assert grave(page, "#chooser", True) == []
+    assert grave(page, "#chooser", False) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    chosen = chooser.locator("fieldset").nth(2).get_by_label("yes")
+    assert chosen.evaluate("(box) => getComputedStyle(box).appearance") == "auto", "a chosen answer looks chosen"
+
+
+def _on_a_phone(visit) -> tuple:
+    screen = visit(query="?tab=methods", viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    chooser = screen.page.locator("#chooser .chooser")
+    expect(chooser.locator(".card")).to_have_count(5)
+    boxes = [card.bounding_box() for card in chooser.locator(".card").all()]
+    assert len({box["x"] for box in boxes}) == 1, "one column"
+    return screen, chooser
