@@ -181,7 +181,7 @@ def why_of(one: Advised) -> str:
     if one.tokens_per_call is None or one.rows is None:
         return "The answer ends with its first call, so there is no call to save."
     brings = f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call"
-    if one.rows_cost is None or one.need is None:
+    if one.rows_cost is None or one.need is None or one.word == "busy":
         return f"{brings}."
     row = "row" if round(one.rows) == 1 else "rows"
     return (
