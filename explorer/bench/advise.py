@@ -167,8 +167,7 @@ def measuring(
     work.check()
     work.instrument, work.over = instrument or Stopwatch(model, guard, over), over
     if (yield from work.warm()):
-        with guard():
-            work.compare()
+        work.compare(guard)
         yield from work.take_turns()
     ended: Ended = "complete" if not over() or work.enough() else "stopped" if stopped() else "time"
     return work.found(ended, max_new_tokens)
@@ -268,17 +267,21 @@ class _Work:
                 self.done += 1
         return True
 
-    def compare(self) -> None:
+    def compare(self, guard: Callable[[], AbstractContextManager[Any]]) -> None:
         """Which texts are the control's, and what calls of as many rows cost here."""
         sizes = {1}
         for slug in self.methods:
+            with guard():
+                ties = [
+                    near_tie(self.model, ours, plain)
+                    for ours, plain in zip(self.warmed[slug], self.warmed[self.control], strict=True)
+                ]
             self.texts[slug] = [
-                Text(certificate(ours, plain, near_tie(self.model, ours, plain)), plain, ours)
-                for ours, plain in zip(self.warmed[slug], self.warmed[self.control], strict=True)
+                Text(certificate(ours, plain, tie), plain, ours)
+                for ours, plain, tie in zip(self.warmed[slug], self.warmed[self.control], ties, strict=True)
             ]
             counts = mean_per_call(self.texts[slug])
             sizes |= {max(1, round(counts[1]))} if counts else set()
-
         self.row_seconds = self.instrument.rows(sorted(sizes))
         self.pairs = {slug: [] for slug in self.methods}
 

@@ -12,15 +12,15 @@ from explorer.page.parts import LIGHT, module
 from explorer.runs.scenarios import scenarios
 
 
-def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
-    """A button and the runs that it plays, for each scenario whose runs are recorded here; and beside them one that
-    puts the slots on a model which reads any text, and the focus into the prompt."""
+def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.Button]:
+    """A button and the runs that it plays, for each scenario whose runs are recorded here; and the button that asks
+    what helps. Beside them one puts the slots on a model which reads any text, and the focus into the prompt."""
     found = scenarios([card.id for card in handlers.gallery.cards])
     with gr.Row(elem_id="scenarios"):
         made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
         own = gr.Button("Compare on my text", size="sm", min_width=40)
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
-        return made
+        return made, gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
 
 
 def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs: list[Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
 
@@ -205,6 +207,22 @@ def test_this_machines_own_clock_measures_a_model():
     one = found.methods[0]
     assert one.params == {"template": "7"} and one.label == "Token Recycling (template=7)"
     assert found.plain_seconds > 0 and found.row_seconds[1] > 0 and found.ended == "complete" and len(told) >= 14
+
+
+def test_one_lock_around_all_calls_of_the_model_is_enough():
+    lock, held = threading.Lock(), []
+
+    @contextmanager
+    def guard():
+        assert lock.acquire(timeout=5), "it was taken twice"
+        held.append(True)
+        yield
+        lock.release()
+
+    going = measuring(model(), [PROMPT], [METHOD], max_new_tokens=4, guard=guard)
+    for _ in going:
+        assert not lock.locked(), "between two runs others may go on"
+    assert len(held) > 28
 
 
 def test_methods_are_chosen_by_what_they_need_and_what_was_measured():
