@@ -5,7 +5,7 @@ import { tr } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { sentence } from "./sentences.js";
 
-const MARKS = { helps: "▲", hurts: "▼", even: "=", "other text": "≠", busy: "…", few: "…" };
+const MARKS = { helps: "▲", hurts: "▼", even: "=", other: "≠", busy: "…", few: "…" };
 const TICKS = [0.25, 0.5, 1, 2, 4, 8];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
@@ -41,7 +41,7 @@ function line(method, range) {
   const { label, word, verdict, text, why, takes } = method;
   return make(
     "li",
-    { "data-word": word.replace(" ", "-") },
+    { "data-word": word },
     make("strong", { class: "advice-name" }, label),
     make(
       "span",
@@ -69,7 +69,7 @@ function span(methods) {
 }
 
 function interval({ low, high, speed, word }, [from, to]) {
-  if (low === null || word === "other text" || word === "busy") return null;
+  if (low === null || word === "other" || word === "busy") return null;
   const x = (value) => 8 + ((WIDTH - 16) * Math.log(value / from)) / Math.log(to / from),
     node = (name, attributes, text = "") => {
       const made = document.createElementNS(SVG, name);

@@ -28,8 +28,8 @@ def chosen(model: Any) -> list[MethodInfo]:
         raise UserError(
             f"no lossless method here runs on {model.record.name}, which is {model.record.kind}; choose a causal model."
         )
-    speed = _speeds()
-    found.sort(key=lambda info: (-speed.get(info.slug, 0.0), len(wants(info))))
+    places = {slug: place for place, slug in enumerate(ranked())}
+    found.sort(key=lambda info: (places.get(info.slug, len(places)), len(wants(info))))
     alone, more = ([info for info in found if bool(wants(info)) is needs] for needs in (False, True))
     return [*alone[:BY_ITSELF], *more[:WITH_MORE]]
 
@@ -52,10 +52,11 @@ def named(slugs: Sequence[str], model: Any) -> list[MethodInfo]:
     return found
 
 
-def _speeds() -> dict[str, float]:
-    """By slug, the best median class of any benchmark, at the method's defaults."""
+def ranked() -> list[str]:
+    """Slugs of the methods that the benchmarks that ship measured at their defaults, the fastest first, by their best
+    median over classes of prompts."""
     best: dict[str, float] = {}
     for bench in classes.recorded():
-        for label in bench.labels():
+        for label in {score.label for score in bench.scores if not score.params}:
             best[label] = max(best.get(label, 0.0), bench.overall(label))
-    return best  # a label with parameters is no slug
+    return sorted(best, key=lambda slug: -best[slug])

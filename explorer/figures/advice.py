@@ -19,7 +19,7 @@ from explorer.figures.noise import ROOM, SHARE, displaced, explained
 from explorer.figures.pairs import ENOUGH, Pair, Text, break_even, cost_of, kept, mean_per_call, near, speeds
 
 HALF = 0.5  # share of the pairs that others may have disturbed, where enough remain
-Word = Literal["helps", "hurts", "even", "other text", "busy", "few"]
+Word = Literal["helps", "hurts", "even", "other", "busy", "few"]
 Ended = Literal["complete", "stopped", "time"]
 
 
@@ -137,7 +137,7 @@ def _word(
     values: Sequence[float],
 ) -> Word:
     if other and not tied:
-        return "other text"
+        return "other"
     out = len(pairs) - len(clean)
     interval = median_interval(values)
     if interval is None:
@@ -155,7 +155,7 @@ def _word(
 
 def verdict_of(one: Advised) -> str:
     """The verdict in a few words."""
-    if one.word == "other text":
+    if one.word == "other":
         return "not the same text"
     if one.word == "busy":
         return "this machine is too busy to say"
@@ -180,13 +180,11 @@ def why_of(one: Advised) -> str:
     """What a call brings against what it costs."""
     if one.tokens_per_call is None or one.rows is None:
         return "The answer ends with its first call, so there is no call to save."
-    brings = f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call"
-    if one.rows_cost is None or one.need is None or one.word == "busy":
-        return f"{brings}."
-    row = "row" if round(one.rows) == 1 else "rows"
+    if one.rows_cost is None or one.word == "busy":
+        return f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call."
     return (
-        f"{brings}; a call on {one.rows:.0f} {row} costs {one.rows_cost:.2f} calls on one row here, and with drafting "
-        f"and checking a round takes as long as {one.need:.2f} plain tokens."
+        f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call; a call on "
+        f"{many(round(one.rows), 'row')} costs {one.rows_cost:.2f} calls on one row here."
     )
 
 
@@ -195,9 +193,11 @@ def takes_of(one: Advised) -> str:
     if one.need is None or one.tokens_per_call is None or one.word == "busy":
         return ""
     if one.tokens_per_call >= one.need:
-        return f"It pays from {one.need:.2f} tokens per call on (derived from these seconds)."
+        return (
+            f"With drafting and checking it pays from {one.need:.2f} tokens per call on (derived from these seconds)."
+        )
     return (
-        f"It would pay from {one.need:.2f} tokens per call on (derived from these seconds): "
+        f"With drafting and checking it would pay from {one.need:.2f} tokens per call on (derived from these seconds): "
         f"{one.need - one.tokens_per_call:.2f} more than it writes."
     )
 
@@ -216,7 +216,7 @@ def sentence_of(advice: Advice) -> str:
     """The answer in one sentence."""
     best = best_of(advice)
     if best is not None:
-        return f"{best.label} {best.verdict}."
+        return f"{best.label} helps on this text here: {best.low:.2f}× to {best.high:.2f}×."
     words = {one.word for one in advice.methods}
     if not words and advice.ended == "stopped":
         return "Stopped before any method could be compared."
@@ -229,7 +229,7 @@ def sentence_of(advice: Advice) -> str:
         return "This machine is too busy to say whether anything helps: try again when it is quiet."
     if "few" in words:
         return "Too few repeats were measured to say whether anything helps."
-    if words == {"other text"}:
+    if words == {"other"}:
         return "No method here gives the control's text."
     return "None of these methods helps on this text here."
 

@@ -110,7 +110,7 @@ def test_pairs_are_of_the_same_repeat():
 def test_a_busy_machine_gets_no_verdict():
     one = verdict([0.7], plain=[0.03, 0.03, 0.12])
     assert one.word == "busy" and one.verdict == "this machine is too busy to say"
-    assert one.left_out > 0 and not one.takes and "round" not in one.why, "what a round took says nothing then"
+    assert one.left_out > 0 and not one.takes and "drafting" not in one.why, "what its calls cost says nothing then"
 
 
 def test_a_busy_processor_gets_no_verdict():
@@ -133,7 +133,7 @@ def test_what_was_disturbed_is_left_out_and_made_again():
 def test_another_text_is_said_before_any_speed():
     found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [0.5]}, lies={METHOD: "temperature"}))
     one = found.methods[0]
-    assert one.word == "other text" and one.verdict == "not the same text" and one.same == 0
+    assert one.word == "other" and one.verdict == "not the same text" and one.same == 0
     assert one.parts.startswith("Parts at token ") and "gap" in one.parts and not one.tied
     assert found.sentence == "No method here gives the control's text."
 
@@ -165,7 +165,7 @@ def test_why_and_what_it_takes_are_counted_and_measured():
     assert one.rows > 1 and one.rows_cost == pytest.approx(1 + (round(one.rows) - 1) / 30)
     assert one.need == pytest.approx(1.0), "on this clock each call takes as long as a plain token"
     assert f"{one.tokens_per_call:.2f} tokens per model call" in one.why and f"{one.rows_cost:.2f}" in one.why
-    assert one.takes.startswith("It pays from 1.00 tokens per call on")
+    assert one.takes.startswith("With drafting and checking it pays from 1.00 tokens per call on")
 
 
 def test_from_six_prompts_on_the_interval_is_over_the_prompts():
@@ -196,7 +196,7 @@ def test_the_record_names_its_conditions_and_is_json():
     assert msgspec.json.decode(msgspec.json.encode(found), type=Advice) == found
     for said in (MODEL, "float32", "thread", "1 prompt", "batch 1", "at most 24 new tokens", found.machine):
         assert said in found.conditions
-    assert found.batch == 1 and found.sentence == "Token Recycling helps: 1.30× to 1.30×."
+    assert found.batch == 1 and found.sentence == "Token Recycling helps on this text here: 1.30× to 1.30×."
 
 
 def test_this_machines_own_clock_measures_a_model():
