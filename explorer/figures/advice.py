@@ -205,10 +205,11 @@ def takes_of(one: Advised) -> str:
 def conditions_of(advice: Advice) -> str:
     """What was measured, on what."""
     m = advice.model
+    threads = "one thread" if m.threads == 1 else f"{m.threads} threads"
+    prompts = "one prompt" if advice.prompts == 1 else f"{advice.prompts} prompts"
     return (
-        f"{m.name}, {m.dtype}, {many(m.threads, 'thread')}, {m.device}, {advice.machine}; "
-        f"{many(advice.prompts, 'prompt')}, one text at a time (batch {advice.batch}), at most "
-        f"{advice.max_new_tokens} new tokens."
+        f"{m.name}, {m.dtype}, {threads}, {m.device}, {advice.machine}; {prompts}, one text at a time "
+        f"(batch {advice.batch}), at most {advice.max_new_tokens} new tokens."
     )
 
 

@@ -194,7 +194,7 @@ def test_after_its_seconds_no_run_begins():
 def test_the_record_names_its_conditions_and_is_json():
     found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [1 / 1.3]}))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Advice) == found
-    for said in (MODEL, "float32", "thread", "1 prompt", "batch 1", "at most 24 new tokens", found.machine):
+    for said in (MODEL, "float32", "thread", "one prompt", "batch 1", "at most 24 new tokens", found.machine):
         assert said in found.conditions
     assert found.batch == 1 and found.sentence == "Token Recycling helps on this text here: 1.30× to 1.30×."
 
