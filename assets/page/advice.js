@@ -1,5 +1,5 @@
-// Will it help on my text: a verdict for each method, with its interval on a logarithmic axis around 1x. Everything that
-// is said comes from the server, which measured it.
+// Will it help on my text: a verdict for each method, with its interval on a logarithmic axis around 1x. All that is
+// said comes from the server, which measured it.
 
 import { tr } from "../player/words.js";
 import { make, styles } from "./dom.js";
@@ -11,8 +11,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const times = (value) => `${value.toFixed(2)}×`;
 
-/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, values, unit, left_out,
- *  text, why, takes}]}; nothing is shown before there is one. */
+/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, values, unit,
+ *  left_out, text, why, takes}]}; nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
   styles("advice.css", import.meta.url);
   const draw = () => {
