@@ -17,8 +17,7 @@ export function mountAdvice(element, props, watch) {
   styles("advice.css", import.meta.url);
   const draw = () => {
     const found = props.value ? JSON.parse(props.value) : null;
-    element.hidden = !found;
-    if (found) element.replaceChildren(panel(found, () => (element.hidden = true)));
+    element.replaceChildren(...(found ? [panel(found, () => element.replaceChildren())] : []));
   };
   watch("value", draw);
   draw();
