@@ -3,7 +3,7 @@
 
 import { tr } from "../player/words.js";
 import { make } from "./dom.js";
-import { able, instead, lost } from "./slot.js";
+import { able, fair, instead, lost } from "./slot.js";
 
 const WORDS = {
   said: (names, example) =>
@@ -38,7 +38,7 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
   };
   document.addEventListener("dx-own", () => {
     const { catalogue, values } = knownForms();
-    if (able(catalogue)) changeForms(instead(catalogue, values, able(catalogue)));
+    if (able(catalogue)) changeForms(fair(catalogue, values, able(catalogue)));
     const field = document.querySelector("#prompt textarea");
     field?.focus();
     field?.select();

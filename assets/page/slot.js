@@ -1,8 +1,8 @@
 // What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
 // offers: {open, models: [{name, kind, label, tasks, kinds?, has?}], methods: [{slug, title, family, kind, needs?,
-// wants?, summary, baseline?, params}]}; wants and has are companions by role and trained parts. A parameter is {name,
-// kind, default, help, symbol?, low?, high?, step?, choices?, neutral?, source?, presets?}. The server checks every
-// value again.
+// wants?, summary, baseline?, lossless?, rank?, params}]}; wants and has are companions by role and trained parts, rank
+// the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?, high?, step?,
+// choices?, neutral?, source?, presets?}. The server checks every value again.
 
 import { tr } from "../player/words.js";
 
@@ -74,17 +74,36 @@ export function lost({ models }, values, task = "") {
   );
 }
 
-/** The same slots on one model: a method that cannot run there makes room for one that can, controls first. */
-export function instead(catalogue, values, model) {
-  const fits = catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model)),
-    spare = [...fits.filter(({ baseline }) => !baseline), ...fits.filter(({ baseline }) => baseline)],
-    used = new Set(values.map(({ method }) => method));
-  return values.map((value) => {
-    if (fits.some(({ slug }) => slug === value.method)) return { ...value, model };
-    const { slug } = spare.find((method) => !used.has(method.slug)) ?? spare[0];
-    used.add(slug);
-    return complete(catalogue, { method: slug, model });
+/** The methods that run on a model. */
+const fitting = (catalogue, model) =>
+  catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model));
+
+/** A fair comparison on one model in as many slots: a control, then lossless methods that have it, those of the slots
+    first, then the fastest in the benchmarks that ship. */
+export function fair(catalogue, values, model) {
+  const order = ({ rank = Infinity, wants = [] }) => [rank, wants.length],
+    before = (a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] - b[0]),
+    fits = fitting(catalogue, model),
+    lossless = fits
+      .filter(({ lossless: keeps, baseline }) => keeps && baseline)
+      .sort((a, b) => before(order(a), order(b))),
+    control = lossless[0]?.baseline ?? (fits.find(({ baseline }) => !baseline) ?? fits[0]).slug,
+    able = lossless.filter(({ baseline }) => baseline === control).map(({ slug }) => slug),
+    kept = values.filter(({ method }) => method === control || able.includes(method));
+  return [...new Set([control, ...kept.map(({ method }) => method), ...able])].slice(0, values.length).map((method) => {
+    const { params } = kept.find((value) => value.method === method) ?? {};
+    return complete(catalogue, { method, model, params });
   });
+}
+
+/** The same slots on one model: as they are where all of their methods run there and a control stands first, else a
+    fair comparison. */
+export function instead(catalogue, values, model) {
+  const fits = new Map(fitting(catalogue, model).map((method) => [method.slug, method])),
+    first = fits.get(values[0]?.method);
+  if (first && !first.baseline && values.every(({ method }) => fits.has(method)))
+    return values.map((value) => ({ ...value, model }));
+  return fair(catalogue, values, model);
 }
 
 /** A slot's value made complete: a method and a model that are offered, a value for every parameter, and no other. */

@@ -1,5 +1,5 @@
 // What finished runs of one prompt say when held against each other: same text or not, tokens per second as a
-// multiple, drafts that were accepted, target calls. Each part has the facts of its receipt. No DOM.
+// multiple, accepted drafts, target calls. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
@@ -20,7 +20,7 @@ export const WORDS = {
   respelled: (name) => tr`same text as ${name}, in other tokens`,
   differs: (name, n, unit) =>
     n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
-  speed: (ratio, apart) => tr`${times(ratio)} tokens/s${apart ? tr` on another model` : ""}`,
+  speed: (ratio, apart) => tr`${times(ratio)} tokens/s in one run${apart ? tr` on another model` : ""}`,
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
     `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
@@ -129,7 +129,7 @@ function accepted(run, sheet) {
   };
 }
 
-/** The target's calls first. */
+/** The target's first. */
 function calls(run, here, there, name, sheet) {
   if (lost("target_calls", run).length) return [];
   const alone = !here.draft_calls,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM, Model
@@ -45,31 +44,42 @@ def network_choices(model: Model, ids: Sequence[int], start: int) -> list[int] |
     return chosen
 
 
+class RowClock:
+    """What a forward of some rows costs here and now, behind cached positions that were read once. rows: the most that
+    will be asked for; past: cached positions. Raises UserError for a model that is not causal."""
+
+    def __init__(self, model: Model, rows: int = 1, past: int = PAST) -> None:
+        self._target = _causal(model)
+        self._past = max(0, min(past, model.max_positions - rows - 1))
+        self._token = min(model.vocab_size - 1, 100)  # any ordinary one
+        with torch.inference_mode():
+            self._cache = self._target.new_cache(self._past + rows)
+            if self._past:
+                self._target.extend([self._token] * self._past, self._cache, last_only=True)
+
+    def seconds(self, rows: int = 1) -> float:
+        """Wall seconds of one forward of so many new rows."""
+        device = self._target.record.device
+        with torch.inference_mode():
+            synchronise(device)
+            began = time.perf_counter()
+            self._target.extend([self._token] * rows, self._cache)
+            synchronise(device)
+            took = time.perf_counter() - began
+            self._cache.crop(self._past)
+        return took
+
+
 def row_costs(model: Model, rows: Sequence[int] = ROWS, repeats: int = 5, past: int = PAST) -> Mapping[int, float]:
     """Median seconds of one forward of n new rows behind `past` cached positions, for each n of `rows`, measured here
     and now after a warm-up."""
-    target, seconds = _causal(model), {n: [0.0] * repeats for n in rows}
-    past = min(past, model.max_positions - max(rows) - 1)
-    token = min(model.vocab_size - 1, 100)  # any ordinary one
-    with torch.inference_mode():
-        cache = target.new_cache(past + max(rows))
-        target.extend([token] * past, cache, last_only=True)
+    clock, seconds = RowClock(model, max(rows), past), {n: [0.0] * repeats for n in rows}
+    for n in rows:
+        clock.seconds(n)
+    for i in range(repeats):  # sizes take turns, so that a busy moment hits all alike
         for n in rows:
-            _timed(target, token, n, cache, past)
-        for i in range(repeats):  # sizes take turns, so that a busy moment hits all alike
-            for n in rows:
-                seconds[n][i] = _timed(target, token, n, cache, past)
+            seconds[n][i] = clock.seconds(n)
     return {n: statistics.median(measured) for n, measured in seconds.items()}
-
-
-def _timed(model: CausalLM, token: int, n: int, cache: Any, past: int) -> float:
-    synchronise(model.record.device)
-    began = time.perf_counter()
-    model.extend([token] * n, cache)
-    synchronise(model.record.device)
-    took = time.perf_counter() - began
-    cache.crop(past)
-    return took
 
 
 def _causal(model: Model) -> CausalLM:

@@ -32,6 +32,7 @@ class HFTokenizer:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+        tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True  # we refuse it
         self.size = len(tokenizer)
         self.chat = bool(tokenizer.chat_template)
         self._plain: HFTokenizer | None = None

@@ -1,5 +1,6 @@
 """The command line: `decoding-explorer methods | models | run | compare | attach | replay | export | report | fork |
-import | doctor | verify | bench | certify | sweep | study | parallelbench | template | site | publish | runs | serve`.
+import | doctor | verify | advise | bench | certify | sweep | study | parallelbench | template | site | publish | runs |
+serve`.
 
 Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fork`); 2 bad input, with one line on
 standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
@@ -21,6 +22,7 @@ import engines
 from engines import MethodInfo, UserError
 from explorer import ASSETS
 from explorer.arguments import Parser
+from explorer.cli import advise as cli_advise
 from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
 from explorer.cli import doctor as cli_doctor
@@ -95,6 +97,9 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("doctor", help="try what works on this machine, and say what to do about the rest")
     )
     _verify(commands)
+    cli_advise.add_arguments(
+        commands.add_parser("advise", help="will it help on my text? lossless methods on your prompts, with a verdict")
+    )
     bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
     certify = commands.add_parser(
         "certify", help="check that lossless methods give their control's text, token by token"

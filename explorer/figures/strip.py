@@ -95,7 +95,9 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
         busy = DEFINITIONS["too_busy"]
         return Part(f"{sentence}; {busy.label}", "derived", f"{rate.formula}; {busy.formula}", terms)
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"
-    return Part(f"{mine / other:.2f}× its tokens per second", "derived", formula, f"({terms}) ÷ ({others})")
+    return Part(
+        f"{mine / other:.2f}× its tokens per second in one run each", "derived", formula, f"({terms}) ÷ ({others})"
+    )
 
 
 def _drafts(trace: Trace) -> Part | None:

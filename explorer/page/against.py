@@ -28,13 +28,13 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
         held = certificate(trace, control, tie)
         told.append({"text": held.sentence, "receipt": _of_text(held, name)})
         mark = {"mark": "right" if held.at is None else "wrong"}
-    ratio = whole_run(trace, control)
-    if ratio and too_busy(trace, control):
+    ratio, busy = whole_run(trace, control), too_busy(trace, control)
+    if ratio and busy:
         told.append({"text": "This machine was too busy to tell which is faster: run both again."})
     elif ratio:
         sentence = f"Tokens per second of the whole run, prompt included: {ratio:.2f}×."
         told.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
-    if speed := pace(trace, control):
+    if (speed := pace(trace, control)) and not busy:  # its medians are of the same seconds
         told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
     if not told:
         return {"text": f"{name} is beside it.", "long": True}

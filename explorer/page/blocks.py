@@ -13,6 +13,7 @@ from explorer.bench import quality
 from explorer.importers import FORMATS
 from explorer.page import (
     address,
+    advising,
     chooser,
     curves,
     docs,
@@ -148,7 +149,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
                 start = gr.Button("Run", variant="primary", elem_id="run", min_width=80)
                 stop = gr.Button("Stop", variant="stop", elem_id="stop", min_width=80)
             line = status(say(_welcome(handlers)))
-            chips = scenarios.chips(handlers)
+            chips, advise = scenarios.chips(handlers)
             form.catalogue(handlers.catalogue.offered())
             slots = [
                 form.slot(i, handlers.catalogue.form(plan))
@@ -169,6 +170,7 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
                 gr.Markdown(_limits(handlers, "**This page is public.**"), elem_id="public")
         with gr.Column(scale=4, min_width=320, elem_id="stage"):
             scene = scenarios.stage(handlers)
+            advice = advising.panel()
             toolbar()
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
@@ -181,7 +183,8 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
     phone()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
-    _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs, asking)
+    advised = advising.connect(handlers, advise, advice, [prompt, slots[0]], outputs)
+    _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs, asking, advised)
     return outputs, slots[0]
 
 
@@ -193,8 +196,10 @@ def _connect_run(
     controls: list[Any],
     outputs: list[Any],
     asking: Any,
+    advised: Any,
 ) -> None:
-    """asking: the event of a server that answers, None where none is asked."""
+    """asking: the event of a server that answers, None where none is asked. advised: that of what helps, which Stop
+    lets end by itself."""
     running = gr.on(
         [start.click, prompt.submit],
         handlers.running.run,
@@ -211,7 +216,7 @@ def _connect_run(
     settings.connect(handlers, outputs[2], controls)
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
     stopped = stop.click(handlers.running.stop, None, outputs, cancels=cancelled, **LIGHT)
-    running_state([running, stopped])
+    running_state([running, stopped, advised])
 
 
 def _results(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import engines
 from engines import MethodInfo, Param, Trace, UserError, tasks
+from explorer.bench.chosen import ranked
 from explorer.fitting import fits, has, wants
 from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
@@ -79,7 +80,8 @@ class Catalogue:
             | ({"example": tasks.example_of(m.tasks[0])} if m.tasks else {})
             for m in self.models
         ]
-        methods = [_told(info) for info in self.methods.values()]
+        places = {slug: {"rank": place} for place, slug in enumerate(ranked())}
+        methods = [_told(info) | places.get(info.slug, {}) for info in self.methods.values()]
         return json.dumps({"open": self.open, "models": models, "methods": methods}, ensure_ascii=False)
 
     def defaults(self, opening: Sequence[Trace]) -> list[Plan]:
@@ -207,7 +209,7 @@ def told(param: Param) -> dict[str, Any]:
 
 def _told(info: MethodInfo) -> dict[str, Any]:
     params = [told(p) for p in info.params]
-    names = ("slug", "title", "family", "kind", "summary", "baseline", "own")
+    names = ("slug", "title", "family", "kind", "summary", "baseline", "lossless", "own")
     needs = info.needs[info.role]
     special: dict[str, Any] = {"needs": needs} if needs != info.kind else {}
     special |= {"wants": wants(info)} if wants(info) else {}

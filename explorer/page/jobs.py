@@ -21,7 +21,7 @@ def runs(n: int) -> str:
 
 def stopped(job: Job) -> str:
     """The status line after Stop."""
-    return say(
+    return job.said or say(
         "Stopped; what was decoded so far stays."
         if job.begun
         else "Stopped before anything was decoded; what was shown stays.",

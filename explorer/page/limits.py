@@ -63,6 +63,16 @@ class Limits:
         """The longest that one sweep may take."""
         return 60 if self.public else 4 * 3600
 
+    @property
+    def advice_tokens(self) -> int:
+        """New tokens of each run that is timed to say what helps."""
+        return min(32 if self.public else 48, self.new_tokens)
+
+    @property
+    def advice_seconds(self) -> float:
+        """After so many seconds of it no run begins."""
+        return min(self.seconds, 45) if self.public else 120
+
     def sentences(self) -> list[str]:
         """Each limit as one sentence for the page."""
         said = [

@@ -21,9 +21,10 @@ def recorded(handlers: Handlers) -> list[Scenario]:
     return scenarios([card.id for card in handlers.gallery.cards])
 
 
-def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
-    """A button and the runs that it plays, for each scene that is recorded here; one that unfolds those after the
-    first; and one that puts the slots on a model which reads any text, and the focus into the prompt."""
+def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.Button]:
+    """A button and the runs that it plays, for each scene that is recorded here; and the button that asks what helps.
+    Beside them one unfolds the scenes after the first ones, and one puts the slots on a model which reads any text, and
+    the focus into the prompt."""
     with gr.Row(elem_id="scenarios"):
         made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in recorded(handlers)]
         if len(made) > FIRST:
@@ -31,7 +32,7 @@ def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
             more.click(None, js=UNFOLD)
         own = gr.Button("Compare on my text", size="sm", min_width=40, elem_id="own-text")
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
-        return made
+        return made, gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
 
 
 UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all", "");

@@ -23,7 +23,8 @@ class Job:
     `last` keeps the latest bus messages: Gradio drops what a cancelled event still yields, so Stop sends them again
     (known numbers are ignored). `begun` says that a first run could begin; until then the earlier players stay.
     `cleared`: the page has put them away; `queued` is what it was told first. `under_way`: it has gone on after its
-    first message; what was stopped before that is never asked for more, so that nobody has to wait for it."""
+    first message; what was stopped before that is never asked for more, so that nobody has to wait for it. `said`: the
+    status line at its end, of a job that has one of its own."""
 
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex[:12]
@@ -32,6 +33,7 @@ class Job:
         self.last: deque[str] = deque(maxlen=KEPT_MESSAGES)
         self.begun = self.cleared = self.under_way = False
         self.queued: list[dict[str, Any]] = []
+        self.said = ""
 
     def end(self) -> None:
         """Ask it to end; one that waits for its first turn has ended then."""

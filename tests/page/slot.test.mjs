@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
-const { able, carry, hint, lost, modelFor } = await asset("page/slot.js");
+const { able, carry, fair, hint, instead, lost, modelFor } = await asset("page/slot.js");
 
 const FLOAT = { name: "x", kind: "float", default: 0.5, low: 0, high: 1, sees: "" };
 const WIDER = { ...FLOAT, default: 2, high: 4 };
@@ -58,6 +58,50 @@ test("a model is asked what it knows", () => {
     assert.deepEqual(lost(catalogue, slots, task), foreign);
     assert.equal(able(catalogue, task), offered);
   }
+});
+
+const METHODS = [
+  { slug: "many", family: "a", kind: "masked", params: [] },
+  { slug: "beam", family: "a", kind: "causal", params: [] },
+  { slug: "draft", family: "a", kind: "causal", baseline: "plain", lossless: true, wants: ["draft"], params: [] },
+  { slug: "loose", family: "a", kind: "causal", baseline: "plain", params: [] },
+  { slug: "plain", family: "a", kind: "causal", params: [FLOAT] },
+  { slug: "copy", family: "a", kind: "causal", baseline: "plain", lossless: true, rank: 0, params: [FLOAT] },
+  { slug: "table", family: "a", kind: "causal", baseline: "plain", lossless: true, rank: 1, params: [] },
+  { slug: "part", family: "a", kind: "causal", baseline: "plain", lossless: true, wants: ["part"], params: [] },
+];
+const FAIR = {
+  open: false,
+  models: [
+    { name: "lists", kind: "masked", tasks: ["sort"] },
+    { name: "any", kind: "causal", tasks: [], has: ["draft"] },
+  ],
+  methods: METHODS,
+};
+const asked = (...methods) => methods.map((method) => ({ method, model: "lists", params: {} }));
+const slugs = (values) => values.map(({ method }) => method);
+
+for (const [why, before, after] of [
+  ["as the page opens", ["many", "many"], ["plain", "copy"]],
+  ["after a chip of four drafts", ["draft", "table", "copy", "loose"], ["plain", "draft", "table", "copy"]],
+  ["with the control third", ["draft", "many", "plain", "many"], ["plain", "draft", "copy", "table"]],
+  ["with beam search", ["beam", "many"], ["plain", "copy"]],
+])
+  test(`a comparison is fair, its control first: ${why}`, () => {
+    const found = fair(FAIR, asked(...before), "any");
+    assert.deepEqual(slugs(found), after);
+    assert.ok(found.every(({ model }) => model === "any"));
+  });
+
+test("what a person has set stays in a fair comparison", () => {
+  const [, copy] = fair(FAIR, [...asked("many"), { method: "copy", model: "any", params: { x: 0.7 } }], "any");
+  assert.deepEqual(copy, { method: "copy", model: "any", params: { x: 0.7 } });
+});
+
+test("another model keeps the methods that run there behind a control, else the comparison is fair", () => {
+  assert.deepEqual(slugs(instead(FAIR, asked("plain", "loose"), "any")), ["plain", "loose"]);
+  assert.deepEqual(slugs(instead(FAIR, asked("many", "many"), "any")), ["plain", "copy"]);
+  assert.deepEqual(slugs(instead(FAIR, asked("draft", "loose"), "any")), ["plain", "draft"]);
 });
 
 test("the hint says default, source, range and where it is the baseline", () => {

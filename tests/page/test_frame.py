@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+import engines
+
 TOP = "(node) => node.getBoundingClientRect().top"
 
 
@@ -137,4 +139,7 @@ def test_a_comparison_on_my_text_begins_with_the_prompt(visit):
     expect(prompt).to_have_value("Who wrote Faust?")
     lines = [screen.page.locator(f"#slot-{slot} .slot-said").inner_text() for slot in (0, 1)]
     assert lines[0] != lines[1] and lines[0].split(" · ")[1] == lines[1].split(" · ")[1]
+    titles = [line.split(" · ")[0] for line in lines]
+    control, ours = (next(info for info in engines.list_methods() if info.title == title) for title in titles)
+    assert not control.baseline and ours.lossless and ours.baseline == control.slug, "never beam search"
     expect(screen.page.locator("#elsewhere .status")).to_be_hidden()

@@ -1,0 +1,96 @@
+// Will it help on my text: a verdict for each method, with its interval on a logarithmic axis around 1x. All that is
+// said comes from the server, which measured it.
+
+import { tr } from "../player/words.js";
+import { make, styles } from "./dom.js";
+import { sentence } from "./sentences.js";
+
+const MARKS = { helps: "▲", hurts: "▼", even: "=", other: "≠", busy: "…", few: "…" };
+const TICKS = [0.25, 0.5, 1, 2, 4, 8];
+const SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 240;
+const times = (value) => `${value.toFixed(2)}×`;
+
+/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, values, unit,
+ *  left_out, text, why, takes}]}; nothing is shown before there is one. */
+export function mountAdvice(element, props, watch) {
+  styles("advice.css", import.meta.url);
+  const draw = () => {
+    const found = props.value ? JSON.parse(props.value) : null;
+    element.replaceChildren(...(found ? [panel(found, () => element.replaceChildren())] : []));
+  };
+  watch("value", draw);
+  draw();
+}
+
+function panel({ sentence: said, conditions, methods }, hide) {
+  const head = make("h2", {}, sentence(said)),
+    close = make("button", { type: "button", class: "advice-close", onclick: hide }, tr`Hide`),
+    range = span(methods);
+  return make(
+    "section",
+    { class: "advice", "aria-label": tr`Will it help on my text?` },
+    make("div", { class: "advice-head" }, head, close),
+    make("ul", {}, ...methods.map((method) => line(method, range))),
+    make("p", { class: "advice-conditions" }, sentence(conditions)),
+  );
+}
+
+function line(method, range) {
+  const { label, word, verdict, text, why, takes } = method;
+  return make(
+    "li",
+    { "data-word": word },
+    make("strong", { class: "advice-name" }, label),
+    make(
+      "span",
+      { class: "advice-verdict" },
+      make("i", { "aria-hidden": "true" }, MARKS[word]),
+      " ",
+      sentence(verdict),
+    ),
+    interval(method, range),
+    make("p", {}, [text, why, takes].filter(Boolean).map(sentence).join(" ")),
+    make("p", { class: "advice-of" }, counted(method)),
+  );
+}
+
+function counted({ values, unit, left_out: out, low }) {
+  const of = unit === "prompt" ? tr`${values} prompts` : tr`${values} repeats`,
+    whole = low === null ? tr`measured in ${of}` : tr`95 % interval of the median of ${of}`;
+  return out ? tr`${whole}; ${out} disturbed pairs of runs were left out` : whole;
+}
+
+/** Both ends of the axis: 1 is inside, and so is every interval. */
+function span(methods) {
+  const ends = methods.flatMap(({ low, high }) => (low === null ? [] : [low, high]));
+  return [Math.min(0.5, ...ends) * 0.9, Math.max(2, ...ends) * 1.1];
+}
+
+function interval({ low, high, speed, word }, [from, to]) {
+  if (low === null || word === "other" || word === "busy") return null;
+  const x = (value) => 8 + ((WIDTH - 16) * Math.log(value / from)) / Math.log(to / from),
+    node = (name, attributes, text = "") => {
+      const made = document.createElementNS(SVG, name);
+      for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+      made.textContent = text;
+      return made;
+    };
+  const picture = node("svg", {
+    viewBox: `0 0 ${WIDTH} 34`,
+    width: WIDTH,
+    height: 34,
+    role: "img",
+    "aria-label": tr`${times(low)} to ${times(high)}`,
+  });
+  for (const tick of TICKS.filter((value) => value >= from && value <= to))
+    picture.append(
+      node("line", { x1: x(tick), x2: x(tick), y1: 3, y2: 20, class: tick === 1 ? "one" : "tick" }),
+      node("text", { x: x(tick), y: 31, "text-anchor": "middle" }, `${tick}×`),
+    );
+  picture.append(
+    node("rect", { x: x(low), y: 8, width: Math.max(2, x(high) - x(low)), height: 8, rx: 2, class: "span" }),
+    node("line", { x1: x(speed), x2: x(speed), y1: 5, y2: 19, class: "middle" }),
+  );
+  return picture;
+}

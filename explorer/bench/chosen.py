@@ -1,0 +1,62 @@
+"""Which methods are worth a try on a model, where nobody named any: lossless ones that fit, by the benchmarks that ship
+and by what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import engines
+from engines import MethodInfo, UserError
+from explorer.bench import classes
+from explorer.fitting import runs_on, wants
+
+BY_ITSELF, WITH_MORE = 2, 1  # methods that need the model alone, and that need a draft or a trained part
+
+
+def fitting(model: Any, models: Sequence[Any] | None = None) -> list[MethodInfo]:
+    """The lossless methods with a control that a loaded model and what ships for it can run."""
+    listed = engines.list_models() if models is None else models
+    return [info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model, listed)]
+
+
+def chosen(model: Any) -> list[MethodInfo]:
+    """The fastest in the benchmarks that ship: two that need nothing but the model, and one that has a draft or a
+    trained part here; what no benchmark has comes last, what needs least first. Raises UserError where none fits."""
+    found = fitting(model)
+    if not found:
+        raise UserError(
+            f"no lossless method here runs on {model.record.name}, which is {model.record.kind}; choose a causal model."
+        )
+    places = {slug: place for place, slug in enumerate(ranked())}
+    found.sort(key=lambda info: (places.get(info.slug, len(places)), len(wants(info))))
+    alone, more = ([info for info in found if bool(wants(info)) is needs] for needs in (False, True))
+    return [*alone[:BY_ITSELF], *more[:WITH_MORE]]
+
+
+def named(slugs: Sequence[str], model: Any) -> list[MethodInfo]:
+    """The declarations of methods that somebody named, each once. Raises UserError for one that has no control, or that
+    the model cannot run."""
+    found = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
+    listed = engines.list_models()
+    for info in found:
+        if not info.baseline:
+            raise UserError(f"'{info.slug}' is a control itself and has none; choose a lossless method.")
+        if not runs_on(info, model, listed):
+            fit = ", ".join(one.slug for one in fitting(model, listed)) or "none"
+            needs = " and ".join([info.needs[info.role] + " model", *(f"its {beside}" for beside in wants(info))])
+            raise UserError(
+                f"'{info.slug}' needs a {needs}, which {model.record.name} is not or has not; lossless methods that "
+                f"fit it: {fit}."
+            )
+    return found
+
+
+def ranked() -> list[str]:
+    """Slugs of the methods that the benchmarks that ship measured at their defaults, the fastest first, by their best
+    median over classes of prompts."""
+    best: dict[str, float] = {}
+    for bench in classes.recorded():
+        for label in {score.label for score in bench.scores if not score.params}:
+            best[label] = max(best.get(label, 0.0), bench.overall(label))
+    return sorted(best, key=lambda slug: -best[slug])

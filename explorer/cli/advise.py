@@ -1,0 +1,191 @@
+"""The command `advise`: will it help on my text? Lossless methods in turn with their control on prompts of one's own,
+and a verdict with its interval."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+import engines
+from engines import UserError
+from explorer.cli.io import (
+    MAX_PROMPT_BYTES,
+    check_target,
+    key_values,
+    own_methods,
+    positive,
+    print_json,
+    read_bytes,
+    signed,
+    write,
+)
+from explorer.cli.run import INTERRUPTED, shared_params
+from explorer.words import printable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    from explorer.bench import advise
+
+    parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+    parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="a prompt of yours; repeatable")
+    parser.add_argument(
+        "--prompts",
+        metavar="FILE",
+        help='prompts of yours: a line each, or JSON lines with "prompt" each; - is standard input',
+    )
+    parser.add_argument(
+        "--method",
+        action="append",
+        default=[],
+        metavar="M",
+        help="a lossless method's slug; repeatable (default: two that need the model alone, one with a draft or part)",
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="[M:]NAME=VALUE",
+        help="a parameter of the methods that have it, or of one",
+    )
+    parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
+    parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda, cuda:1 ...")
+    parser.add_argument(
+        "--max-new-tokens",
+        type=positive,
+        default=advise.NEW_TOKENS,
+        metavar="N",
+        help=f"length of the answers (default {advise.NEW_TOKENS})",
+    )
+    parser.add_argument(
+        "--repeats", type=positive, metavar="N", help="runs of each prompt (default 6; from six prompts on 3)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=None,
+        metavar="S",
+        help=f"begin no run after S seconds (default {advise.SECONDS:g} a prompt)",
+    )
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+    own_methods(parser)
+    parser.set_defaults(command=advise_command)
+
+
+def advise_command(args: argparse.Namespace) -> int:
+    """Measure and print a verdict per method; Ctrl-C judges what was measured so far, a second one ends at once."""
+    from explorer.bench import advise, chosen
+    from explorer.figures.advice import Advice
+
+    check_target(args.json)
+    prompts = [*args.prompt, *(read_prompts(args.prompts) if args.prompts else [])]
+    if not prompts:
+        raise UserError("no prompt is given; write --prompt TEXT, or --prompts FILE with one a line.")
+    options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
+    model = engines.load_model(args.model, **options)
+    infos = chosen.named(args.method, model) if args.method else chosen.chosen(model)
+    with _interrupts() as stopped, _bar() as progress:
+        found: Advice = advise.advise(
+            model,
+            prompts,
+            [info.slug for info in infos],
+            params=shared_params(infos, key_values(args.param, "--param")),
+            max_new_tokens=args.max_new_tokens,
+            repeats=args.repeats,
+            seconds=args.seconds if args.seconds is not None else advise.SECONDS * len(prompts),
+            progress=progress,
+            stopped=stopped,
+        )
+    if args.json:
+        record = signed(found, args)
+        if args.json == "-":
+            print_json(record)
+        else:
+            write(args.json, msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
+    if args.json != "-":
+        for line in lines(found):
+            print(printable(line))
+    return INTERRUPTED if found.ended == "stopped" else 0
+
+
+def lines(found: Any) -> Iterator[str]:
+    """The advice as lines of text."""
+    yield found.sentence
+    yield found.conditions
+    for one in found.methods:
+        unit = one.unit if one.values == 1 else f"{one.unit}s"
+        left = f", {one.left_out} disturbed left out" if one.left_out else ""
+        yield ""
+        yield f"{one.label}: {one.verdict} (95 % over {one.values} {unit}{left})"
+        for said in (one.text, one.why, one.takes):
+            if said:
+                yield f"  {said}"
+    if found.ended != "complete":
+        yield ""
+        yield f"{'Stopped' if found.ended == 'stopped' else 'Its time was over'} after {found.seconds:.0f} s."
+
+
+def read_prompts(name: str) -> list[str]:
+    """The prompts of a file: of JSON lines each one's "prompt", else a line each; empty lines are none. Raises
+    UserError with the number of a line that cannot be read."""
+    data = read_bytes(name, MAX_PROMPT_BYTES)
+    if len(data) > MAX_PROMPT_BYTES:
+        raise UserError(f"'{name}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for prompts.")
+    try:
+        found = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"'{name}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+    numbered = [(number, line.strip()) for number, line in enumerate(found, 1) if line.strip()]
+    if not numbered:
+        raise UserError(f"'{name}' holds no prompt; write one a line.")
+    if not numbered[0][1].startswith("{"):
+        return [line for _, line in numbered]
+    return [_of_json(line, f"'{name}', line {number}") for number, line in numbered]
+
+
+def _of_json(line: str, where: str) -> str:
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UserError(f"{where} is not JSON: {error}.") from None
+    prompt = found.get("prompt") if isinstance(found, dict) else None
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise UserError(f'{where} has no text "prompt"; write {{"prompt": "..."}}.')
+    return prompt
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C is a request to stop, which is asked for before each step; a second one ends as usual."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Any], object]]:
+    """A bar of runs on standard error."""
+    from tqdm import tqdm
+
+    with tqdm(unit="run", disable=None, mininterval=1, file=sys.stderr) as bar:
+
+        def show(now: Any) -> None:
+            bar.total = now.total
+            bar.set_description_str(printable(now.title), refresh=False)
+            bar.update(now.done - bar.n)
+
+        yield show

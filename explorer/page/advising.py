@@ -1,0 +1,147 @@
+"""*Will it help on my text?*: the prompt is decoded by lossless methods in turn with their control, again and again;
+verdicts with intervals stand above the players, which show the control and the method that helps most."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import gradio as gr
+
+import engines
+from engines import Trace, UserError, tasks
+from explorer.bench import advise
+from explorer.figures.advice import Advice, best_of
+from explorer.page import tables
+from explorer.page.feed import MODEL_LOCK, message, whole
+from explorer.page.form import Form, read
+from explorer.page.handlers import Handlers
+from explorer.page.parts import fresh, module, say
+from explorer.page.sessions import Job, Session
+
+Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
+TOLD = ("label", "word", "verdict", "speed", "low", "high", "values", "unit", "left_out", "text", "why", "takes")
+log = logging.getLogger("decoding-explorer")
+
+
+class Advising:
+    """The handler of the button. Everything can be called by anyone, so every value is checked again."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers, self.limits = handlers, handlers.limits
+
+    def ask(self, request: gr.Request, prompt: Any = None, form: Any = None) -> Iterator[Outputs]:
+        """Measure, with the progress on the status line; then the verdicts, and two of the runs in the players. Yields
+        before a model is touched; Stop ends it at the next step, and what was measured by then is judged."""
+        session = self.handlers.session(request)
+        try:
+            if session.running:
+                raise UserError("a run is going on; stop it or wait for its end, then ask what helps.")
+            prompt = self.limits.check_prompt(prompt)
+            model = self.model(read(form), prompt)
+        except UserError as error:
+            yield gr.skip(), gr.skip(), say(str(error), "error"), gr.skip()
+            return
+        job = session.begin()
+        try:
+            words = f"Measuring what helps on this text with {model}. The first run of a model loads it."
+            yield gr.skip(), gr.skip(), say(words), gr.skip()
+            if not job.go_on():
+                return
+            found = yield from self._measure(job, model, prompt)
+            job.said = _ending(found.advice)
+            yield fresh(**told(found.advice)), *self._played(session, found), tables.results(session.traces)
+        except UserError as error:
+            job.said = say(str(error), "error")
+            yield gr.skip(), gr.skip(), job.said, gr.skip()
+        except Exception:
+            log.exception("measuring what helps failed on '%s'", model)
+            job.said = say("The measuring failed with an error of ours; the server's log has the details.", "error")
+            yield gr.skip(), gr.skip(), job.said, gr.skip()
+        finally:
+            job.finished.set()
+
+    def model(self, form: Form, prompt: str) -> str:
+        """The model of the first slot where it is causal and reads this prompt, else the first that reads any text.
+        Raises UserError where there is none."""
+        catalogue, known = self.handlers.catalogue, tasks.recognise(prompt)
+        causal = [one for one in catalogue.models if one.kind == "causal"]
+        mine = next((one for one in causal if one.name == form.model), None)
+        if mine and (not mine.tasks or (known and known.task in mine.tasks)):
+            return form.model
+        if catalogue.open and form.model and form.model not in {one.name for one in catalogue.models}:
+            return form.model  # a hub id or a folder of the person's own
+        able = next((str(one.name) for one in causal if not one.tasks), None)
+        if able is None:
+            raise UserError("no model that reads any text is installed here; choose a causal model in slot 1.")
+        return able
+
+    def _measure(self, job: Job, model: str, prompt: str) -> Generator[Outputs, None, advise.Found]:
+        with MODEL_LOCK:
+            loaded = engines.load_model(model)
+        going = advise.measuring(
+            loaded,
+            [prompt],
+            max_new_tokens=self.limits.advice_tokens,
+            seconds=self.limits.advice_seconds,
+            stopped=job.stop.is_set,
+            guard=lambda: MODEL_LOCK,
+        )
+        while True:
+            try:
+                now = next(going)
+            except StopIteration as end:
+                found: advise.Found = end.value
+                return found
+            words = f"Measuring {now.title}: {now.done} of {now.total} runs are made."
+            yield gr.skip(), gr.skip(), say(words), gr.skip()
+
+    def _played(self, session: Session, found: advise.Found) -> tuple[Any, Any]:
+        """(bus, status): the control beside the method that helps most, else the fastest one, at their ends."""
+        advice = found.advice
+        tried = sorted(advice.methods, key=lambda one: -(one.speed or 0))
+        ours = best_of(advice) or next(iter(tried), None)
+        names = [advice.control, ours.method] if ours else []
+        traces: dict[int, Trace] = {slot: found.traces[name] for slot, name in enumerate(names)}
+        line = _ending(advice)
+        if not traces:
+            return gr.skip(), line
+        session.show(traces)
+        session.opened = set(traces)
+        batches = (whole(slot, trace, len(trace.steps)) for slot, trace in traces.items())
+        return message(*batches, clear=True), line
+
+
+def told(advice: Advice) -> dict[str, Any]:
+    """What `assets/page/advice.js` draws."""
+    methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
+    return {"sentence": advice.sentence, "conditions": advice.conditions, "methods": methods}
+
+
+def _ending(advice: Advice) -> str:
+    head = {"complete": "", "stopped": "Stopped. ", "time": "Its time was over. "}[advice.ended]
+    return say(f"{head}{advice.sentence}", "ok", go="advice" if advice.methods else "")
+
+
+def panel() -> gr.HTML:
+    """Above the players: hidden until there is a verdict."""
+    return module("page/advice.js", "page.mountAdvice(element, props, watch)", themed=False, elem_id="advice")
+
+
+def connect(handlers: Handlers, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]) -> Any:
+    """Let the button measure. given: prompt, form of the first slot; outputs: bus, status, results. Returns the event,
+    which is not cancelled by Stop but ends by itself, with what was measured."""
+    button.click(None, js='() => { document.dispatchEvent(new Event("dx-asked")); }', api_visibility="private")
+    return button.click(
+        Advising(handlers).ask,
+        given,
+        [box, *outputs],
+        preprocess=False,
+        show_progress="minimal",
+        show_progress_on=[outputs[1]],
+        concurrency_limit=1,
+        concurrency_id="model",
+        trigger_mode="once",
+        api_visibility="private",
+    )

@@ -1,0 +1,267 @@
+"""Will it help on my text: the verdict follows from the seconds, and a busy machine gets none. The clock is ours."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from functools import cache
+from itertools import cycle
+
+import msgspec
+import pytest
+
+import engines
+from engines import UserError
+from explorer.bench import chosen
+from explorer.bench.advise import Progress, advise, measuring
+from explorer.figures.advice import Advice
+from explorer.figures.compare import Tie
+from explorer.figures.noise import ROOM
+from explorer.figures.pairs import near, usual
+from explorer.fitting import wants
+from tests.explorer.figures.quiet import quieten
+
+MODEL, METHOD, CONTROL = "tiny-ar-m", "token-recycling", "greedy"
+PROMPT = "story: Mia, boat"
+
+
+@cache
+def model():
+    return engines.load_model(MODEL, dtype="float32")
+
+
+@cache
+def recorded(slug, prompt, length, detail):
+    return quieten(engines.run(slug, model(), prompt, params={"max_new_tokens": length}, detail=detail))
+
+
+class Clock:
+    """A machine of ours: takes: seconds of the next run, by slug; plain: of the next plain token; lies: by slug the
+    method whose run comes in its place; displaced: by number of the run, those during which others had the
+    processor."""
+
+    def __init__(self, takes, plain=(0.03,), lies=(), displaced=()):
+        self.takes = {slug: cycle(seconds) for slug, seconds in takes.items()}
+        self.tokens, self.lies, self.displaced, self.made = cycle(plain), dict(lies), set(displaced), []
+
+    def run(self, slug, prompt, params, detail):
+        trace = recorded(self.lies.get(slug, slug), prompt, params["max_new_tokens"], detail)
+        if detail == "none":
+            self.made.append(slug)
+            if len(self.made) in self.displaced:
+                end = msgspec.structs.replace(trace.end, processor_seconds=trace.end.called_seconds / (2 * ROOM))
+                trace = msgspec.structs.replace(trace, end=end)
+        return next(self.takes[slug]) if detail == "none" else 9.0, trace
+
+    def plain(self):
+        return next(self.tokens)
+
+    def rows(self, sizes):
+        return {n: 0.03 + 0.001 * (n - 1) for n in sizes}
+
+
+def measured(clock, *prompts, stopped=lambda: False, **options):
+    """(the record, what was told on the way, the traces)."""
+    going = measuring(
+        model(),
+        prompts or [PROMPT],
+        options.pop("methods", [METHOD]),
+        max_new_tokens=24,
+        instrument=clock,
+        stopped=stopped,
+        **options,
+    )
+    told = []
+    while True:
+        try:
+            told.append(next(going))
+        except StopIteration as end:
+            return end.value.advice, told, end.value.traces
+
+
+def verdict(ours, control=(1.0,), **more):
+    found, _, _ = measured(Clock({CONTROL: control, METHOD: ours}, **more))
+    return found.methods[0]
+
+
+def test_it_helps_where_the_whole_interval_is_above_one():
+    one = verdict([1 / 1.3, 1 / 1.4, 1 / 1.5, 1 / 1.35, 1 / 1.45, 1 / 1.6])
+    assert (one.word, one.values, one.unit, one.left_out) == ("helps", 6, "repeat", 0)
+    assert (one.low, one.high, one.speed) == (pytest.approx(1.3), pytest.approx(1.6), pytest.approx(1.425))
+    assert one.verdict == "helps: 1.30× to 1.60×" and one.text == "Same text as the control."
+
+
+def test_it_does_not_help_where_the_whole_interval_is_below_one():
+    one = verdict([1 / 0.8, 1 / 0.95, 1 / 0.9])
+    assert one.word == "hurts" and one.verdict == "does not help: 0.80× to 0.95×"
+
+
+def test_an_interval_with_one_in_it_is_no_difference():
+    one = verdict([1 / 0.97, 1 / 1.05, 1.0])
+    assert one.word == "even" and one.verdict == "no difference can be seen: 0.97× to 1.05×"
+
+
+def test_pairs_are_of_the_same_repeat():
+    """A machine that gets slower from repeat to repeat hits both alike."""
+    one = verdict([n / 1.4 for n in range(1, 7)], control=range(1, 7))
+    assert one.word == "helps" and one.low == pytest.approx(1.4) and one.high == pytest.approx(1.4)
+
+
+def test_a_busy_machine_gets_no_verdict():
+    one = verdict([0.7], plain=[0.03, 0.03, 0.12])
+    assert one.word == "busy" and one.verdict == "this machine is too busy to say"
+    assert one.left_out > 0 and not one.takes and "drafting" not in one.why, "what its calls cost says nothing then"
+
+
+def test_a_busy_processor_gets_no_verdict():
+    assert verdict([0.7], displaced=range(1, 99, 2)).word == "busy"
+
+
+def test_a_ratio_that_the_calls_cannot_explain_is_the_machines():
+    one = verdict([0.1])
+    assert one.word == "busy" and one.speed == pytest.approx(10)
+
+
+def test_what_was_disturbed_is_left_out_and_made_again():
+    clock = Clock({CONTROL: [1.0], METHOD: [1 / 1.4]}, displaced=[3])
+    found, told, _ = measured(clock)
+    one = found.methods[0]
+    assert (one.word, one.values, one.left_out) == ("helps", 6, 1) and len(clock.made) == 14
+    assert told[-1].done < told[-1].total
+
+
+def test_another_text_is_said_before_any_speed():
+    found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [0.5]}, lies={METHOD: "temperature"}))
+    one = found.methods[0]
+    assert one.word == "other" and one.verdict == "not the same text" and one.same == 0
+    assert one.parts.startswith("Parts at token ") and "gap" in one.parts and not one.tied
+    assert found.sentence == "No method here gives the control's text."
+
+
+def test_rounding_explains_a_near_tie_and_nothing_else():
+    assert not near(None, "bfloat16")
+    assert near(Tie((20.0, 19.875), (20.0, 19.9)), "bfloat16"), "two steps of bfloat16 at 20 are 0.25"
+    assert not near(Tie((20.0, 19.875), (20.0, 19.875)), "float32")
+    assert near(Tie((20.0, 19.5), (19.7, 19.8)), "float32"), "in one forward the network prefers the other itself"
+    assert not near(Tie((20.0, 18.0), (20.1, 18.1)), "bfloat16")
+
+
+def test_methods_take_turns_in_another_order_each_time_with_the_control_among_them():
+    clock = Clock({CONTROL: [1.0], METHOD: [0.8], "prompt-lookup": [0.9]})
+    found, told, traces = measured(clock, methods=[METHOD, "prompt-lookup"])
+    rounds = [clock.made[i : i + 3] for i in range(0, len(clock.made), 3)]
+    assert len(rounds) == 6 and all(sorted(one) == sorted(traces) for one in rounds) and rounds[0] != rounds[1]
+    assert told[0] == Progress(engines.get_method(CONTROL).info.title, 0, 21) and told[-1].done == 20
+    assert [one.method for one in found.methods] == [METHOD, "prompt-lookup"] and next(iter(traces)) == CONTROL
+    assert traces[METHOD].header.detail == "full"
+
+
+def test_why_and_what_it_takes_are_counted_and_measured():
+    one = verdict([1 / 0.9])
+    trace = recorded(METHOD, PROMPT, 24, "full")
+    calls = [step.forwards["target"] for step in trace.steps[1:]]
+    tokens = [len(step.commits.positions) for step in trace.steps[1:]]
+    assert one.tokens_per_call == pytest.approx(sum(tokens) / sum(calls))
+    assert one.rows > 1 and one.rows_cost == pytest.approx(1 + (round(one.rows) - 1) / 30)
+    assert one.need == pytest.approx(1.0), "on this clock each call takes as long as a plain token"
+    assert f"{one.tokens_per_call:.2f} tokens per model call" in one.why and f"{one.rows_cost:.2f}" in one.why
+    assert one.takes.startswith("With drafting and checking it pays from 1.00 tokens per call on")
+
+
+def test_from_six_prompts_on_the_interval_is_over_the_prompts():
+    prompts = [f"story: {name}, boat" for name in ("Mia", "Leo", "Ada", "Tom", "Eva", "Ben")]
+    found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [1 / 1.3]}), *prompts)
+    assert found.repeats == 3 and found.prompts == 6
+    one = found.methods[0]
+    assert (one.unit, one.values, one.prompts) == ("prompt", 6, 6) and one.low <= one.speed <= one.high
+
+
+def test_a_stop_judges_what_there_is():
+    clock = Clock({CONTROL: [1.0], METHOD: [0.8]})
+    found, _, _ = measured(clock, stopped=lambda: len(clock.made) >= 5)
+    one = found.methods[0]
+    assert found.ended == "stopped" and one.word == "few" and one.values == 2
+    assert one.verdict == "too few repeats to say: 2 of at least 6"
+    nothing, _, traces = measured(Clock({}), stopped=lambda: True)
+    assert nothing.sentence == "Stopped before any method could be compared." and not traces
+
+
+def test_after_its_seconds_no_run_begins():
+    found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [0.8]}), seconds=1e-9)
+    assert found.ended == "time" and "not even one run" in found.sentence
+
+
+def test_the_record_names_its_conditions_and_is_json():
+    found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [1 / 1.3]}))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Advice) == found
+    for said in (MODEL, "float32", "thread", "one prompt", "batch 1", "at most 24 new tokens", found.machine):
+        assert said in found.conditions
+    assert found.batch == 1 and found.sentence == "Token Recycling helps on this text here: 1.30× to 1.30×."
+
+
+def test_this_machines_own_clock_measures_a_model():
+    told = []
+    found = advise(
+        model(), PROMPT, [METHOD], params={METHOD: {"template": "7"}}, max_new_tokens=4, progress=told.append
+    )
+    one = found.methods[0]
+    assert one.params == {"template": "7"} and one.label == "Token Recycling (template=7)"
+    assert found.plain_seconds > 0 and found.row_seconds[1] > 0 and found.ended == "complete" and len(told) >= 14
+
+
+def test_one_lock_around_all_calls_of_the_model_is_enough():
+    lock, held = threading.Lock(), []
+
+    @contextmanager
+    def guard():
+        assert lock.acquire(timeout=5), "it was taken twice"
+        held.append(True)
+        yield
+        lock.release()
+
+    going = measuring(model(), [PROMPT], [METHOD], max_new_tokens=4, guard=guard)
+    for _ in going:
+        assert not lock.locked(), "between two runs others may go on"
+    assert len(held) > 28
+
+
+def test_methods_are_chosen_by_what_they_need_and_what_was_measured():
+    found = chosen.chosen(model())
+    assert [bool(wants(info)) for info in found] == [False, False, True]
+    assert all(info.lossless and info.baseline for info in found)
+    alone = chosen.chosen(engines.load_model("tiny-ar-s"))
+    assert alone and not any(wants(info) for info in alone), "it has no draft and no trained part"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"methods": ["greedy"]}, "'greedy' is a control itself"),
+        ({"methods": ["nothing"]}, "nothing"),
+        ({"methods": ["threshold"]}, "'threshold' needs a masked model"),
+        ({"methods": [METHOD], "params": {"medusa": {"x": 1}}}, "parameters are given for 'medusa'"),
+        ({"methods": ["stand"], "params": {"stand": {"temperature": 1}}}, "leave it at 0"),
+        ({"methods": ["rapid"]}, "give it eta=0.0"),
+        ({"prompts": []}, "0 prompts are given"),
+        ({"prompts": ["sort: Mia", " "]}, "prompt 2 is empty"),
+        ({"prompts": ["sort: Mia", "a " * 600]}, "prompt 2: the prompt has"),
+        ({"repeats": 3}, "repeats=3 gives no interval"),
+        ({"seconds": 0}, "seconds=0 is not allowed"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_a_sentence(options, says):
+    given = {"prompts": [PROMPT], **options}
+    with pytest.raises(UserError) as error:
+        advise(model(), given.pop("prompts"), given.pop("methods", [METHOD]), **given)
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_model_that_nothing_fits_is_said():
+    with pytest.raises(UserError, match="no lossless method here runs on tiny-dlm, which is masked"):
+        advise("tiny-dlm", PROMPT)
+    with pytest.raises(UserError, match=r"lossless methods that fit it: .*prompt-lookup"):
+        advise("tiny-ar-s", PROMPT, ["medusa"])
+
+
+def test_the_usual_token_is_not_moved_by_a_few_slow_ones():
+    assert usual([0.03] * 7 + [0.3]) == pytest.approx(0.03) and usual([0.05]) == 0.05

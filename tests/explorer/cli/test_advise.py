@@ -1,0 +1,125 @@
+"""The command `advise`: a verdict for each method, the record, what Ctrl-C leaves, and one sentence for bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+
+import msgspec
+import pytest
+
+from explorer.bench import advise
+from explorer.cli import main
+from explorer.cli.advise import read_prompts
+from explorer.figures.advice import Advice
+
+ASKED = ("advise", "--model", "tiny-ar-s", "--method", "token-recycling", "--max-new-tokens", "4", "--seconds", "60")
+
+
+def call(capsys, *argv):
+    code = main(argv)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_it_says_a_verdict_its_conditions_and_why(capsys, tmp_path):
+    file = tmp_path / "a.json"
+    code, out, _ = call(
+        capsys, *ASKED, "--prompt", "sort: Mia, Leo, Ada", "--param", "token-recycling:template=7", "--json", str(file)
+    )
+    found = msgspec.json.decode(file.read_bytes(), type=Advice)
+    one = found.methods[0]
+    assert code == 0 and out.startswith(found.sentence) and found.conditions in out
+    assert f"Token Recycling (template=7): {one.verdict} (95 % over {one.values} repeat" in out
+    assert "Same text as the control." in out and one.why in out
+    assert found.command.startswith("decoding-explorer advise --model tiny-ar-s ") and found.date
+
+
+def test_prompts_come_from_a_file_as_well(capsys, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    lines = [json.dumps({"prompt": f"sort: {name}, Leo", "id": 1}) for name in ("Mia", "Ada", "Tom", "Eva", "Ben")]
+    file.write_text("\n".join([*lines, ""]))
+    code, out, _ = call(capsys, *ASKED, "--prompts", str(file), "--prompt", "add: 4 + 5", "--repeats", "1", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["prompts"] == 6 and found["repeats"] == 1
+    assert found["methods"][0]["unit"] == "prompt" and found["methods"][0]["prompts"] == 6
+
+
+def test_a_text_file_has_a_prompt_a_line(tmp_path, monkeypatch):
+    file = tmp_path / "prompts.txt"
+    file.write_text("\ufeffone {\n\n  two\r\n")
+    assert read_prompts(str(file)) == ["one {", "two"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"prompt": "three"}\n')))
+    assert read_prompts("-") == ["three"]
+
+
+def test_ctrl_c_judges_what_was_measured_so_far(capsys, monkeypatch):
+    real, made = advise.Stopwatch.run, []
+
+    def run(self, slug, prompt, params, detail):
+        made.append(slug)
+        if len(made) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, slug, prompt, params, detail)
+
+    monkeypatch.setattr(advise.Stopwatch, "run", run)
+    before = signal.getsignal(signal.SIGINT)
+    code, out, _ = call(capsys, *ASKED, "--prompt", "sort: Mia, Leo, Ada")
+    assert code == 130 and len(made) == 5 and "Stopped after" in out and signal.getsignal(signal.SIGINT) is before
+    assert "1 of at least 6" in out or "too busy" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ((), "no prompt is given; write --prompt TEXT"),
+        (("--prompt", " "), "prompt 1 is empty"),
+        (("--prompt", "a " * 900), "tiny-ar-s has room for 512 in all"),
+        (("--prompt", "x", "--method", "nothing"), "unknown method 'nothing'"),
+        (("--prompt", "x", "--method", "medusa"), "'medusa' needs a"),
+        (("--prompt", "x", "--method", "speculative-sampling"), "its draft, which tiny-ar-s"),
+        (("--prompt", "x", "--param", "threshold=0.5"), "none of these methods has the parameter 'threshold'"),
+        (("--prompt", "x", "--repeats", "2"), "repeats=2 gives no interval"),
+        (("--prompt", "x", "--repeats", "0"), "not a whole number above 0"),
+        (("--prompts", "no-such-file.txt"), "there is no file 'no-such-file.txt'"),
+    ],
+)
+def test_bad_input_costs_one_line(capsys, argv, says):
+    try:
+        code = main([*ASKED, *argv])
+    except SystemExit as stop:
+        code = stop.code
+    err = capsys.readouterr().err
+    assert code == 2 and says in err and err.strip().count("\n") == 0
+
+
+def test_a_model_without_a_lossless_method_is_said(capsys):
+    code = main(["advise", "--model", "tiny-dlm", "--prompt", "sort: Mia, Leo"])
+    err = capsys.readouterr().err
+    assert code == 2 and "no lossless method here runs on tiny-dlm, which is masked; choose a causal model." in err
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "holds no prompt; write one a line"),
+        (b"\n \n", "holds no prompt"),
+        (b'{"prompt": "one"}\n\n{"prompt": \n', "line 3 is not JSON"),
+        (b'{"prompt": "one"}\n{"text": "two"}\n', 'line 2 has no text "prompt"'),
+        (b'{"prompt": ""}\n', 'line 1 has no text "prompt"'),
+        (b"\xff\xfe", "is not UTF-8 text (byte 0)"),
+        (b"[" * 100_000, None),
+        (b'{"prompt": ' + b"[" * 100_000, "line 1 is not JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_its_line(capsys, tmp_path, data, says):
+    file = tmp_path / "prompts"
+    file.write_bytes(data)
+    if says is None:
+        assert read_prompts(str(file)) == [data.decode()]
+        return
+    assert main([*ASKED, "--prompts", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert says in err and str(file) in err and err.strip().count("\n") == 0
