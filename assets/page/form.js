@@ -24,9 +24,11 @@ const inSight = () => Number(document.querySelector("#controls")?.dataset.slots 
 
 /** {catalogue, values of the slots in sight}. */
 export function knownForms() {
-  const shown = [...forms.values()].filter(({ number }) => number < inSight());
+  const shown = [...forms.values()].filter(({ number }) => number < inSight()).sort((a, b) => a.number - b.number);
   return { catalogue: shown[0]?.catalogue ?? { models: [], methods: [] }, values: shown.map(({ value }) => value) };
 }
+
+document.addEventListener("dx-forms", ({ detail }) => Object.assign(detail, knownForms()));
 
 /** Gives the first slots these values, as a person would. */
 export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));

@@ -186,7 +186,7 @@ export function bus(_element, props, watch) {
       ids.clear();
       for (const target of panels.values()) target.clear();
     }
-    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect);
+    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect, message);
     for (const batch of message.batches ?? []) route(batch);
     for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
     view = message.view ?? view;
