@@ -17,10 +17,13 @@ def chips(handlers: Handlers) -> list[tuple[gr.Button, list[str]]]:
     puts the slots on a model which reads any text, and the focus into the prompt."""
     found = scenarios([card.id for card in handlers.gallery.cards])
     with gr.Row(elem_id="scenarios"):
-        made = [(gr.Button(one.title, size="sm", min_width=40), [*one.traces]) for one in found]
+        made = [
+            (gr.Button(one.title, size="sm", min_width=40, elem_classes=["scenario"]), [*one.traces]) for one in found
+        ]
         own = gr.Button("Compare on my text", size="sm", min_width=40)
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
-        return made
+    module("page/chips.js", "page.mountChips()", themed=False, visible="hidden", elem_id="chips")
+    return made
 
 
 def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], outputs: list[Any]) -> None:
