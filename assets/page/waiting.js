@@ -5,6 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { tr } from "../player/words.js";
 import { make, whenThere } from "./dom.js";
+import { progress } from "./progress.js";
 import { methodOf } from "./slot.js";
 
 const SOON = 400; // milliseconds: so long a run may stand first in the queue of an idle server
@@ -25,6 +26,7 @@ export const mountWaiting = () => whenThere(["#status", "#controls"], watch);
 function watch(status, controls) {
   const line = make("p", { class: "waits", role: "status", hidden: true });
   status.append(line);
+  groupNamed("main").progress = progress;
   let waits = 0;
   const expect = (what, some = players()) => {
     const detail = {};

@@ -5,7 +5,6 @@ import { el, setText } from "./dom.js";
 import { Fork } from "./fork.js";
 import { agree, leave, level } from "./grid.js";
 import { Head } from "./head.js";
-import { progress } from "./progress.js";
 import { remember, remembered } from "./remember.js";
 import { Shown } from "./shown.js";
 import { order, parseTrace, Run } from "./store.js";
@@ -374,7 +373,7 @@ Load the finished trace to see all of it.`,
       { state } = this.root.dataset,
       word = WORDS[state] ?? state;
     if (!run) return word;
-    if (state === "live") return progress(run);
+    if (state === "live" && group.progress) return group.progress(run);
     const place =
       run.length && this.axis(group.unit).length < 2
         ? tr`no ${UNITS[group.unit].toLowerCase()} recorded`

@@ -9,6 +9,7 @@ from typing import Any
 from engines import Trace
 from explorer.bench.quality import Point
 from explorer.figures.curves import confidence_by_step, growth
+from explorer.figures.names import name_of
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-blind eyes; dash and marker differ too
@@ -42,7 +43,7 @@ def _figure(
     figure = go.Figure()
     for slot, trace in sorted(traces.items()):
         data = points(trace)
-        name = f"{slot + 1} · {trace.header.title}".replace("<", "&lt;")
+        name = f"{slot + 1} · {name_of(trace, traces.values())}".replace("<", "&lt;")
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
         figure.add_scatter(

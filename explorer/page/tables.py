@@ -13,6 +13,7 @@ from explorer.figures.compare import Tie, control_of
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
+from explorer.figures.names import apart, name_of, title_of
 from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.against import against
@@ -40,10 +41,10 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         output = {"text": trace.text[:MAX_SHOWN] + ended(trace), "long": True}
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
-        name = f"{slot + 1} · {trace.header.title}"
+        name, tells = f"{slot + 1} · {title_of(trace)}", apart(trace, traces.values())
         rows.append(
             [
-                {"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name,
+                {"text": name, "sub": tells} if tells else name,
                 # a recorded run is played before its end is told
                 *({**cell, "after": slot} for cell in (output, verdict(trace), *figures, *last)),
             ]
@@ -63,7 +64,7 @@ def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:
 def ended(trace: Trace) -> str:
     """What stands behind a text that did not come to its own end."""
     cut = cut_at(trace)
-    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (no end mark: cut at its limit of {cut} tokens)"
+    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (cut at {cut} tokens: raise max_new_tokens)"
 
 
 def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def numbers(traces: Mapping[int, Trace]) -> str:
         every |= {name: metric for name, metric in found.items() if name not in every}
     columns = [
         "Number",
-        *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot),
+        *(f"{slot + 1} · {name_of(traces[slot], traces.values())}" for slot in by_slot),
         "Obtained",
         "Formula",
         "Conditions",

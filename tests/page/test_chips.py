@@ -65,3 +65,26 @@ def test_on_a_phone_a_chip_closes_the_sheet_that_covers_the_board(shipped, visit
     chip(screen.page, "Many at once")
     expect(screen.page.locator("#prompt textarea")).to_be_hidden()
     expect(screen.player(0).locator(".dx-board")).to_be_in_viewport()
+
+
+def test_the_strip_begins_with_right_or_wrong_and_equal_methods_are_named_by_what_differs(shipped, visit):
+    screen = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    chip(screen.page, "Break a sum")
+    heads = [screen.player(slot).locator("h2 > strong") for slot in (0, 1)]
+    for head, threshold in zip(heads, ("0.9", "0.4"), strict=True):
+        expect(head).to_have_text(f" · threshold {threshold}")
+        assert head.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "it is not cut off"
+    screen.page.keyboard.press("End")
+    line = screen.page.locator("#toolbar .dx-verdict p")
+    expect(line.locator("strong")).to_have_text("2 Fast-dLLM threshold, threshold 0.4: ")
+    parts = line.locator("button")
+    expect(parts.first).to_have_text("✗ wrong")
+    expect(parts.nth(1)).to_contain_text("Fast-dLLM threshold, threshold 0.9")
+    parts.first.click()
+    expect(screen.page.get_by_role("dialog")).to_contain_text("expected: 7+6+0=13")
+    screen.page.keyboard.press("Escape")
+    rows = screen.page.locator("#results tbody th")
+    expect(rows).to_contain_text(["threshold 0.9", "threshold 0.4"])
+    chip(screen.page, "Many at once")  # other methods need no more than their names
+    for head in heads:
+        expect(head).to_have_text("")

@@ -88,5 +88,5 @@ def test_a_refusal_gives_the_earlier_boards_back(visit):
 
 def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):
     run = {"prompt": [1, 2, 3], "steps": [], "sums": [], "length": 0}
-    assert js("progress.js", "M.progress(run)", run=run) == "reading 3 tokens"
+    assert js("/page/progress.js", "M.progress(run)", run=run) == "reading 3 tokens"
     assert js("/page/waiting.js", "['queue: 2/3 | 0.4s', '0.4s', null].map(M.before)") == [2, 0, 0]

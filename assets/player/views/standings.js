@@ -3,6 +3,7 @@
 import { number, seconds } from "../codec.js";
 import { besides, many } from "../counted.js";
 import { el } from "../dom.js";
+import { nameOf } from "../field.js";
 import { SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
 import { tr } from "../words.js";
@@ -35,6 +36,7 @@ function revisions({ remasked, changed, cut, behind }) {
 
 /** Head and body of the table, for the players of a group at its place of the clock. */
 export function standings({ unit, x, runners }) {
+  const runs = runners.map(({ run }) => run);
   const head = (scope) => (text) => el("th", { scope }, text);
   return [
     el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))),
@@ -57,7 +59,7 @@ export function standings({ unit, x, runners }) {
         return el(
           "tr",
           {},
-          head("row")(`${slot + 1} ${run.header.title || run.header.method}`),
+          head("row")(`${slot + 1} ${nameOf(run, runs)}`),
           cell("tokens", number(here.tokens)),
           cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
           cell("missing", run.end ? `${here.missing}${stopped}` : "–"),

@@ -1,6 +1,6 @@
 // How far a run has come that goes on, in words.
 
-import { tr } from "./words.js";
+import { tr } from "../player/words.js";
 
 /** "reading 671 tokens" before the first step; then what is written of what may be, and how fast since the first
  * step, which has read the prompt: tokens over the measured seconds. */
