@@ -6,6 +6,7 @@ import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
+import { keep } from "./kept.js";
 import { palette } from "./palette.js";
 import * as slot from "./slot.js";
 import { upload } from "./upload.js";
@@ -58,6 +59,7 @@ export async function mountForm(element, props, watch) {
   read();
   document.dispatchEvent(new Event("dx-form"));
   watch("value", read);
+  keep(forms, changeForms);
   return form;
 }
 
