@@ -10,6 +10,7 @@ from engines import Trace
 from explorer.bench.quality import Point
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.names import name_of
+from explorer.page.tables import labelled
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-blind eyes; dash and marker differ too
@@ -60,7 +61,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     base = next(p for p in points if p.control)
     figure = go.Figure()
     curve = sorted((p for p in points if p.on_curve or p.control), key=lambda p: p.forwards)
-    said = [", ".join(map(str, p.params.values())) if p.on_curve else p.method for p in curve]
+    said = [", ".join(map(str, p.params.values())) if p.on_curve else labelled(p.method) for p in curve]
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
     figure.add_scatter(
         x=[p.forwards / base.forwards for p in curve],
@@ -80,7 +81,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             y=[point.share],
             error_y={"array": [high - point.share], "arrayminus": [point.share - low], "thickness": 1, "width": 3},
             mode="markers",
-            name=point.label.replace("<", "&lt;"),
+            name=labelled(point.label).replace("<", "&lt;"),
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
     bottom = max(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engines import MethodInfo, Trace
+from engines import MethodInfo, Trace, list_methods
 from explorer import papers
 from explorer.bench import quality
 from explorer.figures.compare import Tie, control_of
@@ -270,8 +270,15 @@ def sweep(found: quality.Recorded) -> str:
     return fresh(
         caption=f"Measured: {about}",
         columns=list(lines[0]),
-        rows=[[str(value) for value in line.values()] for line in lines],
+        rows=[[str(value) for value in (line | {"method": labelled(line["method"])}).values()] for line in lines],
     )
+
+
+def labelled(label: str) -> str:
+    """A method's label, a slug with or without its settings, as a person reads it: "RASD (floor=0.25)"."""
+    slug, blank, settings = label.partition(" ")
+    titles = {info.slug: info.title for info in list_methods()}
+    return f"{titles.get(slug, slug)}{blank}{settings}"
 
 
 def paper_link(paper: str) -> str | None:

@@ -67,7 +67,7 @@ def test_a_page_that_waits_for_another_says_so_in_a_sentence(visit, slowly):
     ask(second, "greedy")
     expect(second.page.locator("#status")).to_have_text(re.compile("one run is before this one"))
     visible = second.page.locator("#status").inner_text()
-    assert visible.strip() == "Waiting for the model: one run is before this one."
+    assert visible.strip() == "Waiting: one run is before this one."
     expect(second.player(0).locator(".dx-pill")).to_have_text("waiting for its turn")
     second.wait(0, "live")  # the first is over
     expect(second.page.locator("#status .waits")).to_be_hidden()
