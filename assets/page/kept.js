@@ -25,7 +25,8 @@ export function parse(text) {
   }
 }
 
-/** A slot's value as this page can show it: a method that is gone is the first one, a value out of range the default. */
+/** A slot's value as this page can show it: a method that is gone becomes the first one, a value out of range the
+    default. */
 export function fitting(catalogue, value) {
   const given = value && typeof value === "object" ? value : {},
     { slug, params } = methodOf(catalogue, given.method),

@@ -1,4 +1,5 @@
-// The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or {said}.
+// The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or
+// {said}.
 
 import { tr } from "../words.js";
 
