@@ -1,5 +1,5 @@
 // What finished runs of one prompt say when held against each other: same text or not, tokens per second as a
-// multiple, drafts that were accepted, target calls. Each part has the facts of its receipt. No DOM.
+// multiple, drafts that were accepted, model calls. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";

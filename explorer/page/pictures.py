@@ -22,7 +22,7 @@ VIEWS = [
 ]
 CLOCKS = [
     ("Seconds (measured)", "seconds"),
-    ("Target calls", "forwards"),
+    ("Model calls", "forwards"),
     ("Work in layer-rows", "work"),
     ("Steps", "steps"),
 ]

@@ -11,12 +11,12 @@ import { figure } from "./receipt.js";
 
 export const WORDS = {
   steps: tr`steps`,
-  forwards: tr`target calls`,
+  forwards: tr`model calls`,
   seconds: tr`seconds`,
   work: tr`layer-rows`,
 };
 export const NOT = tr`not recorded`;
-const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Target calls`, tr`Seconds`];
+const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Model calls`, tr`Seconds`];
 
 // The run does not say where its steps lie on this clock.
 export const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2;
@@ -71,7 +71,7 @@ export function standings({ unit, x, runners }) {
   ];
 }
 
-/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of target calls
+/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of model calls
  * the calls of the other models in each stretch of it, as high as they are many. */
 export function below(run, unit) {
   if (unit === "seconds")
