@@ -58,8 +58,10 @@ def follow(screen: Screen, query: str) -> None:
 
 
 def whole(screen: Screen) -> Locator:
-    """The body of the first player, whose rendered text now holds what is below the screen, and no emptied place."""
-    screen.page.add_style_tag(content="* { content-visibility: visible !important }")
+    """The body of the first player, whose rendered text now holds what is below the screen, and no emptied place;
+    without Hindsight, which is told of a run that was seen to its end and not of one that a link opens on the way."""
+    seen = '#players [data-view="Hindsight"] { display: none !important }'
+    screen.page.add_style_tag(content=f"* {{ content-visibility: visible !important }} {seen}")
     return screen.player(0).locator(".dx-body")
 
 
