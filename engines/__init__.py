@@ -76,6 +76,7 @@ __all__ = [
     "get_method",
     "get_study",
     "is_known",
+    "is_loaded",
     "joint",
     "kinds_of",
     "list_methods",
@@ -119,7 +120,7 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known"):
+    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded"):
         from engines.models import zoo
 
         return getattr(zoo, name)

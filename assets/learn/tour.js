@@ -12,16 +12,15 @@ const WORDS = {
   empty: [tr`No run yet`, tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`],
   boxes: (n) => [tr`The board`, tr`${count(n, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`],
   start: () => [tr`The board`, tr`This model writes from left to right: after the prompt nothing stands yet.`],
-  guesses: (n) => [
+  guesses: (n, written, ends) => [
     tr`Guesses`,
-    tr`The model guesses all of them at once. After one step ${count(n, tr`box is`, tr`boxes are`)} still unwritten; \
-point at one to see its guesses.`,
+    tr`The model guesses all of them at once. Step 1 wrote ${sum(written, ends)}, and \
+${count(n, tr`box is`, tr`boxes are`)} still unwritten; point at one to see its guesses.`,
   ],
   now: (n, t, ends) => [
     tr`Yellow`,
     ends
-      ? tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} and \
-${ends > 1 ? tr`${ends} end marks` : tr`an end mark`} in step ${t}.`
+      ? tr`Yellow was written now: ${sum(n, ends)} in step ${t}.`
       : tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`,
   ],
   most: (n, t, title) => [
@@ -36,6 +35,11 @@ ${ends > 1 ? tr`${ends} end marks` : tr`an end mark`} in step ${t}.`
 step. Learn explains each method.`,
   ],
 };
+/** Tokens and end marks, so that a sum can be followed. */
+function sum(tokens, ends) {
+  const said = count(tokens, tr`token`, tr`tokens`);
+  return ends ? tr`${said} and ${count(ends, tr`end mark`, tr`end marks`)}` : said;
+}
 const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
 
 /** The cells that were written in step t, end marks left out or they alone, and those that are unwritten after it. */
@@ -54,7 +58,8 @@ function stops() {
   const open = unwritten(run, 0),
     left = unwritten(run, 1);
   const found = [stop(open.length ? WORDS.boxes(open.length) : WORDS.start(), player, 0, open)];
-  if (left.length) found.push(stop(WORDS.guesses(left.length), player, 1, left));
+  const [tokens, marks] = [false, true].map((ends) => written(run, 1, ends).length);
+  if (left.length) found.push(stop(WORDS.guesses(left.length, tokens, marks), player, 1, left));
   const all = players.flatMap((one) =>
     Array.from({ length: one.run.length }, (_, i) => ({ one, t: i + 1, cells: written(one.run, i + 1) })),
   );
@@ -92,6 +97,12 @@ const remember = () => {
 };
 const shown = (selector) =>
   [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
+
+/** Whether a cell stands in the part of its board that is shown: a long board scrolls. */
+function inBoard(node) {
+  const [cell, board] = [node, node.closest(".dx-board")].map((one) => one.getBoundingClientRect());
+  return cell.height > 0 && cell.top >= board.top - 1 && cell.bottom <= board.bottom + 1;
+}
 
 /** The keyboard goes to the first player that is shown, so that Space plays; without one, to the button. */
 const toPlayer = (button) => (shown("[id^=panel-] .dx-panel") ?? button).focus({ preventScroll: true });
@@ -189,7 +200,7 @@ class Tour {
     const { player, cells, selector } = this.steps[this.at];
     if (!player) return [shown(selector)].filter(Boolean);
     const { view } = player.views.board() ?? {};
-    const named = cells.map(({ position }) => view?.nodeAt(position)).filter((node) => node?.getClientRects().length);
+    const named = cells.map(({ position }) => view?.nodeAt(position)).filter((node) => node && inBoard(node));
     return named.length ? named : [player.root.querySelector(".dx-board") ?? player.root];
   }
 

@@ -6,6 +6,7 @@ import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
+import { keep } from "./kept.js";
 import { palette } from "./palette.js";
 import * as slot from "./slot.js";
 import { begin, slotsToTry } from "./trying.js";
@@ -25,9 +26,11 @@ const inSight = () => Number(document.querySelector("#controls")?.dataset.slots 
 
 /** {catalogue, values of the slots in sight}. */
 export function knownForms() {
-  const shown = [...forms.values()].filter(({ number }) => number < inSight());
+  const shown = [...forms.values()].filter(({ number }) => number < inSight()).sort((a, b) => a.number - b.number);
   return { catalogue: shown[0]?.catalogue ?? { models: [], methods: [] }, values: shown.map(({ value }) => value) };
 }
+
+document.addEventListener("dx-forms", ({ detail }) => Object.assign(detail, knownForms()));
 
 /** Gives the first slots these values, as a person would. */
 export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));
@@ -65,6 +68,7 @@ export async function mountForm(element, props, watch) {
   read();
   document.dispatchEvent(new Event("dx-form"));
   watch("value", read);
+  keep(forms, changeForms);
   return form;
 }
 

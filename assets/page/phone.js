@@ -52,7 +52,7 @@ function handle(controls) {
     button.setAttribute("aria-expanded", String(open));
     button.textContent = open ? WORDS.close : WORDS.open;
   };
-  document.addEventListener("dx-asked", () => turn(false));
+  for (const event of ["dx-asked", "dx-chip"]) document.addEventListener(event, () => turn(false));
   controls.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || !controls.hasAttribute("data-sheet")) return;
     turn(false);

@@ -1,10 +1,14 @@
 // Run turns into Stop: from the click on, while it waits for its turn, and while any player shows a run that goes on.
 
 import { whenThere } from "./dom.js";
+import { mountWaiting } from "./waiting.js";
 
 const GOES_ON = '[data-state="live"], [data-state="queued"], [data-expected]';
 
-export const mountRunning = () => whenThere(["#controls", "#players", "#run", "#stop", "#prompt"], watch);
+export function mountRunning() {
+  whenThere(["#controls", "#players", "#run", "#stop", "#prompt"], watch);
+  mountWaiting();
+}
 
 function watch(controls, players, run, stop, prompt) {
   let asked = false;

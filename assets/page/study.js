@@ -2,9 +2,10 @@
 // is {study, inputs}; the server gets it as JSON when it runs, and is asked nothing while a person fills it in.
 
 import { tr } from "../player/words.js";
-import { make, styles } from "./dom.js";
+import { make, styles, whenThere } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
 import * as slot from "./slot.js";
+import { queueLine } from "./waiting.js";
 
 /** props.offered: JSON of the studies, [{slug, title, paper, summary, departures, params}]; props.value: JSON of
  *  {study, inputs}, from here alone. */
@@ -12,6 +13,7 @@ export function mountStudies(element, props) {
   styles("form.css", import.meta.url);
   const form = new StudyForm(JSON.parse(props.offered), (value) => (props.value = JSON.stringify(value)));
   element.replaceChildren(form.root);
+  whenThere(["#study-status"], (status) => queueLine(status));
   return form;
 }
 

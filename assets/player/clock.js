@@ -1,9 +1,9 @@
-// One clock for all players of a group: steps, target calls, measured seconds, or work in rows times layers. The
+// One clock for all players of a group: steps, model calls, measured seconds, or work in rows times layers. The
 // shorter run ends and stays at its end.
 
 import { tr } from "./words.js";
 
-export const UNITS = { steps: tr`Steps`, forwards: tr`Target calls`, seconds: tr`Seconds`, work: tr`Work` };
+export const UNITS = { steps: tr`Steps`, forwards: tr`Model calls`, seconds: tr`Seconds`, work: tr`Work` };
 export const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8];
 const RATES = { steps: 6, forwards: 6, seconds: 1 }; // units a second at speed 1; seconds run in real time
 const WHOLE = 12; // seconds for all of the work, whose size differs a thousandfold from model to model

@@ -11,7 +11,7 @@ export const COUNTED = {
   drafted: [tr`drafted token`, tr`drafted tokens`],
   row: [tr`row`, tr`rows`],
   alone: [tr`model call`, tr`model calls`],
-  target: [tr`target call`, tr`target calls`],
+  target: [tr`model call`, tr`model calls`],
   draft: [tr`draft call`, tr`draft calls`],
   other: [tr`call of another model`, tr`calls of other models`],
 };

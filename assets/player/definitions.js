@@ -18,7 +18,7 @@ export const DEFINITIONS = {
     needs: ["tokens"],
   },
   target_calls: {
-    label: "Target calls",
+    label: "Model calls",
     formula: "calls of the chosen model; a batch of alternatives in one call is one call",
     terms: "all calls: {roles}",
     counts: ["calls"],
@@ -31,9 +31,9 @@ export const DEFINITIONS = {
     needs: ["forwards"],
   },
   tokens_per_call: {
-    label: "Tokens per target call",
+    label: "Tokens per model call",
     kind: "derived",
-    formula: "tokens ÷ target calls",
+    formula: "tokens ÷ model calls",
     terms: "{gained} ÷ {target_calls}",
     counts: ["gained", "calls"],
     note: "end marks and padding do not count as tokens, although a masked model spends calls on them; draft " +

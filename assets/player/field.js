@@ -1,10 +1,30 @@
 // Which finished runs are held against each other, and against which.
 
-export const nameOf = ({ header }) => header.title || header.method;
+import { titleOf } from "./fork.js";
+
+const LONGEST = 24; // characters of a value in a name
+const MOST = 2; // parameters in a name
+
 export const main = ({ header }) => {
   const { name, sha256, dtype } = header.models?.[0] ?? {};
   return [name, sha256, dtype].join();
 };
+
+/** What tells a run from those among `runs` of the same name and model: the parameters that differ, else the seed; ""
+ * for any other. */
+export function apart(run, runs) {
+  const own = ({ header: { params, seed } }) => ({ ...params, seed }),
+    mine = own(run),
+    same = runs.filter((one) => one !== run && titleOf(one) === titleOf(run) && main(one) === main(run));
+  return Object.keys(mine)
+    .filter((name) => same.some((one) => own(one)[name] !== mine[name]))
+    .slice(0, MOST)
+    .map((name) => `${name} ${String(mine[name]).slice(0, LONGEST)}`)
+    .join(", ");
+}
+
+/** A run's name among others. */
+export const nameOf = (run, runs = []) => [titleOf(run), apart(run, runs)].filter(Boolean).join(", ");
 
 /** Where times were measured. Times of two machines, or other threads, are no ratio. */
 export const place = ({ header }) =>

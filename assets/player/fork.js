@@ -28,6 +28,12 @@ export function said({ force = {}, forbid = {}, remask = [], params = {}, method
   ].join("; ");
 }
 
+/** A run's name; a fork has its own. */
+export function titleOf({ header: { title, method, origin } }) {
+  const name = title || method;
+  return origin ? tr`${name}, forked at step ${origin.step}` : name;
+}
+
 /** Where a fork comes from, for the head of its player; "" for other runs. */
 export function lineage(run) {
   const { origin } = run.header;

@@ -2,7 +2,7 @@
 
 import { groupNamed } from "./clock.js";
 import { openForks } from "./fork.js";
-import { copy, query, restore } from "./link.js";
+import { query, restore } from "./link.js";
 import { add, beforeOthers, common, load } from "./loader.js";
 import { mount } from "./player.js";
 import { mountToolbar as toolbar } from "./toolbar.js";
@@ -83,32 +83,8 @@ function link() {
   return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
 }
 
-/** The buttons that copy: a link, made here; a Python script, asked from the server, which answers with {text} or
- * {said}. */
-export function mountShare(element, props, watch, trigger) {
-  const [linkButton, pythonButton] = element.querySelectorAll("button"),
-    field = element.querySelector("textarea");
-  const say = (text) => (element.querySelector("output").textContent = text);
-  linkButton.addEventListener("click", () => {
-    const made = link();
-    if (made?.text) return copy(made.text, field, say);
-    say(
-      made
-        ? tr`There is no link to ${made.without.join(tr` and `)}: that run is not kept. ` +
-            tr`Keep it under “Save and open”, or save it as a file.`
-        : tr`Nothing is shown that a link could lead to.`,
-    );
-  });
-  pythonButton.addEventListener("click", () => {
-    props.value = JSON.stringify({ ask: Date.now() });
-    trigger("submit");
-  });
-  watch("value", () => {
-    const { text, said } = props.value ? read(props.value) : {};
-    if (text) copy(text, field, say);
-    else if (said) say(said);
-  });
-}
+/** The buttons that copy, whose module is fetched when the page shows them. */
+export const mountShare = (...given) => load("share").then(({ share }) => share(...given, link));
 
 const ahead = (target, { run, seq }) => Boolean(target?.last) && target.last.run === run && seq > target.last.seq + 1;
 
@@ -186,7 +162,7 @@ export function bus(_element, props, watch) {
       ids.clear();
       for (const target of panels.values()) target.clear();
     }
-    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect);
+    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect, message);
     for (const batch of message.batches ?? []) route(batch);
     for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
     view = message.view ?? view;

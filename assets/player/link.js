@@ -1,7 +1,6 @@
 // The address of what is shown: which runs, at which step, on which clock, in which lane. And the way back from it.
 
 import { cursor } from "./clock.js";
-import { tr } from "./words.js";
 
 /** What to show again, as a query. shown: [{id, run, axis}] in the order of the players; null if nothing is shown,
  * {without} if a run has no id. */
@@ -32,19 +31,4 @@ export function restore(view, panels, group) {
   if (view.clock) group.setUnit(view.clock);
   if (view.lane) for (const panel of panels) if (panel.run?.lanes.has(view.lane)) panel.context.setLane(view.lane);
   if (view.step !== undefined) panels[(view.of ?? 1) - 1]?.seek(view.step);
-}
-
-/** A text to the clipboard; where the browser forbids it the field with the text is selected instead. Says what it
- * did. */
-export async function copy(text, field, say) {
-  field.value = text;
-  field.hidden = false;
-  try {
-    await navigator.clipboard.writeText(text);
-    say(tr`Copied.`);
-  } catch {
-    field.focus();
-    field.select();
-    say(tr`Press Ctrl+C (or ⌘C) to copy it.`);
-  }
 }

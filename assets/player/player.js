@@ -15,7 +15,8 @@ const SPEAK_EVERY = 1200; // milliseconds between two sentences for a screen rea
 const WORDS = {
   empty: tr`no run yet`,
   queued: tr`waiting`,
-  expected: tr`waiting for the new run`,
+  expected: tr`reading the prompt`,
+  loading: (model) => tr`loading ${model}: first use`,
   live: tr`running`,
   ready: tr`ready`,
   playing: tr`playing`,
@@ -173,6 +174,7 @@ Load the finished trace to see all of it.`,
       );
     if (what === "start") this.clear();
     if (batch.title) this.head.await(batch.title);
+    this.expected = batch.loading ? WORDS.loading(batch.loading) : null;
     this.last = { run: batch.run, seq: batch.seq };
     if (batch.header) this.begin(batch.header, batch.pieces, batch.of);
     this.#guarded(() => {
@@ -196,14 +198,18 @@ Load the finished trace to see all of it.`,
     this.group.seek(axis[Math.min(Math.max(0, Math.round(step)), axis.length - 1)]);
   }
 
-  /** A run was asked for that may take the place of what is shown; expected: whether it still may. */
-  expect(expected) {
-    this.root.toggleAttribute("data-expected", expected);
+  /** A run was asked for that may take the place of what is shown; expected: whether it still may, or words for what
+   * it waits for. loading: the model that is loaded for it. title: its name. */
+  expect(expected, { loading, title } = {}) {
+    this.expected = loading ? WORDS.loading(loading) : expected === true ? WORDS.expected : expected || null;
+    this.root.toggleAttribute("data-expected", Boolean(expected));
+    if (title) this.head.await(title);
+    else if (!expected && this.run) this.head.show(this.run, this.title);
     this.at(this.t, this.group.playing);
   }
 
   clear() {
-    Object.assign(this, { run: null, last: null, t: 0 });
+    Object.assign(this, { run: null, last: null, t: 0, expected: null });
     this.root.removeAttribute("data-expected");
     this.views.clear();
     leave(this.group, this);
@@ -269,8 +275,7 @@ Load the finished trace to see all of it.`,
     if (this.base === "ready" || this.base === "done")
       dataset.state = t === this.run?.length ? "done" : playing ? "playing" : "ready";
     if (!hurry) {
-      const words = [WORDS[dataset.state] ?? dataset.state, ...this.#place(t)];
-      setText(this.head.pill, "expected" in dataset ? WORDS.expected : words.join(" · "));
+      setText(this.head.pill, this.expected ?? this.#standing(t));
       this.fork.show();
     }
     if (this.run?.end && t === this.run.length) this.reveal();
@@ -362,15 +367,18 @@ Load the finished trace to see all of it.`,
     this.#everywhere((member) => member.views?.tell("stop"));
   }
 
-  #place(t) {
-    if (!this.run) return [];
-    const { unit } = this.group,
-      { length } = this.run;
-    return [
-      length && this.axis(unit).length < 2
-        ? tr`no ${UNITS[unit].toLowerCase()} recorded`
-        : tr`step ${t}${this.run.end ? tr` of ${length}` : ""}`,
-    ];
+  /** How it stands, in words; of a run that goes on, how far it has come. */
+  #standing(t) {
+    const { run, group } = this,
+      { state } = this.root.dataset,
+      word = WORDS[state] ?? state;
+    if (!run) return word;
+    if (state === "live" && group.progress) return group.progress(run);
+    const place =
+      run.length && this.axis(group.unit).length < 2
+        ? tr`no ${UNITS[group.unit].toLowerCase()} recorded`
+        : tr`step ${t}${run.end ? tr` of ${run.length}` : ""}`;
+    return `${word} · ${place}`;
   }
 
   #relook(change) {

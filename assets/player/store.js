@@ -227,6 +227,7 @@ export class Run {
   }
 
   piece(id) {
+    if (this.eos.has(id)) return { text: tr`end`, kind: "special" };
     return this.pieces.get(id) ?? { text: tr`‹token ${id}›`, kind: "special" };
   }
 

@@ -62,7 +62,7 @@ export function mountToolbar(element, { group: name = "main", theme, slim = fals
     if (!hurry || Math.abs(to - slider.value) > slider.max / 200) slider.value = to; // a few pixels
     if (hurry) return;
     set(slider, { "aria-valuetext": tr`${say(x)} of ${say(end)} ${UNITS[unit].toLowerCase()}` });
-    setText(place, `${say(x)} / ${say(end)}`);
+    setText(place, end ? `${say(x)} / ${say(end)}` : "");
     set(play.firstChild.firstChild, { d: playing ? "M2 1H5V11H2ZM7 1H10V11H7Z" : "M2 1V11L11 6Z" });
     set(play, { "aria-label": playing ? tr`Pause` : tr`Play`, title: tr`${playing ? tr`Pause` : tr`Play`} (space)` });
     for (const node of units) set(node, { "aria-pressed": String(node.dataset.unit === unit) });

@@ -1,5 +1,5 @@
 // What finished runs of one prompt say when held against each other: same text or not, tokens per second as a
-// multiple, accepted drafts, target calls. Each part has the facts of its receipt. No DOM.
+// multiple, accepted drafts, model calls. Each part has the facts of its receipt. No DOM.
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
@@ -36,6 +36,13 @@ const CALLS = {
   terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
   note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
 };
+const CHECK = {
+  label: tr`Answer`,
+  right: tr`✓ right`,
+  wrong: tr`✗ wrong`,
+  formula: tr`the task's exact check of the text`,
+  expected: (text) => tr`expected: ${text}`,
+};
 /** What is said of a number of definitions.js, in the reader's language. */
 const words = (name) => {
   const { label, formula, note = "", kind = "measured" } = DEFINITIONS[name];
@@ -56,11 +63,25 @@ const rate = ({ gained, model_seconds, method_seconds }) =>
 /** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
 export function verdict(run, basis) {
   const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
-    name = nameOf(basis),
+    name = nameOf(basis, [run]),
     sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header);
-  return [text(run, basis, name, sheet), speed(here, there, run, basis, sheet), accepted(run, sheet)]
+  return [mark(run, sheet), text(run, basis, name, sheet), speed(here, there, run, basis, name, sheet)]
+    .concat(accepted(run, sheet))
     .concat(calls(run, here, there, name, sheet))
     .filter(Boolean);
+}
+
+/** Right or wrong by the task's exact check, before anything else is praised. */
+function mark({ verdict: found }, sheet) {
+  if (!found) return null;
+  const value = found.right ? CHECK.right : CHECK.wrong,
+    terms = found.right ? "" : CHECK.expected(found.expected);
+  return {
+    text: value,
+    name: "check",
+    value: found.right,
+    receipt: sheet({ label: CHECK.label, kind: "measured", value, formula: CHECK.formula, terms }),
+  };
 }
 
 function text(run, basis, name, sheet) {
@@ -82,11 +103,11 @@ function text(run, basis, name, sheet) {
   };
 }
 
-function speed(here, there, run, basis, sheet) {
+function speed(here, there, run, basis, name, sheet) {
   const [mine, theirs] = [rate(here), rate(there)];
   if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
   const apart = main(run) !== main(basis),
-    label = SPEED.label(nameOf(basis));
+    label = SPEED.label(name);
   if (tooBusy(run, basis, apart)) {
     const busy = words("too_busy");
     return {
@@ -106,7 +127,7 @@ function speed(here, there, run, basis, sheet) {
       ...it,
       label,
       value: `${(mine / theirs).toFixed(2)}×`,
-      terms: SPEED.terms(fill(terms, here), fill(terms, there), nameOf(basis)),
+      terms: SPEED.terms(fill(terms, here), fill(terms, there), name),
       counts: ["gained", "time"],
       note: apart ? `${note}. ${SPEED.apart}` : note,
     }),

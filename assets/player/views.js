@@ -66,7 +66,7 @@ export const VIEWS = [
   view("blocks", "Blocks", "Blocks over the steps", 165, "spans+masked"),
   view("next", "Next", "The next token, and what else it could be", 168, "candidates+growing"),
   view("lanes", "Lanes", "Scores over steps", 170, "scores+growing"),
-  view("hindsight", "Hindsight", "Hindsight: decodable before it was committed", 175, "candidates+masked+end"),
+  view("hindsight", "Hindsight", "Hindsight: decodable before it was written", 175, "candidates+masked+end"),
   view("facts", "Facts", "Numbers of the method, as recorded", 180, "facts"),
   view("branches", "Branches", "Branches", 190, "branches"),
   view("routing", "Routing", "Routing", 200, "routing"),

@@ -142,6 +142,18 @@ def is_known(name: str) -> bool:
     return any(info.name == name for info in list_models())
 
 
+def is_loaded(name: str, device: str = "cpu") -> bool:
+    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once."""
+    plain = _canonical(plain_name(name))
+    return _key(smollm2.NAME if plain == smollm2.TEXT else plain, device) in _loaded
+
+
+def _key(name: str, device: str, dtype: Any = None, options: Mapping[str, Any] = {}) -> str:
+    """Under which a model is kept; the folder of the assets counts, too: the same name may stand for other weights in
+    another one."""
+    return repr((str(assets()), name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
+
+
 def load_model(
     name_or_path: str | os.PathLike[str],
     *,
@@ -169,8 +181,7 @@ def load_model(
         return found
     if name == smollm2.TEXT:
         return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
-    # the folder of the assets, too: the same name may stand for other weights in another one
-    key = repr((str(assets()), name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
+    key = _key(name, device, dtype, options)
     with _lock:
         if key not in _loaded and name == oracle.NAME:
             _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)

@@ -108,7 +108,7 @@ def run_command(args: argparse.Namespace) -> int:
             f"{t.method_seconds:.3f} s method"
         )
         if (cut := cut_at(trace)) is not None:
-            stats += f"; no end mark: cut at its limit of {cut} tokens"
+            stats += f"; cut at {cut} tokens: raise max_new_tokens"
         print(printable(stats), file=sys.stderr)
     if trace.end.reason == "budget":
         print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)

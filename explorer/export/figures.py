@@ -31,7 +31,7 @@ MAX_HEIGHT = 2000.0  # points
 MARGIN, GAP = 4.0, 16.0
 AXIS = {
     "steps": "steps",
-    "forwards": "target calls",
+    "forwards": "model calls",
     "seconds": "seconds of model and method (measured)",
     "work": "work in rows × layers (measured)",
 }

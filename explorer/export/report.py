@@ -113,7 +113,7 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
 
 def _ended(trace: Trace) -> str:
     if trace.end.reason == "complete":
-        return "" if (cut := cut_at(trace)) is None else f"No end mark: cut at its limit of {cut} tokens."
+        return "" if (cut := cut_at(trace)) is None else f"Cut at {cut} tokens: raise max_new_tokens."
     said = f"{ENDS[trace.end.reason]}."
     return f"{said[:1].upper()}{said[1:]} {trace.end.message}".strip()
 

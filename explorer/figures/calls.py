@@ -30,7 +30,7 @@ def layer_rows(step: Step) -> int:
 
 
 def in_words(steps: Sequence[Step], role: str) -> str:
-    """The calls of some steps as a person reads them: "12 model calls", or "12 target calls, 40 draft calls"."""
+    """The calls of some steps as a person reads them: "12 model calls", or "12 model calls, 40 draft calls"."""
     calls = Counter[str]()
     for step in steps:
         calls.update(step.forwards)
@@ -43,7 +43,7 @@ def by_role(calls_by_role: Mapping[str, int], role: str) -> str:
     others = {name: n for name, n in calls_by_role.items() if role and name != role and n}
     if not others:
         return many(calls, "model call")
-    return ", ".join([many(calls, "target call"), *(many(n, f"{name} call") for name, n in others.items())])
+    return ", ".join([many(calls, "model call"), *(many(n, f"{name} call") for name, n in others.items())])
 
 
 def many(n: int, word: str) -> str:

@@ -10,7 +10,7 @@ from explorer.figures.calls import target_calls, target_role
 
 
 def growth(trace: Trace) -> list[tuple[int, float]]:
-    """(target calls so far, tokens so far) before the first step and after each one; empty where calls were not
+    """(model calls so far, tokens so far) before the first step and after each one; empty where calls were not
     recorded."""
     if "forwards" in trace.header.missing:
         return []
@@ -20,7 +20,7 @@ def growth(trace: Trace) -> list[tuple[int, float]]:
 
 
 def confidence_by_step(trace: Trace) -> list[tuple[int, float]]:
-    """(target calls so far, mean probability of the tokens written) for each step that recorded probabilities;
+    """(model calls so far, mean probability of the tokens written) for each step that recorded probabilities;
     empty where calls were not."""
     if "forwards" in trace.header.missing:
         return []

@@ -71,7 +71,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 DEFINITIONS: dict[str, Definition] = {
     "steps": Definition("Steps", "count", "measured", "iterations of the decoding loop"),
     "target_calls": Definition(
-        "Target calls",
+        "Model calls",
         "count",
         "measured",
         "calls of the chosen model; a batch of alternatives in one call is one call",
@@ -121,10 +121,10 @@ DEFINITIONS: dict[str, Definition] = {
     ),
     "masks_left": Definition("Masks left", "count", "measured", "positions that the run left open"),
     "tokens_per_call": Definition(
-        "Tokens per target call",
+        "Tokens per model call",
         "ratio",
         "derived",
-        "tokens ÷ target calls",
+        "tokens ÷ model calls",
         "{gained} ÷ {target_calls}",
         ["gained", "calls"],
         "end marks and padding do not count as tokens, although a masked model spends calls on them; draft calls "

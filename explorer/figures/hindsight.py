@@ -15,8 +15,8 @@ Definitions, over the steps 0, 1, ... of one trace:
 * Where places are removed or inserted, a position is followed as it moves; what was removed is not looked at.
 * A position is *decodable since* step s if its final token was the top guess at every step from s to the one that
   committed it. A guess that was right, then wrong, then right again counts from the last time it became right.
-* The *delay* is the number of target calls made after step s up to and including the step of the commit.
-* *Enough* is the smallest number of target calls, counted from the start, after which every committed position either
+* The *delay* is the number of model calls made after step s up to and including the step of the commit.
+* *Enough* is the smallest number of model calls, counted from the start, after which every committed position either
   had been written for good or was decodable. A position whose start is not known counts from its commit, so nothing is
   claimed for it.
 
@@ -47,9 +47,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     committed: int
     known: Literal[
         "since", "other", "unknown"
-    ]  # other: not the top guess when committed; unknown: no candidates at that step
+    ]  # other: not the top guess when written; unknown: no candidates at that step
     since: int | None = None
-    delay: int | None = None  # target calls
+    delay: int | None = None  # model calls
     earlier: bool = False  # the step before `since` has no candidates for it, so it may have been decodable already
 
 
@@ -70,12 +70,12 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_delay(self) -> float | None:
-        """In target calls; None where no start is known."""
+        """In model calls; None where no start is known."""
         return sum(self.delays) / len(self.delays) if self.delays else None
 
     @property
     def max_delay(self) -> int | None:
-        """In target calls; None where no start is known."""
+        """In model calls; None where no start is known."""
         return max(self.delays, default=None)
 
 
@@ -168,24 +168,24 @@ def summary(lens: Hindsight) -> str:
     if lens.enough is None:
         return NOTHING
     sentence = (
-        f"{lens.enough} of {lens.forwards} target calls until every final token was written, or was the top guess and "
+        f"{lens.enough} of {lens.forwards} model calls until every final token was written, or was the top guess and "
         "stayed it"
     )
     if lens.mean_delay is not None:
-        sentence += f"; committed {lens.mean_delay:.1f} target calls later on average, {lens.max_delay} at most"
+        sentence += f"; written {lens.mean_delay:.1f} model calls later on average, {lens.max_delay} at most"
     return f"{sentence} ({coverage(lens)}; {CAVEAT})"
 
 
 def coverage(lens: Hindsight) -> str:
     """Over which positions the figures hold, and what was left out."""
     count = {kind: sum(position.known == kind for position in lens.positions) for kind in ("since", "other", "unknown")}
-    parts = [f"start known for {count['since']} of {len(lens.positions)} committed positions"]
+    parts = [f"start known for {count['since']} of {len(lens.positions)} written positions"]
     if n := sum(position.earlier for position in lens.positions):
         parts.append(f"for {n} of them perhaps earlier, no candidates before")
     if n := count["other"]:
-        parts.append(f"{n} not the top guess when committed")
+        parts.append(f"{n} not the top guess when written")
     if n := count["unknown"]:
-        parts.append(f"{n} without candidates when committed")
+        parts.append(f"{n} without candidates when written")
     if n := lens.never_committed:
-        parts.append(f"{n} never committed and left out")
+        parts.append(f"{n} never written and left out")
     return ", ".join(parts)

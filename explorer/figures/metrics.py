@@ -100,7 +100,7 @@ def _by_role(counts: Mapping[str, int], between: str) -> str:
 
 
 def counts(trace: Trace) -> list[Metric]:
-    """Steps, target calls and beside them those of other models, work, tokens and their ratios."""
+    """Steps, model calls and beside them those of other models, work, tokens and their ratios."""
     sums, known = trace.totals, numbers(trace)
     target, roles = target_role(trace), sums.forwards_by_role
     calls, alone = sum(target_calls(step, target) for step in trace.steps), set(roles) <= {target}
@@ -242,16 +242,23 @@ def hindsight_metrics(trace: Trace) -> list[Metric]:
     if lens.enough is None:
         return []
     about = f"{CAVEAT}; {coverage(lens)}"
-    since = "target calls from the step since which the final token stayed the top guess to the step that committed it"
-    formula = "target calls until every final token was written, or was the top guess and stayed it ÷ all target calls"
+    since = "model calls from the step since which the final token stayed the top guess to the step that wrote it"
+    formula = "model calls until every final token was written, or was the top guess and stayed it ÷ all model calls"
     return [
-        derived("commit_delay_mean", "Commit delay, mean", lens.mean_delay, "target calls", f"mean of {since}", about),
         derived(
-            "commit_delay_max", "Commit delay, longest", lens.max_delay, "count", f"largest number of {since}", about
+            "commit_delay_mean", "Delay of writing, mean", lens.mean_delay, "model calls", f"mean of {since}", about
+        ),
+        derived(
+            "commit_delay_max",
+            "Delay of writing, longest",
+            lens.max_delay,
+            "count",
+            f"largest number of {since}",
+            about,
         ),
         derived(
             "forwards_enough",
-            "Target calls that were enough",
+            "Model calls that were enough",
             ratio(lens.enough, lens.forwards),
             "share",
             formula,

@@ -288,5 +288,5 @@ def _limits(handlers: Handlers, head: str) -> str:
 
 def _welcome(handlers: Handlers) -> str:
     if handlers.opening:
-        return "Recorded runs are loaded: press ▶ or space to play them, or press Run to decode live."
+        return "Recorded runs are shown: ▶ or space plays and pauses them, Run decodes live."
     return "Type a prompt, choose methods, and press Run."

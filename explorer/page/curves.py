@@ -9,6 +9,8 @@ from typing import Any
 from engines import Trace
 from explorer.bench.quality import Point
 from explorer.figures.curves import confidence_by_step, growth
+from explorer.figures.names import name_of
+from explorer.page.tables import labelled
 
 NEUTRAL, GRID = "#808891", "rgba(128,136,145,0.28)"
 LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-blind eyes; dash and marker differ too
@@ -42,7 +44,7 @@ def _figure(
     figure = go.Figure()
     for slot, trace in sorted(traces.items()):
         data = points(trace)
-        name = f"{slot + 1} · {trace.header.title}".replace("<", "&lt;")
+        name = f"{slot + 1} · {name_of(trace, traces.values())}".replace("<", "&lt;")
         line = {"color": LINES[slot % 4], "dash": DASHES[slot % 4], "width": 2}
         marker = {"symbol": MARKERS[slot % 4], "size": 6}
         figure.add_scatter(
@@ -59,7 +61,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     base = next(p for p in points if p.control)
     figure = go.Figure()
     curve = sorted((p for p in points if p.on_curve or p.control), key=lambda p: p.forwards)
-    said = [", ".join(map(str, p.params.values())) if p.on_curve else p.method for p in curve]
+    said = [", ".join(map(str, p.params.values())) if p.on_curve else labelled(p.method) for p in curve]
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
     figure.add_scatter(
         x=[p.forwards / base.forwards for p in curve],
@@ -79,7 +81,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
             y=[point.share],
             error_y={"array": [high - point.share], "arrayminus": [point.share - low], "thickness": 1, "width": 3},
             mode="markers",
-            name=point.label.replace("<", "&lt;"),
+            name=labelled(point.label).replace("<", "&lt;"),
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
     bottom = max(

@@ -91,6 +91,10 @@ class Feed:
         """The first batch: this slot waits for its turn."""
         return {"slot": self.slot, "run": self.job.id, "seq": 0, "state": "queued", "title": self.title}
 
+    def loading(self, model: str) -> str:
+        """This slot waits until a model that is used for the first time is in memory."""
+        return self._message(state="queued", loading=model)
+
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
         """Decode as planned; see `play`."""
 

@@ -80,7 +80,12 @@ class Forks:
             return
         job, empty = session.begin(), wish.target not in session.slots
         job.cleared = True  # a fork takes the place of one player, and of that only once it has begun
-        feed = Feed(job, wish.target, f"{trace.header.title}, forked", self.handlers.my_runs.keep_for(request))
+        feed = Feed(
+            job,
+            wish.target,
+            f"{trace.header.title}, forked at step {wish.step}",
+            self.handlers.my_runs.keep_for(request),
+        )
         try:
             where = f"player {wish.slot + 1} at step {wish.step}"
             words, there = f"Forking {where}: its {wish.step} steps are run again first.", False

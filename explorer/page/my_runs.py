@@ -146,6 +146,8 @@ class MyRuns:
                 self.keep.card(name)
                 self.keep.delete(name)
                 return self.listing(page, undo=name, said="Deleted.")
+            elif what == "forget":
+                said = f"Forgotten: {many(self.keep.forget(), 'run')} and what this browser had kept."
             elif what == "restore":
                 self.keep.restore(name)
                 said = "It is back."

@@ -102,6 +102,26 @@ def running_state(over: list[Any]) -> None:
         event.then(None, js='() => document.dispatchEvent(new Event("dx-over"))', api_visibility="private")
 
 
+def either(name: str, begin: tuple[str, str], end: tuple[str, str]) -> tuple[gr.Button, gr.Button]:
+    """Two buttons in one place, each (words, id): the second is there while what the first began goes on. See
+    `until`."""
+    with gr.Row(elem_id=name, elem_classes=["either"]):
+        start = gr.Button(begin[0], variant="primary", elem_id=begin[1], min_width=120)
+        stop = gr.Button(end[0], variant="stop", elem_id=end[1], min_width=120)
+    start.click(None, js=_turn(name, "true"), api_visibility="private")
+    return start, stop
+
+
+def until(name: str, over: list[Any]) -> None:
+    """The first of two buttons is back after any of these events."""
+    for event in over:
+        event.then(None, js=_turn(name, "false"), api_visibility="private")
+
+
+def _turn(name: str, on: str) -> str:
+    return f'() => document.getElementById("{name}").toggleAttribute("data-running", {on})'
+
+
 def phone() -> gr.HTML:
     """Hidden; on a narrow screen one player at a time, and the controls as a sheet."""
     return module("page/phone.js", "page.mountPhone()", themed=False, visible="hidden", elem_id="phone")

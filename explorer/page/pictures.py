@@ -22,12 +22,14 @@ VIEWS = [
 ]
 CLOCKS = [
     ("Seconds (measured)", "seconds"),
-    ("Target calls", "forwards"),
+    ("Model calls", "forwards"),
     ("Work in layer-rows", "work"),
     ("Steps", "steps"),
 ]
 WIDTHS = [("Page, 7 in", "7"), ("Column, 3.3 in", "3.3")]
+FITTED = 8.0  # seconds that a film lasts unless a person chooses its speed
 SPEEDS = [
+    (f"lasts {FITTED:.0f} s", "0"),
     ("2×", "2"),
     ("1× (as measured)", "1"),
     ("0.5×", "0.5"),
@@ -51,8 +53,8 @@ Saved = tuple[Any, Any]
 def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
     """The controls and their buttons; `what` says which players, outputs are the downloader and the status line."""
     gr.Markdown(
-        "#### Figures and films\nAn SVG or PNG fit for a paper; a GIF in measured time, in which a shorter run ends "
-        "earlier and stands still."
+        "#### Figures and films\nAn SVG or PNG fit for a paper; a GIF, in which a shorter run ends earlier and stands "
+        "still, and which says its clock and speed."
     )
     with gr.Row():
         view = gr.Dropdown(VIEWS, value="board", label="View", min_width=170, elem_id="picture-view")
@@ -61,7 +63,7 @@ def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
             0, label="After step", info="0: the last one", precision=0, min_width=100, elem_id="picture-step"
         )
         width = gr.Dropdown(WIDTHS, value="7", label="Width of a figure", min_width=120, elem_id="picture-width")
-        speed = gr.Dropdown(SPEEDS, value="1", label="Speed of a film", min_width=130, elem_id="picture-speed")
+        speed = gr.Dropdown(SPEEDS, value="0", label="Speed of a film", min_width=130, elem_id="picture-speed")
     with gr.Row():
         for kind, said in (("svg", "Save figure (SVG)"), ("png", "Save figure (PNG)"), ("gif", "Save animation (GIF)")):
             button = gr.Button(said, min_width=140)
@@ -109,11 +111,24 @@ def draw(kind: str, traces: list[Trace], view: Any, clock: Any, step: Any, width
                 f"the chosen runs have {steps} steps; a film made here shows at most {MAX_STEPS}. Save the traces and "
                 "use `export --gif`."
             )
-        return animation(traces, view=view, clock=clock, speed=speed, dpi=120, caps=Caps(**FILM))[0]  # type: ignore[arg-type]
+        pace = speed or fitted(traces, clock)
+        return animation(traces, view=view, clock=clock, speed=pace, dpi=120, caps=Caps(**FILM))[0]  # type: ignore[arg-type]
     from explorer.export.figures import figure
 
     made = figure(traces, view=view, clock=clock, step=_step(step), width=width, format=kind, dpi=300)
     return made.encode("utf-8") if isinstance(made, str) else made
+
+
+def fitted(traces: list[Trace], clock: Any) -> float:
+    """The speed at which the longest run lasts FITTED seconds, with two figures, among those that a film can have; 1
+    on a clock that gives no length."""
+    from explorer.export.film import MAX_SPEED, MIN_SPEED, RATES
+    from explorer.export.playback import Playback
+
+    if not isinstance(clock, str) or clock not in RATES:
+        return 1.0
+    longest = max(Playback(trace).axes[clock][-1] for trace in traces)  # type: ignore[index]
+    return min(MAX_SPEED, max(MIN_SPEED, float(f"{longest / RATES[clock] / FITTED:.2g}"))) if longest else 1.0
 
 
 def _step(given: Any) -> int | None:

@@ -95,6 +95,45 @@ const entry = (row) => {
     ),
   );
 };
+const KEYS = /^(dx-|decoding-explorer-)/; // what our pages write into the browser's storage
+const forget = () => {
+  document.dispatchEvent(new Event("dx-forget"));
+  try {
+    for (const key of Object.keys(localStorage)) if (KEYS.test(key)) localStorage.removeItem(key);
+  } catch {} // then nothing was kept
+};
+let asked = false; // whether the button was pressed once
+const forgetter = () => {
+  const press = (now) => {
+    asked = now;
+    draw();
+    root.querySelector(".run-forget button").focus();
+  };
+  if (!asked)
+    return make(
+      "p",
+      { class: "run-forget" },
+      button(tr`Forget what this browser keeps`, tr`Forget what this browser keeps`, () => press(true)),
+    );
+  const sure = () => {
+    asked = false;
+    forget();
+    if (state.pages) ask("forget");
+    else draw();
+  };
+  const words = state.pages
+    ? tr`This forgets prompt, slots, parameters and what was seen here, and deletes all kept runs for good.`
+    : tr`This forgets prompt, slots, parameters and what was seen here. This server keeps no runs of yours.`;
+  return make(
+    "p",
+    { class: "run-forget" },
+    words,
+    " ",
+    button(tr`Cancel`, tr`Cancel`, () => press(false)),
+    " ",
+    button(tr`Forget all`, tr`Forget all`, sure),
+  );
+};
 const draw = () => {
   const { rows = [], page = 0, pages = 0, note = "", broken = [], undo = "", said = "" } = state;
   const line = make(
@@ -121,6 +160,7 @@ const draw = () => {
       pager,
       make("p", { class: "quiet" }, note),
       ...broken.map((text) => make("p", { class: "run-broken" }, text)),
+      forgetter(),
     ].filter(Boolean),
   );
   root.dataset.rows = rows.length;

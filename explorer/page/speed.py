@@ -13,14 +13,12 @@ from explorer.bench import classes
 from explorer.bench.classes import Bench
 from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, drawn
 from explorer.page.parts import LIGHT, fresh, table
+from explorer.page.tables import labelled
 
 HELP = """## What lossless drafting is worth, by class of prompt
-All methods here write the control's text (in float32; in bf16 near-ties may part, the table counts the same texts).
-What differs is the time: a verifying
-forward of n rows costs more than one row, drafting costs too, and both have to be earned by accepted tokens. Copy-heavy
-prompts are easy, chat is hard.
-Tokens per forward travel from machine to machine, speeds do not: **measure yours** with `decoding-explorer bench
---by-class --model smollm2`.
+A verifying forward of n rows costs more than one row, drafting costs too, and both have to be earned by accepted
+tokens. Copy-heavy prompts are easy, chat is hard. Tokens per forward travel from machine to machine, speeds do not:
+**measure yours** with `decoding-explorer bench --by-class --model smollm2`.
 """
 
 
@@ -34,20 +32,38 @@ def section(tab: gr.Tab) -> None:
             "--json FILE`."
         )
     for one in found:
+        gr.Markdown(_introduced(one))
         with gr.Row():
             figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
         table(_table(one))
         tab.select(partial(_figures, one), None, figures, **LIGHT)
 
 
+def _introduced(found: Bench) -> str:
+    """What was measured, as a title, and what it says of the control's text: as it was counted, not as it is meant to
+    be."""
+    target = found.models[0]
+    count = f"{len(found.labels())} methods on {target.name}, answers of up to {found.max_new_tokens} tokens"
+    same, tried = sum(score.same for score in found.scores), sum(score.prompts for score in found.scores)
+    if same == tried:
+        text = f"All {tried} answers are the control's text."
+    else:
+        text = (
+            f"{same} of {tried} answers are the control's text. The methods claim it for float32; these runs were in "
+            f"{target.dtype}, where a verifying forward of several rows may round another way and two tokens that are "
+            "nearly equal may change places. The column *same text* counts them."
+        )
+    return f"### {count[:1].upper()}{count[1:]}\n{text}"
+
+
 def _table(found: Bench) -> str:
-    lines = classes.rows(found)
+    lines = [line | {"method": labelled(line["method"])} for line in classes.rows(found)]
     models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in found.models)
     prompts = sum(score.prompts for score in found.scores if score.label == found.scores[0].label)
     about = (
-        f"{models}; tokens per second over {found.control}'s on {prompts} prompts, {found.max_new_tokens} new "
-        f"tokens, medians, with the 95 % interval over the classes; {found.machine}. Methods whose intervals overlap "
-        "are not told apart."
+        f"{models}; tokens per second over those of {labelled(found.control)} on {prompts} prompts, "
+        f"{found.max_new_tokens} new tokens, medians, with the 95 % interval over the classes; {found.machine}. "
+        "Methods whose intervals overlap are not told apart."
     )
     return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[list(line.values()) for line in lines])
 
@@ -63,11 +79,13 @@ def _figures(found: Bench) -> tuple[Any, Any]:
             x=[score.group for score in selected],
             y=[score.speed for score in selected],
             mode="markers",
-            name=f"{method} ({median(score.speed for score in selected):.2f}×)",
+            name=f"{labelled(method)} ({median(score.speed for score in selected):.2f}×)",
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
         )
     speeds.add_hline(
-        y=1, line={"color": NEUTRAL, "dash": "dash"}, annotation={"text": found.control, "x": 0, "xanchor": "left"}
+        y=1,
+        line={"color": NEUTRAL, "dash": "dash"},
+        annotation={"text": labelled(found.control), "x": 0, "xanchor": "left"},
     )
     rows = sorted(found.row_seconds)
     costs.add_scatter(

@@ -31,6 +31,12 @@ def prepare(seconds: float) -> None:
         zerogpu.decorated(seconds)
 
 
+def loading(plan: Plan, limits: Limits) -> str:
+    """The name of the model that a run has to load before it begins; "" where it is in memory, or where it will run is
+    not known."""
+    return "" if lent() or engines.is_loaded(plan.model, limits.device) else plan.model
+
+
 def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:
     """A run under way, checked. Raises UserError."""
     if lent():

@@ -16,7 +16,7 @@ import engines
 from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import told
 from explorer.page.form import Form, read_as
-from explorer.page.parts import LIGHT, dots, fresh, module, say, status, table
+from explorer.page.parts import LIGHT, dots, either, fresh, module, say, status, table, until
 from explorer.page.study_figures import study_figure
 
 HELP = """## Studies: laws, bounds and cost models
@@ -212,9 +212,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
         elem_id="study-form",
         themed=False,
     )
-    with gr.Row():
-        start = gr.Button("Run study", variant="primary", elem_id="study-run", min_width=120)
-        stop = gr.Button("Stop", variant="stop", elem_id="study-stop", min_width=80)
+    start, stop = either("study-go", ("Run study", "study-run"), ("Stop", "study-stop"))
     line = status(say("choose a study, set its inputs, press Run."), elem_id="study-status")
     record = gr.State("")
     which_figure = gr.Dropdown([], label="Figure", visible=False, elem_id="study-figure")
@@ -231,7 +229,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
     told = table("", elem_id="study-receipts")
 
     outputs = [record, line, which_table, cells, which_figure, plot, told, which_run]
-    start.click(
+    running = start.click(
         studies.run,
         form,
         outputs,
@@ -243,6 +241,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
         api_visibility="private",
     )
     stop.click(studies.stop, None, line, **LIGHT)
+    until("study-go", [running])
     which_table.input(studies.table, [record, which_table], cells, **LIGHT)
     which_figure.input(studies.figure, [record, which_figure], plot, **LIGHT)
     clicked = dots("study-plot")

@@ -11,7 +11,7 @@ import gradio as gr
 from engines import UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, dots, status
+from explorer.page.parts import LIGHT, dots, either, status, until
 from explorer.page.replays import opens
 from explorer.page.sweeper import DEFAULTS, Sweeper
 
@@ -42,9 +42,7 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
         gr.Markdown("There is no model here that a method could run on.")
         return
     inputs = [*_what(sweeper, models, first), *_how_much(sweeper)]
-    with gr.Row():
-        start = gr.Button("Start sweep", variant="primary", elem_id="sweep-start", min_width=120)
-        cancel = gr.Button("Cancel sweep", variant="stop", elem_id="sweep-cancel", min_width=120)
+    start, cancel = either("sweep-go", ("Start sweep", "sweep-start"), ("Cancel sweep", "sweep-cancel"))
     line = status(sweeper.planned(*(one.value for one in inputs)), elem_id="sweep-status")
     with gr.Row(elem_id="sweep-figures"):
         figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
@@ -160,7 +158,7 @@ def _connect(
     gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
     running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
-    cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)
+    until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)])
     points.select(sweeper.prompts, None, [cells, about], **LIGHT)
 
 

@@ -25,6 +25,7 @@ from explorer.page.handlers import STOP_PATIENCE, Handlers
 from explorer.page.limits import check_seed
 from explorer.page.parts import say
 from explorer.page.replays import Replay, row_number
+from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"
 SAY_EVERY, DRAW_EVERY = 0.3, 2.0  # seconds between two looks at the progress, and at the figures
@@ -276,7 +277,7 @@ def _point(n: int, p: quality.Point, points: Mapping[int, quality.Point]) -> lis
     right = f"{round(p.share * p.tried)}/{p.tried}"
     return [
         n,
-        p.method,
+        labelled(p.method),
         params,
         right,
         "{:.0%}-{:.0%}".format(*p.interval),

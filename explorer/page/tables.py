@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engines import Trace
+from engines import Trace, list_methods
 from explorer import papers
 from explorer.bench import quality
 from explorer.figures.compare import Tie, control_of
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
+from explorer.figures.names import apart, name_of, title_of
 from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.against import against
@@ -40,10 +41,10 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         output = {"text": trace.text[:MAX_SHOWN] + ended(trace), "long": True}
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
-        name = f"{slot + 1} · {trace.header.title}"
+        name, tells = f"{slot + 1} · {title_of(trace)}", apart(trace, traces.values())
         rows.append(
             [
-                {"text": name, "sub": f"fork at step {fork.step}"} if (fork := trace.header.origin) else name,
+                {"text": name, "sub": tells} if tells else name,
                 # a recorded run is played before its end is told
                 *({**cell, "after": slot} for cell in (output, verdict(trace), *figures, *last)),
             ]
@@ -63,7 +64,7 @@ def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:
 def ended(trace: Trace) -> str:
     """What stands behind a text that did not come to its own end."""
     cut = cut_at(trace)
-    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (no end mark: cut at its limit of {cut} tokens)"
+    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (cut at {cut} tokens: raise max_new_tokens)"
 
 
 def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def numbers(traces: Mapping[int, Trace]) -> str:
         every |= {name: metric for name, metric in found.items() if name not in every}
     columns = [
         "Number",
-        *(f"{slot + 1} · {traces[slot].header.title}" for slot in by_slot),
+        *(f"{slot + 1} · {name_of(traces[slot], traces.values())}" for slot in by_slot),
         "Obtained",
         "Formula",
         "Conditions",
@@ -163,8 +164,15 @@ def sweep(found: quality.Recorded) -> str:
     return fresh(
         caption=f"Measured: {about}",
         columns=list(lines[0]),
-        rows=[[str(value) for value in line.values()] for line in lines],
+        rows=[[str(value) for value in (line | {"method": labelled(line["method"])}).values()] for line in lines],
     )
+
+
+def labelled(label: str) -> str:
+    """A method's label, a slug with or without its settings, as a person reads it: "RASD (floor=0.25)"."""
+    slug, blank, settings = label.partition(" ")
+    titles = {info.slug: info.title for info in list_methods()}
+    return f"{titles.get(slug, slug)}{blank}{settings}"
 
 
 def paper_link(paper: str) -> str | None:

@@ -138,6 +138,17 @@ class RunStore:
                     path.replace(self.trash / path.name)
                     os.utime(self.trash / path.name)
 
+    def forget(self) -> int:
+        """Delete all runs for good, pinned ones and those put aside too. Returns how many there were. Journals of runs
+        under way stay: they become runs when these end."""
+        with self._alone():
+            paths = [path for folder in (self.folder, self.trash) for path in folder.glob("*.json*")]
+            runs = {path.name.partition(".")[0] for path in paths}
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+        return len(runs)
+
     def restore(self, name: str) -> None:
         """Bring a deleted run back. Raises TraceError if it is gone for good."""
         with self._alone():

@@ -246,7 +246,7 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
             "p",
             {"class": "watch"},
             h("b", {}, "Watch:"),
-            "one clock for all. On steps and target calls it counts work, on seconds it runs as measured; the shorter "
+            "one clock for all. On steps and model calls it counts work, on seconds it runs as measured; the shorter "
             "run ends earlier and waits.",
         ),
         stage(first),
@@ -258,7 +258,7 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
                 "img",
                 {
                     "src": f"{root}figures/compare-{name}.svg",
-                    "alt": "Tokens against target calls in these runs; the sums are in the table below.",
+                    "alt": "Tokens against model calls in these runs; the sums are in the table below.",
                 },
             ),
         ),

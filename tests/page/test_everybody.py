@@ -164,7 +164,7 @@ def test_everything_is_reached_by_tab_and_shows_the_focus(visit):
         "Restart",
         "Place in the run",
         "Steps",
-        "Target calls",
+        "Model calls",
         "Work",
         "Seconds",
         "Speed",

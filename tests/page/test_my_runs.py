@@ -58,8 +58,10 @@ def follow(screen: Screen, query: str) -> None:
 
 
 def whole(screen: Screen) -> Locator:
-    """The body of the first player, whose rendered text now holds what is below the screen, and no emptied place."""
-    screen.page.add_style_tag(content="* { content-visibility: visible !important }")
+    """The body of the first player, whose rendered text now holds what is below the screen, and no emptied place;
+    without Hindsight, which is told of a run that was seen to its end and not of one that a link opens on the way."""
+    seen = '#players [data-view="Hindsight"] { display: none !important }'
+    screen.page.add_style_tag(content=f"* {{ content-visibility: visible !important }} {seen}")
     return screen.player(0).locator(".dx-body")
 
 
@@ -67,7 +69,7 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     screen = visit()
     screen.press("Run")
     screen.says("Done: 2 runs")
-    screen.press("Target calls")
+    screen.press("Model calls")
     screen.player(0).press("Home")
     for _ in range(3):
         screen.player(0).press("ArrowRight")
@@ -185,8 +187,8 @@ def test_an_import_plays_and_says_what_is_not_recorded(visit):
     expect(player).to_contain_text("vLLM's per-request speculative metrics")
     player.press("End")
     expect(player).to_contain_text("blue because of")
-    screen.press("Target calls")
-    expect(player.locator(".dx-pill")).to_contain_text("no target calls recorded")
+    screen.press("Model calls")
+    expect(player.locator(".dx-pill")).to_contain_text("no model calls recorded")
     expect(screen.page.locator("#results")).to_contain_text("not recorded")
     screen.press("Copy link")
     expect(screen.page.locator("#share output")).to_contain_text("There is no link to player 3")

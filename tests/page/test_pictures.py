@@ -30,6 +30,11 @@ def test_figures_and_a_film_are_saved(visit, tmp_path, traces):
     assert Image.open(io.BytesIO(saved["png"])).size[0] == 2100
     film = Image.open(io.BytesIO(saved["gif"]))
     assert film.n_frames > 2 and film.info["loop"] == 0
+    lasts = 0.0
+    for frame in range(film.n_frames - 1):  # the last one is the pause
+        film.seek(frame)
+        lasts += film.info["duration"] / 1000
+    assert 4 <= lasts <= 10, "a film can be watched, however fast the machine was"
     screen.choose("save-what", "player 3")
     screen.press("Save figure (SVG)")
     screen.says("There is nothing to save in that player")

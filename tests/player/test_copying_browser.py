@@ -57,7 +57,7 @@ def test_it_stands_open_and_says_what_came_from_where(opened: Open, edit: Trace)
     for options in ({}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}):
         page = opened([edit], folded=True, **options).page
         view = page.locator('[data-view="Copying"]')
-        for t, said in ((1, "1 target call for 3 tokens, 2"), (5, "5 target calls for 16 tokens, 11")):
+        for t, said in ((1, "1 model call for 3 tokens, 2"), (5, "5 model calls for 16 tokens, 11")):
             page.evaluate("t => handles[0].seek(t)", t)
             assert said in view.locator(".dx-readout").inner_text()
         ribbons = view.locator('path[data-s="accepted"]:visible')

@@ -36,7 +36,7 @@ def test_each_draft_is_a_hop_and_the_verdict_stands_above(opened: Open, story: T
             "rejected" if chance < exit_["eta"] else "accepted" for chance in exit_["confidence"]
         ]
         wrote = len(step.commits.tokens)
-        said = f"{wrote} token{'s' if wrote > 1 else ''} from one target call."
+        said = f"{wrote} token{'s' if wrote > 1 else ''} from one model call."
         assert said in view.locator(".dx-readout").first.inner_text()
 
 
@@ -63,6 +63,4 @@ def test_before_the_first_step_and_on_a_step_without_drafts(opened: Open) -> Non
     page.evaluate("handles[0].seek(0)")
     expect(view.locator(".dx-readout").first).to_have_text("Before the first step.")
     page.evaluate("handles[0].seek(1)")
-    expect(view.locator(".dx-readout").first).to_have_text(
-        "0 drafted tokens. 0 accepted: 1 token from one target call."
-    )
+    expect(view.locator(".dx-readout").first).to_have_text("0 drafted tokens. 0 accepted: 1 token from one model call.")

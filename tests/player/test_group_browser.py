@@ -194,7 +194,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
     measured = {metric.name: metric for metric in measure(traces[0])}
     share = measured["acceptance_rate_of_drafted"].value
     expect(lines.nth(0)).to_contain_text(f"{round(100 * share)} % of drafts accepted")
-    expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} target calls")
+    expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} model calls")
     expect(lines.nth(0)).to_contain_text(f"{measured['calls_draft'].value} draft calls beside")
     assert page.evaluate("() => handles[0].root.getBoundingClientRect().top") == top, "its place was kept free"
     parts = lines.nth(0).locator("button")

@@ -220,11 +220,11 @@ def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
 
 def test_the_race_stands_on_one_axis_and_a_click_seeks(opened: Call) -> None:
     page = opened([masked(24, 4), drafting()])
-    page.page.get_by_role("button", name="Target calls", exact=True).click()
+    page.page.get_by_role("button", name="Model calls", exact=True).click()
     lanes = page.page.locator(".dx-lane:visible")
     expect(lanes).to_have_count(2)
     ends = lanes.locator("i").evaluate_all("(nodes) => nodes.map((n) => parseFloat(n.style.left))")
-    assert ends == [pytest.approx(100 * 4 / 9, abs=0.01), 100], "4 of 9 target calls: never stretched to one length"
+    assert ends == [pytest.approx(100 * 4 / 9, abs=0.01), 100], "4 of 9 model calls: never stretched to one length"
     box = lanes.nth(0).locator(".dx-track").bounding_box()
     page.page.mouse.click(box["x"] + box["width"] * 4.5 / 9, box["y"] + 5)
     assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 4]
@@ -266,7 +266,7 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     )
     page.page.get_by_label("Freeze at").fill("")
     page.page.get_by_label("Freeze at").press("Enter")
-    expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of target calls from 0 to 9.")
+    expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of model calls from 0 to 9.")
     freeze = page.page.get_by_role("button", name="Freeze", exact=True)
     freeze.click()
     expect(page.page.locator(".dx-standing")).to_be_hidden()
@@ -323,7 +323,7 @@ def test_on_the_clock_of_target_calls_the_draft_calls_stand_beside(opened: Call)
     page = opened([masked(24, 4), drafting()]).page
     lanes = page.locator(".dx-lane:visible")
     expect(lanes.nth(1).locator("small")).to_have_text("")
-    page.get_by_role("button", name="Target calls", exact=True).click()
+    page.get_by_role("button", name="Model calls", exact=True).click()
     drafts = sum(step.forwards["draft"] for step in drafting().steps)
     expect(lanes.nth(1).locator("small")).to_have_text(f"+ {drafts} draft calls")
     expect(lanes.nth(0).locator("small")).to_have_text("")

@@ -44,7 +44,7 @@ def test_a_receipt_says_all_and_gives_the_focus_back(opened: Call) -> None:
     trace.header.warmup_seconds = 0.25
     page = opened([trace])
     page.page.evaluate("handles[0].seek(9)")
-    figure = page.page.get_by_role("button", name="Tokens / target call")
+    figure = page.page.get_by_role("button", name="Tokens / model call")
     figure.focus()
     page.page.keyboard.press("Enter")
     box = page.page.get_by_role("dialog")

@@ -122,7 +122,7 @@ def test_three_clocks(opened: Open) -> None:
     seek(page, 5, slot=1)
     assert steps(page) == [5, 5]
     seek(page, 0)
-    unit(page, "Target calls")
+    unit(page, "Model calls")
     seek(page, 3, slot=1)  # 3 calls of the target; those of its draft are beside them
     assert steps(page) == [3, 3]
     unit(page, "Seconds")
@@ -305,7 +305,7 @@ def test_the_baseline_of_one_token_a_call_stands_beside_the_tree(opened: Open) -
         page.evaluate("(step) => handles[0].seek(step)", step)
         tokens = sum(len(one.commits.tokens) for one in trace.steps[:step])
         assert ghost.get_attribute("aria-label") == (
-            f"After {step} target calls this run has {tokens} tokens; one by one there would be {step}."
+            f"After {step} model calls this run has {tokens} tokens; one by one there would be {step}."
         )
         expect(ghost).to_contain_text(f"{step}, derived")
         clips = ghost.locator("clipPath rect").evaluate_all("all => all.map((r) => +r.getAttribute('width'))")
@@ -354,13 +354,13 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
     expect(lens).to_have_count(1)  # the other run recorded no candidates
     expect(lens).to_contain_text(
         re.compile(
-            rf"After 3 of 6 target calls \(50 %\).*{CAVEAT}.*Start known for 12 of 12 committed positions\.",
+            rf"After 3 of 6 model calls \(50 %\).*{CAVEAT}.*Start known for 12 of 12 written positions\.",
             re.IGNORECASE,
         )
     )
     place = lens.locator(f'[role=listitem][aria-label^="position {at},"]')
-    expect(place).to_have_attribute("aria-label", re.compile("decodable since step 3, committed at step 5$"))
-    expect(place).to_have_attribute("title", re.compile("decodable since step 3, committed at step 5$"))
+    expect(place).to_have_attribute("aria-label", re.compile("decodable since step 3, written in step 5$"))
+    expect(place).to_have_attribute("title", re.compile("decodable since step 3, written in step 5$"))
     for step, state in [(0, "masked"), (2, "masked"), (3, "drafted"), (4, "drafted"), (5, "old"), (6, "old")]:
         seek(page, step)
         expect(place).to_have_attribute("data-s", state)
@@ -374,7 +374,7 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
     lens.locator(".dx-timeline").click(position={"x": box["width"] * 1.5 / 6, "y": 20})
     assert steps(page) == [2, 2]
     waiting = [p for step in trace.steps[2:] for p in step.commits.positions if p != at]
-    expect(lens).to_contain_text(f"{len(waiting)} decodable and not committed yet")
+    expect(lens).to_contain_text(f"{len(waiting)} decodable and not written yet")
     page.page.locator(".dx-panel").first.press("ArrowRight")
     hand = lens.locator(".dx-hand").evaluate(
         "(node) => [node.getBoundingClientRect().left, node.parentNode.getBoundingClientRect()].map((b) => b.left ?? b)"
@@ -399,16 +399,16 @@ def test_hindsight_says_when_it_has_nothing_to_show_and_what_is_unknown(opened: 
         .evaluate_all("(nodes) => nodes.map((n) => [n.dataset.k, n.ariaLabel.split(': ').slice(1).join(': ')])")
     )
     assert labels == [
-        ["unknown", "decodable since: unknown, committed at step 2"],
-        ["since", "decodable since step 4 or earlier, committed at step 4"],
-        ["other", "not the top guess, committed at step 4"],
+        ["unknown", "decodable since: unknown, written in step 2"],
+        ["since", "decodable since step 4 or earlier, written in step 4"],
+        ["other", "not the top guess, written in step 4"],
     ]
     for part in (
         "Start known for 1 of 3",
         "1 of them perhaps earlier",
         "1 not the top guess",
         "1 without candidates",
-        "1 never committed",
+        "1 never written",
     ):
         expect(lenses.nth(1)).to_contain_text(part)
 

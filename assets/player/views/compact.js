@@ -19,11 +19,11 @@ const WORDS = {
   button: tr`Compact`,
   title: tr`All runs in one screen: a board and one line each`,
   tokens: "tokens",
-  calls: tr`target calls`,
+  calls: tr`model calls`,
   alone: tr`model calls`,
 };
 
-/** A run's numbers in one line; target calls first, those of other models beside them. */
+/** A run's numbers in one line; model calls first, those of other models beside them. */
 function lineOf(run, t) {
   const { forwards, others, model, method } = run.sums[t],
     held = (field, text) => (run.missing.has(field) ? "" : text),

@@ -17,9 +17,9 @@ const FIGURES = [
   ["steps", tr`Steps`, (c) => `${c.t} / ${c.steps}`],
   ["tokens", tr`Tokens`, (c) => number(c.tokens)],
   ["all_tokens", tr`Tokens of all samples`, (c) => number(c.gained)],
-  ["target_calls", tr`Target calls`, (c) => number(c.forwards)],
+  ["target_calls", tr`Model calls`, (c) => number(c.forwards)],
   ["draft_calls", tr`Draft calls`, (c) => number(c.others)],
-  ["tokens_per_call", tr`Tokens / target call`, (c) => rate(c.gained, c.forwards)],
+  ["tokens_per_call", tr`Tokens / model call`, (c) => rate(c.gained, c.forwards)],
   ["tokens_per_second", tr`Tokens / s`, (c) => rate(c.gained, c.model + c.method)],
   ["model_seconds", tr`Model time`, (c) => seconds(c.model)],
   ["method_seconds", tr`Method time`, (c) => seconds(c.method)],
@@ -62,8 +62,8 @@ export class Counters {
       if (name === "draft_calls") button.hidden = alone;
       if (name === "all_tokens") button.hidden = !inAll(this.run);
       if (name === "work") button.hidden = this.run.missing.has("work");
-      if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Target calls`);
-      if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / target call`);
+      if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Model calls`);
+      if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / model call`);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The floors of the model: each draft leaves at the exit layer with the confidence that the adapter has in it, and
-// drafting hops on while that is at least η. All rows then go through the other layers in one target call, whose
+// drafting hops on while that is at least η. All rows then go through the other layers in one model call, whose
 // verdict stands above.
 // Beside it the same tokens one by one.
 
@@ -100,7 +100,7 @@ export class EarlyExit extends StepPicture {
       [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${exit.exit_layer}` : tr`exit ${exit.exit_layer}`],
       [left - 8, y(line) + 4, "end", wide ? tr`confidence η ${short(line)}` : `η ${short(line)}`],
       [left - 8, FOOT + 20, "end", wide ? tr`tokens in` : tr`in`],
-      [left + 0.2 * w, ROOF + 24, "start", tr`1 target call`],
+      [left + 0.2 * w, ROOF + 24, "start", tr`1 model call`],
       [left + 0.2 * w, ROOF + 42, "start", tr`${many(n + 1, "row")}, layers ${exit.exit_layer + 1}–${exit.layers}`],
     ];
     const wrote = step.commits?.tokens.filter((token) => token >= 0) ?? [];
@@ -159,6 +159,6 @@ export class EarlyExit extends StepPicture {
       n = exit.confidence.length,
       wrote = step.commits?.tokens.filter((token) => token >= 0).length ?? 0,
       why = n && exit.confidence.at(-1) < exit.eta ? tr`, the last one below η = ${short(exit.eta)}` : "";
-    return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one target call.`;
+    return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one model call.`;
   }
 }

@@ -78,9 +78,16 @@ export class ForkForm {
     this.fork.button.focus();
   }
 
+  /** What is written later is told once the run was seen to its end. */
+  #places() {
+    const { run, t, seen } = this.player,
+      places = placesOf(run, t);
+    return seen ? places : places.map((place) => ({ ...place, later: null }));
+  }
+
   #choose(position) {
     const { run, t } = this.player,
-      place = placesOf(run, t).find((one) => one.position === position);
+      place = this.#places().find((one) => one.position === position);
     if (!place || this.rows.some((row) => row.position === position)) return;
     const action = actionsOf(run, t, this.rows, place)[0]?.[0];
     if (!action) return;
@@ -94,7 +101,7 @@ export class ForkForm {
   #draw() {
     const { run, t, slot } = this.player,
       now = settings(run, t),
-      places = placesOf(run, t);
+      places = this.#places();
     this.at = t;
     this.now = now;
     this.rows = this.rows.filter((row) => places.some((place) => place.position === row.position));

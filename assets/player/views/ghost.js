@@ -1,4 +1,4 @@
-// A ghost: beside what a run has come to, on the same axis, what its baseline has by then. Here tokens by target calls,
+// A ghost: beside what a run has come to, on the same axis, what its baseline has by then. Here tokens by model calls,
 // where the baseline writes one token with each call; that is known without running it, and said so.
 
 import { number } from "../codec.js";
@@ -50,7 +50,7 @@ export class Ghost {
     this.root = svg(
       "svg",
       { class: "dx-ghosts", role: "img" },
-      svg("title", {}, tr`Plain decoding writes one token with each target call: computed from the calls of this run.`),
+      svg("title", {}, tr`Plain decoding writes one token with each model call: computed from the calls of this run.`),
       svg("defs", {}, ...this.shutters),
       this.axis,
       this.numbers,
@@ -61,7 +61,7 @@ export class Ghost {
     );
   }
 
-  /** Whether a run has this baseline: a board that grows, and target calls that were counted. */
+  /** Whether a run has this baseline: a board that grows, and model calls that were counted. */
   static fits(run) {
     return run.canvas === null && !run.missing.has("forwards");
   }
@@ -124,7 +124,7 @@ export class Ghost {
     setText(this.says[1], calls ? tr`${number(calls)}, derived` : "");
     const [wrote] = counts;
     set(this.root, {
-      "aria-label": tr`After ${calls} target calls this run has ${wrote} tokens; one by one there would be ${calls}.`,
+      "aria-label": tr`After ${calls} model calls this run has ${wrote} tokens; one by one there would be ${calls}.`,
     });
   }
 }

@@ -1,4 +1,4 @@
-// Hindsight of a finished run: since when each final token had been the top guess, against the step that committed it.
+// Hindsight of a finished run: since when each final token had been the top guess, against the step that wrote it.
 
 import { glyphs, number } from "../codec.js";
 import { el, legend, set, setText, svg, timeline } from "../dom.js";
@@ -8,7 +8,7 @@ import { tr } from "../words.js";
 
 export const view = {
   name: "Hindsight",
-  title: "Hindsight: decodable before it was committed",
+  title: "Hindsight: decodable before it was written",
   place: 175,
   needs: ["candidates+masked+end"],
 };
@@ -24,7 +24,7 @@ export class Hindsight {
     this.cells = positions.map((row) => {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? tr`decodable since step ${row.since + 1}${row.earlier ? tr` or earlier` : ""}`;
-      row.label = tr`position ${row.position}, ${text}: ${start}, committed at step ${row.committed + 1}`;
+      row.label = tr`position ${row.position}, ${text}: ${start}, written in step ${row.committed + 1}`;
       return el(
         "span",
         {
@@ -42,23 +42,23 @@ export class Hindsight {
       viewBox: `0 0 ${run.length} ${positions.length}`,
       preserveAspectRatio: "none",
       role: "img",
-      "aria-label": tr`From decodable to committed, over steps`,
+      "aria-label": tr`From decodable to written, over steps`,
     });
     this.picture.style.height = `${Math.min(Math.max(positions.length * 7, 60), 420)}px`;
     this.line = timeline(run, context, this.picture);
     const count = (word) => positions.filter((row) => row[word] || row.known === word).length;
     const left = Object.entries({
       earlier: tr`of them perhaps earlier`,
-      other: tr`not the top guess when committed (×)`,
-      unknown: tr`without candidates when committed (?)`,
+      other: tr`not the top guess when written (×)`,
+      unknown: tr`without candidates when written (?)`,
     }).flatMap(([word, text]) => (count(word) ? `${count(word)} ${text}` : []));
     dom.append(
       el(
         "p",
         {},
-        tr`After ${enough} of ${forwards} target calls (${Math.round((100 * enough) / forwards)} %) every final token\
+        tr`After ${enough} of ${forwards} model calls (${Math.round((100 * enough) / forwards)} %) every final token\
  was written, or was the top guess and stayed it.` +
-          (mean === null ? "" : tr` Committed ${number(mean)} target calls later on average, ${max} at most.`),
+          (mean === null ? "" : tr` Written ${number(mean)} model calls later on average, ${max} at most.`),
       ),
       el(
         "p",
@@ -66,9 +66,9 @@ export class Hindsight {
         tr`In hindsight of this run, not a promise: writing earlier would have changed the later guesses. \
 Start known for ` +
           [
-            tr`${count("since")} of ${positions.length} committed positions`,
+            tr`${count("since")} of ${positions.length} written positions`,
             ...left,
-            ...(never ? [tr`${never} never committed`] : []),
+            ...(never ? [tr`${never} never written`] : []),
           ].join("; ") +
           ".",
       ),
@@ -79,7 +79,7 @@ Start known for ` +
         "div",
         "dx-legend",
         legend(context.theme, "drafted", tr`decodable`),
-        legend(context.theme, "new", tr`committed`),
+        legend(context.theme, "new", tr`written`),
         el("span", {}, tr`delay 0`, el("i", "dx-ramp"), tr`${max ?? 0} calls`),
       ),
     );
@@ -96,7 +96,7 @@ Start known for ` +
         class: "dx-scroll dx-late",
         role: "list",
         tabindex: 0,
-        "aria-label": tr`Delay of each position: up and down choose one, Enter goes to its commit`,
+        "aria-label": tr`Delay of each position: up and down choose one, Enter goes to the step that wrote it`,
       },
       ...this.cells,
     );
@@ -149,6 +149,6 @@ Start known for ` +
 
   describe(t) {
     const open = this.positions.filter(({ since, committed }) => since !== null && since < t && committed >= t);
-    return this.cells ? tr`${open.length} decodable and not committed yet.` : "";
+    return this.cells ? tr`${open.length} decodable and not written yet.` : "";
   }
 }

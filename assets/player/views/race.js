@@ -3,6 +3,7 @@
 import { UNITS } from "../clock.js";
 import { number } from "../codec.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
+import { nameOf } from "../field.js";
 import { growth, SLACK } from "../race.js";
 import { remember, remembered } from "../remember.js";
 import { tr, translated } from "../words.js";
@@ -112,7 +113,10 @@ export class Race {
         { run, slot } = runners[i],
         axis = run.axes[unit],
         points = growth(run);
-      const title = run.header.title || run.header.method,
+      const title = nameOf(
+          run,
+          runners.map((one) => one.run),
+        ),
         last = axis.at(-1),
         over = untimed(run, unit)
           ? tr`no place on this clock was recorded:`

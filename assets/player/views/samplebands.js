@@ -1,5 +1,5 @@
 // Samples of one prompt as bands that stand on each other: each token in a shade for the length of the suffix that it
-// was drafted after, tokens of one target call in one piece. Beside each band the calls that it took; below, what the
+// was drafted after, tokens of one model call in one piece. Beside each band the calls that it took; below, what the
 // store held after the suffixes of this call.
 
 import { glyphs, number } from "../codec.js";
@@ -146,7 +146,7 @@ export class SampleBands extends StepPicture {
     });
   }
 
-  /** How many target calls each sample took, within what it would have been one by one. */
+  /** How many model calls each sample took, within what it would have been one by one. */
   #calls(made, extent, { narrow, left, y, foot, labels }) {
     const x = this.width - CALLS + 24,
       unit = 120 / extent.tokens,
@@ -174,7 +174,7 @@ export class SampleBands extends StepPicture {
     });
     if (!narrow) {
       const shared = this.run.steps.some(({ suffixes }) => suffixes?.samples.length > 1);
-      labels.push([x, 16, "start", shared ? tr`target calls, shared by all` : tr`target calls of each sample`]);
+      labels.push([x, 16, "start", shared ? tr`model calls, shared by all` : tr`model calls of each sample`]);
       labels.push([x, 34, "start", tr`dashed: one by one (derived)`]);
     }
     const tokens = counts.reduce((sum, one) => sum + one.tokens, 0),

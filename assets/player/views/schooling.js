@@ -1,5 +1,5 @@
 // One draft at several moments of its training, one row for each: where its first choice is what the text says, and the
-// target calls that this text would have taken with that draft. Any row follows from the text: a round ends at the
+// model calls that this text would have taken with that draft. Any row follows from the text: a round ends at the
 // first choice that the text does not have, or after gamma of them, with a token of the target's own.
 
 import { cut, glyphs, number } from "../codec.js";
@@ -185,7 +185,7 @@ export class Schooling extends StepPicture {
     const read = this.#read(last),
       calls = this.#rounds(read, this.sliding.at(last.gamma)).map((rounds) => rounds.length),
       n = many(read.tokens.length, "token");
-    return tr`${n}: ${read.tokens.length} target calls without a draft, ${calls[0]} with a draft that had read \
+    return tr`${n}: ${read.tokens.length} model calls without a draft, ${calls[0]} with a draft that had read \
 ${about(last.tokens_seen[0])} tokens in training, ${calls.at(-1)} with one that had read \
 ${about(last.tokens_seen.at(-1))}. Derived; each frame is one call.`;
   }

@@ -3,6 +3,7 @@
 import { number, seconds } from "../codec.js";
 import { besides, many } from "../counted.js";
 import { el } from "../dom.js";
+import { nameOf } from "../field.js";
 import { SLACK, standing, work } from "../race.js";
 import { lost, racing, receipt } from "../receipt.js";
 import { tr } from "../words.js";
@@ -10,12 +11,12 @@ import { figure } from "./receipt.js";
 
 export const WORDS = {
   steps: tr`steps`,
-  forwards: tr`target calls`,
+  forwards: tr`model calls`,
   seconds: tr`seconds`,
   work: tr`layer-rows`,
 };
 export const NOT = tr`not recorded`;
-const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Target calls`, tr`Seconds`];
+const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Model calls`, tr`Seconds`];
 
 // The run does not say where its steps lie on this clock.
 export const untimed = (run, unit) => run.length > 0 && run.axes[unit].length < 2;
@@ -35,6 +36,7 @@ function revisions({ remasked, changed, cut, behind }) {
 
 /** Head and body of the table, for the players of a group at its place of the clock. */
 export function standings({ unit, x, runners }) {
+  const runs = runners.map(({ run }) => run);
   const head = (scope) => (text) => el("th", { scope }, text);
   return [
     el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))),
@@ -57,7 +59,7 @@ export function standings({ unit, x, runners }) {
         return el(
           "tr",
           {},
-          head("row")(`${slot + 1} ${run.header.title || run.header.method}`),
+          head("row")(`${slot + 1} ${nameOf(run, runs)}`),
           cell("tokens", number(here.tokens)),
           cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
           cell("missing", run.end ? `${here.missing}${stopped}` : "–"),
@@ -69,7 +71,7 @@ export function standings({ unit, x, runners }) {
   ];
 }
 
-/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of target calls
+/** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of model calls
  * the calls of the other models in each stretch of it, as high as they are many. */
 export function below(run, unit) {
   if (unit === "seconds")

@@ -84,7 +84,7 @@ export class Text {
       most = run.header.params?.max_new_tokens,
       ids = t === run.length && run.end?.reason === "complete" ? run.end.output_ids : [];
     return run.eos.size && ids.length && ids.length >= most && !ids.some((id) => run.eos.has(id))
-      ? tr`No end mark: cut at its limit of ${most} tokens.`
+      ? tr`Cut at ${most} tokens: raise max_new_tokens.`
       : "";
   }
 

@@ -2,7 +2,7 @@
 // it is told before all of them were shown to their end.
 
 import { el, pool, setText } from "../dom.js";
-import { field, nameOf } from "../field.js";
+import { apart, field, nameOf } from "../field.js";
 import { verdict, WORDS } from "../verdict.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
@@ -28,7 +28,9 @@ export class Verdict {
       known = runners.flatMap(({ run, seen }) => [run, Boolean(run.end && seen)]);
     if (known.length === this.known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
-    const found = field(runners.map(({ run }) => run));
+    const runs = runners.map(({ run }) => run),
+      found = field(runs);
+    for (const { run, head } of runners) head.apart(apart(run, runs));
     this.root.hidden = !found;
     if (!found) return;
     const all = [found.basis, ...found.others],
@@ -40,8 +42,10 @@ export class Verdict {
       const run = found.others[i],
         place = runners.find((runner) => runner.run === run).slot + 1;
       line.replaceChildren(
-        el("strong", {}, `${place} ${nameOf(run)}: `),
-        ...verdict(run, found.basis).map(({ text, name, receipt }) => figure(text, receipt, { "data-part": name })),
+        el("strong", {}, `${place} ${nameOf(run, all)}: `),
+        ...verdict(run, found.basis).map(({ text, name, value, receipt }) =>
+          figure(text, receipt, { "data-part": name, "data-mark": name === "check" && (value ? "right" : "wrong") }),
+        ),
       );
     });
   }

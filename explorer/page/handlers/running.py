@@ -16,6 +16,7 @@ from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
 from explorer.page.limits import SLOTS, check_seed, short
 from explorer.page.parts import say
+from explorer.page.starting import loading
 
 COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
@@ -48,12 +49,15 @@ class Running:
             for slot, plan in enumerate(plans)
         ]
         job.queued = [feed.queued() for feed in feeds]
-        words = f"Running {runs(len(plans))}. The first run of a model loads it."
+        words = f"Running {runs(len(plans))}."
         try:
             yield message(expect=True), say(words), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
                 if not job.go_on():
                     break
+                if first := loading(plan, self.desk.limits):
+                    waits = feed.loading(first) if job.cleared else message(expect=True, loading=first)
+                    yield waits, gr.skip(), gr.skip()
                 try:
                     for batch in feed.messages(plan, prompt, seed, self.desk.limits):
                         if job.cleared:

@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace, TraceError, UserError
+from explorer.figures.names import name_of
 from explorer.page import tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
@@ -33,7 +34,7 @@ class Showing:
             traces = {slot: self.desk.gallery.get(name) for slot, name in enumerate(names)}
         except TraceError as error:
             return gr.skip(), say(str(error), "error"), gr.skip()
-        titles = ", ".join(trace.header.title for trace in traces.values())
+        titles = ", ".join(name_of(trace, traces.values()) for trace in traces.values())
         return self.desk.show(self.desk.session(request), traces, f"Recorded: {titles}.", dict(enumerate(names)))
 
     def exchange(self, slot: int, name: str, request: gr.Request) -> Outputs:

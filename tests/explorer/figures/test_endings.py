@@ -58,9 +58,9 @@ def test_a_failed_run_gets_no_verdict_and_gives_none(pair):
 def test_an_answer_that_its_limit_cut_says_so():
     short, whole = run("greedy", 3), run("greedy", 64)
     assert cut_at(short) == 3 and cut_at(whole) is None
-    assert "cut at its limit of 3 tokens" in row({0: short}, 0)["Output"]["text"]
+    assert "cut at 3 tokens: raise max_new_tokens" in row({0: short}, 0)["Output"]["text"]
     assert "cut at" not in row({0: whole}, 0)["Output"]["text"]
-    assert "No end mark: cut at its limit of 3 tokens." in report([short, whole])
+    assert "Cut at 3 tokens: raise max_new_tokens." in report([short, whole])
     assert cut_at(ended(short, "stopped")) is None
 
 

@@ -133,11 +133,11 @@ def test_numbers_and_summary_say_what_they_rest_on():
     assert CAVEAT in about and "start known for 2 of 4" in about and found["forwards_enough"].kind == "derived"
     told = summary(hindsight(one))
     assert (
-        told.startswith("4 of 4 target calls")
+        told.startswith("4 of 4 model calls")
         and CAVEAT in told
-        and "0.5 target calls later on average, 1 at most" in told
+        and "0.5 model calls later on average, 1 at most" in told
     )
-    for part in ("1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never committed"):
+    for part in ("1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never written"):
         assert part in told
 
 

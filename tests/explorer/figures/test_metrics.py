@@ -123,7 +123,7 @@ def test_a_draft_model_is_weighed():
     }
     assert found["mbsu"].value == pytest.approx(3 / 1.4) and found["mbsu"].kind == "modelled"
     assert (found["target_calls"].value, found["calls_draft"].value) == (1, 4)
-    assert found["target_calls"].label == "Target calls" and found["tokens_per_call"].value == 3
+    assert found["target_calls"].label == "Model calls" and found["tokens_per_call"].value == 3
 
 
 def test_work_is_summed_over_roles_and_early_exits_pay_for_their_layers_only():
@@ -139,7 +139,7 @@ def test_work_is_summed_over_roles_and_early_exits_pay_for_their_layers_only():
 def test_calls_of_the_target_come_first_and_are_never_added_to_those_of_a_draft():
     models = [{"role": role, "name": role, "kind": "causal"} for role in ("target", "draft")]
     both = trace([{"forwards": {"draft": 4, "target": 1}}, {"forwards": {"draft": 3}}], [3], models=models)
-    assert calls.in_words(both.steps, calls.target_role(both)) == "1 target call, 7 draft calls"
+    assert calls.in_words(both.steps, calls.target_role(both)) == "1 model call, 7 draft calls"
     assert [steps_within(both, "forwards", n) for n in (0, 1)] == [0, 2]
     alone = trace([{"forwards": {"target": 2}}], [3], models=models[:1])
     assert calls.in_words(alone.steps, calls.target_role(alone)) == "2 model calls"

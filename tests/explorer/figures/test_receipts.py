@@ -127,7 +127,7 @@ def test_a_formula_is_not_filled_where_one_of_its_numbers_was_not_recorded():
 
 
 def test_the_results_call_a_number_as_its_receipts_do():
-    """Model calls where no run has a second model; target calls where one has."""
+    """Model calls where no run has a second model; model calls where one has."""
     for names, called in ((["40-threshold-names", "41-credit-names"], "Model"), (["26-speculation-story"], "Target")):
         table = json.loads(tables.results({slot: gallery().get(name) for slot, name in enumerate(names)}))
         labels = [cell["receipt"]["label"] for row in table["rows"] for cell in row if "receipt" in cell]

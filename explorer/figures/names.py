@@ -1,0 +1,43 @@
+"""What runs are called beside each other: a fork has a name of its own, and equal methods are told apart by what
+differs. The player says the same (`assets/player/field.js`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engines import Trace
+
+LONGEST = 24  # characters of a value in a name
+MOST = 2  # parameters in a name
+
+
+def title_of(trace: Trace) -> str:
+    """The name of a run by itself."""
+    origin = trace.header.origin
+    return f"{trace.header.title}, forked at step {origin.step}" if origin else trace.header.title
+
+
+def apart(trace: Trace, traces: Iterable[Trace]) -> str:
+    """What tells a run from those of the same name and model: the parameters that differ, else the seed; "" for any
+    other."""
+    mine, title = _settings(trace), title_of(trace)
+    same = [
+        _settings(one)
+        for one in traces
+        if one is not trace and title_of(one) == title and one.header.models[:1] == trace.header.models[:1]
+    ]
+    differ = [name for name, value in mine.items() if any(other.get(name) != value for other in same)]
+    return ", ".join(f"{name} {_said(mine[name])}" for name in differ[:MOST])
+
+
+def name_of(trace: Trace, traces: Iterable[Trace]) -> str:
+    """A run's name among others."""
+    return ", ".join(filter(None, (title_of(trace), apart(trace, traces))))
+
+
+def _settings(trace: Trace) -> dict[str, object]:
+    return {**trace.header.params, "seed": trace.header.seed}
+
+
+def _said(value: object) -> str:
+    return (str(value).lower() if isinstance(value, bool) else str(value))[:LONGEST]

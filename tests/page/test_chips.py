@@ -1,0 +1,90 @@
+"""A chip: the keyboard goes to the players, and the view that shows the idea stands in the first screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.page.server import launch
+from explorer.runs.gallery import gallery
+from explorer.runs.scenarios import scenarios
+
+TITLES = [one.title for one in scenarios([card.id for card in gallery().cards])]
+STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-panel [data-idea]')]
+    .filter((node) => node.getClientRects().length).map((node) => node.getBoundingClientRect());
+  const strips = document.querySelectorAll('#players [data-compact]').length > 1;
+  return strips || all.length > 0 && all.every(({ top, bottom }) => top >= 0 && top <= 560 && bottom <= innerHeight);
+}"""
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+def chip(page, title: str) -> None:
+    before = page.locator("#status .status").inner_text()
+    page.locator("#scenarios").get_by_role("button", name=title, exact=True).click()
+    expect(page.locator("#status .status")).not_to_have_text(before)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_view_that_shows_the_idea_is_in_the_first_screen(shipped, visit, title):
+    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
+    chip(page, title)
+    page.wait_for_function(STANDS)
+    steps = page.evaluate("document.querySelector('#toolbar input[type=range]').max")
+    for key in ["End", *["ArrowLeft"] * (int(steps) // 2), "Home"]:
+        page.keyboard.press(key)
+    page.wait_for_function(STANDS)
+    page.keyboard.press("End")
+    page.wait_for_function(STANDS)
+
+
+def test_space_after_a_chip_plays_and_does_not_press_the_chip_again(shipped, visit):
+    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
+    chip(page, "Many at once")
+    player = page.locator("#panel-0 .dx-panel")
+    expect(player).to_be_focused()
+    expect(player).to_have_attribute("data-state", "ready")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.keyboard.press(" ")
+    expect(player).to_have_attribute("data-state", "done")
+    assert not [url for url in asked if "queue" in url or "call" in url], "the server was not asked again"
+
+
+def test_on_a_phone_a_chip_closes_the_sheet_that_covers_the_board(shipped, visit):
+    screen = visit(at=shipped, folded=True, viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    screen.sheet()
+    chip(screen.page, "Many at once")
+    expect(screen.page.locator("#prompt textarea")).to_be_hidden()
+    expect(screen.player(0).locator(".dx-board")).to_be_in_viewport()
+
+
+def test_the_strip_begins_with_right_or_wrong_and_equal_methods_are_named_by_what_differs(shipped, visit):
+    screen = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    chip(screen.page, "Break a sum")
+    heads = [screen.player(slot).locator("h2 > strong") for slot in (0, 1)]
+    for head, threshold in zip(heads, ("0.9", "0.4"), strict=True):
+        expect(head).to_have_text(f" · threshold {threshold}")
+        assert head.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "it is not cut off"
+    screen.page.keyboard.press("End")
+    line = screen.page.locator("#toolbar .dx-verdict p")
+    expect(line.locator("strong")).to_have_text("2 Fast-dLLM threshold, threshold 0.4: ")
+    parts = line.locator("button")
+    expect(parts.first).to_have_text("✗ wrong")
+    expect(parts.nth(1)).to_contain_text("Fast-dLLM threshold, threshold 0.9")
+    parts.first.click()
+    expect(screen.page.get_by_role("dialog")).to_contain_text("expected: 7+6+0=13")
+    screen.page.keyboard.press("Escape")
+    rows = screen.page.locator("#results tbody th")
+    expect(rows).to_contain_text(["threshold 0.9", "threshold 0.4"])
+    chip(screen.page, "Many at once")  # other methods need no more than their names
+    for head in heads:
+        expect(head).to_have_text("")

@@ -1,0 +1,69 @@
+"""The recorded sweeps and benchmarks read as text: titles, not slugs; what was counted, not what is promised; and no
+button that stops what does not go on."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+import engines
+from explorer.bench import classes
+from explorer.page import speed
+from explorer.page.tables import labelled
+
+SLUGS = {info.slug: info.title for info in engines.list_methods()}
+
+
+def test_a_benchmark_says_how_many_texts_are_the_same_and_never_that_all_are_where_they_are_not():
+    for found in classes.recorded():
+        said = speed._introduced(found)
+        same, tried = sum(score.same for score in found.scores), sum(score.prompts for score in found.scores)
+        assert said.startswith("### ") and str(found.max_new_tokens) in said.splitlines()[0]
+        assert f"{same} of {tried} answers are the control's text" in said or same == tried
+        if same < tried:
+            assert "(" not in said, "the caveat stands in no brackets"
+    assert "write the control's text" not in speed.HELP
+
+
+def test_labels_have_titles():
+    assert labelled("rasd (floor=0.25)") == f"{SLUGS['rasd']} (floor=0.25)"
+    assert labelled("nobody's own") == "nobody's own"
+
+
+def test_the_tables_of_sweeps_name_methods_and_idle_stops_are_not_there(visit):
+    screen = visit("?still", folded=True)
+    screen.tab("Sweeps")
+    for tab in (None, "Speculation"):
+        if tab:
+            screen.tab(tab)
+        names = screen.page.locator(".facts tbody tr > :first-child:visible")
+        expect(names.first).to_be_visible()
+        for name in names.all_inner_texts():
+            assert re.split(r"[ (]", name)[0] not in SLUGS, name
+    assert screen.page.locator("#speculation h3").count() == len(classes.recorded())
+    for tab, start, stop in (
+        ("Run a sweep", "#sweep-start", "#sweep-cancel"),
+        ("Studies", "#study-run", "#study-stop"),
+    ):
+        screen.tab(tab)
+        expect(screen.page.locator(start)).to_be_visible()
+        expect(screen.page.locator(stop)).to_be_hidden()
+        assert screen.page.locator(start).bounding_box()["width"] <= 340
+
+
+def test_what_a_study_began_can_be_stopped_and_the_button_is_back_at_its_end(visit):
+    screen = visit("?still", folded=True)
+    screen.tab("Sweeps")
+    screen.tab("Studies")
+    start, stop = screen.page.locator("#study-run"), screen.page.locator("#study-stop")
+    seen = screen.page.evaluate_handle(
+        """() => { const seen = []; new MutationObserver(() => seen.push(getComputedStyle(
+          document.querySelector("#study-stop")).display)).observe(document.querySelector("#study-go"),
+          { attributes: true }); return seen; }"""
+    )
+    start.click()
+    expect(screen.page.locator("#study-rows table")).to_be_visible()
+    expect(start).to_be_visible()
+    expect(stop).to_be_hidden()
+    assert seen.json_value()[0] != "none"

@@ -1,0 +1,92 @@
+"""From the click on Run to the last token a page is never silent: the earlier boards leave, the players say what is
+read, loaded or waited for, and then how much is written and how fast."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from explorer.page.handlers import running
+from tests.page.conftest import PROMPT, first_model
+
+PILLS = """() => { window.told = [];
+const look = () => { for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
+  const text = `${slot} ${pill.textContent}`; if (!told.includes(text)) told.push(text); } };
+new MutationObserver(look).observe(document.querySelector('#players'),
+  { subtree: true, childList: true, characterData: true }); }"""
+
+
+def told(screen, slot: int) -> list[str]:
+    return [one[2:] for one in screen.page.evaluate("told") if one.startswith(f"{slot} ")]
+
+
+def ask(screen, *slugs: str) -> None:
+    """Run these on the causal model."""
+    screen.page.evaluate(PILLS)
+    screen.prompt(PROMPT)
+    for slot, slug in enumerate(slugs):
+        screen.method(slot, slug)
+        screen.model(slot, first_model("causal"))
+    screen.press("Run")
+
+
+def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(visit, slowly):
+    screen = visit()
+    ask(screen, "greedy", "prompt-lookup")
+    board = screen.player(0).locator(".dx-board")
+    expect(board).not_to_be_visible()  # before anything of the new run is there
+    assert [screen.player(slot).locator("h2 > span").inner_text() for slot in (0, 1)] == [
+        "Greedy autoregressive",
+        "Prompt lookup",
+    ]
+    screen.wait(0, "done")
+    expect(board).to_be_visible()
+    said = told(screen, 0)
+    assert said[0] == "reading the prompt"
+    prompt = re.search(r"Prompt, (\d+) tokens", screen.player(0).inner_text())
+    assert prompt and f"reading {prompt[1]} tokens" in said
+    counts = [one for one in map(re.compile(r"(\d+) of (\d+) written(?:, ([\d.]+) tokens/s)?").fullmatch, said) if one]
+    assert len(counts) >= 3 and (counts[0][1], counts[0][3]) == ("1", None), "one token is no speed yet"
+    assert len({one[2] for one in counts}) == 1 and all(float(one[3]) > 0 for one in counts[1:])
+
+
+def test_a_model_that_is_used_for_the_first_time_is_said_to_be_loaded(visit, monkeypatch):
+    monkeypatch.setattr(running, "loading", lambda plan, limits: plan.model)
+    screen = visit()
+    ask(screen, "greedy", "prompt-lookup")
+    screen.wait(1, "done")
+    loading = f"loading {first_model('causal')}: first use"
+    assert loading in told(screen, 0) and loading in told(screen, 1)
+
+
+def test_a_page_that_waits_for_another_says_so_in_a_sentence(visit, slowly):
+    first, second = visit(), visit()
+    ask(first, "greedy")
+    first.wait(0, "live")
+    ask(second, "greedy")
+    expect(second.page.locator("#status")).to_have_text(re.compile("one run is before this one"))
+    visible = second.page.locator("#status").inner_text()
+    assert visible.strip() == "Waiting: one run is before this one."
+    expect(second.player(0).locator(".dx-pill")).to_have_text("waiting for its turn")
+    second.wait(0, "live")  # the first is over
+    expect(second.page.locator("#status .waits")).to_be_hidden()
+
+
+def test_a_refusal_gives_the_earlier_boards_back(visit):
+    screen = visit()
+    title = screen.player(0).locator("h2").inner_text()
+    screen.page.evaluate(PILLS)
+    screen.method(0, "greedy")
+    screen.prompt(" ")
+    screen.press("Run")
+    expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
+    expect(screen.player(0).locator(".dx-board")).to_be_visible()
+    expect(screen.player(0).locator("h2")).to_have_text(title)
+    assert told(screen, 0)[0] == "reading the prompt", "they had left"
+
+
+def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):
+    run = {"prompt": [1, 2, 3], "steps": [], "sums": [], "length": 0}
+    assert js("/page/progress.js", "M.progress(run)", run=run) == "reading 3 tokens"
+    assert js("/page/waiting.js", "['queue: 2/3 | 0.4s', '0.4s', null].map(M.before)") == [2, 0, 0]
