@@ -6,7 +6,7 @@ import { whenThere } from "./dom.js";
 
 const CHIP = "#scenarios .scenario";
 const FOLD = 0.62; // of the window's height: there, at the latest, the idea begins
-const BAR = 84; // pixels that the controls take at the top of a scrolled page
+const BAR = 84; // pixels that the bar of the players takes at the top of a scrolled page, below the voice of a scene
 const EDGE = 10; // pixels that stay free at the foot
 const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before
@@ -47,15 +47,22 @@ function tallest({ run, t, views }) {
   return Math.max(...heights);
 }
 
+/** Pixels at the top of a scrolled page that no view has. */
+function bar() {
+  const voice = document.querySelector("#scene"),
+    sticks = voice && getComputedStyle(voice).position === "sticky";
+  return BAR + (sticks ? voice.offsetHeight : 0);
+}
+
 /** Where the page has to stand, in pixels from its top; null where it stands well. */
 function place(views) {
-  const least = Math.min(...views.map(({ top }) => top)) - BAR,
+  const least = Math.min(...views.map(({ top }) => top)) - bar(),
     over = Math.max(...views.map(({ top, bottom }) => Math.max(top - FOLD * innerHeight, bottom + EDGE - innerHeight)));
   return over <= scrollY && scrollY <= least ? null : Math.ceil(Math.max(0, Math.min(over, least)));
 }
 
 function fit({ compact, runners }) {
-  const room = innerHeight - BAR - EDGE,
+  const room = innerHeight - bar() - EDGE,
     shown = runners.filter(({ views, root }) => ideaOf(views) && root.getClientRects().length);
   if (compact || !shown.length) return;
   const views = shown.map((runner) => {

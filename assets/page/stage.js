@@ -6,6 +6,7 @@ import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 
 const MARKS = { true: "✓", false: "✗" };
+const GAP = 8; // pixels between the voice and the bar of the players, when both stick to the top
 
 /** The scene that shows these runs, and the stop of its lever: {scene, stop}; null where they belong to none. ids: of
     the recorded runs by player. */
@@ -74,6 +75,9 @@ export function mountStage(element, props, ask) {
     tell();
   };
   element.replaceChildren(root);
+  new ResizeObserver(() => {
+    document.documentElement.style.setProperty("--scene-high", `${root.hidden ? 0 : root.offsetHeight + GAP}px`);
+  }).observe(root); // the bar of the players sticks below the voice
   document.addEventListener("dx-runs", look);
   group.listeners.add(tell);
   look();
