@@ -10,11 +10,12 @@ from playwright.sync_api import expect
 from explorer.page.handlers import running
 from tests.page.conftest import PROMPT, first_model
 
-PILLS = """() => { window.told = [];
-const look = () => { for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
+PILLS = """() => { window.told = []; window.gone = false;
+const look = () => { window.gone ||= !document.querySelector('#panel-0 .dx-board')
+    .checkVisibility({ visibilityProperty: true }); for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
   const text = `${slot} ${pill.textContent}`; if (!told.includes(text)) told.push(text); } };
 new MutationObserver(look).observe(document.querySelector('#players'),
-  { subtree: true, childList: true, characterData: true }); }"""
+  { subtree: true, childList: true, characterData: true, attributes: true }); }"""
 
 
 def told(screen, slot: int) -> list[str]:
@@ -35,7 +36,7 @@ def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(
     screen = visit()
     ask(screen, "greedy", "prompt-lookup")
     board = screen.player(0).locator(".dx-board")
-    expect(board).not_to_be_visible()  # before anything of the new run is there
+    screen.page.wait_for_function("gone")  # before anything of the new run is there
     assert [screen.player(slot).locator("h2 > span").inner_text() for slot in (0, 1)] == [
         "Greedy autoregressive",
         "Prompt lookup",
