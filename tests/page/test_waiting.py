@@ -11,9 +11,12 @@ from explorer.page.handlers import running
 from tests.page.conftest import PROMPT, first_model
 
 PILLS = """() => { window.told = []; window.gone = false;
-const look = () => { window.gone ||= !document.querySelector('#panel-0 .dx-board')
-    .checkVisibility({ visibilityProperty: true }); for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
-  const text = `${slot} ${pill.textContent}`; if (!told.includes(text)) told.push(text); } };
+const look = () => {
+  window.gone ||= !document.querySelector('#panel-0 .dx-board').checkVisibility({ visibilityProperty: true });
+  for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
+    const text = `${slot} ${pill.textContent}`;
+    if (!told.includes(text)) told.push(text);
+  } };
 new MutationObserver(look).observe(document.querySelector('#players'),
   { subtree: true, childList: true, characterData: true, attributes: true }); }"""
 
