@@ -43,7 +43,7 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
     field?.focus();
     field?.select();
   });
-  document.addEventListener("dx-form", draw);
+  for (const event of ["dx-form", "dx-filled"]) document.addEventListener(event, draw);
   watch("value", draw);
   draw();
 }

@@ -62,6 +62,7 @@ export async function mountForm(element, props, watch) {
     if (props.value === told) return;
     told = props.value;
     form.write(JSON.parse(props.value || "{}"));
+    document.dispatchEvent(new Event("dx-filled")); // by the server: a person has chosen nothing
   };
   element.replaceChildren(form.root);
   forms.set(props.number, form);

@@ -69,6 +69,9 @@ export function mountStage(element, props, ask) {
     if (other) moved = false;
     if (other || !moved) now = found; // while the lever moves, what comes is behind it
     root.hidden = !now;
+    document
+      .querySelectorAll("#scenarios .scenario")
+      .forEach((chip, n) => chip.toggleAttribute("data-now", scenes[n] === now?.scene));
     if (!now) return place.replaceChildren();
     question.textContent = translated(now.scene.question || now.scene.title);
     if (other) place.replaceChildren(...(now.scene.lever ? drawn(now, pull) : []));

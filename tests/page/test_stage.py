@@ -114,12 +114,14 @@ def test_other_runs_end_the_scene_and_its_own_bring_it_back(shipped, visit):
     tree = next(one for one in scenarios([card.id for card in gallery().cards]) if one.title == "See a draft tree")
     expect(page.locator("#scene .scene-question")).to_have_text(tree.question)
     expect(page.locator("#scene-lever")).to_have_count(0)
+    expect(page.locator("#scenarios .scenario[data-now]")).to_have_text("See a draft tree")
     screen.prompt("sort: Mia, Leo")
     page.get_by_role("button", name="Many at once", exact=True).click()
     expect(page.locator("#scene .scene-question")).to_have_text(SCENE.question)
     screen.press("Run")
     screen.says("Done: 2 runs")
     expect(page.locator("#scene .scene")).to_be_hidden()
+    expect(page.locator("#scenarios .scenario[data-now]")).to_have_count(0)
 
 
 def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
@@ -130,3 +132,14 @@ def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
       send(value?.stop ? { ...value, stop: "<b>none</b>" } : value, ...more); }""")
     page.locator("#scene-lever").press("Home")
     screen.says("No lever here leads to a recorded run '<b>none</b>'")
+
+
+def test_the_warning_about_a_model_goes_with_the_model_also_where_the_server_fills_the_slots(shipped, visit):
+    screen = visit(at=shipped)
+    pays = next(one for one in scenarios([card.id for card in gallery().cards]) if one.title == "When it does not pay")
+    screen.prompt(gallery().get(pays.traces[0]).header.prompt)
+    warning = screen.page.locator("#elsewhere .status")
+    expect(warning).to_contain_text("knows small tasks only")
+    screen.press(pays.title)
+    expect(screen.page.locator("#model-1")).to_have_value("smollm2")
+    expect(warning).to_be_hidden()

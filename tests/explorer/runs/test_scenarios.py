@@ -64,7 +64,11 @@ def test_what_does_not_pay_saves_no_call_and_costs_nearly_twice_the_work():
     scene = next(scene for scene in SCENES if scene.title == "When it does not pay")
     plain, drafted = (gallery().get(name) for name in scene.traces)
     assert plain.text == drafted.text and plain.totals.forwards == drafted.totals.forwards == 32
-    assert 1.8 < drafted.totals.work_by_role["target"] / plain.totals.work_by_role["target"] < 2
+    work = [run.totals.work_by_role["target"] for run in (plain, drafted)]
+    layers, rest = divmod(work[0], len(plain.header.prompt_ids) + 31)  # one row for each token but the last
+    assert not rest
+    rows = [str(one // layers) for one in work]
+    assert 1.8 < work[1] / work[0] < 2 and all(one in scene.says[-1].say for one in rows), rows
 
 
 def test_an_entry_of_the_first_form_is_still_read_and_one_whose_runs_are_not_all_there_is_left_out(monkeypatch):
