@@ -163,8 +163,8 @@ def test_what_is_shown_says_that_a_new_run_is_awaited(visit, monkeypatch):
     pill = screen.player(0).locator(".dx-pill")
     expect(pill).to_contain_text("ready")
     screen.press("Run")
-    expect(pill).to_have_text("waiting for the new run")
-    expect(screen.player(1).locator(".dx-pill")).to_have_text("waiting for the new run")
+    expect(pill).to_have_text("reading the prompt")
+    expect(screen.player(1).locator(".dx-pill")).to_have_text("reading the prompt")
     answered.set()
     screen.says("gone fishing")
     expect(pill).to_contain_text("ready · step 0")  # nothing came: what was shown stays

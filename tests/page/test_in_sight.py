@@ -15,9 +15,12 @@ PHONE = {"width": 390, "height": 844}
 
 
 def test_the_tour_on_a_phone_frames_cells_of_the_board_and_its_sums_can_be_followed(shipped, visit):
-    screen = visit(at=shipped, folded=True, viewport=PHONE, reduced_motion="reduce")
+    screen = visit("?gallery=40-threshold-names,41-credit-names", at=shipped, viewport=PHONE, reduced_motion="reduce")
+    expect(screen.player(0).locator("h2 > span")).to_have_text("Fast-dLLM threshold")
+    screen.wait(0, "ready")
     screen.page.get_by_role("button", name="Start the tour").click()
     box, inside = screen.page.locator(".tour-box"), []
+    expect(box).to_contain_text("48 boxes")
     for _ in range(3):
         board = screen.player(0).locator(".dx-board").bounding_box()
         for mark in screen.page.locator(".tour-marks i").all():
@@ -65,7 +68,9 @@ def test_hindsight_and_the_list_of_positions_to_fork_tell_nothing_before_the_end
 
 
 def test_the_clock_of_work_counts_where_two_models_write_one_text(shipped, visit):
-    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
+    screen = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page = screen.page
+    screen.everything()
     chip(page, "Two models, one text")
     page.get_by_role("button", name="Work", exact=True).click()
     page.locator("#panel-0 .dx-panel").press("End")

@@ -126,17 +126,15 @@ class Showing:
             trace = read_pasted(text, self.desk.limits.trace_characters)
             kept = packed(trace)
             self.desk.check_room([kept], request)
-            shown = tables.results(
-                {0: trace}
-            )  # a trace that passes validation but cannot be measured is refused as well
+            slot = self.desk.free_player(session)
+            # a trace that passes validation but cannot be measured is refused as well
+            shown = tables.results(dict(sorted({**session.traces, slot: trace}.items())))
         except (TraceError, UserError) as error:
             return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
         except Exception:
             log.exception("an imported trace could not be shown")
             return gr.skip(), say("The trace was not opened: its parts contradict each other.", "error"), gr.skip()
-        del shown
-        slot = self.desk.free_player(session)
         session.keep(slot, kept)
         session.opened = {slot}
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
-        return message(whole(slot, trace)), words, tables.results(session.traces)
+        return message(whole(slot, trace)), words, shown
