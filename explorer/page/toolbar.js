@@ -5,6 +5,7 @@ function foldable({ root }) {
   const fold = (folded) => {
     root.toggleAttribute("data-folded", folded);
     more.setAttribute("aria-expanded", String(!folded));
+    dispatchEvent(new Event("scroll")); // unfolded it no longer sticks, although nothing was scrolled
   };
   Object.assign(more, { type: "button", className: "more", textContent: tr`More`, title: tr`Clock, speed and race` });
   more.addEventListener("click", () => fold(!root.hasAttribute("data-folded")));

@@ -123,7 +123,10 @@ def test_on_a_phone_the_board_comes_first_and_one_run_is_shown_at_a_time(visit, 
     )
     assert screen.page.locator("#toolbar").bounding_box()["y"] >= 0
     screen.page.wait_for_function("() => document.querySelector('#toolbar').getBoundingClientRect().height <= 64")
-    screen.page.locator("#toolbar .more").click()
+    bar, more = screen.page.locator("#toolbar .dx-toolbar"), screen.page.locator("#toolbar .more")
+    expect(bar).to_have_attribute("data-stuck", "")
+    unfold = "(button) => { button.click(); return button.closest('.dx-toolbar').hasAttribute('data-stuck'); }"
+    assert not more.evaluate(unfold), "at once, also where nothing is scrolled any more"
     screen.press("Race")
     expect(screen.page.get_by_label("Freeze at")).to_be_visible()
     assert screen.page.evaluate("getComputedStyle(document.querySelector('#toolbar')).position") == "static"
