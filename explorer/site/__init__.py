@@ -82,7 +82,7 @@ def compose(recorded: Gallery) -> dict[str, str]:
     shown = [
         runs.Run(card, trace, runs.safe_name(card.id, taken), of_recording(recorded.path(card.id), trace))
         for card in recorded.cards
-        if _readable(recorded, card.id) and (trace := recorded.get(card.id))
+        if card.listed and _readable(recorded, card.id) and (trace := recorded.get(card.id))
     ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")

@@ -61,6 +61,17 @@ def either(request: pytest.FixtureRequest) -> tuple[Gallery, Path]:
     return request.getfixturevalue("few") if request.param == "few" else (gallery(), request.getfixturevalue("site"))
 
 
+def test_a_run_that_only_a_lever_shows_has_no_page(tmp_path: Path):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    first, hidden = (next(card.id for card in gallery().cards if card.listed is listed) for listed in (True, False))
+    for name in (first, hidden):
+        shutil.copy(gallery().path(name), folder)
+    (tmp_path / "gallery.json").write_text(f'[{{"id": "{hidden}", "listed": false}}]', "utf-8")
+    pages = "".join(compose(Gallery(folder)))
+    assert first in pages and hidden not in pages
+
+
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of traces that somebody made to hurt us."""
@@ -132,7 +143,8 @@ class Links(html.parser.HTMLParser):
 def test_every_internal_link_resolves_and_no_script_stands_in_a_page(either: tuple[Gallery, Path]):
     shown, site = either
     pages = {path: Links(path.read_text("utf-8")) for path in site.rglob("*.html")}
-    assert {f"runs/{card.id}.html" for card in shown.cards} <= {path.relative_to(site).as_posix() for path in pages}
+    listed = {f"runs/{card.id}.html" for card in shown.cards if card.listed}
+    assert listed <= {path.relative_to(site).as_posix() for path in pages}
     away = set()
     for path, page in pages.items():
         assert page.inline == 0
@@ -281,7 +293,7 @@ def test_the_same_traces_give_the_same_bytes_and_a_sensible_size(either: tuple[G
     }
     assert made == on_disk
     if len(shown.cards) == len(gallery().cards):
-        assert sum(len(text.encode()) for text in made.values()) < EACH * len(shown.cards)
+        assert sum(len(text.encode()) for text in made.values()) < EACH * sum(card.listed for card in shown.cards)
 
 
 def test_only_an_empty_folder_or_a_site_of_ours_is_written(tmp_path: Path, capsys):
