@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engines import ModelRecord, median_interval
+from engines import ModelRecord, get_method, median_interval
 from explorer.figures.calls import many
 from explorer.figures.compare import Certificate
 from explorer.figures.noise import ROOM, SHARE, displaced, explained
@@ -207,10 +207,14 @@ def conditions_of(advice: Advice) -> str:
     m = advice.model
     threads = "one thread" if m.threads == 1 else f"{m.threads} threads"
     prompts = "one prompt" if advice.prompts == 1 else f"{advice.prompts} prompts"
-    return (
+    said = (
         f"{m.name}, {m.dtype}, {threads}, {m.device}, {advice.machine}; {prompts}, one text at a time "
-        f"(batch {advice.batch}), at most {advice.max_new_tokens} new tokens."
+        f"(batch {advice.batch}), at most {advice.max_new_tokens} new tokens. Speeds are of whole runs over those of "
+        f"{get_method(advice.control).info.title}, reading the prompt included."
     )
+    if m.dtype == "float32":
+        return said
+    return f"{said} In {m.dtype} no method promises the same text; whether it wrote it here stands beside each."
 
 
 def sentence_of(advice: Advice) -> str:

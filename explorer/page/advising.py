@@ -17,7 +17,7 @@ from explorer.page import tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.form import Form, read
 from explorer.page.handlers import Handlers
-from explorer.page.parts import fresh, module, say
+from explorer.page.parts import ONE_AT_A_TIME, fresh, module, say
 from explorer.page.sessions import Job, Session
 
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
@@ -121,7 +121,8 @@ def told(advice: Advice) -> dict[str, Any]:
 
 def _ending(advice: Advice) -> str:
     head = {"complete": "", "stopped": "Stopped. ", "time": "Its time was over. "}[advice.ended]
-    return say(f"{head}{advice.sentence}", "ok", go="advice" if advice.methods else "")
+    told = any(one.word not in ("busy", "few") for one in advice.methods)
+    return say(f"{head}{advice.sentence}", "ok" if told else "warn", go="advice" if advice.methods else "")
 
 
 def panel() -> gr.HTML:
@@ -138,10 +139,6 @@ def connect(handlers: Handlers, button: gr.Button, box: gr.HTML, given: list[Any
         given,
         [box, *outputs],
         preprocess=False,
-        show_progress="minimal",
         show_progress_on=[outputs[1]],
-        concurrency_limit=1,
-        concurrency_id="model",
-        trigger_mode="once",
-        api_visibility="private",
+        **ONE_AT_A_TIME,
     )

@@ -14,7 +14,7 @@ import engines
 from engines import UserError
 from explorer.bench import chosen
 from explorer.bench.advise import Progress, advise, measuring
-from explorer.figures.advice import Advice
+from explorer.figures.advice import Advice, worded
 from explorer.figures.compare import Tie
 from explorer.figures.noise import ROOM
 from explorer.figures.pairs import near, usual
@@ -196,6 +196,9 @@ def test_the_record_names_its_conditions_and_is_json():
     assert msgspec.json.decode(msgspec.json.encode(found), type=Advice) == found
     for said in (MODEL, "float32", "thread", "one prompt", "batch 1", "at most 24 new tokens", found.machine):
         assert said in found.conditions
+    assert "reading the prompt included" in found.conditions and "promises" not in found.conditions
+    half = msgspec.structs.replace(found, model=msgspec.structs.replace(found.model, dtype="bfloat16"))
+    assert "In bfloat16 no method promises the same text" in worded(half).conditions
     assert found.batch == 1 and found.sentence == "Token Recycling helps on this text here: 1.30× to 1.30×."
 
 
