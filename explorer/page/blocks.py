@@ -41,6 +41,7 @@ from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS
 from explorer.page.parts import (
     LIGHT,
+    ONE_AT_A_TIME,
     bus,
     doc_links,
     downloader,
@@ -206,12 +207,8 @@ def _connect_run(
         controls,
         outputs,
         preprocess=False,  # what is wrong is said on the status line, in a sentence of ours
-        show_progress="minimal",
         show_progress_on=[outputs[1]],  # the place in the queue shows on the status line
-        concurrency_limit=1,
-        concurrency_id="model",
-        trigger_mode="once",
-        api_visibility="private",
+        **ONE_AT_A_TIME,
     )
     settings.connect(handlers, outputs[2], controls)
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]

@@ -20,7 +20,7 @@ from explorer.page.catalogue import LENGTH
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import SLOTS
-from explorer.page.parts import forker, say
+from explorer.page.parts import ONE_AT_A_TIME, forker, say
 from explorer.page.sessions import Session
 
 MAX_REQUEST = 40_000  # characters of a request
@@ -207,10 +207,6 @@ def connect(handlers: Handlers, outputs: list[Any]) -> Any:
         Forks(handlers).fork,
         channel,
         outputs,
-        show_progress="minimal",
         show_progress_on=[outputs[1]],
-        concurrency_limit=1,
-        concurrency_id="model",
-        trigger_mode="once",
-        api_visibility="private",
+        **ONE_AT_A_TIME,
     )

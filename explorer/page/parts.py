@@ -24,6 +24,13 @@ LIGHT: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
 }  # of events that touch no model
+ONE_AT_A_TIME: dict[str, Any] = {
+    "concurrency_limit": 1,
+    "concurrency_id": "model",
+    "trigger_mode": "once",
+    "api_visibility": "private",
+    "show_progress": "minimal",
+}  # of events that run a model: they share one queue
 
 WORDS = """const { tr = (parts, ...values) => String.raw({ raw: parts }, ...values), sentence = (text) => text } =
   globalThis.dxWords ?? {};

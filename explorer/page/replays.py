@@ -11,14 +11,7 @@ import gradio as gr
 from engines import Trace, UserError
 from explorer.figures.verdict import judge
 from explorer.page.handlers import Handlers
-
-ONE_AT_A_TIME = {
-    "concurrency_limit": 1,
-    "concurrency_id": "model",
-    "trigger_mode": "once",
-    "api_visibility": "private",
-    "show_progress": "minimal",
-}
+from explorer.page.parts import ONE_AT_A_TIME
 
 
 class Replay(NamedTuple):
