@@ -165,7 +165,8 @@ def test_every_internal_link_resolves_and_no_script_stands_in_a_page(either: tup
 def test_pages_load_quietly_and_have_their_players(site: Path, watched: Watched):
     """All but most of the lessons and runs, which are made by the same two functions: the runs that have everything
     among them, and one lesson of each family. That every recorded trace plays is tested with the player."""
-    runs = [site / "runs" / f"{name}.html" for name in sorted(FEW)]
+    runs = [site / "runs" / f"{card.id}.html" for card in gallery().cards if card.id in FEW and card.listed]
+    assert len(runs) > len(FEW) / 2
     shown = {info.family: info.slug for info in list_methods() if not info.file}
     told = [site / "lessons" / f"{slug}.html" for slug in shown.values()]
     for path in [
