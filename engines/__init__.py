@@ -83,6 +83,7 @@ __all__ = [
     "list_models",
     "list_studies",
     "load_method_file",
+    "load_drafter",
     "load_model",
     "median_interval",
     "method_texts",
@@ -101,6 +102,7 @@ __all__ = [
     "visible",
     "watch",
     "wilson",
+    "with_drafter",
 ]
 
 
@@ -124,6 +126,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import zoo
 
         return getattr(zoo, name)
+    if name in ("load_drafter", "with_drafter"):
+        from engines.models import drafters
+
+        return getattr(drafters, name)
     if name == "joint":
         from engines.models import joint
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
 
 
-def snapshot(repo: str, revision: str | None = None) -> tuple[Path, str]:
-    """The folder of a hub model, downloaded at the first use, and its commit. Raises UserError where it cannot be
-    had."""
+def snapshot(repo: str, revision: str | None = None, wanted: Sequence[str] = WANTED) -> tuple[Path, str]:
+    """The folder of a hub model, downloaded at the first use, and its commit. wanted: patterns of its files. Raises
+    UserError where it cannot be had."""
     import huggingface_hub as hub
     from huggingface_hub import errors
 
     try:
-        folder = Path(hub.snapshot_download(repo, revision=revision, allow_patterns=WANTED))
+        folder = Path(hub.snapshot_download(repo, revision=revision, allow_patterns=list(wanted)))
     except errors.GatedRepoError:
         raise UserError(
             f"'{repo}' asks its users to accept terms first; accept them on its page and run `hf auth login`."

@@ -25,6 +25,7 @@ from engines.models.adapters.taps import tapped
 from engines.models.packed import PackedLinear, WidenedLinear, pack_linear
 from engines.models.slots import SlotCache
 
+RAW = -1  # among the states that are asked for: behind the last layer, before the final norm
 MASKS: dict[str, Any] = {
     "full_attention": create_causal_mask,
     "sliding_attention": create_sliding_window_causal_mask,
@@ -61,11 +62,12 @@ class HFLayeredLM(HFCausalLM):
         hidden: Sequence[int] = (),
         last_only: bool = False,
     ) -> Extended:
-        """See `HFCausalLM.extend`; here the three calls composed."""
+        """See `HFCausalLM.extend`; here the three calls composed. hidden: also `RAW` (-1), the stream behind the last
+        layer and before the final norm."""
         streams: dict[int, Tensor] = {}
         taps = Taps(stream=streams.__setitem__) if hidden else None
         x = self.layers(self.embed(tokens), cache, 0, self.num_layers, parents=parents, taps=taps)
-        streams[self.num_layers] = h = self.normed(x)
+        streams[RAW], streams[self.num_layers] = x, (h := self.normed(x))
         logits = self.unembed(h[-1:] if last_only else h, normed=True)
         return Extended(logits, {i: streams[i] for i in hidden})
 

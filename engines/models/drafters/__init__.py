@@ -1,0 +1,125 @@
+"""Published drafters: what people download to speed up a target, in the formats that they are published in.
+
+    from engines.models.drafters import load_drafter
+    drafter = load_drafter("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", target)
+
+A format is told by config and tensors, never by a name. Every tensor's shape is checked against the target before
+anything is computed, and nothing that a checkpoint brings is executed."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.models.drafters.files import Checkpoint, find
+from engines.models.hub import HUB_ID
+
+if TYPE_CHECKING:
+    from engines.models.drafters.base import Drafter
+
+EMBEDDED = ("smollm2", "smollm2-text")  # names of a published model that are no hub ids
+KEPT = 2  # loaded drafters that stay in memory
+_loaded: OrderedDict[tuple[str, ...], Drafter] = OrderedDict()
+
+
+def load_drafter(
+    id_or_folder: str | os.PathLike[str], target: Any, *, revision: str | None = None, force: bool = False
+) -> Drafter:
+    """The drafter of a folder or hub id, for a loaded target, in its type and on its device.
+
+    force: take it although it names another target. Raises UserError, with what to do, for a format that is not known,
+    tensors that are missing, left over, of another shape or no numbers, and a target that it was not made for; then
+    nothing is loaded."""
+    checkpoint = find(id_or_folder, revision)
+    key = (str(checkpoint.folder), checkpoint.sha256, target.record.sha256, target.record.dtype, target.record.device)
+    if key in _loaded:
+        _loaded.move_to_end(key)
+        return _loaded[key]
+    drafter = _read(checkpoint, target, force)
+    _loaded[key] = drafter
+    while len(_loaded) > KEPT:
+        _loaded.popitem(last=False)
+    return drafter
+
+
+def with_drafter(target: Any, drafter: Drafter) -> Any:
+    """The same target with a drafter beside it, for the methods that can draft with it: weights, cache and calls are
+    the target's own. Raises UserError for a drafter that was loaded for another target."""
+    if drafter.target.sha256 != target.record.sha256:
+        raise UserError(
+            f"{drafter.name} was loaded for {drafter.target.name}, and the target is {target.record.name}; load it for "
+            "this one (engines.load_drafter(id_or_folder, target))."
+        )
+    twin = copy.copy(target)
+    twin.drafter = drafter
+    return twin
+
+
+def format_of(checkpoint: Checkpoint) -> type[Drafter]:
+    """The class that computes a checkpoint. Raises UserError where no format is like it."""
+    from engines.models.drafters import dflash, eagle, eagle3, heads, mtp
+
+    formats: list[tuple[Any, type[Drafter]]] = [
+        (eagle3.is_peagle, eagle3.PEagle),
+        (eagle3.is_eagle3, eagle3.Eagle3),
+        (mtp.is_mtp, mtp.MTP),
+        (dflash.is_dflash, dflash.DFlash),
+        (heads.is_hydra, heads.Hydra),
+        (heads.is_medusa, heads.Medusa),
+        (eagle.is_eagle, eagle.Eagle),
+    ]
+    found = next((made for like, made in formats if like(checkpoint.config, checkpoint.shapes)), None)
+    if found is None:
+        known = ", ".join(made.title for _, made in formats)
+        first = ", ".join(sorted(checkpoint.shapes)[:3])
+        raise UserError(
+            f"'{checkpoint.name}' is no drafter of a known format: its tensors are {first} ...; known are {known}."
+        )
+    return found
+
+
+def _read(checkpoint: Checkpoint, target: Any, force: bool) -> Drafter:
+    import torch
+
+    from engines.models.drafters.base import width_of
+    from engines.models.drafters.tensors import Tensors
+
+    made = format_of(checkpoint)
+    width_of(target)
+    warning, other = _other_target(checkpoint, target)
+    if other and not force:
+        raise UserError(f"{warning}; load that target, or take the drafter all the same with --force (force=True).")
+    dtype = getattr(torch, target.record.dtype, torch.float32)
+    tensors = Tensors(checkpoint, dtype, target.device)
+    drafter = made(checkpoint, target, tensors)
+    tensors.finish(drafter.title)
+    if warning:
+        taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
+        drafter.notes.insert(0, f"{warning}, {taken}.")
+    return drafter
+
+
+def _named_target(checkpoint: Checkpoint) -> str:
+    """The hub id of the target that a drafter names; "" where it names none. A path on its author's disk names
+    nothing."""
+    held = checkpoint.config.get("speculators_config")
+    verifier = held.get("verifier") if isinstance(held, dict) else None
+    named = (verifier or {}).get("name_or_path") or checkpoint.config.get("base_model_name_or_path")
+    return named if isinstance(named, str) and HUB_ID.fullmatch(named) else ""
+
+
+def _other_target(checkpoint: Checkpoint, target: Any) -> tuple[str, bool]:
+    """(what to say where a drafter names a target and this may be another one, whether it is). A folder has no hub id,
+    so its name alone proves nothing."""
+    named, given = _named_target(checkpoint), target.record.name
+    if not named or _plain(named) == _plain(given):
+        return "", False
+    said = f"'{checkpoint.name}' was made for {named}, and the target is {given}"
+    return said, bool(HUB_ID.fullmatch(given)) or given in EMBEDDED
+
+
+def _plain(name: str) -> str:
+    return name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()

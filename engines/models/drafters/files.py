@@ -1,0 +1,144 @@
+"""The files of a published drafter: a folder or a hub id, its config.json and its tensors, read one by one.
+
+Weights are safetensors, whole or in shards, or a PyTorch archive (`pytorch_model.bin`, `*_lm_head.pt`) of tensors
+alone. Code that a checkpoint brings (`auto_map`, *.py) is never run."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engines.core.errors import UserError
+from engines.core.places import expanded
+from engines.models import hub
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ARCHIVES = ("pytorch_model.bin", "medusa_lm_head.pt", "hydra_lm_head.pt")
+SAFE = ("model.safetensors", "medusa_lm_head.safetensors", "hydra_lm_head.safetensors")
+WANTED = (*hub.WANTED, *ARCHIVES)
+LARGEST_ARCHIVE = 8_000_000_000  # bytes; the largest published one has 4.1 GB (EAGLE for a 70B model)
+
+
+@dataclass
+class Checkpoint:
+    """A drafter as it lies on disk: its config and the names and shapes of its tensors. `read` gives one of them.
+
+    sha256: of the first weight file. dtypes: as they are stored."""
+
+    folder: Path
+    name: str
+    revision: str
+    config: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    sha256: str
+    _read: Callable[[str], Tensor] = field(repr=False)
+
+    def read(self, name: str) -> Tensor:
+        """A tensor as it is stored."""
+        return self._read(name)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the tensors have."""
+        total = 0
+        for shape in self.shapes.values():
+            size = 1
+            for side in shape:
+                size *= side
+            total += size
+        return total
+
+
+def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> Checkpoint:
+    """The checkpoint in a folder or of a hub id. Raises UserError where there is none, where a file is missing or
+    damaged, and for a PyTorch archive that holds more than tensors."""
+    name = os.fspath(id_or_folder)
+    folder, commit = expanded(name), ""
+    if not folder.is_dir():
+        if hub.HUB_ID.fullmatch(name) is None:
+            raise UserError(
+                f"no drafter '{name}': give a folder with config.json and weights, or a hub id such as owner/name."
+            )
+        folder, commit = hub.snapshot(name, revision, WANTED)
+    config = hub.read_json(folder / "config.json")
+    if not config:
+        raise UserError(
+            f"'{name}' has no config.json, so its format cannot be told; give the folder that holds config.json."
+        )
+    shown = folder.resolve().name if not commit else name
+    files = safe_files(folder, shown)
+    if files:
+        shapes, read = _safetensors(files)
+        return Checkpoint(folder, shown, commit, config, shapes, hub.identity(files[0]), read)
+    archive = next((folder / one for one in ARCHIVES if (folder / one).is_file()), None)
+    if archive is None:
+        raise UserError(
+            f"'{name}' holds no weights that a drafter is published in ({', '.join((*SAFE, *ARCHIVES))}); "
+            "download it again."
+        )
+    tensors = read_archive(archive)
+    shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
+    return Checkpoint(folder, shown, commit, config, shapes, hub.sha256(archive), tensors.__getitem__)
+
+
+def safe_files(folder: Path, name: str) -> list[Path]:
+    """The safetensors files of a drafter in order; none where it has none. Raises UserError for a shard that is
+    missing."""
+    files = hub.shards(folder) or [folder / one for one in SAFE if (folder / one).is_file()][:1]
+    if lost := next((file for file in files if not file.is_file()), None):
+        raise UserError(f"{lost.name} of '{name}' is missing, though its index names it; download it again.")
+    return files
+
+
+def _safetensors(files: Sequence[Path]) -> tuple[dict[str, tuple[int, ...]], Callable[[str], Tensor]]:
+    """Shapes by name, and what reads a tensor: only those that a format asks for are read."""
+    from safetensors import safe_open
+
+    where, shapes = {}, {}
+    for file in files:
+        for key, entry in hub.header(file).items():
+            where[key], shapes[key] = file, tuple(int(side) for side in entry["shape"])
+
+    def read(key: str) -> Tensor:
+        with safe_open(where[key], "pt") as opened:
+            tensor: Tensor = opened.get_tensor(key)
+        return tensor
+
+    return shapes, read
+
+
+def read_archive(file: Path) -> dict[str, Tensor]:
+    """The tensors of a PyTorch archive. Its pickle may name tensors and nothing else (`weights_only`); its size is
+    bounded before anything is read. Raises UserError on a public host, for a file that is too large, and for one that
+    is no such archive."""
+    import torch
+
+    if os.environ.get("EXPLORER_PUBLIC") == "1" or os.environ.get("SPACE_ID"):
+        raise UserError(
+            f"{file.name} is a PyTorch archive, which a public host does not read; convert it to safetensors."
+        )
+    size = file.stat().st_size
+    if size > LARGEST_ARCHIVE:
+        raise UserError(f"{file} has {size:,} bytes; archives of at most {LARGEST_ARCHIVE:,} are read.")
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            if (whole := sum(entry.file_size for entry in archive.infolist())) > LARGEST_ARCHIVE:
+                raise UserError(f"{file} would unpack to {whole:,} bytes; at most {LARGEST_ARCHIVE:,} are read.")
+    try:
+        held = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch says it in many ways, over many lines
+        reason = re.split(r"[.\n]", str(error))[0][:160]
+        raise UserError(
+            f"{file.name} is not an archive of tensors alone ({reason}), and nothing else is read; convert it to "
+            "safetensors on the machine that made it."
+        ) from error
+    if not isinstance(held, dict) or not all(isinstance(one, torch.Tensor) for one in held.values()):
+        raise UserError(f"{file.name} holds {type(held).__name__} in place of tensors by name; give a state dict.")
+    return {str(key): tensor for key, tensor in held.items()}
