@@ -38,22 +38,26 @@ class Former(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PartNeed:
-    """A trained part of the picked model that a method asks for in `needs`."""
+    """A trained part of the picked model that a method asks for in `needs`, and the formats of published drafters that
+    can stand in its place."""
 
     name: str
+    formats: tuple[str, ...] = ()
 
 
-def part(name: str) -> PartNeed:
+def part(name: str, *formats: str) -> PartNeed:
     """In `needs`: the part of that name which was trained for the picked model (`engines.models.parts`), such as
-    `needs={"target": "layered", "head": part("kangaroo")}`; the method finds it as `models.head`."""
-    return PartNeed(name)
+    `needs={"target": "layered", "head": part("kangaroo")}`; the method finds it as `models.head`. formats: those of
+    published drafters (`engines.load_drafter`) that it can draft with in place of that part."""
+    return PartNeed(name, formats)
 
 
 class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration: everything the page, the command line and the docs say about a method.
 
     `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
-    come from its companions. `parts` maps further roles to trained parts of the picked model, by their names.
+    come from its companions. `parts` maps further roles to trained parts of the picked model, by their names;
+    `drafters` those of them in whose place a published drafter can draft to its formats.
     `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at
     the defaults. Where that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by
     itself, and `keeps` answers for given values. `records`: by name, the types of what it tells of its own; the player
@@ -90,6 +94,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     beside: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
+    drafters: dict[str, tuple[str, ...]] = {}
     former: tuple[Former, ...] = ()
     file: str = ""
     version: str = ""
@@ -183,7 +188,7 @@ def method(
     _check_values(params, curve)
     resolve(params, paths)
     _check_former(former, params, slug)
-    roles, parts = _roles(slug, needs)
+    roles, parts, drafters = _roles(slug, needs)
     _check_beside(slug, roles, beside, optional)
     conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
     defaults = {p.name: p.default for p in params}
@@ -210,6 +215,7 @@ def method(
         beside=frozenset(beside),
         optional=frozenset(optional),
         parts=parts,
+        drafters=drafters,
         former=tuple(former),
     )
     return lambda decode: Method(info, decode, check)
@@ -288,16 +294,20 @@ def _any_holds(conditions: Sequence[Mapping[str, Any]], values: Mapping[str, Any
     return any(all(values[name] == value for name, value in one.items()) for one in conditions)
 
 
-def _roles(slug: str, needs: str | Mapping[str, str | PartNeed]) -> tuple[dict[str, str], dict[str, str]]:
-    """(role -> kind of model, role -> name of a part). Raises ValueError for a kind that is not known, or a part
-    without a model."""
+def _roles(
+    slug: str, needs: str | Mapping[str, str | PartNeed]
+) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, ...]]]:
+    """(role -> kind of model, role -> name of a part, role -> formats of drafters). Raises ValueError for a kind that
+    is not known, or a part without a model."""
     given = {KINDS[needs].role if needs in KINDS else "model": needs} if isinstance(needs, str) else dict(needs)
     models = {role: one for role, one in given.items() if isinstance(one, str)}
     if unknown := set(models.values()) - set(KINDS):
         raise ValueError(f"method '{slug}' needs unknown kinds of models {sorted(unknown)}; known are {sorted(KINDS)}")
     if not models or next(iter(given)) not in models:
         raise ValueError(f"method '{slug}' needs a model in its first role; a part belongs to the model before it")
-    return models, {role: one.name for role, one in given.items() if isinstance(one, PartNeed)}
+    parts = {role: one for role, one in given.items() if isinstance(one, PartNeed)}
+    formats = {role: one.formats for role, one in parts.items() if one.formats}
+    return models, {role: one.name for role, one in parts.items()}, formats
 
 
 def arguments(info: MethodInfo, **values: Any) -> dict[str, Any]:

@@ -62,11 +62,7 @@ def verify(folder: str | Path, *, checkers: str | Path | None = None) -> list[Fi
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; give one that holds golden JSON files.")
-    files = sorted(
-        f
-        for f in folder.rglob("*.json")
-        if f.is_file() and f.name not in ("config.json", "card.json") and "stubs" not in f.parts
-    )
+    files = sorted(f for f in folder.rglob("*.json") if f.is_file() and "stubs" not in f.parts and not _of_model(f))
     if not files:
         raise UserError(f"'{folder}' holds no golden JSON files.")
     _load_checkers(None if checkers is None else Path(checkers))
@@ -75,11 +71,11 @@ def verify(folder: str | Path, *, checkers: str | Path | None = None) -> list[Fi
 
 def verify_file(file: Path, root: Path) -> FileReport:
     """Run the cases of one file."""
-    name = str(file.relative_to(root))
-    checker = _checkers.get(file.stem)
+    name, topic = str(file.relative_to(root)), topic_of(file)
+    checker = _checkers.get(topic)
     try:
         data = json.loads(file.read_bytes())
-        sections = _sections.get(file.stem, ("cases",))
+        sections = _sections.get(topic, ("cases",))
         cases = [case for name in sections for case in listed(name, data[name] if checker else data.get(name, []))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return FileReport(name, "failed", mismatch=f"unreadable: {type(error).__name__}: {error}")
@@ -99,6 +95,16 @@ def verify_file(file: Path, root: Path) -> FileReport:
     if report.covered:
         report.state = "failed" if report.mismatch else "passed"
     return report
+
+
+def topic_of(file: Path) -> str:
+    """What a file is about: its name, or its folder's where it is called `cases...`, as all files of a format are."""
+    return file.parent.name if file.stem.startswith("cases") else file.stem
+
+
+def _of_model(file: Path) -> bool:
+    """Whether it belongs to a checkpoint and holds no cases."""
+    return file.name == "card.json" or (file.parent / "config.json").is_file()
 
 
 def listed(section: str, cases: Any) -> list[Case]:

@@ -16,6 +16,21 @@ from engines.core.version import versions
 from engines.driver.roles import parts_of
 
 
+def _departures(info: MethodInfo, main: Model) -> str:
+    """What departs from the paper; beside a published drafter, that it is not about this one."""
+    drafter = getattr(main, "drafter", None)
+    if drafter is None or not any(drafter.format in formats for formats in info.drafters.values()):
+        return info.departures
+    return " ".join(
+        [
+            f"It drafts with the published checkpoint {drafter.name} ({drafter.title}), so what follows of a part that "
+            "was trained here does not hold.",
+            *drafter.notes,
+            info.departures,
+        ]
+    )
+
+
 def header_of(
     info: MethodInfo,
     models: Mapping[str, Model],
@@ -46,7 +61,7 @@ def header_of(
         lossless=info.keeps(vars(p)),
         emits=sorted(info.emits),
         records=info.described,
-        departures=info.departures,
+        departures=_departures(info, main),
         own=info.own,
         signature=info.signature,
         versions=dict(versions()) | ({"method file": f"sha256 {info.version[:16]}"} if info.file else {}),

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, kinds_of
+from engines.core.meter import Meter
 from engines.core.method import MethodInfo
-
-if TYPE_CHECKING:
-    from engines.models.parts import Part
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,15 @@ class Roles:
 
 
 def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
-    """A loaded model of the right kind for every role; missing roles come from the model's companions. Raises
-    UserError."""
+    """A loaded model of the right kind for every role; missing roles come from the model's companions. A drafter that
+    is given for the role of a part stands beside the picked model from then on. Raises UserError."""
     from engines.models import zoo
 
     given = dict(model) if isinstance(model, Mapping) else {info.role: model}
+    drafters = {role: given.pop(role) for role in info.drafters if role in given}
     if unknown := set(given) - set(info.needs):
-        raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {', '.join(info.needs)}.")
+        known = ", ".join((*info.needs, *info.drafters))
+        raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {known}.")
     if given.get(info.role) is None:
         raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
     loaded: dict[str, Model] = {}
@@ -69,7 +69,23 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
                 f"{what_to_do}."
             )
     _check_shared_tokenizer(info, loaded)
+    for role, drafter in drafters.items():
+        loaded[info.role] = _beside(info, role, drafter, loaded[info.role])
     return loaded
+
+
+def _beside(info: MethodInfo, role: str, drafter: Any, main: Model) -> Model:
+    """The picked model with a drafter, loaded or by its folder or hub id, for a role of this method. Raises UserError
+    for a drafter of another format."""
+    from engines.models.drafters import load_drafter, with_drafter
+
+    found = load_drafter(drafter, main) if isinstance(drafter, (str, os.PathLike)) else drafter
+    if found.format not in info.drafters[role]:
+        raise UserError(
+            f"'{info.slug}' drafts with {' or '.join(info.drafters[role])} checkpoints, and {found.name} is of the "
+            f"format {found.format}; choose the method for that."
+        )
+    return with_drafter(main, found)
 
 
 def _with_companion(zoo: Any, role: str) -> str:
@@ -89,14 +105,27 @@ def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> No
             )
 
 
-def parts_of(info: MethodInfo, main: Model) -> dict[str, Part]:
-    """The trained parts of the picked model that a method needs, by role. Raises UserError, with the command that makes
-    it, where one is missing or was trained for other weights."""
+def parts_of(info: MethodInfo, main: Model) -> dict[str, Any]:
+    """The trained parts of the picked model that a method needs, by role; the published drafter beside the model where
+    that can stand in a part's place. Raises UserError, with the command that makes it, where one is missing or was
+    trained for other weights."""
     from engines.models.parts import load_part
     from engines.models.zoo import plain_name
 
-    record = replace(main.record, name=plain_name(main.record.name))
-    return {role: load_part(name, [record]) for role, name in info.parts.items()}
+    record, drafter = replace(main.record, name=plain_name(main.record.name)), getattr(main, "drafter", None)
+    return {
+        role: drafter
+        if drafter is not None and drafter.format in info.drafters.get(role, ())
+        else load_part(name, [record])
+        for role, name in info.parts.items()
+    }
+
+
+def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dict[str, Any]:
+    """The same as a run gives them to its method: a published drafter calls the model and counts, as a second model
+    would. seen: the picked model seen through the meter."""
+    parts = parts_of(info, main)
+    return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:

@@ -30,7 +30,7 @@ from engines.core.validation import (
 from engines.core.validation import prompt_ids as ids_of
 from engines.driver.heading import header_of
 from engines.driver.replay import Replay
-from engines.driver.roles import Roles, assign_roles, parts_of
+from engines.driver.roles import Roles, assign_roles, counted_parts
 from engines.driver.takeover import BoundMethod, announce, bind, room_left
 
 MAX_STEPS = 4096
@@ -119,7 +119,7 @@ class Run(Iterator[Step]):
             role: counted(model, role, self._meter.aside() if role in info.beside else self._meter, info.needs[role])
             for role, model in models.items()
         }
-        given: dict[str, Any] = metered | parts_of(info, models[info.role])
+        given: dict[str, Any] = metered | counted_parts(info, models[info.role], metered[info.role], self._meter)
         several = len(info.needs) + len(info.parts) > 1
         loop = method.decode(Roles(given) if several else given[info.role], text, p, self._recorder)
         return explained(info, loop) if info.file else loop

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids
+from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
 from engines.methods.heads._template import Path, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -25,9 +25,10 @@ from engines.methods.speculative._verify import Draft
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engines.models.networks.hydra_heads import HydraHeads
+    from engines.methods.speculative._turn import Turn
 
 RANKS = 10  # guesses of each head
+ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @method(
@@ -37,11 +38,11 @@ RANKS = 10  # guesses of each head
     paper="arXiv:2402.05109",
     code="https://github.com/zankner/Hydra",
     summary="Medusa's heads, but each also reads the tokens guessed before it, so that every path fits together.",
-    needs={"target": "layered", "heads": part("hydra-heads")},
+    needs={"target": "layered", "heads": part("hydra-heads", "hydra-heads")},
     params=[
         max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
-        Int("K", 3, 1, 3, symbol="K", source="4"),
+        Int("K", 3, 1, 5, symbol="K", source="4"),
         temperature(),
     ],
     signature="tree",
@@ -53,15 +54,9 @@ RANKS = 10  # guesses of each head
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """h is the hidden state that spoke the newest token, so a turn without one (the first, and after a person's change)
     reads the text and drafts nothing."""
-    from engines.models.networks.hydra_heads import heads_of  # it needs torch, which listing methods does not load
-
     model, n = models.target, models.target.num_layers
-    heads = heads_of(models.heads).to(model.record.device)
-    vocabulary = models.heads.tensors.get("vocabulary")
-    vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
-    paths, parents = parents_of(
-        path for path, _ in likeliest(models.heads.tensors["accuracy"][: p.K].tolist(), p.nodes)
-    )
+    heads = Published(models.heads) if hasattr(models.heads, "drafter") else Trained(model, models.heads)
+    paths, parents = parents_of(path for path, _ in likeliest(heads.accuracy[: p.K], p.nodes))
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
     while target.unfinished(ids):
@@ -69,20 +64,72 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         if h is not None and len(paths) > 1:
             deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
             known = [path for path in paths if len(path) <= deepest]
-            draft = grown(model.playing("draft"), heads, vocabulary, h, known, parents[: len(known)], ids)
+            draft = grown(heads, h, known, parents[: len(known)], ids)
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         facts = turn.facts(heads=max(map(len, known)))
         edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
         ids = run.apply_edit(edit, turn.ids, target.cache)
-        h = turn.hidden[n][turn.verdict.path[-1]] if ids == turn.ids else None
+        h = heads.read(turn, n, target.cache.length)
+        h = h if ids == turn.ids else None
+
+
+class Trained:
+    """The heads that were trained here. accuracy [K][RANKS]: how often each guess was right on held-out text."""
+
+    def __init__(self, model: Any, part: Any) -> None:
+        from engines.models.networks.hydra_heads import heads_of  # it needs torch, which listing methods does not load
+
+        self.model, self.heads = model.playing("draft"), heads_of(part).to(model.record.device)
+        vocabulary = part.tensors.get("vocabulary")
+        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.accuracy: list[list[float]] = part.tensors["accuracy"].tolist()
+
+    def read(self, turn: Turn, n: int, length: int) -> Tensor | None:
+        """The state [d] that they read behind a round. n: the target's layers; length: rows of the text that hold."""
+        return turn.hidden[n][turn.verdict.path[-1]]
+
+    def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
+        """Logits [n, v] of head i behind n paths of i + 1 tokens, from the state h [d]; they speak of position `at`."""
+        e = self.model.embed([token for line in lines for token in line]).unflatten(0, (len(lines), i + 1))
+        x = self.heads(h.expand(len(lines), -1), e)  # [n, d]
+        z: Tensor = self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
+        return z
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """The model's tokens of columns."""
+        return columns if self.vocabulary is None else self.vocabulary[columns]
+
+
+class Published:
+    """Published heads. Hydra++'s prefix layer reads the whole text; the tree's shape comes from assumed accuracies
+    (`ASSUMED`), since they bring none."""
+
+    def __init__(self, heads: Any) -> None:
+        self.heads, self.pasts = heads, heads.pasts()
+        self.accuracy = [ASSUMED] * heads.heads
+
+    def read(self, turn: Turn, n: int, length: int) -> Tensor | None:
+        """See `Trained`; the prefix layer reads what the round added to the text."""
+        begin = len(turn.before) - 1 - len(turn.chain)
+        self.pasts.crop(min(begin, length))
+        new = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: max(0, length - begin)]
+        h: Tensor | None = self.heads.state(self.heads, new, self.pasts) if len(new) else None
+        return h
+
+    def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
+        """See `Trained`."""
+        z: Tensor = self.heads.guess(self.heads, i, h, lines, at)
+        return z
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """See `Trained`."""
+        return columns
 
 
 def grown(
-    model: Any,
-    heads: HydraHeads,
-    vocabulary: Tensor | None,
+    heads: Trained | Published,
     h: Tensor,
     paths: Sequence[Path],
     parents: Sequence[int],
@@ -94,11 +141,9 @@ def grown(
     for i in range(max(map(len, paths))):
         rows = sorted({parents[row] for row, path in enumerate(paths) if len(path) == i + 1})
         lines = [[ids[-1], *draft.path(row)] for row in rows]  # each i + 1 tokens
-        e = model.embed([token for line in lines for token in line]).unflatten(0, (len(rows), i + 1))
-        x = heads(h.expand(len(rows), -1), e)  # [rows, d]
-        z = model.unembed(x, vocabulary, normed=True, predicts=[len(ids) + i] * len(rows))
+        z = heads.guess(i, h, lines, len(ids) + i)
         best = top_ids(z, RANKS)
-        tokens = dict(zip(rows, (best if vocabulary is None else vocabulary[best]).tolist(), strict=True))
+        tokens = dict(zip(rows, heads.tokens(best).tolist(), strict=True))
         chances = dict(zip(rows, z.softmax(-1).gather(-1, best).tolist(), strict=True))
         for row, path in enumerate(paths):
             if len(path) == i + 1:

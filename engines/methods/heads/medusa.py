@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
     Choice,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 RANKS = 10  # guesses of each head, as released
+ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
 
 
 @method(
@@ -48,11 +49,11 @@ RANKS = 10  # guesses of each head, as released
     paper="arXiv:2401.10774",
     code="https://github.com/FasterDecoding/Medusa",
     summary="Small heads on the model's last hidden state guess the tokens after the next; one forward checks a tree.",
-    needs={"target": "layered", "heads": part("medusa-heads")},
+    needs={"target": "layered", "heads": part("medusa-heads", "medusa-heads")},
     params=[
         max_new_tokens(64),
         Int("nodes", 12, 0, 63, neutral=0, source="63 in the code"),
-        Int("K", 3, 1, 3, symbol="K", source="3 to 5"),
+        Int("K", 3, 1, 5, symbol="K", source="3 to 5"),
         temperature(help=""),
         Choice("acceptance", "exact", ["exact", "typical"], source="typical in the paper"),
         Float("epsilon", 0.09, 0.01, 0.5, step=0.01, symbol="ε"),
@@ -68,22 +69,18 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Heads (section 2.1.1 of 2401.10774), tree attention (2.1.2) and the acceptance of its longest path. h is the
     hidden state that spoke the newest token, so a turn without one (the first, and after a person's change) reads the
     text and drafts nothing."""
-    model = models.target
-    heads = {name: tensor.float().to(model.record.device) for name, tensor in models.heads.tensors.items()}
-    a = heads["accuracy"][: p.K].tolist()  # [K, RANKS]
+    model, heads = models.target, heads_of(models.target, models.heads)
+    a = heads.accuracy[: p.K]  # [K][RANKS]
     paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
-    vocabulary = heads["vocabulary"].long() if "vocabulary" in heads else None  # float32 holds ids up to 2^24
     walk = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
     while target.unfinished(ids):
         draft, known = Draft(ids[-1], "draft"), [()]
         if h is not None and len(paths) > 1:
-            features = hidden(heads, h, p.K)  # [K, d]
-            z = model.playing("draft").unembed(features, vocabulary, normed=True, predicts=len(ids))  # [K, v]
+            z = heads.guess(h, len(ids), len(a))  # [K, v]
             guesses, q = top_ids(z, RANKS), z.softmax(-1)
-            chances = q.gather(-1, guesses).tolist()
-            tokens = (guesses if vocabulary is None else vocabulary[guesses]).tolist()
+            chances, tokens = q.gather(-1, guesses).tolist(), heads.tokens(guesses).tolist()
             deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
             known = [path for path in paths if len(path) <= deepest]
             draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
@@ -93,10 +90,54 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups(ranks), facts=turn.facts(heads=p.K if len(draft) > 1 else 0), note=turn.note() + size
+            **turn.groups(ranks), facts=turn.facts(heads=len(a) if len(draft) > 1 else 0), note=turn.note() + size
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         h = turn.hidden[model.num_layers][turn.verdict.path[-1]] if ids == turn.ids else None
+
+
+def heads_of(model: Any, part: Any) -> Trained | Published:
+    """What guesses: published heads, or those that were trained here for this model."""
+    return Published(part) if hasattr(part, "drafter") else Trained(model, part)
+
+
+class Trained:
+    """The heads that were trained here, read by the model's own output head. accuracy [K][RANKS]: how often each guess
+    was right on held-out text."""
+
+    def __init__(self, model: Any, part: Any) -> None:
+        self.model, device = model.playing("draft"), model.record.device
+        self.tensors = {name: tensor.float().to(device) for name, tensor in part.tensors.items()}
+        self.accuracy: list[list[float]] = self.tensors["accuracy"].tolist()
+        vocabulary = self.tensors.get("vocabulary")
+        self.vocabulary = None if vocabulary is None else vocabulary.long()  # float32 holds ids up to 2^24
+
+    def guess(self, h: Tensor, at: int, K: int) -> Tensor:
+        """Logits [K, v] of the first K heads behind the state h [d]; the first speaks of position `at`."""
+        z: Tensor = self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
+        return z
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """The model's tokens of columns."""
+        return columns if self.vocabulary is None else self.vocabulary[columns]
+
+
+class Published:
+    """Published heads, as many as their file has. They bring no measured accuracies, so the shape of the tree comes
+    from assumed ones: ASSUMED, falling by a fifth from head to head."""
+
+    def __init__(self, heads: Any) -> None:
+        self.heads = heads
+        self.accuracy = [[chance * 0.8**i for chance in ASSUMED] for i in range(heads.heads)]
+
+    def guess(self, h: Tensor, at: int, K: int) -> Tensor:
+        """See `Trained`."""
+        z: Tensor = self.heads.guess(self.heads, h, at, K)
+        return z
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """See `Trained`."""
+        return columns
 
 
 def hidden(heads: Mapping[str, Tensor], h: Tensor, K: int) -> Tensor:

@@ -12,7 +12,7 @@ import engines
 import tests.golden.checkers.eagle  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.methods.heads._confident_tree import expanded, reranked
-from engines.methods.heads.eagle import Drafter
+from engines.methods.heads.eagle.rows import Drafter, Trained
 from engines.models import parts
 from engines.models.networks.eagle_layer import EagleLayer, layer_of
 from engines.models.parts import load_part
@@ -99,10 +99,11 @@ def test_what_it_drafts_with_its_cache_is_what_a_read_of_the_whole_text_gives(mo
     ids = model.tokenizer.encode_prompt(PROMPTS[0])
     counted = engines.load_model("tiny-ar-m", dtype="float32")
     counted.unembed = _speaking(counted.unembed)
-    drafter = Drafter(counted, layer, None)
+    drafter = Drafter(Trained(counted, layer, None))
     for _ in range(4):
         h = model.extend(ids, model.new_cache(99), hidden=(n,)).hidden[n]
-        drafter.read(ids, h[:-1], 1)
+        drafter.S, drafter.known = h[:-1], len(h) - 1
+        drafter.read(ids, 1)
         tokens, _, scores = expanded(drafter.fan, ids[-1], 1, 2)
         fed, state = [*ids, *tokens[1:]], list(h[:-1])
         for j in range(3):

@@ -10,7 +10,7 @@ import torch
 
 import engines
 from engines.methods.heads._template import likeliest, parents_of
-from engines.methods.heads.hydra import grown
+from engines.methods.heads.hydra import Trained, grown
 from engines.models import parts
 from engines.models.networks.hydra_heads import HydraHeads, heads_of
 from engines.models.parts import load_part
@@ -61,7 +61,8 @@ def test_every_node_has_the_guesses_of_its_own_path(model):
     h = model.extend(ids[:-1], model.new_cache(64), hidden=(n,)).hidden[n][-1]
     a = [[0.4, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.4, 0.1]]
     paths, above = parents_of(path for path, _ in likeliest(a, 20))
-    draft = grown(Speaking(model), heads, None, h, paths, above, ids)
+    speaking = Trained(Speaking(model), load_part("hydra-heads", [model.record]))
+    draft = grown(speaking, h, paths, above, ids)
     assert draft.parents == above and len(draft) == 21
     different = set()
     for row, path in enumerate(paths[1:], 1):
@@ -78,7 +79,10 @@ class Speaking:
     """A model whose calls nobody counts."""
 
     def __init__(self, model):
-        self.embed, self._unembed = model.embed, model.unembed
+        self.embed, self._unembed, self.record = model.embed, model.unembed, model.record
+
+    def playing(self, role):
+        return self
 
     def unembed(self, h, vocabulary=None, *, normed=False, predicts=None):
         assert len(predicts) == len(h)

@@ -1,0 +1,77 @@
+"""EAGLE: drafting in hidden states (Li et al., arXiv:2401.15077), with the dynamic draft tree of EAGLE-2 (Li et al.,
+arXiv:2406.16858; code SafeAILab/EAGLE, model/cnets1.py and model/utils.py).
+
+One decoder layer reads a token together with the model's last hidden state one place before it and foresees the next
+hidden state, which the model's own output head turns into guesses; then it goes on from its own state. EAGLE-2 lets the
+layer's confidence shape the tree: at each depth the k guesses with the largest joint probability are expanded, and of
+all that was guessed the likeliest nodes are verified in one forward.
+
+We depart from the released code in: the layer is small, trained here (see its card) on the text that Medusa's heads
+learned from; its attention reads rows at one scale; a smaller tree as default, made for a CPU; a draft vocabulary where
+the model's is large; the prompt is read in the first turn, which drafts nothing.
+
+Letters: F the layer's estimate of a hidden state h, e the embedding of a token, k guesses of a node (top_k), T rows of
+text that the layer has read, d hidden size, v draft vocabulary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part
+from engines.methods.heads._confident_tree import grown
+from engines.methods.heads.eagle.rows import Drafter, Published, Rows, Trained
+from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._verify import Draft
+
+MOST = 63
+
+
+@method(
+    "eagle",
+    title="EAGLE",
+    family="heads",
+    paper="arXiv:2401.15077",
+    code="https://github.com/SafeAILab/EAGLE",
+    summary="One layer predicts the next hidden states and drafts with the model's own head; its confidence shapes the "
+    "tree.",
+    needs={"target": "layered", "layer": part("eagle-layer", "eagle-2")},
+    params=[
+        max_new_tokens(64),
+        Int("nodes", 12, 0, MOST, neutral=0, source="59 beside the root in the code"),
+        Int("depth", 3, 0, 7, source="7 in the code"),
+        Int("top_k", 4, 1, 10, symbol="k", source="10 in the code"),
+        temperature(),
+    ],
+    signature="tree",
+    emits=EMITS - {"intervals"},
+    lanes=LANES,
+    baseline="greedy",
+    lossless=True,
+)
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """A turn without the true hidden states of the text but its last token (the first, and after a person's change)
+    reads the text and drafts nothing."""
+    model, drafter = models.target, Drafter(rows_of(models.target, models.layer))
+    target, ids = Target(model, prompt, p, rows=MOST + 1), prompt
+    while target.unfinished(ids):
+        draft, ranks, ready = Draft(ids[-1], "draft"), [-1], drafter.ready(ids)
+        deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids), p.depth + 1)
+        if ready and p.nodes and deepest > 0:
+            drafter.read(ids, p.top_k)
+            draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
+        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        drafter.learn(turn)
+        size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
+        facts = turn.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
+        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
+        ids = run.apply_edit(edit, turn.ids, target.cache)
+        drafter.forget(target.cache.length)
+
+
+def rows_of(model: Any, layer: Any) -> Rows:
+    """What drafts: a published drafter, or the layer that was trained here for this model."""
+    if hasattr(layer, "drafter"):
+        return Published(layer)
+    from engines.models.networks.eagle_layer import layer_of  # it needs torch, which listing methods does not load
+
+    return Trained(model.playing("draft"), layer_of(layer).to(model.record.device), layer.tensors.get("vocabulary"))
