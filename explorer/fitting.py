@@ -31,4 +31,6 @@ def runs_on(info: MethodInfo, model: Any, models: Sequence[Any] | None = None) -
     already, since that reads files."""
     listed = engines.list_models() if models is None else models
     beside = next((has(one) for one in listed if one.name == model.record.name), set[str]())
+    drafter = getattr(model, "drafter", None)  # a published one, which stands in the place of a part
+    beside |= {info.parts[role] for role, formats in info.drafters.items() if drafter and drafter.format in formats}
     return info.needs[info.role] in engines.kinds_of(model) and {*wants(info)} <= beside

@@ -122,7 +122,10 @@ def keys(found: Sequence[Cell], model: Any) -> list[str | None]:
 def _weights(method: str, model: Any) -> list[Any] | None:
     info = engines.get_method(method).info
     try:
-        records = [one.record for one in engines.assign_roles(info, model).values()]
+        loaded = engines.assign_roles(info, model)
+        drafter = getattr(loaded[info.role], "drafter", None)
+        records = [one.record for one in loaded.values()]
+        records += [drafter.record("head", loaded[info.role].record)] if drafter else []
     except UserError:
         return None  # decoding says why
     if any(not (record.sha256 or record.revision or record.parameters == 0) for record in records):

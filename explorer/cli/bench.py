@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import UserError
+from engines import MethodInfo, UserError
+from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
 from explorer.figures import compare
 from explorer.fitting import runs_on
@@ -24,6 +25,7 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
             "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
         )
         parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+        add_part(parser)
         parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
         parser.add_argument(
             "--param",
@@ -65,7 +67,7 @@ def bench_command(args: argparse.Namespace) -> int:
     from explorer.bench import measure
 
     check_target(args.json)
-    model = engines.load_model(args.model, dtype=args.dtype)
+    model = with_part(engines.load_model(args.model, dtype=args.dtype), args, asked(args))
     if args.by_class:
         return _by_class(args, model)
     if args.names:
@@ -157,22 +159,27 @@ class _bar:
         self.bar.close()
 
 
+def asked(args: argparse.Namespace) -> list[MethodInfo] | None:
+    """The methods that were named; None where it is all that fit. Raises UserError for one that is not known."""
+    return [engines.get_method(slug).info for slug in args.method] if args.method else None
+
+
 def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, Any]]]:
     """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
     UserError."""
-    asked = args.method or [
+    slugs = args.method or [
         info.slug for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
-    params: dict[str, dict[str, Any]] = {slug: {} for slug in asked}
+    params: dict[str, dict[str, Any]] = {slug: {} for slug in slugs}
     for key, value in key_values(args.param, "--param").items():
         slug, colon, name = key.partition(":")
         if not colon or slug not in params:
             raise UserError(
                 f"--param {key} does not name one of the methods; write METHOD:NAME=VALUE with METHOD one of "
-                f"{', '.join(asked)}."
+                f"{', '.join(slugs)}."
             )
         params[slug][name] = value
-    for slug in asked:
+    for slug in slugs:
         info = engines.get_method(slug).info
         if not info.keeps(params[slug]):
             advice = f"give it {info.condition} by --param" if info.lossless_with else "choose a lossless method"
@@ -192,7 +199,7 @@ def certify_command(args: argparse.Namespace) -> int:
     from explorer.bench.measure import prompts_for
 
     check_target(args.json)
-    model = engines.load_model(args.model, dtype=args.dtype)
+    model = with_part(engines.load_model(args.model, dtype=args.dtype), args, asked(args))
     controls = dict[str, dict[str, engines.Trace]]()
     kept, network = list[certified.Kept](), list[certified.Kept]()
     for slug, params in _lossless(args, model):

@@ -13,6 +13,7 @@ from typing import Any
 
 import engines
 from engines import MethodInfo, Trace, UserError
+from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_PROMPT_BYTES,
     check_target,
@@ -57,6 +58,7 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
             metavar="[ROLE=]NAME",
             help="a model's name, hub id or folder; large=NAME sets a role",
         )
+        add_part(parser)
         parser.add_argument(
             "--device", default=None, metavar="D", help="where the models run: cpu (default), cuda, cuda:1 ..."
         )
@@ -266,7 +268,7 @@ def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[s
     options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
     options |= {name: getattr(args, name) for name in ("device", "dtype") if getattr(args, name) is not None}
     loaded = {name: engines.load_model(name, **options) for name in dict.fromkeys(name for _, name in wanted)}
-    chosen: dict[str, Models] = {}
+    chosen, beside = dict[str, Models](), dict[int, Any]()
     for info in infos:
         roles: Models = {role: loaded[name] for role, name in wanted if role in info.needs}
         if info.role not in roles:
@@ -275,7 +277,13 @@ def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[s
             roles[info.role] = (
                 loaded[(fitting or free)[0]] if free else engines.load_model(default_model(info), **options)
             )
+        main = roles[info.role]
+        if args.part and id(main) not in beside and "layered" in engines.kinds_of(main):
+            beside[id(main)] = with_part(main, args, infos)
+        roles[info.role] = beside.get(id(main), main)
         chosen[info.slug] = roles
+    if args.part and not beside:
+        raise UserError("--part gives a drafter, which needs a Llama- or Qwen-like target; none of the models is one.")
     return chosen
 
 

@@ -1,0 +1,69 @@
+"""`--part head=ID_OR_FOLDER`: a published drafter for the methods that can draft with it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import engines
+from engines import MethodInfo, UserError
+from explorer.words import printable
+
+ROLE = "head"  # of the drafter, in any method
+
+
+def add_part(parser: argparse.ArgumentParser) -> None:
+    """Declare --part and --force."""
+    parser.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        metavar="head=ID",
+        help="a published drafter of the target, a hub id or a folder: EAGLE, Medusa or Hydra checkpoints as they are",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="take a drafter although it names another target; the output says so"
+    )
+
+
+def with_part(model: Any, args: argparse.Namespace, infos: Iterable[MethodInfo] | None = None) -> Any:
+    """The loaded model with the drafter of --part beside it, or as it is. What a person should know of the drafter goes
+    to standard error. infos: the methods that were asked for, of which one has to take it. Raises UserError."""
+    given = named(args.part)
+    if given is None:
+        return model
+    drafter = engines.load_drafter(given, model, force=args.force)
+    _check_taken(drafter, None if infos is None else list(infos))
+    for note in drafter.notes:
+        print(f"decoding-explorer: {printable(note)}", file=sys.stderr)
+    return engines.with_drafter(model, drafter)
+
+
+def named(parts: Sequence[str]) -> str | None:
+    """The one hub id or folder that --part names. Raises UserError for several, and for a role that no drafter has."""
+    if len(parts) > 1:
+        raise UserError(f"--part was given {len(parts)} times; a run drafts with one drafter, so give it once.")
+    if not parts:
+        return None
+    role, equals, name = parts[0].partition("=")
+    if not equals or role != ROLE or not name:
+        raise UserError(f"--part {parts[0][:80]} names no part; write --part {ROLE}=ID_OR_FOLDER.")
+    return name
+
+
+def _check_taken(drafter: Any, infos: list[MethodInfo] | None) -> None:
+    """Raises UserError where none of these methods can draft with a drafter."""
+
+    def takes(info: MethodInfo) -> bool:
+        return any(drafter.format in formats for formats in info.drafters.values())
+
+    if infos is None or any(map(takes, infos)):
+        return
+    able = ", ".join(info.slug for info in engines.list_methods() if takes(info))
+    what_to_do = f"choose {able}" if able else f"no method here drafts with the format {drafter.format} yet"
+    raise UserError(
+        f"'{drafter.name}' is a drafter of the format {drafter.format}, and "
+        f"{', '.join(info.slug for info in infos)} cannot draft with it; {what_to_do}."
+    )
