@@ -1,5 +1,6 @@
 // Lessons: a list, a text with stops, and a real player of the recorded run beside it. And the glossary.
 
+import { inEnglish, langOf, tell } from "../page/prose.js";
 import { el, setText } from "../player/dom.js";
 import { mount } from "../player/player.js";
 import { mountToolbar } from "../player/toolbar.js";
@@ -52,7 +53,23 @@ async function recorded(name, file) {
 
 const group = (list, key) =>
   list.reduce((found, one) => found.set(one[key], [...(found.get(one[key]) ?? []), one]), new Map());
+const [COMMA, STOP] = globalThis.dxMessages ? ["、", "。"] : [", ", "."];
+const inLang = (text) => ({ lang: langOf(text) });
+/** A term of the glossary, and what it is called in English. */
+const word = (term) => (translated(term) === term ? term : `${translated(term)} (${term})`);
 const section = (name, ...content) => el("section", {}, el("h3", {}, name), ...content);
+
+/** All that a lesson says, which is in the page's language as a whole or not at all. */
+const texts = ({ warning, problem, idea, watch, stops, question, answer, caveat }) => [
+  warning,
+  problem,
+  idea,
+  watch,
+  ...stops.map(({ say }) => say),
+  question,
+  answer,
+  ...caveat,
+];
 
 class Learn {
   /** data: {lessons, glossary}, theme: theme.json as an object; `fetchTrace(name, file)` gives the JSON text of a
@@ -115,7 +132,6 @@ class Learn {
       { class: "learn-list", "aria-label": tr`Lessons` },
       ...families,
       el("div", {}, el("h3", {}, tr`words`), el("ul", {}, item(GLOSSARY, tr`Glossary`))),
-      globalThis.dxMessages ? el("p", "learn-quiet", tr`The lessons themselves are in English.`) : null,
     );
   }
 
@@ -170,7 +186,11 @@ class Learn {
             `${label}: ${this.lessons[i].title}`,
           )
         : el("span", {});
-    this.say = el("p", { class: "learn-say", "aria-live": "polite" });
+    const english = inEnglish(...texts(lesson));
+    this.told = english ? (text) => text : translated;
+    const lang = english ? "en" : null,
+      told = (text, name = null) => el("p", { class: name, lang }, this.told(text));
+    this.say = el("p", { class: "learn-say", "aria-live": "polite", lang });
     this.stops = lesson.stops.map(({ step }) =>
       el("button", { type: "button", "data-step": step, onclick: () => this.#go(step) }, tr`Step ${step}`),
     );
@@ -181,10 +201,11 @@ class Learn {
       : null;
     this.text.replaceChildren(
       el("header", {}, el("h2", {}, lesson.title), el("p", { class: "learn-quiet" }, about, paper ? " · " : "", paper)),
-      ...(lesson.warning ? [el("p", { class: "learn-warning" }, lesson.warning)] : []),
-      section(tr`What was seen`, el("p", {}, lesson.problem)),
-      section(tr`The idea`, el("p", {}, lesson.idea), el("p", { class: "learn-formula" }, lesson.formula)),
-      section(tr`What to watch`, el("p", {}, lesson.watch)),
+      ...(english ? [el("p", { class: "learn-quiet" }, tr`This text is in English only.`)] : []),
+      ...(lesson.warning ? [told(lesson.warning, "learn-warning")] : []),
+      section(tr`What was seen`, told(lesson.problem)),
+      section(tr`The idea`, told(lesson.idea), told(lesson.formula, "learn-formula")),
+      section(tr`What to watch`, told(lesson.watch)),
       section(
         tr`Stops in this run`,
         el("p", { class: "learn-quiet" }, tr`“${lesson.prompt}” on ${lesson.models}. Choose a stop, or play.`),
@@ -193,14 +214,14 @@ class Learn {
       ),
     );
     const [shown, rest] = lesson.caveat,
-      fold = el("details", { class: "learn-answer" }, el("summary", {}, tr`More of it`), el("p", {}, rest));
+      fold = el("details", { class: "learn-answer" }, el("summary", {}, tr`More of it`), told(rest));
     this.more.replaceChildren(
       section(
         tr`A question`,
-        el("p", {}, lesson.question),
-        el("details", { class: "learn-answer" }, el("summary", {}, tr`Show the answer`), el("p", {}, lesson.answer)),
+        told(lesson.question),
+        el("details", { class: "learn-answer" }, el("summary", {}, tr`Show the answer`), told(lesson.answer)),
       ),
-      section(tr`What this run does not show`, el("p", {}, shown), ...(rest ? [fold] : [])),
+      section(tr`What this run does not show`, told(shown), ...(rest ? [fold] : [])),
       section(tr`Words`, this.#words(lesson.terms)),
       el("footer", {}, near(n - 1, tr`Previous`), near(n + 1, tr`Next`)),
     );
@@ -217,7 +238,14 @@ class Learn {
       button.setAttribute("aria-expanded", String(!closing));
       meaning.hidden = closing;
       more.onclick = () => this.#lookUp(term);
-      meaning.replaceChildren(el("strong", {}, term), ` ${this.terms.get(term)?.about ?? ""} `, more);
+      const { about = "" } = this.terms.get(term) ?? {};
+      meaning.replaceChildren(
+        el("strong", {}, word(term)),
+        " ",
+        el("span", inLang(about), translated(about)),
+        " ",
+        more,
+      );
     };
     const box = el(
       "div",
@@ -226,7 +254,7 @@ class Learn {
         const button = el(
           "button",
           { type: "button", "aria-expanded": "false", onclick: () => open(button, term) },
-          term,
+          word(term),
         );
         return button;
       }),
@@ -244,7 +272,8 @@ class Learn {
       lane.player?.clear();
       box.hidden = !used;
       name.hidden = lesson.runs.length < 2;
-      setText(name, lesson.runs[i]?.caption ?? "");
+      const { caption = "" } = lesson.runs[i] ?? {};
+      tell(name, caption);
     });
     setText(this.say, "");
     let texts = [];
@@ -282,12 +311,17 @@ class Learn {
     const t = this.player.t,
       reached = this.open.stops.filter(({ step }) => step <= t).pop();
     for (const button of this.stops) button.setAttribute("aria-pressed", String(Number(button.dataset.step) === t));
-    setText(this.say, reached ? tr`Step ${reached.step}: ${reached.say}` : "");
+    setText(this.say, reached ? this.#at(reached) : "");
     this.say.toggleAttribute("data-past", Boolean(reached) && reached.step !== t);
     if (!reached || this.seen.get(this.open.method)?.has(reached.step)) return;
     this.seen.set(this.open.method, (this.seen.get(this.open.method) ?? new Set()).add(reached.step));
     remember(this.seen);
     this.#tick(this.open);
+  }
+
+  /** The sentence of a stop, with a label in its own language. */
+  #at({ step, say }) {
+    return this.say.lang === "en" ? `Step ${step}: ${say}` : tr`Step ${step}: ${this.told(say)}`;
   }
 
   #lookUp(term) {
@@ -305,18 +339,27 @@ class Learn {
         ? el(
             "span",
             { class: "learn-quiet" },
-            " See ",
+            " ",
+            tr`See`,
+            " ",
             ...entry.see.flatMap((term, i) => [
-              i ? ", " : "",
-              el("button", { type: "button", class: "learn-link", onclick: () => this.#lookUp(term) }, term),
+              i ? COMMA : "",
+              el("button", { type: "button", class: "learn-link", onclick: () => this.#lookUp(term) }, word(term)),
             ]),
-            ".",
+            STOP,
           )
         : null;
       return {
-        words: [entry.term, entry.about, ...(entry.also ?? [])].join(" ").toLowerCase(),
+        words: [entry.term, word(entry.term), entry.about, translated(entry.about), ...(entry.also ?? [])]
+          .join(" ")
+          .toLowerCase(),
         term: entry.term.toLowerCase(),
-        node: el("div", {}, el("dt", {}, entry.term), el("dd", {}, entry.about, see)),
+        node: el(
+          "div",
+          {},
+          el("dt", {}, word(entry.term)),
+          el("dd", inLang(entry.about), translated(entry.about), see),
+        ),
       };
     });
     const list = el("dl", { class: "learn-terms" });

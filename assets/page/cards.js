@@ -2,6 +2,7 @@
 
 import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
+import { langOf } from "./prose.js";
 
 const KINDS = {
   causal: tr`a left-to-right model`,
@@ -51,9 +52,14 @@ const WORDS = {
 
 /** A title with what belongs to it: the phrase on what it rests on, and one's own file. */
 export const nameOf = ({ title, own, file }) =>
-  [title, own && `(${own})`, file && `(${WORDS.file(file)})`].filter(Boolean).join(" ");
+  [title, own && `(${translated(own)})`, file && `(${WORDS.file(file)})`].filter(Boolean).join(" ");
 
 const many = (entries) => entries.filter(Boolean).join("; ");
+
+const prose = (tag, text) => make(tag, { translate: "no", lang: langOf(text) }, translated(text));
+
+/** A label and the text behind it, which may be in another language. */
+const named = (label, text) => [label(""), prose("span", text)];
 
 /** What has to be at hand. */
 export function needs({ method, paper, kind, beside, parts, trains }) {
@@ -63,7 +69,7 @@ export function needs({ method, paper, kind, beside, parts, trains }) {
     KINDS[kind] ?? kind,
     beside.length && WORDS.second(kinds(beside)),
     parts.length && WORDS.part(parts.join(", ")),
-    trains && WORDS.trains(trains),
+    trains && WORDS.trains(translated(trains)),
     !beside.length && !parts.length && !trains && WORDS.nothing,
   ]);
 }
@@ -96,6 +102,9 @@ ${r.base} %; ${r.model}`,
 /** A measured result in a sentence. */
 export const measured = (result) => SAID[result.kind](result);
 
+/** The same as an element: the row of a table is English, as the table is. */
+const result = (tag, one) => make(tag, { translate: "no", lang: one.kind === "row" ? "en" : null }, measured(one));
+
 function picture({ pictures = [] }) {
   const [src] = pictures;
   if (!src) return null;
@@ -108,27 +117,27 @@ const recorded = ({ cost, models }) =>
   make("span", {}, make("span", {}, cost), make("span", { translate: "no" }, `; ${models.join(" + ")}`));
 
 function facts(entry, whole) {
-  const results = entry.results.map(measured),
-    own = (text) => make("span", { translate: "no" }, text), // is in the page's language, or is English prose
+  const own = (text) => make("span", { translate: "no" }, text), // is in the page's language, or is English prose
     line = (name, ...values) => [make("dt", {}, name), ...values.map((value) => make("dd", {}, value))];
-  const told = entry.method && (results.length ? results : entry.tools?.length ? [] : [WORDS.unmeasured]);
+  const results = entry.results.map((one) => result("span", one)),
+    told = entry.method && (results.length ? results : entry.tools?.length ? [] : [own(WORDS.unmeasured)]);
   return make(
     "dl",
     {},
     ...line(WORDS.needs, own(needs(entry))),
     ...(entry.method ? line(WORDS.text, own(promise(entry))) : []),
-    ...(told?.length ? line(WORDS.measured, ...told.slice(0, whole ? told.length : 1).map(own)) : []),
+    ...(told?.length ? line(WORDS.measured, ...told.slice(0, whole ? told.length : 1)) : []),
     ...(entry.cost ? line(WORDS.recorded, recorded(entry)) : []),
   );
 }
 
 function more(entry, whole) {
-  const results = entry.results.slice(1).map(measured),
-    told = whole ? [] : results.map((text) => make("p", { translate: "no" }, `${WORDS.measured}: ${text}`));
+  const results = entry.results.slice(1).map((one) => result("span", one)),
+    told = whole ? [] : results.map((node) => make("p", { translate: "no" }, `${WORDS.measured}: `, node));
   const said = [
     entry.departures && make("p", {}, WORDS.departs(translated(entry.departures))),
-    entry.missing && make("p", { translate: "no" }, WORDS.missing(entry.missing)),
-    entry.published && make("p", { translate: "no" }, entry.published),
+    entry.missing && make("p", { translate: "no" }, ...named(WORDS.missing, entry.missing)),
+    entry.published && prose("p", entry.published),
     entry.tools?.length && make("p", {}, WORDS.command, " ", make("code", {}, entry.tools.join(" · "))),
   ].filter(Boolean);
   if (!told.length && !said.length) return null;
@@ -176,7 +185,7 @@ export function card(entry, acts, whole, title) {
     picture(entry),
     make("h3", {}, title),
     make("p", { class: "chooser-quiet" }, origin.filter(Boolean).join(" · ")),
-    make("p", { translate: "no" }, summary),
+    prose("p", summary),
     actions(entry, acts),
     facts(entry, whole),
     more(entry, whole),

@@ -5,6 +5,7 @@ import { tr, translated } from "../player/words.js";
 import { card, nameOf } from "./cards.js";
 import { make, styles } from "./dom.js";
 import { ANY, choose } from "./finding.js";
+import { left } from "./prose.js";
 
 const MOST = 5;
 const ANSWERS = { any: tr`any`, left: tr`left to right`, masked: tr`masked`, no: tr`no`, yes: tr`yes` };
@@ -81,6 +82,7 @@ class Chooser {
       WORDS.all,
     );
     this.cards = make("ul", { class: "chooser-cards" });
+    this.english = left(...entries.flatMap(({ summary, missing, published }) => [summary, missing, published]));
     this.summary = make("summary", {});
     this.list = make("ul", {});
     this.more = make("details", { class: "chooser-more" }, this.summary, this.list);
@@ -94,6 +96,7 @@ class Chooser {
       make("label", { class: "chooser-search" }, make("span", {}, WORDS.find), this.search),
       this.questions,
       line,
+      this.english,
       this.cards,
       this.more,
       make("p", { class: "chooser-foot" }, papers),
@@ -173,6 +176,7 @@ class Chooser {
     this.cards.replaceChildren(...shown.map((entry) => card(entry, this.acts, Boolean(this.alone), this.#link(entry))));
     this.summary.textContent = WORDS.more(rest.length);
     this.list.replaceChildren(...rest.map((entry) => make("li", {}, this.#link(entry), about(entry))));
+    if (this.english) this.english.hidden = !this.cards.querySelector('[lang="en"]');
     this.more.hidden = !rest.length;
     this.more.open = false;
   }
@@ -203,4 +207,8 @@ class Chooser {
 }
 
 const about = ({ family, own, paper }) =>
-  make("span", { class: "chooser-quiet" }, [translated(family), own, paper?.year].filter(Boolean).join(" · "));
+  make(
+    "span",
+    { class: "chooser-quiet" },
+    [translated(family), own && translated(own), paper?.year].filter(Boolean).join(" · "),
+  );

@@ -8,6 +8,7 @@ import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
 import { keep } from "./kept.js";
 import { palette } from "./palette.js";
+import { tell } from "./prose.js";
 import * as slot from "./slot.js";
 import { begin, slotsToTry } from "./trying.js";
 import { upload } from "./upload.js";
@@ -197,7 +198,7 @@ export class Form {
   #draw() {
     const method = this.#declared;
     this.method.value = method.slug;
-    this.about.textContent = method.summary;
+    tell(this.about, method.summary);
     this.#drawModels(method);
     this.#controls.clear();
     this.params.replaceChildren(

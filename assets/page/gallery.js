@@ -1,7 +1,8 @@
 // The gallery: recorded runs as pictures, in groups. A click on Play sends the ids of its runs as {play: [id]}.
 
-import { tr } from "../player/words.js";
+import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
+import { langOf, left } from "./prose.js";
 
 const WORDS = {
   play: tr`Play`,
@@ -38,7 +39,16 @@ export function mountGallery(element, props, submit) {
       none.textContent = sections.every(({ hidden }) => hidden) ? WORDS.none : "";
     },
   });
-  element.replaceChildren(make("div", { class: "gallery" }, search, none, ...sections));
+  element.replaceChildren(
+    make(
+      "div",
+      { class: "gallery" },
+      search,
+      left(...groups.flatMap(({ cards }) => cards.flatMap(({ title, watch }) => [title, watch]))),
+      none,
+      ...sections,
+    ),
+  );
 }
 
 function card({ ids, title, about, prompt, output, cost, watch, pictures }, play) {
@@ -54,10 +64,10 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
           ),
         )
       : null,
-    make("h4", {}, title),
+    make("h4", { lang: langOf(title) }, translated(title)),
     make("p", { class: "card-about" }, about),
     make("code", { translate: "no" }, prompt),
-    watch ? make("p", {}, watch) : null,
+    watch ? make("p", { lang: langOf(watch) }, translated(watch)) : null,
     output ? make("details", {}, make("summary", {}, WORDS.output), make("p", { translate: "no" }, output)) : null,
     make(
       "div",
@@ -68,7 +78,7 @@ function card({ ids, title, about, prompt, output, cost, watch, pictures }, play
         {
           type: "button",
           id: ids.length === 1 ? `play-${ids[0]}` : null,
-          "aria-label": `${WORDS.play}: ${title}`,
+          "aria-label": `${WORDS.play}: ${translated(title)}`,
           onclick: () => play(ids),
         },
         WORDS.play,

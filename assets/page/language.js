@@ -24,14 +24,19 @@ export function chosen() {
   return wishes.map((wish) => wish && nearest(wish)).find(Boolean) ?? "en";
 }
 
-/** Fetches the catalogue of the page's language; English needs none. Without an answer the page stays English. */
+async function catalogue(name) {
+  const answer = await fetch(new URL(`../words/${name}.json`, import.meta.url));
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.json();
+}
+
+/** Fetches the catalogues of the page's language; English needs none. Without an answer the page stays English. */
 export async function settle() {
   const language = chosen();
   if (language !== "en") {
     try {
-      const answer = await fetch(new URL(`../words/${language}.json`, import.meta.url));
-      if (!answer.ok) throw new Error(answer.statusText);
-      globalThis.dxMessages = { language, messages: await answer.json() };
+      const [words, { texts, notes }] = await Promise.all([catalogue(language), catalogue(`prose-${language}`)]);
+      globalThis.dxMessages = { language, messages: { ...words, ...texts }, notes };
       document.documentElement.lang = language;
     } catch (error) {
       console.warn(`No words for ${language}: ${error.message}`);
@@ -39,7 +44,9 @@ export async function settle() {
   }
   const [{ tr }, { sentence }] = await Promise.all([import("../player/words.js"), import("./sentences.js")]);
   globalThis.dxWords = { tr, sentence };
-  if (globalThis.dxMessages) watch();
+  if (!globalThis.dxMessages) return;
+  globalThis.dxNote = (await import("./prose.js")).note; // for the players, before any is mounted
+  watch();
 }
 
 /** Chooses a language for good. The page is loaded again, with the link to what it shows where there is one. */
@@ -58,8 +65,11 @@ export function choose(language, link = null) {
 
 // What Gradio draws
 
-const CLOSED = '.dx, .dx-panel, [translate="no"], textarea, script, style, pre, code, svg';
+const CLOSED = '.dx, .dx-panel, [translate="no"], [lang="en"], textarea, script, style, pre, code, svg';
+const DOCS = "#docs-text"; // a text there has a heading and is English; that there is none is a sentence of ours
 const BLOCKS = "p, li, h1, h2, h3, h4, td, th";
+const PROSE = /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/,
+  WRITTEN = /[\u3400-\u9fff]/;
 const ATTRIBUTES = ["aria-label", "title", "placeholder", "data-label"];
 const INLINE = /\*\*(.+?)\*\*|\*(.+?)\*|`(.+?)`|\[(.+?)\]\((.+?)\)/g;
 const plain = (text) => text.replace(INLINE, (_, strong, em, code, link) => strong ?? em ?? code ?? link);
@@ -83,13 +93,19 @@ function watch() {
         found = said && /[a-z]/i.test(said) ? sentence(said) : said;
       if (found !== said) node.data = node.data.replace(said, () => found);
     } else if (node.nodeType === Node.ELEMENT_NODE && !node.matches(CLOSED)) {
+      if (node.matches(DOCS)) told(node);
       attributes(node);
-      const text = node.childElementCount && node.matches(BLOCKS) && formatted.get(node.textContent.trim());
+      const said = node.childElementCount && node.matches(BLOCKS) ? node.textContent.trim().replace(/\s+/g, " ") : "",
+        text = formatted.get(said);
       if (text) node.replaceChildren(...pieces(text));
+      else if (PROSE.test(said) && !WRITTEN.test(said))
+        node.lang = "en"; // as a whole, not its emphasised words alone
       else for (const child of node.childNodes) visit(child);
     }
   };
   const look = (node) => {
+    const docs = node.parentElement?.closest(DOCS);
+    if (docs) told(docs);
     const within = node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement;
     if (within && !within.closest(CLOSED)) visit(node);
   };
@@ -106,6 +122,14 @@ function watch() {
     characterData: true,
     attributeFilter: ATTRIBUTES,
   });
+}
+
+/** Says once, above a text of Docs, that it is English. */
+function told(docs) {
+  const text = docs.querySelector("h1")?.parentElement;
+  if (!text) return docs.removeAttribute("data-said");
+  text.lang = "en";
+  docs.setAttribute("data-said", globalThis.dxWords.tr`This text is in English only.`);
 }
 
 /** The nodes of a paragraph in the little Markdown of the catalogue. */

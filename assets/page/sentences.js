@@ -25,6 +25,10 @@ function prepare() {
     });
 }
 
+/** Whether what fills a place is English prose, which no sentence of another language takes in: then the pattern only
+ * happens to fit. What is quoted is no prose of ours. */
+const prose = (value) => !/^['"“`]/.test(value) && /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/.test(value);
+
 /** A message without places; the server begins its sentences with a capital letter. */
 const exact = (text) => messages[text] ?? whole.get(lower(text)) ?? null;
 
@@ -40,13 +44,16 @@ function find(text) {
     if (!found) continue;
     const values = [];
     places.forEach((place, i) => (values[place] = /\s/.test(found[i + 1]) ? sentence(found[i + 1]) : found[i + 1]));
-    return filled(said, values);
+    if (!values.some(prose)) return filled(said, values);
   }
   return null;
 }
 
-/** Several messages one after the other: those that are known, and the rest as it is. */
-const parts = (text) => text.split(/(?<=[.;:]) /).map((part) => find(part) ?? part);
+/** Several messages one after the other, if all of them are known: a text is in one language. */
+function parts(text) {
+  const all = text.split(/(?<=[.;:]) /).map(find);
+  return all.includes(null) ? null : all.join("");
+}
 
 /** A list, if all that it names is known. */
 function list(text) {
@@ -61,7 +68,7 @@ export function sentence(text) {
   if (!whole) prepare();
   if (!known.has(text)) {
     if (known.size >= MOST) known.clear();
-    const said = find(text) ?? list(text) ?? parts(text).join(" ");
+    const said = find(text) ?? list(text) ?? parts(text) ?? text;
     known.set(text, said).set(said, said); // what is said already is not looked up again
   }
   return known.get(text);

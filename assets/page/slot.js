@@ -4,7 +4,7 @@
 // the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?, high?, step?,
 // choices?, neutral?, source?, presets?}. The server checks every value again.
 
-import { tr } from "../player/words.js";
+import { tr, translated } from "../player/words.js";
 
 /** The declaration of a method; the first one where the slug is not offered. */
 export const methodOf = (catalogue, slug) =>
@@ -121,7 +121,7 @@ export function said(value) {
 
 /** The line under a parameter: its default and where that comes from, its range, and where it equals the baseline. */
 export function hint({ default: usual, source, low, high, neutral = null }, baseline) {
-  const parts = [tr`default ${said(usual)}${source ? ` (${source})` : ""}`];
+  const parts = [tr`default ${said(usual)}${source ? ` (${translated(source)})` : ""}`];
   if (low !== undefined && high !== undefined) parts.push(tr`${low} to ${high}`);
   if (neutral !== null && baseline) parts.push(tr`at ${said(neutral)} the same output as ${baseline}`);
   return parts.join(" · ");
@@ -133,7 +133,7 @@ export function summary(catalogue, value) {
     count = changed(method, value.params).length;
   return [
     method.title,
-    ...(method.own ? [method.own] : []),
+    ...(method.own ? [translated(method.own)] : []),
     value.model || tr`no model`,
     ...(count ? [tr`${count} changed`] : []),
   ].join(" · ");

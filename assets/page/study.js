@@ -4,6 +4,7 @@
 import { tr } from "../player/words.js";
 import { make, styles, whenThere } from "./dom.js";
 import { markChanged, parameter } from "./fields.js";
+import { tell } from "./prose.js";
 import * as slot from "./slot.js";
 import { queueLine } from "./waiting.js";
 
@@ -53,8 +54,12 @@ class StudyForm {
     const study = this.#declared,
       { slug, paper, summary, departures } = study;
     if (!this.#inputs.has(slug)) this.#inputs.set(slug, slot.defaults(study));
-    this.about.textContent = paper ? `${paper} · ${summary}` : summary;
-    this.departures.textContent = tr`Departs from the paper: ${departures}`;
+    const about = make("span", {});
+    tell(about, summary);
+    this.about.replaceChildren(paper ? `${paper} · ` : "", about);
+    const departs = make("span", {});
+    tell(departs, departures);
+    this.departures.replaceChildren(tr`Departs from the paper: ${""}`, departs);
     this.#controls.clear();
     this.params.replaceChildren(...study.params.map((param) => this.#parameter(slug, param)));
     this.#show();

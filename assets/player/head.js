@@ -2,6 +2,7 @@
 
 import { el, setText } from "./dom.js";
 import { lineage, titleOf } from "./fork.js";
+import { translated } from "./words.js";
 
 export class Head {
   constructor(button) {
@@ -34,7 +35,7 @@ export class Head {
     const { header } = run;
     setText(this.name, title || titleOf(run));
     const models = header.models?.map(({ name }) => name).join(" + ");
-    setText(this.models, [header.own, models].map((text) => (text ? ` · ${text}` : "")).join(""));
+    setText(this.models, [header.own, models].map((text) => (text ? ` · ${translated(text)}` : "")).join(""));
     this.apart("");
     setText(this.lineage, lineage(run));
     this.lineage.title = this.lineage.textContent;

@@ -291,7 +291,8 @@ Load the finished trace to see all of it.`,
     this.stale = hurry; // then the words are of an earlier step
     this.views.tell("show", this.t, hurry);
     if (hurry) return;
-    setText(this.note, this.run.steps[this.t - 1]?.note ?? (this.t ? "" : tr`Before the first step.`));
+    const { note = this.t ? "" : tr`Before the first step.` } = this.run.steps[this.t - 1] ?? {};
+    setText(this.note, globalThis.dxNote?.(note, this.note) ?? note);
     this.note.hidden = !this.note.textContent;
   }
 
@@ -338,7 +339,7 @@ Load the finished trace to see all of it.`,
     this.#regrown();
   }
 
-  /** The sentences of all players have one line, or two where one of them needs it: nothing moves from step to step. */
+  /** All notes have one line, or two where one needs it: nothing moves from step to step. */
   #room() {
     const members = [...this.group.members],
       long = Math.max(

@@ -11,7 +11,7 @@ from explorer.language import read
 from tests.page.test_everybody import AXE, all_paths, grave, settle
 
 LEFT = """(messages) => {
-  const closed = `[translate="no"], textarea, script, style, pre, code, option, svg, .learn-words`;
+  const closed = `[translate="no"], [lang="en"], textarea, script, style, pre, code, option, svg, .learn-words`;
   const left = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const { data, parentElement: within } = walker.currentNode, text = data.trim();

@@ -22,7 +22,7 @@ export class About {
     const rows = [
       [tr`family`, translated(header.family)],
       [tr`promise`, promise(header)],
-      [tr`rests on`, header.own],
+      [tr`rests on`, header.own && translated(header.own)],
       ...(header.models ?? []).map((model) => [translated(model.role), ofModel(model)]),
       [tr`machine`, header.machine],
       [tr`warm-up`, header.warmup_seconds ? tr`${seconds(header.warmup_seconds)}, not counted` : ""],

@@ -1,0 +1,147 @@
+"""Prose in Simplified Chinese, whole or not at all: lessons, methods, the steps of players, errors; and that no tab
+shows an English sentence with Chinese words in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from explorer.language import prose
+from explorer.page.learn import payload
+from explorer.page.server import launch
+from explorer.papers.lessons import lessons
+from tests.page.test_everybody import all_paths
+
+KNOWN = prose.translations("zh-Hans")
+ONLY = "以下说明仅有英文。"
+LONG = r"(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b"
+MIXED = """(long) => {
+  const closed = '[translate="no"]:not(.card *), [lang="en"], textarea, script, style, pre, code, option, svg';
+  const blocks = "p, li, h1, h2, h3, h4, td, th, dd, dt, span, label, button, summary";
+  const found = [];
+  for (const node of document.querySelectorAll(blocks)) {
+    if (node.closest(closed) || node.querySelector("p, li, div, button, label, table, dd, dt")) continue;
+    const copy = node.cloneNode(true);
+    for (const one of copy.querySelectorAll(closed)) one.remove();
+    const text = copy.textContent;
+    if (/[\\u3400-\\u9fff]/.test(text) && new RegExp(long).test(text)) found.push(text);
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+def opened(visit, query="", **options):
+    page = visit(f"?still&lang=zh-Hans{query}", **options).page
+    expect(page.get_by_role("tab", name="探索", exact=True)).to_be_visible()
+    return page
+
+
+def lesson(method):
+    return next(one for one in lessons() if one.method == method)
+
+
+def test_a_lesson_is_chinese_as_a_whole(visit):
+    told = lesson("token-recycling")
+    page = opened(visit, "&lesson=token-recycling")
+    text = page.locator("#lessons article")
+    for one in (told.problem, told.idea, told.watch, told.question, told.stops[0].say):
+        expect(text.filter(has_text=KNOWN[one])).to_be_visible()
+    for stop in told.stops:
+        page.locator(f'.learn-stops [data-step="{stop.step}"]').click()
+        expect(page.locator(".learn-say")).to_have_text(f"第 {stop.step} 步：{KNOWN[stop.say]}")
+    expect(page.locator('#lessons article [lang="en"]')).to_have_count(0)
+    expect(page.locator("#lessons")).not_to_contain_text(ONLY)
+
+
+def test_a_lesson_without_a_translation_is_english_as_a_whole_and_says_so_once(visit):
+    english = next(one for one in payload()["lessons"] if one["idea"] not in KNOWN)
+    page = opened(visit, f"&lesson={english['method']}")
+    expect(page.get_by_text(ONLY)).to_have_count(1)
+    for one in (english["problem"], english["idea"], english["watch"], english["question"]):
+        expect(page.locator("#lessons article p", has_text=one)).to_have_attribute("lang", "en")
+    say = page.locator(".learn-say")
+    expect(say).to_have_attribute("lang", "en")
+    expect(say).to_have_text(re.compile(r"^Step \d+: [^\u3400-\u9fff]+$"))
+
+
+def test_the_card_of_a_method_is_chinese(visit):
+    info = engines.get_method("creditdecoding").info
+    card = opened(visit, f"&method={info.slug}").locator("#chooser .card")
+    expect(card).to_contain_text(KNOWN[info.summary])
+    expect(card).to_contain_text(KNOWN[info.departures])
+    expect(card.locator('[lang="en"]')).to_have_count(0)
+    expect(card.page.locator("#chooser .prose-left")).not_to_be_visible()
+
+
+def test_the_steps_of_players_are_told_in_chinese(visit, shipped):
+    """Of four methods: those of the opening, and those of the draft tree."""
+    page = opened(visit, at=shipped)
+    expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-state", "ready")
+    for chip in ("", "看草稿树"):
+        if chip:
+            page.get_by_role("button", name=chip, exact=True).click()
+            expect(page.locator("#panel-1 .dx-panel header")).to_contain_text("Token Recycling")
+        for slot in (0, 1):
+            panel = page.locator(f"#panel-{slot} .dx-panel")
+            panel.focus()
+            page.keyboard.press("Home")
+            for _ in range(3):
+                page.keyboard.press("ArrowRight")
+                note = panel.locator(".dx-note")
+                expect(note).to_have_text(re.compile(r"[\u3400-\u9fff].*。$"))
+                expect(note).not_to_have_text(re.compile(LONG))
+                expect(note).not_to_have_attribute("lang", "en")
+
+
+def test_a_step_without_a_translation_is_english_and_marked(visit, shipped):
+    english = next(one for one in payload()["lessons"] if one["title"] == "DySpec")
+    page = opened(visit, f"&lesson={english['method']}", at=shipped)
+    panel = page.locator(".learn-stage .dx-panel").first
+    expect(panel).to_have_attribute("data-state", "ready")
+    panel.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(panel.locator(".dx-note")).to_have_text(re.compile(r"^[^\u3400-\u9fff]+$"))
+    expect(panel.locator(".dx-note")).to_have_attribute("lang", "en")
+
+
+def test_no_english_sentence_has_chinese_words_in_it_on_any_tab(visit):
+    page = opened(visit)
+    paths = all_paths(page)  # what a tab held stays in the document
+    assert len(paths) >= 9, paths
+    expect(page.locator("#docs-text h1")).to_be_attached()
+    assert page.evaluate(MIXED, LONG) == []
+
+
+def test_a_text_of_docs_is_english_under_one_line_that_says_so(visit):
+    page = opened(visit, "&doc=using")
+    docs = page.locator("#docs-text")
+    expect(docs.locator("h1")).to_have_text("Using the page")
+    expect(docs).to_have_attribute("data-said", ONLY)
+    assert page.evaluate("document.querySelector('#docs-text h1').closest('[lang]').lang") == "en"
+    expect(docs.get_by_text(re.compile(r"[\u3400-\u9fff]"))).to_have_count(0)
+    expect(page.locator("#docs-list")).to_contain_text("使用页面")
+
+
+def test_a_sentence_is_in_one_language(visit):
+    said = {
+        "No task is chosen; choose at least one.": "没有选择任务；请至少选择一个。",
+        "Prompt 3 is empty; write something, or leave it out.": "第 3 个提示词为空；请写点内容，或将它去掉。",
+        "No task is chosen; choose at least one. Nobody translated this.": None,
+        "The second of all these things that nobody translated: more": None,
+        "Colours are tokens of the text, as many as there are": None,
+    }
+    told = opened(visit).evaluate("(texts) => texts.map((text) => dxWords.sentence(text))", list(said))
+    assert told == [chinese or english for english, chinese in said.items()]
