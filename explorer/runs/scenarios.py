@@ -3,11 +3,14 @@ opens the page. Data: `assets/scenarios.json`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
+from engines import UserError
 from explorer.own_files import own_json
 
 
@@ -58,6 +61,11 @@ class Scenario(Part, frozen=True):
     lever: Lever | None = None
 
     @property
+    def name(self) -> str:
+        """What an address calls it: its title in small letters, words joined by hyphens."""
+        return "-".join(re.findall(r"[a-z0-9]+", self.title.lower()))
+
+    @property
     def needs(self) -> set[str]:
         """The ids of all runs that it shows."""
         return {*self.traces, *(stop.trace for stop in (self.lever.stops if self.lever else ()))}
@@ -68,6 +76,19 @@ def scenarios(recorded: Collection[str]) -> list[Scenario]:
     that is not understood."""
     found = own_json("scenarios.json", list[Scenario])
     return [one for one in found if one.needs <= set(recorded)]
+
+
+def scene(name: str, recorded: Collection[str]) -> Scenario:
+    """The scene that an address names, as `Scenario.name` or by its title. Raises UserError for one that is not here,
+    with the nearest that is."""
+    known = {one.name: one for one in scenarios(recorded)}
+    wanted = "-".join(re.findall(r"[a-z0-9]+", name.lower()))
+    if wanted in known:
+        return known[wanted]
+    near = get_close_matches(wanted, known, n=1, cutoff=0.6)
+    there = f"the nearest is ?scene={near[0]}" if near else "the chips beside the prompt show all that there are"
+    shown = "".join(character if character.isprintable() else " " for character in name)[:60]
+    raise UserError(f"there is no scene '{shown}' here; {there}.")
 
 
 def texts() -> list[str]:
