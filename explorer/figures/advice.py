@@ -248,7 +248,7 @@ def _per_call(one: Advised) -> str:
         return f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call."
     return (
         f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call; a call on "
-        f"{many(round(one.rows), 'row')} costs {one.rows_cost:.2f} calls on one row here."
+        f"{many(round(one.rows), 'row')}, its mean, costs {one.rows_cost:.2f} calls on one row here."
     )
 
 
