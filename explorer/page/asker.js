@@ -1,5 +1,5 @@
-// Sends the query of the address that the page was opened with, once, if it names runs, and that of `dx-follow` later. A
-// page without one asks for nothing.
+// Sends the query of the address that the page was opened with, once, if it names runs, and that of `dx-follow` later.
+// A page without one asks for nothing.
 const query = new URLSearchParams(location.search);
 const follow = (text) => {
   props.value = text;
