@@ -1,8 +1,8 @@
-// The address of what is shown: ?tab=, ?method=, ?paper=, ?lesson=, ?doc=, and ?scene=, ?gallery= or ?run= of runs that
-// were opened. Choosing one of them writes the address, Back and Forward return to it without a reload; prompt and slots
-// stay, and the players show again what they showed there. Other modules say where they are with `dx-at` {kind: name},
-// ask to go somewhere with `dx-go`, and are told with `dx-place` {kind, name, tab}, which `globalThis.dxPlace` holds for
-// those that are made later. Gradio says with `dx-tab` which tab is shown.
+// The address of what is shown: ?tab=, ?method=, ?paper=, ?lesson=, ?doc=, and ?scene=, ?gallery= or ?run= of runs
+// that were opened. Choosing one of them writes the address, Back and Forward return to it without a reload; prompt
+// and slots stay, and the players show again what they showed there. Other modules say where they are with `dx-at`
+// {kind: name}, ask to go somewhere with `dx-go`, and are told with `dx-place` {kind, name, tab}, which
+// `globalThis.dxPlace` holds for those that are made later. Gradio says with `dx-tab` which tab is shown.
 
 import { groupNamed } from "../player/clock.js";
 

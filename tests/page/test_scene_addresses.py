@@ -108,7 +108,6 @@ def test_a_live_run_leaves_the_address_and_back_shows_the_scene(shipped, visit):
     screen.page.go_forward()
     expect(screen.page.locator("#scene .scene")).to_be_hidden()
     screen.says("Opened from the link.")
-    screen.wait(1, "done")
 
 
 def test_a_refused_run_leaves_the_address(shipped, visit):
