@@ -41,7 +41,11 @@ class Show:
         return f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" {frame}></iframe>'
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{t.header.title}: {t.totals.tokens} tokens in {len(t.steps)} steps" for t in self.traces)
+        from explorer.figures.calls import many
+
+        said = ", ".join(
+            f"{t.header.title}: {many(t.totals.tokens, 'token')} in {many(len(t.steps), 'step')}" for t in self.traces
+        )
         return f"<{said}; shown as a page in Jupyter, or write .page to a file>"
 
 

@@ -11,8 +11,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const times = (value) => `${value.toFixed(2)}×`;
 
-/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, values, unit,
- *  left_out, text, why, takes}]}; nothing is shown before there is one. */
+/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, level, values,
+ *  unit, left_out, text, why, takes}]}; nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
   styles("advice.css", import.meta.url);
   const draw = () => {
@@ -55,9 +55,12 @@ function line(method, range) {
   );
 }
 
-function counted({ values, unit, left_out: out, low }) {
+function counted({ values, unit, left_out: out, low, level }) {
   const of = unit === "prompt" ? tr`${values} prompts` : tr`${values} repeats`,
-    whole = low === null ? tr`measured in ${of}` : tr`95 % interval of the median of ${of}`;
+    whole =
+      low === null
+        ? tr`measured in ${of}`
+        : tr`${Number((100 * level).toPrecision(3))} % interval of the median of ${of}`;
   return out ? tr`${whole}; ${out} disturbed pairs of runs were left out` : whole;
 }
 

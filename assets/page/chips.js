@@ -15,7 +15,9 @@ const PATIENCE = 5000; // milliseconds in which the runs of a chip and their vie
 export const mountChips = () =>
   whenThere(["#scenarios", "#players"], (chips, players) =>
     chips.addEventListener("click", ({ target }) => {
-      if (!target.closest(CHIP)) return;
+      const chip = target.closest(CHIP);
+      if (!chip) return;
+      document.dispatchEvent(new CustomEvent("dx-at", { detail: { scene: chip.id.replace("scene-", "") } }));
       document.dispatchEvent(new Event("dx-chip"));
       const first = [...players.querySelectorAll(".dx-panel")].find((panel) => panel.getClientRects().length);
       first?.focus({ preventScroll: true });

@@ -11,7 +11,7 @@ const VERSION = 1;
 const LONGEST = 100_000; // characters of a prompt that is kept
 const SLOTS = 4;
 const SOON = 300; // milliseconds after the last change
-const RUNS = ["run", "gallery"]; // an address with one of these fills the controls itself
+const RUNS = ["scene", "run", "gallery"]; // an address with one of these fills the controls itself
 const DROPPED = tr`What this browser had kept of prompt and slots was of another version, so it was dropped.`;
 
 /** What a stored text holds: {prompt, count, values}; null where it is nothing of this version. */

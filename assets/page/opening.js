@@ -5,7 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { saying } from "./stage.js";
 
-const STILL = ["still", "run", "gallery", "doc", "tab", "method", "paper", "lesson"];
+const STILL = ["still", "scene", "run", "gallery", "doc", "tab", "method", "paper", "lesson"];
 const BEGIN = 500; // milliseconds from the runs to the first movement
 const [SHORT, LETTER, LONG] = [600, 45, 6500]; // milliseconds: a step of which nothing new is said, a letter, the most
 const FIRST = 1300; // for the first step: something moves two seconds after the runs are there

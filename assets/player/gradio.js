@@ -144,8 +144,8 @@ function answer() {
 
 /** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to
  * empty all panels first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids":
- * {slot: id} for what is shown already, and "expect": whether a run that was asked for may still take their place. A
- * batch may carry the "id" of its run. */
+ * {slot: id} for what is shown already, and "expect": whether a run that was asked for may still take their place,
+ * with "tokens": {slot: length of its prompt}. A batch may carry the "id" of its run. */
 export function bus(_element, props, watch) {
   answer();
   add(read(props.views || "[]"));
@@ -162,7 +162,8 @@ export function bus(_element, props, watch) {
       ids.clear();
       for (const target of panels.values()) target.clear();
     }
-    if ("expect" in message) for (const [, target] of players()) target.expect(message.expect, message);
+    if ("expect" in message)
+      for (const [slot, target] of players()) target.expect(message.expect, message, message.tokens?.[slot]);
     for (const batch of message.batches ?? []) route(batch);
     for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
     view = message.view ?? view;

@@ -199,9 +199,10 @@ Load the finished trace to see all of it.`,
   }
 
   /** A run was asked for that may take the place of what is shown; expected: whether it still may, or words for what
-   * it waits for. loading: the model that is loaded for it. title: its name. */
-  expect(expected, { loading, title } = {}) {
-    this.expected = loading ? WORDS.loading(loading) : expected === true ? WORDS.expected : expected || null;
+   * it waits for. loading: the model that is loaded for it. title: its name. n: tokens of its prompt. */
+  expect(expected, { loading, title } = {}, n) {
+    const words = n ? this.group.progress({ prompt: { length: n } }) : WORDS.expected;
+    this.expected = loading ? WORDS.loading(loading) : expected === true ? words : expected || null;
     this.root.toggleAttribute("data-expected", Boolean(expected));
     if (title) this.head.await(title);
     else if (!expected && this.run) this.head.show(this.run, this.title);

@@ -85,7 +85,7 @@ __all__ = [
     "parallelbench",
     "ParallelBench",
     "arXiv:2510.04767",
-    summary="What committing several tokens at once costs: exact answers against tokens per forward, with the bound "
+    summary="What writing several tokens at once costs: exact answers against tokens per forward, with the bound "
     "that no model can beat.",
     inputs=[
         Text(
@@ -250,7 +250,7 @@ def points_table(points: Sequence[Point]) -> Table:
         "Settings on held-out prompts",
         columns,
         rows,
-        "Bound and chance follow from the sets that the runs committed, where the model lists all right answers.",
+        "Bound and chance follow from the sets that the runs wrote at once, where the model lists all right answers.",
     )
 
 

@@ -61,7 +61,7 @@ def write_table(models: Path) -> None:
         lines += _table(head, [_sweep(card, task) for task in card["thresholds"]])
         sure = card["calibration"]
         counted = (
-            f"Of {sure['tokens_at_p_over_0.9']:,} tokens committed at p > 0.9 (threshold 0.9, tasks with one "
+            f"Of {sure['tokens_at_p_over_0.9']:,} tokens written at p > 0.9 (threshold 0.9, tasks with one "
             "right answer)"
         )
         lines += ["", f"{counted}, {sure['share']:.1%} were right."]
@@ -200,7 +200,7 @@ def _before_and_after(card: dict[str, Any]) -> list[str]:
         f"Mean entropy of the masks at the first forward of a block: {H['base']:.3f} nats before, "
         f"{H['distilled']:.3f} after, on the same boards."
     )
-    table = _table(["commits H at most (nats)", "model", "exact match", "forwards", share], rows)
+    table = _table(["writes H at most (nats)", "model", "exact match", "forwards", share], rows)
     return ["", f"## {card['name']}: the entropy rule before and after", "", told, "", *table, "", after]
 
 

@@ -122,7 +122,7 @@ def lines(found: Any) -> Iterator[str]:
         unit = one.unit if one.values == 1 else f"{one.unit}s"
         left = f", {one.left_out} disturbed left out" if one.left_out else ""
         yield ""
-        yield f"{one.label}: {one.verdict} (95 % over {one.values} {unit}{left})"
+        yield f"{one.label}: {one.verdict} ({100 * one.level:.3g} % over {one.values} {unit}{left})"
         for said in (one.text, one.why, one.takes):
             if said:
                 yield f"  {said}"

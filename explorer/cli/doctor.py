@@ -22,6 +22,7 @@ import engines
 from engines import UserError
 from explorer import ASSETS
 from explorer.cli.io import print_json, print_table
+from explorer.figures.calls import many
 from explorer.words import printable
 
 State = Literal["works", "limited", "broken"]
@@ -147,7 +148,7 @@ def run() -> Iterator[Check]:
     trace = engines.run(method.slug, engines.load_model(model.name), "4+8-9*7", params={"max_new_tokens": 8})
     seconds = trace.totals.model_seconds + trace.totals.method_seconds
     yield Check(
-        "a run", "works", f"{method.title} on {model.name}: {len(trace.steps)} steps in {1000 * seconds:.0f} ms"
+        "a run", "works", f"{method.title} on {model.name}: {many(len(trace.steps), 'step')} in {1000 * seconds:.0f} ms"
     )
 
 

@@ -24,7 +24,7 @@ from explorer.cli.io import (
     read_bytes,
     write,
 )
-from explorer.figures.calls import in_words, target_calls, target_role
+from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
 from explorer.figures.verdict import cut_at
@@ -106,7 +106,7 @@ def run_command(args: argparse.Namespace) -> int:
     if args.stats:
         t = trace.totals
         stats = (
-            f"{t.tokens} tokens in {in_words(trace.steps, target_role(trace))}, {t.model_seconds:.3f} s model, "
+            f"{many(t.tokens, 'token')} in {in_words(trace.steps, target_role(trace))}, {t.model_seconds:.3f} s model, "
             f"{t.method_seconds:.3f} s method"
         )
         if (cut := cut_at(trace)) is not None:

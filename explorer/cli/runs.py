@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from engines import TraceError, UserError
 from explorer.cli.io import check_target, print_json, print_table, read_traces, write
+from explorer.figures.calls import many
 from explorer.runs.cards import Kept
 from explorer.runs.journal import recover
 from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, RunStore
@@ -150,7 +151,7 @@ def show_command(args: argparse.Namespace) -> int:
         print_json(card)
         return 0
     calls = "unknown" if card.forwards is None else f"{card.forwards:,}"
-    cost = f"{card.tokens:,} tokens in {card.calls or f'{calls} model calls'} and {card.steps:,} steps"
+    cost = f"{many(card.tokens, 'token')} in {card.calls or f'{calls} model calls'} and {many(card.steps, 'step')}"
     lines = {
         "run": f"{card.id}, kept {when(card)}, {card.size / 1000:.0f} kB{', pinned' if card.pinned else ''}",
         "label": card.label,

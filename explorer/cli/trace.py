@@ -26,7 +26,7 @@ from explorer.cli.io import (
 )
 from explorer.cli.run import split_role
 from explorer.export.events import events_csv, inert
-from explorer.figures.calls import layer_rows, other_calls, target_calls, target_role
+from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
 from explorer.importers import IMPORTERS, import_trace
 from explorer.words import COSTS, heading, printable, step_fields, step_lines
 
@@ -139,7 +139,7 @@ def rerun_command(trace: Trace, args: argparse.Namespace) -> int:
             }
         )
     elif difference is None:
-        print(f"the trace repeats: {len(again.steps)} steps and {again.totals.tokens} tokens are equal")
+        print(f"the trace repeats: {many(len(again.steps), 'step')} and {many(again.totals.tokens, 'token')} are equal")
     else:
         print(printable(f"the trace does not repeat: {difference}"))
     return 0 if difference is None else 1
@@ -197,9 +197,9 @@ def first_difference(a: Trace, b: Trace) -> str | None:
                     f"step {one.index} wrote token {y} at position {x} then and token {now[1]} at position {now[0]} now"
                 )
         if len(written(one)) != len(written(two)):
-            return f"step {one.index} wrote {len(written(one))} tokens then and {len(written(two))} now"
+            return f"step {one.index} wrote {many(len(written(one)), 'token')} then and {len(written(two))} now"
     if len(a.steps) != len(b.steps):
-        return f"{len(a.steps)} steps then and {len(b.steps)} now"
+        return f"{many(len(a.steps), 'step')} then and {len(b.steps)} now"
     return None if a.output_ids == b.output_ids else "the output tokens differ"
 
 

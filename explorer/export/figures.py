@@ -22,6 +22,7 @@ from explorer.export.timeline import timeline
 from explorer.export.trees import tree_board, tree_words
 from explorer.export.views import SMALL, grid, heading, legend, names, token_board, totals
 from explorer.figures.board import growth
+from explorer.figures.calls import many
 from explorer.figures.clock import Clock
 
 VIEWS = ("board", "step", "tree", "curve", "work")
@@ -179,7 +180,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
 def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, w: float) -> float:
     start = y
     about = totals(run, t) if view == "step" else tree_words(run, t)
-    d.text(x, y + 5, f"after {t} of {run.length} steps: {about}", SMALL, look.surface("text"), room=w)
+    d.text(x, y + 5, f"after {t} of {many(run.length, 'step')}: {about}", SMALL, look.surface("text"), room=w)
     y += 11
     if view == "step":
         kinds = list(dict.fromkeys(span.kind for span in run.trace.steps[t - 1].spans))
@@ -192,14 +193,20 @@ def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, 
     return y - start + 4
 
 
+def _counted(n: float, clock: Clock) -> str:
+    """What a run takes on a clock: "1 step", "12 model calls", "3.5 work"."""
+    one = {"steps": "step", "forwards": "model call"}.get(clock)
+    return many(round(n), one) if one else f"{n:g} {clock}"
+
+
 def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
     series, called = [], names(runs)
     for i, run in enumerate(runs):
         *before, _ = growth(run.trace)
         gained = [*before, run.tokens(run.length)]  # the end may hold what no step wrote
         points = tuple((at, float(tokens)) for at, tokens in zip(run.axes[clock], gained, strict=True))
-        cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else f"{run.end(clock):g} {clock}"
-        name = f"{called[i]}: {run.tokens(run.length)} tokens, {cost}"
+        cost = f"{run.end('seconds'):.3f} s" if clock == "seconds" else _counted(run.end(clock), clock)
+        name = f"{called[i]}: {many(run.tokens(run.length), 'token')}, {cost}"
         series.append(Series(name, points, i, "steps", markers=run.length <= 40))
     served = clock == "seconds" and any(run.trace.header.arrivals for run in runs)
     axes = Axes(

@@ -11,6 +11,7 @@ from explorer.export.drawing import Drawing
 from explorer.export.overview import nice
 from explorer.export.playback import Playback
 from explorer.export.views import SMALL, TINY, heading, names
+from explorer.figures.calls import many
 from explorer.figures.work import Work, work
 
 BAR, ROW, LEFT = 9.0, 12.0, 46.0
@@ -35,7 +36,7 @@ def timeline(d: Drawing, runs: Sequence[Playback], x: float, y: float, w: float)
     for run, name, done in zip(runs, names(runs), found, strict=True):
         y += heading(d, run, name, x, y, w)
         y += _rows(d, done, x, y, unit)
-        line = f"{sums(done)}; {run.tokens(run.length)} tokens"
+        line = f"{sums(done)}; {many(run.tokens(run.length), 'token')}"
         d.text(x + LEFT, y + 7, line, SMALL, look.surface("text"), room=w - LEFT)
         said.append(f"{run.header.title}: {line}.")
         y += 16

@@ -136,6 +136,12 @@ def cost_of(rows: float, row_seconds: Mapping[int, float]) -> float | None:
     return row_seconds[size] / row_seconds[1] if size in row_seconds and 1 in row_seconds else None
 
 
+def break_evens(pairs: Sequence[Pair]) -> list[float]:
+    """`break_even` of each pair."""
+    both = [(pair.ours.round, pair.control.round) for pair in pairs]
+    return [ours / plain for ours, plain in both if ours is not None and plain]
+
+
 def break_even(pairs: Sequence[Pair]) -> float | None:
     """Tokens that a call of the method has to write to cost no more than plain tokens do: median seconds of its rounds
     over those of the control's."""

@@ -21,7 +21,8 @@ from explorer.page.parts import ONE_AT_A_TIME, fresh, module, say
 from explorer.page.sessions import Job, Session
 
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
-TOLD = ("label", "word", "verdict", "speed", "low", "high", "values", "unit", "left_out", "text", "why", "takes")
+SENTENCES = ("label", "word", "verdict", "text", "why", "takes")
+TOLD = (*SENTENCES, "speed", "low", "high", "level", "values", "unit", "left_out")
 log = logging.getLogger("decoding-explorer")
 
 

@@ -1,7 +1,9 @@
-// Sends the query of the address that the page was opened with, once, if it names a run. A page without one asks for
-// nothing.
+// Sends the query of the address that the page was opened with, once, if it names runs, and that of `dx-follow` later.
+// A page without one asks for nothing.
 const query = new URLSearchParams(location.search);
-if (query.has("run") || query.has("gallery")) {
-  props.value = location.search;
+const follow = (text) => {
+  props.value = text;
   trigger("submit");
-}
+};
+if (["run", "gallery", "scene"].some((key) => query.has(key))) follow(location.search);
+document.addEventListener("dx-follow", ({ detail }) => follow(`${detail}&asked=${Date.now()}`));

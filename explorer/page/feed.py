@@ -37,7 +37,8 @@ log = logging.getLogger("decoding-explorer")
 
 def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, **more: Any) -> str:
     """One value of the bus. `<` is escaped, so that the text is inert wherever it ends up. more: `view` (where to go),
-    `ids` (slot -> run), `expect` (whether a run that was asked for may still take the place of what is shown)."""
+    `ids` (slot -> run), `expect` (whether a run that was asked for may still take the place of what is shown), `tokens`
+    (slot -> length of its prompt)."""
     body: dict[str, Any] = (
         {"batches": batches} | ({"clear": True} if clear else {}) | ({"play": True} if play else {}) | more
     )

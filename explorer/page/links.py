@@ -1,5 +1,5 @@
-"""Links that open runs: `?run=ID,ID&step=N&of=K&clock=forwards&lane=NAME`, or `?gallery=NAME`. Everything in a link is
-checked like any input."""
+"""Links that open runs: `?run=ID,ID&step=N&of=K&clock=forwards&lane=NAME`, `?gallery=NAME`, or
+`?scene=NAME`. Everything in a link is checked like any input."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ CLOCKS = ("steps", "forwards", "seconds", "work")
 
 @dataclass(frozen=True)
 class Link:
-    """What a query asks for: names of kept or recorded runs in the order of the players, and where to go."""
+    """What a query asks for: names of kept or recorded runs in the order of the players, or a scene; where to go."""
 
     names: tuple[str, ...]
     view: dict[str, Any]
+    scene: str = ""
 
 
 def read_query(query: object) -> Link | None:
@@ -34,7 +35,8 @@ def read_query(query: object) -> Link | None:
     except ValueError:
         raise UserError("the link has more than 20 parts; copy it again.") from None
     names = tuple(name.strip() for key in ("run", "gallery") for name in found.get(key, "").split(",") if name.strip())
-    if not names:
+    scene = "" if names else found.get("scene", "")
+    if not names and not scene:
         return None
     if len(names) > SLOTS:
         raise UserError(f"the link names {len(names)} runs; at most {SLOTS} are shown at once.")
@@ -43,11 +45,11 @@ def read_query(query: object) -> Link | None:
         if clock not in CLOCKS:
             raise UserError(f"clock={clock[:40]} in the link is not known; choose one of {', '.join(CLOCKS)}.")
         view["clock"] = clock
-    for name, most in (("step", MAX_STEP), ("of", len(names))):
+    for name, most in (("step", MAX_STEP), ("of", len(names) or SLOTS)):
         if text := found.get(name):
             if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) <= most):
                 raise UserError(f"{name}={text[:40]} in the link is not allowed; give a whole number up to {most:,}.")
             view[name] = int(text)
     if lane := found.get("lane"):
         view["lane"] = lane[:80]
-    return Link(names, view)
+    return Link(names, view, scene)

@@ -20,6 +20,7 @@ from explorer.page.parts import LIGHT, asker, fresh, runs_list, share
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
+from explorer.runs.scenarios import scene
 from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, RunStore
 
 PAGE = 20  # runs of a list's page
@@ -77,12 +78,17 @@ class MyRuns:
         link = read_query(query)
         found: dict[int, tuple[str, Trace]] = {}
         gone: list[str] = []
-        for name in link.names if link else ():
+        names: tuple[str, ...] = link.names if link else ()
+        if link and link.scene:
+            names = scene(link.scene, [card.id for card in self.gallery.cards]).traces
+        for name in names:
             try:
                 found[len(found)] = (name, self.get(name))
             except TraceError as error:
                 gone.append(str(error))
         view = dict(link.view) if link else {}
+        if link and link.scene and "step" not in view:
+            view["play"] = True
         if gone:  # the players are numbered otherwise then
             view.pop("of", None)
         return found, view, gone
@@ -100,6 +106,8 @@ class MyRuns:
         share_of = f"{self.keep.used() / MEGABYTE:.1f} of {self.keep.limit / MEGABYTE:.0f} MB"
         note = (
             f"{len(cards)} runs, {share_of} in {self.keep.folder}. The oldest that are not pinned make room."
+            if len(cards) > 1
+            else f"One run, {share_of} in {self.keep.folder}."
             if cards
             else self._nothing()
         )

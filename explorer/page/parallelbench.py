@@ -29,7 +29,7 @@ WRONG, RIGHT = "first wrong prompt", "first right prompt"
 COLUMNS = ["#", "model", "setting", "exact", "95 %", "strict", "forwards", "tokens/forward", "C, nats", "derived"]
 TICKS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)
 HELP = """## ParallelBench: what no setting can know
-Tokens that are committed in one forward are drawn independently of each other. *Copy* and *Shuffle* look alike to a
+Tokens that are written in one forward are drawn independently of each other. *Copy* and *Shuffle* look alike to a
 decoder, but only one of them forgives
 that: where a task couples its tokens, even a model that knows every true marginal loses at least the conditional total
 correlation C (arXiv:2510.04767).
@@ -241,13 +241,15 @@ def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> 
     for model, sampled, group in _groups(found):
         _dots(figure, model, sampled, group, [p.bound for p in group], looks(points))
     title = (
-        "What these commits cost at least" if found else "What commits cost: the answers of this task are not listed"
+        "What writing at once costs at least"
+        if found
+        else "What writing at once costs: the answers of this task are not listed"
     )
     return _laid_out(
         figure,
         points,
         title,
-        "C, nats (derived from the committed sets)",
+        "C, nats (derived from the sets written at once)",
         [-0.1, 1.08 * max([p.bound or 0 for p in found] + [1.0])],
     )
 

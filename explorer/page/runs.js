@@ -35,6 +35,10 @@ const open = (id) => {
   ask("open", { id });
   document.dispatchEvent(new CustomEvent("dx-at", { detail: { run: [id] } }));
 };
+const add = (id) => {
+  ask("add", { id });
+  document.dispatchEvent(new Event("dx-adding")); // the address names all that stand beside each other then
+};
 const button = (text, label, onclick, pressed = null) =>
   make("button", { type: "button", "aria-label": label, title: label, "aria-pressed": pressed, onclick }, text);
 const MARKS = { right: tr`✓ right`, wrong: tr`✗ wrong` };
@@ -83,7 +87,7 @@ const entry = (row) => {
       "div",
       { class: "run-acts" },
       button(tr`Open`, tr`Open ${row.title} alone`, () => open(row.id)),
-      button(tr`Add`, tr`Add ${row.title} beside what is shown`, () => ask("add", { id: row.id })),
+      button(tr`Add`, tr`Add ${row.title} beside what is shown`, () => add(row.id)),
       button(
         row.pinned ? tr`★ Pinned` : tr`☆ Pin`,
         row.pinned ? tr`Unpin: it may be cleaned up again` : tr`Pin: it is never cleaned up`,

@@ -26,10 +26,7 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
     Beside them one unfolds the scenes after the first ones, and one puts the slots on a model which reads any text, and
     the focus into the prompt."""
     with gr.Row(elem_id="scenarios"):
-        made = [
-            (gr.Button(one.title, size="sm", min_width=40, elem_classes=["scenario"]), [*one.traces])
-            for one in recorded(handlers)
-        ]
+        made = [(_chip(one), [*one.traces]) for one in recorded(handlers)]
         if len(made) > FIRST:
             more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")
             more.click(None, js=UNFOLD)
@@ -38,6 +35,10 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
         advise = gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
     module("page/chips.js", "page.mountChips()", themed=False, visible="hidden", elem_id="chips")
     return made, advise
+
+
+def _chip(one: Scenario) -> gr.Button:
+    return gr.Button(one.title, size="sm", min_width=40, elem_classes=["scenario"], elem_id=f"scene-{one.name}")
 
 
 UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all", "");

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import engines
+from engines import UserError
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
 
@@ -35,6 +36,17 @@ def loading(plan: Plan, limits: Limits) -> str:
     """The name of the model that a run has to load before it begins; "" where it is in memory, or where it will run is
     not known."""
     return "" if lent() or engines.is_loaded(plan.model, limits.device) else plan.model
+
+
+def reads(plan: Plan, prompt: str, limits: Limits) -> int | None:
+    """How many tokens the prompt has for the model of a run, which is in memory: its tokenizer counts them. None where
+    it is not, and for a prompt that it refuses, of which the run will speak."""
+    if lent() or loading(plan, limits):
+        return None
+    try:
+        return len(engines.load_model(plan.model, device=limits.device).tokenizer.encode_prompt(prompt))
+    except UserError:
+        return None
 
 
 def start(plan: Plan, prompt: str, seed: int, limits: Limits) -> engines.Run | Remote:

@@ -45,11 +45,11 @@ def calls() -> Iterator[Measured]:
             made = [card["machine"].partition(", cpu")[0], card["date"], f"`{card['command']}`"]
             rows.append([f"`{name}`", "; ".join(told), at[0] if at else "–", *made])
     yield Measured(
-        "Tokens per target call, by the cards",
+        "Tokens per model call, by the cards",
         "",
         "Float32; machine, date and command in each row",
         "",
-        ["part", "tokens per target call", "prompts", "machine", "date", "command"],
+        ["part", "tokens per model call", "prompts", "machine", "date", "command"],
         rows,
         "held-out prompts of the text cache, temperature 0, the call that reads the prompt counted",
         [
@@ -203,7 +203,7 @@ REACHED: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("read_as_wanted", lambda of: f"read as wanted {of['drawn']:.1%} (real digits {of['real']:.1%})"),
     ("drawn", lambda of: f"both colours {of['both_colours']:.1%}, in place {of['in_place']:.1%}"),
     ("held_out.describe.objects_right", lambda of: f"objects named right in captions {of:.1%}"),
-    ("decoding.all.tokens_per_forward", lambda of: f"{of:.2f} tokens per target call"),
+    ("decoding.all.tokens_per_forward", lambda of: f"{of:.2f} tokens per model call"),
     ("held_out_by_accept_line", lambda of: f"precision {of['0.96']['precision']:.1%} at a threshold of 0.96"),
     ("held_out.auc", lambda of: f"AUC {of:.3f}"),
     ("held_out.rank_1", _first),

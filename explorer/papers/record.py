@@ -23,6 +23,7 @@ from engines import Step, Trace
 from explorer import papers
 from explorer.arguments import BAD_INPUT, Parser, of_module
 from explorer.export.thumbs import beside, picture
+from explorer.figures.calls import many
 from explorer.papers.schema import Recording
 
 NUMBER = re.compile(r"-?\d(?:[\d.,]*\d)?")
@@ -36,7 +37,7 @@ def record(entry: Recording, folder: Path) -> Path:
     path.write_bytes(gzip.compress(trace.to_json().encode(), compresslevel=9, mtime=0))
     beside(path).write_text(picture(trace), encoding="utf-8")
     print(
-        f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} model calls, "
+        f"{entry.id}: {many(trace.totals.tokens, 'token')} in {many(trace.totals.forwards, 'model call')}, "
         f"{path.stat().st_size / 1000:.0f} kB",
         file=sys.stderr,
     )

@@ -3,11 +3,14 @@ opens the page. Data: `assets/scenarios.json`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
+from engines import UserError
 from explorer.own_files import own_json
 
 
@@ -48,7 +51,8 @@ class Lever(Part, frozen=True):
 
 class Scenario(Part, frozen=True):
     """A short title, a sentence on what to watch, and the ids of two to four recorded runs on one prompt. question:
-    what the scene asks; says: what is told while it plays; lever: what a viewer can move. They may be left out."""
+    what the scene asks; says: what is told while it plays; lever: what a viewer can move. They may be left out.
+    former: earlier titles, whose addresses still lead here."""
 
     title: str
     watch: str
@@ -56,6 +60,12 @@ class Scenario(Part, frozen=True):
     question: str = ""
     says: tuple[Say, ...] = ()
     lever: Lever | None = None
+    former: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What an address calls it: its title in small letters, words joined by hyphens."""
+        return _named(self.title)
 
     @property
     def needs(self) -> set[str]:
@@ -68,6 +78,24 @@ def scenarios(recorded: Collection[str]) -> list[Scenario]:
     that is not understood."""
     found = own_json("scenarios.json", list[Scenario])
     return [one for one in found if one.needs <= set(recorded)]
+
+
+def _named(title: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def scene(name: str, recorded: Collection[str]) -> Scenario:
+    """The scene that an address names, as `Scenario.name` or by its title. Raises UserError for one that is not here,
+    with the nearest that is."""
+    there = scenarios(recorded)
+    known = {one.name: one for one in there}
+    wanted = _named(name)
+    if found := {**{_named(was): one for one in there for was in one.former}, **known}.get(wanted):
+        return found
+    near = get_close_matches(wanted, known, n=1, cutoff=0.6)
+    what = f"the nearest is ?scene={near[0]}" if near else "the chips beside the prompt show all that there are"
+    shown = "".join(character if character.isprintable() else " " for character in name)[:60]
+    raise UserError(f"there is no scene '{shown}' here; {what}.")
 
 
 def texts() -> list[str]:

@@ -13,7 +13,7 @@ from explorer.export.bundle import views_of
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
 from explorer.export.thumbs import picture
-from explorer.figures.calls import in_words, target_role
+from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.metrics import measure
 from explorer.runs.gallery import Card
 from explorer.site.markup import Html, Node, h, join, link, page, table
@@ -104,7 +104,7 @@ def cost(run: Run) -> str:
     """The sums of a run in a line."""
     sums = run.trace.totals
     return (
-        f"{sums.tokens:,} tokens in {in_words(run.trace.steps, target_role(run.trace))}, "
+        f"{many(sums.tokens, 'token')} in {in_words(run.trace.steps, target_role(run.trace))}, "
         f"{sums.model_seconds + sums.method_seconds:.3f} s (measured)"
     )
 

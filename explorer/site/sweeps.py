@@ -196,7 +196,7 @@ def build() -> tuple[str, dict[str, str]]:
         ]
         about = (
             f"{part.model.name}, {part.prompts} prompts per task. Measured; the last column is derived from the "
-            "sets that the runs committed."
+            "sets that the runs wrote at once."
         )
         parts.append(
             join(

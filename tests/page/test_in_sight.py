@@ -79,7 +79,7 @@ def test_the_clock_of_work_counts_where_two_models_write_one_text(shipped, visit
 
 def test_an_end_mark_has_one_name(shipped, visit):
     page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
-    chip(page, "See credit")
+    chip(page, "Steady guesses sooner")
     page.keyboard.press("End")
     credit = page.locator("#panel-1 [data-idea]")
     expect(credit).to_contain_text("end")

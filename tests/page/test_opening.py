@@ -132,7 +132,7 @@ def test_there_are_six_scenarios_and_all_are_recorded():
 
 
 def test_credit_is_shown_where_it_decides():
-    scene = next(one for one in scenarios([card.id for card in gallery().cards]) if "credit" in one.title)
+    scene = next(one for one in scenarios([card.id for card in gallery().cards]) if "credit" in one.traces[1])
     plain, credit = (gallery().get(name) for name in scene.traces)
     assert plain.text == credit.text and judge(plain).right
     assert credit.totals.forwards < plain.totals.forwards

@@ -143,3 +143,13 @@ def test_the_warning_about_a_model_goes_with_the_model_also_where_the_server_fil
     screen.press(pays.title)
     expect(screen.page.locator("#model-1")).to_have_value("smollm2")
     expect(warning).to_be_hidden()
+
+
+def test_a_probability_stands_apart_from_its_token(shipped, visit):
+    page = visit("?scene=when-it-does-not-pay&step=8", at=shipped).page
+    rows = page.locator("#panel-0 .dx-next li")
+    expect(rows.first).to_be_visible()
+    gaps = rows.evaluate_all("""(rows) => rows.map((row) => {
+      const [, token, share] = [...row.children].map((one) => one.getBoundingClientRect());
+      return share.left - token.right; })""")
+    assert len(gaps) > 2 and min(gaps) >= 4

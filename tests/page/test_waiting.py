@@ -4,9 +4,12 @@ read, loaded or waited for, and then how much is written and how fast."""
 from __future__ import annotations
 
 import re
+import threading
 
 from playwright.sync_api import expect
 
+import engines
+from explorer.page.catalogue import Plan
 from explorer.page.handlers import running
 from tests.page.conftest import PROMPT, first_model
 
@@ -22,7 +25,9 @@ new MutationObserver(look).observe(document.querySelector('#players'),
 
 
 def told(screen, slot: int) -> list[str]:
-    return [one[2:] for one in screen.page.evaluate("told") if one.startswith(f"{slot} ")]
+    """What a pill said from the click on: filling the form moves what is around it, too."""
+    said = [one[2:] for one in screen.page.evaluate("told") if one.startswith(f"{slot} ")]
+    return said[said.index("reading the prompt") :]
 
 
 def ask(screen, *slugs: str) -> None:
@@ -47,12 +52,22 @@ def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(
     screen.wait(0, "done")
     expect(board).to_be_visible()
     said = told(screen, 0)
-    assert said[0] == "reading the prompt"
     prompt = re.search(r"Prompt, (\d+) tokens", screen.player(0).inner_text())
     assert prompt and f"reading {prompt[1]} tokens" in said
     counts = [one for one in map(re.compile(r"(\d+) of (\d+) written(?:, ([\d.]+) tokens/s)?").fullmatch, said) if one]
     assert len(counts) >= 3 and (counts[0][1], counts[0][3]) == ("1", None), "one token is no speed yet"
     assert len({one[2] for one in counts}) == 1 and all(float(one[3]) > 0 for one in counts[1:])
+
+
+def test_the_prompt_is_counted_before_a_run_begins_where_the_model_is_in_memory(visit, monkeypatch):
+    tokens = len(engines.load_model(first_model("causal")).tokenizer.encode_prompt(PROMPT))
+    real, seen = Plan.begin, threading.Event()
+    monkeypatch.setattr(Plan, "begin", lambda *given: seen.wait(60) and real(*given))
+    screen = visit()
+    ask(screen, "greedy")
+    expect(screen.player(0).locator(".dx-pill")).to_have_text(f"reading {tokens} tokens")
+    seen.set()
+    screen.wait(0, "done")
 
 
 def test_a_model_that_is_used_for_the_first_time_is_said_to_be_loaded(visit, monkeypatch):
@@ -87,7 +102,7 @@ def test_a_refusal_gives_the_earlier_boards_back(visit):
     expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
     expect(screen.player(0).locator(".dx-board")).to_be_visible()
     expect(screen.player(0).locator("h2")).to_have_text(title)
-    assert told(screen, 0)[0] == "reading the prompt", "they had left"
+    assert told(screen, 0), "they had left"
 
 
 def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):

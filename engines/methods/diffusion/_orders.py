@@ -27,7 +27,7 @@ STEPS = Int(
     1,
     1024,
     symbol="S",
-    help="Points of the time schedule: fewer commit more per forward.",
+    help="Points of the time schedule: fewer write more per forward.",
     source="as many as tokens in the README",
 )
 ALG_TEMP = Float(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     family="diffusion",
     paper="arXiv:2509.26488",
     code="https://github.com/czg1225/dParallel",
-    summary="Commits all masks of the block whose entropy is low enough, and always the lowest; made for models that "
+    summary="Writes all masks of the block whose entropy is low enough, and always the lowest; made for models that "
     "were trained to be confident early.",
     needs="masked",
     params=[

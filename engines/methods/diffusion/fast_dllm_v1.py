@@ -49,7 +49,7 @@ TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
     family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
-    summary="Every forward commits all masks of the block whose confidence reaches the threshold, and always the best "
+    summary="Every forward writes all masks of the block whose confidence reaches the threshold, and always the best "
     "one.",
     needs="masked",
     params=[
@@ -76,7 +76,7 @@ def decode_threshold(model: MaskedLM, prompt: list[int], p: Params, run: Recorde
     family="diffusion",
     paper="arXiv:2505.22618",
     code="https://github.com/NVlabs/Fast-dLLM",
-    summary="The more masks are confident together, the more are committed: the n-th best needs a confidence of 1 - f "
+    summary="The more masks are confident together, the more are written: the n-th best needs a confidence of 1 - f "
     "/ (n + 1).",
     needs="masked",
     params=[

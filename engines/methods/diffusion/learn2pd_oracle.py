@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     family="diffusion",
     paper="arXiv:2509.25188",
     code="https://github.com/ims-kdks/Learning-to-Parallel-Decoding",
-    summary="What a perfect filter would commit: every proposal that agrees with the text of one token per forward. "
+    summary="What a perfect filter would write: every proposal that agrees with the text of one token per forward. "
     "The trained filter can be compared with it.",
     needs="masked",
     params=[

@@ -16,7 +16,7 @@ from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
 from explorer.page.limits import SLOTS, check_seed, short
 from explorer.page.parts import say
-from explorer.page.starting import loading
+from explorer.page.starting import loading, reads
 
 COUNTS = [kind(n + 1) for n in range(SLOTS) for kind in (int, str)]
 STOP_PATIENCE = 30.0  # seconds that Stop waits for the forward under way
@@ -51,7 +51,8 @@ class Running:
         job.queued = [feed.queued() for feed in feeds]
         words = f"Running {runs(len(plans))}."
         try:
-            yield message(expect=True), say(words), gr.skip()
+            known = {slot: reads(plan, prompt, self.desk.limits) for slot, plan in enumerate(plans)}
+            yield message(expect=True, tokens=known), say(words), gr.skip()
             for feed, plan in zip(feeds, plans, strict=True):
                 if not job.go_on():
                     break

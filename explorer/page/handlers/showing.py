@@ -60,6 +60,8 @@ class Showing:
         if not linked:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.desk.session(request)
+        if session.running:
+            return gr.skip(), say("A run is going on; stop it or wait for its end, then go back.", "error"), gr.skip()
         traces = {slot: trace for slot, (_, trace) in linked.items()}
         kept = {slot: packed(trace) for slot, trace in traces.items()}
         try:
@@ -69,7 +71,11 @@ class Showing:
         session.show(kept)
         session.opened = set(traces)
         text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
-        return message(*batches(linked), clear=True, view=view), text, tables.results(traces)
+        return (
+            message(*batches(linked), clear=True, play=view.pop("play", False), view=view),
+            text,
+            tables.results(traces),
+        )
 
     def open_kept(self, name: str, beside: bool, request: gr.Request) -> tuple[Outputs, bool]:
         """Show a kept run, alone or in the next free player; and whether it is shown."""

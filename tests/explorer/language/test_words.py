@@ -40,6 +40,8 @@ GONE = {
     r"|layers|passes|forwards|names|paths|beams|samples|branches|pieces|workers|tiles|characters|texts|nodes|runs"
     r"|solutions)\b",
 }
+GONE["written"] = r"\b[Cc]ommit(?:s|ted|ting)?\b(?! \{| c_i)(?=[ .,;:])"  # not in the papers' formulas
+GONE["model call"] = r"\b[Tt]arget calls?\b"
 LOCALS = {"one", "found", "said", "told", "wanted", "it"}  # draft, node, sample, match, sentence ... say what they are
 
 
@@ -61,6 +63,12 @@ def test_papers_gallery_scenarios_and_glossary_use_the_words_of_the_field():
     texts += [entry.about for entry in glossary()]
     texts += [scenario[part] for scenario in own_json("scenarios.json") for part in ("title", "watch")]
     assert [fault for text in texts for fault in coined(text)] == []
+
+
+def test_methods_and_their_parameters_use_the_words_of_the_field():
+    infos = engines.list_methods()
+    texts = [text for info in infos for text in (info.summary, info.departures, *(p.help for p in info.params))]
+    assert [fault for text in texts if text for fault in coined(text)] == []
 
 
 def test_the_notes_of_recorded_steps_use_the_words_of_the_field():

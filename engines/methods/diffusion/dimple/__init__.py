@@ -81,7 +81,7 @@ def check(p: Params) -> None:
     family="diffusion",
     paper="arXiv:2505.16990",
     code="https://github.com/yu-rp/Dimple",
-    summary="Commit everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "
+    summary="Write everything confident; where nothing is, continue at a fixed rate of the fraction still masked. "
     "Words can be pinned, as in a form.",
     needs="masked",
     params=[

@@ -1,0 +1,144 @@
+"""Addresses of what the players show: scenes, added runs and forks write one, Back shows what was there, a live run
+takes out what no longer holds, and a scene that is gone gets a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from engines import UserError
+from explorer.page.links import read_query
+from explorer.page.server import launch
+from explorer.runs.gallery import gallery
+from explorer.runs.scenarios import scenarios, scene
+
+IDS = [card.id for card in gallery().cards]
+SCENES = scenarios(IDS)
+FIRST, THIRD, FOURTH = SCENES[0], SCENES[2], SCENES[3]
+
+
+def test_every_scene_has_a_name_of_its_own_that_leads_to_it():
+    assert len({one.name for one in SCENES}) == len(SCENES)
+    for one in SCENES:
+        assert re.fullmatch(r"[a-z0-9-]+", one.name) and scene(one.name, IDS) == scene(one.title, IDS) == one
+        assert (link := read_query(f"?scene={one.name}&step=2")) and (link.scene, link.view) == (one.name, {"step": 2})
+    assert (link := read_query(f"?scene={FIRST.name}&run=abc")) and not link.scene, "runs win"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("many-at-onse", "there is no scene 'many-at-onse' here; the nearest is ?scene=many-at-once."),
+        ("\x1b<b>\n", "there is no scene ' <b> ' here; the chips beside the prompt show all that there are."),
+        ("x" * 500, f"there is no scene '{'x' * 60}' here; the chips"),
+    ],
+)
+def test_a_scene_that_is_not_here_is_refused(name, said):
+    with pytest.raises(UserError, match="there is no scene") as error:
+        scene(name, IDS)
+    assert said in str(error.value)
+
+
+# --- in the browser
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+def at(screen, pattern: str) -> None:
+    expect(screen.page).to_have_url(re.compile(pattern + "$"))
+
+
+def plays(screen, one) -> None:
+    expect(screen.page.locator("#scene .scene-question")).to_have_text(one.question)
+    expect(screen.page.locator("#scenarios .scenario[data-now]")).to_have_text(one.title)
+
+
+def chip(screen, one) -> None:
+    screen.page.locator(f"#scene-{one.name}").click()
+    plays(screen, one)
+
+
+def test_a_chip_writes_an_address_that_opens_its_scene_and_back_goes_through_them(shipped, visit):
+    screen = visit(at=shipped)
+    page = screen.page
+    chip(screen, THIRD)
+    at(screen, rf"\?still&scene={THIRD.name}")
+    chip(screen, FOURTH)
+    at(screen, rf"\?still&scene={FOURTH.name}")
+    page.go_back()
+    plays(screen, THIRD)
+    at(screen, rf"scene={THIRD.name}")
+    page.go_back()
+    plays(screen, FIRST)
+    at(screen, r"\?still")
+    page.go_forward()
+    plays(screen, THIRD)
+    page.reload()
+    plays(screen, THIRD)
+    screen.says("Opened from the link.")
+
+
+def test_the_lever_of_a_scene_leaves_its_address(shipped, visit):
+    screen = visit(query=f"?scene={FIRST.name}", at=shipped)
+    plays(screen, FIRST)
+    screen.page.locator("#scene-lever").press("Home")
+    expect(screen.page.locator("#scene .scene-says")).to_have_text(FIRST.lever.stops[0].say)
+    at(screen, rf"\?scene={FIRST.name}")
+
+
+def test_a_live_run_leaves_the_address_and_back_shows_the_scene(shipped, visit):
+    screen = visit(query=f"?scene={FIRST.name}", at=shipped)
+    plays(screen, FIRST)
+    expect(screen.page.locator("#prompt textarea")).not_to_have_value("")
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    at(screen, "/")
+    screen.page.go_back()
+    plays(screen, FIRST)
+    at(screen, rf"\?scene={FIRST.name}")
+    screen.page.go_forward()
+    expect(screen.page.locator("#scene .scene")).to_be_hidden()
+    screen.says("Opened from the link.")
+
+
+def test_a_refused_run_leaves_the_address(shipped, visit):
+    screen = visit(query=f"?scene={FIRST.name}", at=shipped)
+    plays(screen, FIRST)
+    screen.prompt(" ")
+    screen.press("Run")
+    expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
+    at(screen, rf"\?scene={FIRST.name}")
+
+
+def test_what_is_added_and_forked_has_an_address(shipped, visit):
+    screen = visit(at=shipped)
+    page = screen.page
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    chip(screen, FIRST)
+    screen.tab("My runs")
+    page.locator("#runs").get_by_role("button", name=re.compile("^Add ")).first.click()
+    names = ",".join(FIRST.traces)
+    at(screen, rf"run={names},[0-9a-f]{{16}}")
+    screen.player(0).press("f")
+    screen.player(0).locator(".dx-fork").get_by_role("button", name="Continue from here").click()
+    at(screen, rf"run={names},[0-9a-f]{{16}},[0-9a-f]{{16}}")
+    screen.wait(3, "done")
+    page.reload()
+    screen.says("Opened from the link.")
+    expect(screen.player(3)).to_be_visible()
+
+
+def test_an_address_of_a_scene_that_is_gone_says_so(shipped, visit):
+    screen = visit(query="?scene=many-at-onse", at=shipped)
+    screen.says("there is no scene 'many-at-onse' here; the nearest is ?scene=many-at-once.")
+    screen.wait(0, "ready")
