@@ -38,7 +38,7 @@ def _picture(found: re.Match[str]) -> str:
 def _link(found: re.Match[str]) -> str:
     words, target = found.groups()
     file = target.partition("#")[0]
-    if target.startswith("https://"):
+    if target.startswith(("https://", "?")):  # elsewhere, or a place of this page
         return found[0]
     return f"[{words}](?doc={file[:-3]})" if file.removesuffix(".md") in documents() else words
 
