@@ -44,8 +44,8 @@ function address(n, fresh) {
   }
 }
 
-/** The hidden component: props.value takes a request, {act: "list" | "show" | "ready", ...}, and comes back as the
- * scenes, {scenes, text, said, own}, or as {ready, said}. ask: sends it. */
+/** The hidden component: props.value takes a request, {act: "list" | "show" | "ready" | "save", ...}, and comes back as the
+ * scenes, {scenes, text, said, own}, as {page} or {saying}, or as {ready, said}. ask: sends it. */
 export function mountLecture(props, watch, ask) {
   whenThere(["#players", "#status .status", "#run", "#stop"], (players, status, run, stop) => {
     new Show(props, watch, ask, { players, status, run, stop });
@@ -120,7 +120,9 @@ class Show {
         stored((all) => all.removeItem(KEY));
         this.view.say(sentence(told.said));
       }
-    } else if ("ready" in told) {
+    } else if (told.page) download(told.page, "lecture.html", "text/html");
+    else if (told.saying) this.view.say(sentence(told.saying));
+    else if ("ready" in told) {
       this.ready = told.ready;
       if (!told.ready) {
         this.live = null;
@@ -201,9 +203,25 @@ class Show {
       },
       tr`Back to the list of this page`,
     );
-    const save = make("button", { type: "button", onclick: () => download(this.text) }, tr`Download this list`);
+    const page = make(
+      "button",
+      { type: "button", onclick: () => this.send({ ...(kept() ?? {}), act: "save" }) },
+      tr`Save as one page, without a server`,
+    );
+    const save = make(
+      "button",
+      { type: "button", onclick: () => download(this.text, "lecture.json", "application/json") },
+      tr`Download this list`,
+    );
     return [
-      make("p", { class: "lecture-files" }, save, make("label", {}, tr`A list of your own`, " ", field), this.back),
+      make(
+        "p",
+        { class: "lecture-files" },
+        save,
+        page,
+        make("label", {}, tr`A list of your own`, " ", field),
+        this.back,
+      ),
     ];
   }
 
@@ -221,8 +239,8 @@ class Show {
   }
 }
 
-function download(text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  make("a", { href: address, download: "lecture.json" }).click();
+function download(text, name, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

@@ -37,6 +37,8 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
         asked = _asked(value)
         if asked.get("act") == "show":
             return [gr.skip(), *handlers.showing.follow(asked.get("query"), request), *filled]
+        if asked.get("act") == "save":
+            return [saved(handlers, lecture, asked), *shown, *filled]
         if asked.get("act") == "ready":
             told, filled = ready(handlers, asked.get("query"))
             return [told, *shown, *filled]
@@ -57,6 +59,18 @@ def listing(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
             said, own = f"{str(error)[:1].upper()}{str(error)[1:]}", False
     scenes = lecture.scenes(handlers.gallery, lambda name: _kept(handlers, name))
     return fresh(scenes=[plain(scene) for scene in scenes], text=lecture.text, said=said, own=own)
+
+
+def saved(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
+    """The component's value with the lecture as one page that needs no server, `page`; or why there is none."""
+    from explorer.export.html import export_lecture
+
+    try:
+        if asked.get("text") is not None:
+            lecture = read(asked["text"], str(asked.get("name", ""))[:MAX_NAME])
+        return fresh(page=export_lecture(lecture.scenes(handlers.gallery), handlers.gallery))
+    except (UserError, TraceError) as error:
+        return fresh(saying=f"{str(error)[:1].upper()}{str(error)[1:]}")
 
 
 def plain(scene: Scene) -> dict[str, Any]:
