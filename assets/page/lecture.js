@@ -44,8 +44,8 @@ function address(n, fresh) {
   }
 }
 
-/** The hidden component: props.value takes a request, {act: "list" | "show" | "ready" | "save", ...}, and comes back as the
- * scenes, {scenes, text, said, own}, as {page} or {saying}, or as {ready, said}. ask: sends it. */
+/** The hidden component: props.value takes a request, {act: "list" | "show" | "ready" | "save", ...}, and comes back as
+ * the scenes, {scenes, text, said, own}, as {page} or {saying}, or as {ready, said}. ask: sends it. */
 export function mountLecture(props, watch, ask) {
   whenThere(["#players", "#status .status", "#run", "#stop"], (players, status, run, stop) => {
     new Show(props, watch, ask, { players, status, run, stop });

@@ -40,8 +40,8 @@ function playSlowly(group) {
   group.play();
 }
 
-/** given: {known: scenes with a voice, scenes: those of the lecture, first: ids of the runs that are shown, before: what
- * the voice stands before, panels: where players stand, mount(slot): a player, source(id): a promise of {trace,
+/** given: {known: scenes with a voice, scenes: those of the lecture, first: ids of the runs that are shown, before:
+ * what the voice stands before, panels: where players stand, mount(slot): a player, source(id): a promise of {trace,
  * verdict?}}. Returns {players, play()}. */
 export function offline({ known, scenes, first, before, panels, mount, source }) {
   const group = groupNamed("main"),

@@ -126,6 +126,13 @@ def test_a_button_opens_it_in_full_screen_and_escape_leaves_it(shipped, visit):
     at(page, 1)
 
 
+def test_the_text_for_teachers_leads_there(shipped, visit):
+    page = visit("?doc=teaching", folded=True, at=shipped).page
+    page.locator("#docs-text").get_by_role("link", name="?lecture", exact=True).first.click()
+    at(page, 1)
+    assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
+
+
 def choose(page: Page, text: str, name: str = "mine.json") -> None:
     if page.locator(".lecture-list").is_hidden():
         page.keyboard.press("s")
