@@ -3,28 +3,19 @@
 // address keeps the page still, and so does a link that leads somewhere.
 
 import { groupNamed } from "../player/clock.js";
-import { saying } from "./stage.js";
+import { Pace } from "./pace.js";
 
-const STILL = ["still", "scene", "run", "gallery", "doc", "tab", "method", "paper", "lesson"];
+const STILL = ["still", "scene", "run", "gallery", "doc", "tab", "method", "paper", "lesson", "lecture"];
 const BEGIN = 500; // milliseconds from the runs to the first movement
-const [SHORT, LETTER, LONG] = [600, 45, 6500]; // milliseconds: a step of which nothing new is said, a letter, the most
 const FIRST = 1300; // for the first step: something moves two seconds after the runs are there
 const OWN = "#toolbar, .dx-panel"; // what is touched there decides by itself whether the clock goes on
 
 export function opening() {
   const query = new URLSearchParams(location.search);
   if (STILL.some((name) => query.has(name))) return;
-  const group = groupNamed("main");
-  let timer = null,
-    step = -1,
-    said = "";
-  /** Milliseconds for what is said of this step. */
-  const time = () => {
-    const text = saying(),
-      fresh = text !== said;
-    said = text;
-    return fresh ? Math.min(LONG, Math.max(SHORT, LETTER * text.length)) : SHORT;
-  };
+  const group = groupNamed("main"),
+    pace = new Pace(group, FIRST);
+  let timer = null;
   const touched = ({ target, key }) => {
     end();
     if (key !== " " && !target.closest?.(OWN)) group.pause();
@@ -44,21 +35,15 @@ export function opening() {
       return group.seek(group.end / 2);
     }
     group.quiet = true;
-    step = -1;
+    pace.step = -1;
     group.play();
-    pace();
-  };
-  /** At each new step the clock goes as slowly as what is said of it is read. */
-  const pace = () => {
-    if (Math.floor(group.x) === step) return;
-    step = Math.floor(group.x);
-    queueMicrotask(() => (group.pace = 1000 / (step ? time() : FIRST))); // once it is said
+    pace.turn();
   };
   const turn = () => {
-    if (group.playing && group.quiet) pace();
+    if (group.playing && group.quiet) pace.turn();
     if (!group.end || group.playing || timer) return;
     if (group.x > 0 && group.x < group.end) return end(); // stopped on the way
-    timer = setTimeout(begin, group.x ? time() : BEGIN);
+    timer = setTimeout(begin, group.x ? pace.time() : BEGIN);
   };
   addEventListener("pointerdown", touched, true);
   addEventListener("keydown", touched, true);

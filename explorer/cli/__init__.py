@@ -213,6 +213,7 @@ def _serve(commands: Any) -> argparse.ArgumentParser:
         action="store_true",
         help="strangers come: only listed models, no files of this machine, tighter budgets",
     )
+    serve.add_argument("--lecture", metavar="FILE", help="the scenes of lecture mode, instead of assets/lecture.json")
     serve.set_defaults(command=serve_command)
     return serve  # type: ignore[no-any-return]
 
@@ -337,9 +338,9 @@ def serve_command(args: argparse.Namespace) -> int:
     """Start the page and stay until Ctrl-C."""
     from explorer.page.server import serve
 
-    options = {"server_name": args.host, "server_port": args.port, "public": args.public or None}
+    given = {"server_name": args.host, "server_port": args.port, "public": args.public or None, "lecture": args.lecture}
     try:
-        serve(**{name: value for name, value in options.items() if value is not None})
+        serve(**{name: value for name, value in given.items() if value is not None})
     except OSError as error:
         if error.filename is not None:  # a file, not a port
             raise

@@ -113,18 +113,22 @@ def add_site_arguments(site: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="show the traces of this folder (*.json, *.json.gz) instead of the gallery that ships",
     )
+    site.add_argument(
+        "--lecture", metavar="FILE", help="the scenes of index.html?lecture, instead of assets/lecture.json"
+    )
     site.set_defaults(command=site_command)
 
 
 def site_command(args: argparse.Namespace) -> int:
     """Write the static site; exit 1 if a trace could not be read and was left out."""
+    from explorer.lecture import chosen
     from explorer.runs.gallery import Gallery
     from explorer.site import build
 
     folder = Path(args.traces) if args.traces else None
     if folder and not folder.is_dir():
         raise UserError(f"there is no folder '{folder}' with traces.")
-    made = build(Path(args.folder), Gallery(folder) if folder else None)
+    made = build(Path(args.folder), Gallery(folder) if folder else None, chosen(args.lecture or ""))
     for name, reason in made.broken.items():
         print(printable(f"left out: {name}: {reason}"), file=sys.stderr)
     print(

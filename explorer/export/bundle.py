@@ -20,6 +20,7 @@ from explorer import ASSETS
 
 PLAYER = ASSETS / "player"
 ENTRIES = ("player.js", "toolbar.js")
+SCENES = "page/offline.js"  # the page's own module that others carry
 OWN = "../own/"  # where the page serves views that lie beside a person's own method files, from player/views
 RECORDS = "records"  # among the things that a trace has to show: any of a method's own
 TABLE = "record"  # the view of a record that has none
@@ -177,6 +178,23 @@ def _view_script(file: str) -> str:
     return '"use strict";\n' + "".join(_wrapped(name).replace("] = (", "] ??= (", 1) for name in mine) + _carry(file)
 
 
+@cache
+def scenes_script() -> str:
+    """The voice of scenes and lecture mode as a classic script that is loaded behind `bundle`."""
+    core = set(closure(ENTRIES))
+    mine = [name for name in closure([SCENES]) if name not in core]
+    return '"use strict";\n' + "".join(map(_wrapped, mine))
+
+
+@cache
+def scenes_styles() -> str:
+    """Their styles, where no page of ours names the colours."""
+    names = ("page", "panel", "raised", "text", "muted", "line", "accent", "on-accent", "warn")
+    named = ";".join(f"--dx-{name}:var(--{name})" for name in names)
+    sheets = "".join((ASSETS / "page" / name).read_text("utf-8") for name in ("stage.css", "lecture.css"))
+    return f".scene,.lecture,.lecture-door{{{named}}}\n{sheets}"
+
+
 def _module(file: str) -> str:
     return posixpath.normpath(f"views/{file}.js")
 
@@ -204,12 +222,14 @@ def closure(entries: Iterable[str]) -> list[str]:
 
 def _source(name: str) -> str:
     folder, _, file = name.rpartition("/")
+    if folder == "page":
+        return (ASSETS / name).read_text("utf-8")
     return (own_files()[file.removesuffix(".js")] if folder == "own" else PLAYER / name).read_text("utf-8")
 
 
 def _resolve(importer: str, prefix: str, target: str) -> str:
     folder = importer.rpartition("/")[0] if prefix == "./" else ""
-    return f"{folder}/{target}" if folder else target
+    return f"{folder}/{target}" if folder else target.removeprefix("player/")
 
 
 def _wrapped(name: str) -> str:

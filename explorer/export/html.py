@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from engines import read_trace
-from explorer.export.bundle import bundle, own_scripts, styles, views_of
+from engines import UserError, read_trace
+from explorer.export.bundle import bundle, own_scripts, scenes_script, scenes_styles, styles, views_of
 from explorer.figures.verdict import Mark, judge
 from explorer.own_files import own_text
 
 if TYPE_CHECKING:
     from engines import Trace
+    from explorer.lecture import Scene
+    from explorer.runs.gallery import Gallery
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -61,6 +63,14 @@ body { margin: 0; }
 @media (max-width: 560px) { .page { padding: 18px 10px; } #toolbar { position: static; } }
 """
 
+_LECTURE_CSS = """
+#scene { position: static; margin-bottom: 12px; }
+.lecture, .lecture-door { font-family: system-ui, sans-serif; }
+.panels > :has([data-state="empty"]) { display: none; }
+:root[data-lecture] .page { max-width: none; padding: 12px clamp(8px, 1.6vw, 28px) 64px; }
+:root[data-lecture] .page > :is(h1, footer, .lecture-door) { display: none; }
+"""
+
 _START = """
 const player = modules["player.js"], read = (id) => JSON.parse(document.getElementById(id).textContent);
 const theme = read("theme"), panels = document.getElementById("panels");
@@ -73,6 +83,43 @@ window.handles = sources.map((source, slot) => {
   return handle;
 });
 """
+
+
+_LECTURE = """
+const read = (id) => JSON.parse(document.getElementById(id).textContent), theme = read("theme"), told = read("lecture");
+const panels = document.getElementById("panels"), bar = document.getElementById("toolbar");
+modules["toolbar.js"].mountToolbar(bar, { theme, slim: true });
+const one = (id) => ({ trace: document.getElementById(`trace-${id}`).textContent, verdict: told.marks[id] });
+window.handles = modules["page/offline.js"].offline({
+  known: [told.scenes[0].voice], scenes: told.scenes, first: told.scenes[0].voice.traces, before: bar, panels,
+  mount: (slot) =>
+    modules["player.js"].mount(panels.appendChild(document.createElement("div")), { slot, theme }),
+  source: async (id) => one(id),
+}).players;
+"""
+
+
+def export_lecture(scenes: Sequence[Scene], recorded: Gallery, title: str = "Lecture") -> str:
+    """The text of an HTML file that holds a lecture with its runs and opens without a network; with `?lecture` behind
+    its address the scenes stand alone. Scenes without a recorded run are left out. Raises UserError where none is
+    left."""
+    known = {card.id for card in recorded.cards}
+    shown = [scene for scene in scenes if scene.voice and scene.voice.needs <= known]
+    if not shown:
+        raise UserError("the lecture has no scene whose runs are recorded, so there is nothing to save.")
+    traces = {
+        name: recorded.get(name) for name in sorted(set().union(*(one.voice.needs for one in shown if one.voice)))
+    }
+    marks = {name: judge(trace) for name, trace in traces.items()}
+    told = msgspec.json.encode({"scenes": shown, "marks": marks}).decode()
+    texts = {name: trace.to_json() for name, trace in traces.items()}
+    data = [_embed("theme", own_text("theme.json")), _embed("lecture", told)]
+    data += [_embed(f"trace-{name}", text, " data-trace") for name, text in texts.items()]
+    css = styles() + scenes_styles() + _PAGE_CSS + _LECTURE_CSS
+    views = views_of(texts.values())
+    own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
+    script = f"{bundle(views)}</script>\n<script>\n{''.join(own)}{scenes_script()}{_LECTURE}"
+    return _PAGE.format(policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=script)
 
 
 def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer") -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import engines
-from explorer import ASSETS
+from explorer import ASSETS, lecture
 from explorer.export.bundle import views
 from explorer.figures.definitions import module as definitions
 from explorer.language import javascript, python
@@ -21,7 +21,7 @@ SCRIPTS = (
 )  # fmt: skip
 SENTENCES = (
     "explorer/page/**/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/own_pictures.py",
-    "explorer/importers/answers.py", "explorer/runs/*.py", "explorer/figures/*.py",
+    "explorer/importers/answers.py", "explorer/lecture.py", "explorer/runs/*.py", "explorer/figures/*.py",
 )  # fmt: skip
 ERRORS = (
     "engines/core/**/*.py",
@@ -70,6 +70,7 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)
     yield "assets/scenarios.json", iter(scenarios.texts())
+    yield "assets/lecture.json", iter(lecture.texts())
     for path in files(SENTENCES):
         yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"))
     yield "assets/papers", _of_methods()

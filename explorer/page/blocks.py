@@ -11,6 +11,7 @@ from engines import broken_methods, tasks
 from explorer.about import SWEEPS
 from explorer.bench import quality
 from explorer.importers import FORMATS
+from explorer.lecture import Lecture, own
 from explorer.page import (
     address,
     advising,
@@ -22,6 +23,7 @@ from explorer.page import (
     form,
     gallery,
     learn,
+    lecture,
     my_runs,
     palette,
     parallelbench,
@@ -61,8 +63,8 @@ FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
 
-def build(handlers: Handlers) -> gr.Blocks:
-    """The whole page."""
+def build(handlers: Handlers, told: Lecture | None = None) -> gr.Blocks:
+    """The whole page. told: what lecture mode shows, by itself what ships."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
             f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
@@ -73,7 +75,7 @@ def build(handlers: Handlers) -> gr.Blocks:
         inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links(docs.first())
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore"):
-                outputs, slot = _explore(handlers, inbox, save_file)
+                outputs, slot = _explore(handlers, told or own(), inbox, save_file)
             with gr.Tab("Gallery", id="gallery"):
                 gallery.section(handlers, tabs, outputs)
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
@@ -130,7 +132,7 @@ def _opening(handlers: Handlers) -> str:
     return message(*my_runs.batches(handlers.opened))
 
 
-def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[list[Any], gr.HTML]:
+def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HTML) -> tuple[list[Any], gr.HTML]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results; and the first slot."""
     opening = next(iter(handlers.opening.values()), None)
     learn.tour()
@@ -185,7 +187,9 @@ def _explore(handlers: Handlers, inbox: gr.HTML, save_file: gr.HTML) -> tuple[li
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
     advised = advising.connect(handlers, advise, advice, [prompt, slots[0]], outputs)
-    _connect_run(handlers, start, stop, prompt, [prompt, seed, count, *slots], outputs, asking, advised)
+    controls = [prompt, seed, count, *slots]
+    _connect_run(handlers, start, stop, prompt, controls, outputs, asking, advised)
+    lecture.section(handlers, told, outputs, controls)
     return outputs, slots[0]
 
 

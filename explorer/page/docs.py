@@ -14,6 +14,7 @@ from explorer.papers.documents import PICTURES, document, documents
 FENCE = re.compile(r"^```\w+$", re.MULTILINE)  # with a language Gradio colours code, in tones too light to read
 PICTURE = re.compile(r"!\[([^\]]*)\]\(pictures/([\w-]+\.svg)\)")
 CHOSEN = "(name) => { document.dispatchEvent(new CustomEvent('dx-chosen-doc', { detail: name })); }"
+LECTURE = re.compile(r"`\?lecture`")  # on the page it opens the lecture
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -24,7 +25,7 @@ def text(name: object) -> str:
         found = document(str(name))
     except KeyError:
         return f"There is no text '{str(name)[:60]}' here; choose one from the list."
-    return LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", found)))
+    return LECTURE.sub(r"[`?lecture`](?lecture)", LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", found))))
 
 
 def _picture(found: re.Match[str]) -> str:

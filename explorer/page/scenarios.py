@@ -23,13 +23,15 @@ def recorded(handlers: Handlers) -> list[Scenario]:
 
 def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.Button]:
     """A button and the runs that it plays, for each scene that is recorded here; and the button that asks what helps.
-    Beside them one unfolds the scenes after the first ones, and one puts the slots on a model which reads any text, and
-    the focus into the prompt."""
+    Beside them one unfolds the scenes after the first ones, one shows those of a lecture alone, and one puts the slots
+    on a model which reads any text, and the focus into the prompt."""
     with gr.Row(elem_id="scenarios"):
         made = [(_chip(one), [*one.traces]) for one in recorded(handlers)]
         if len(made) > FIRST:
             more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")
             more.click(None, js=UNFOLD)
+        lecture = gr.Button("Lecture", size="sm", min_width=40, elem_id="lecture-door")
+        lecture.click(None, js='() => { document.dispatchEvent(new Event("dx-lecture-open")); }')
         own = gr.Button("Compare on my text", size="sm", min_width=40, elem_id="own-text")
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
         advise = gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")

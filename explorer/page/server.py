@@ -14,6 +14,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 import engines
+from explorer.lecture import chosen
 from explorer.page import allocator, clients, files, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
@@ -34,17 +35,23 @@ HEAVY = ("torch", "transformers")
 
 
 def launch(
-    *, block: bool = False, warm: bool = True, public: bool = False, traces: Gallery | None = None, **options: Any
+    *,
+    block: bool = False,
+    warm: bool = True,
+    public: bool = False,
+    traces: Gallery | None = None,
+    lecture: str = "",
+    **options: Any,
 ) -> gr.Blocks:
     """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the
     server answers. `traces` replaces the gallery that ships with the program; `public`: strangers come, so that the
-    limits of a public page hold."""
-    limits = Limits.from_env(public)
+    limits of a public page hold; `lecture`: the file of what lecture mode shows (see `explorer.lecture.chosen`)."""
+    limits, told = Limits.from_env(public), chosen(lecture)
     limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    demo = build(handlers)
+    demo = build(handlers, told)
     quiet.install()
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     readers, owners = clients.Readers(), Owners()

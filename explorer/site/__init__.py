@@ -14,11 +14,12 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer import papers
-from explorer.export.bundle import bundle, styles, view_script, views_of
+from explorer.export.bundle import bundle, scenes_styles, styles, view_script, views_of
 from explorer.export.thumbs import of_recording
+from explorer.lecture import Lecture, own
 from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
-from explorer.site import docs, learning, runs, sweeps
+from explorer.site import docs, learning, lecture, runs, sweeps
 from explorer.site.markup import Html, h, join, link, page
 
 LEAD = (
@@ -39,12 +40,12 @@ class Report:
     broken: dict[str, str]
 
 
-def build(out: Path, recorded: Gallery | None = None) -> Report:
+def build(out: Path, recorded: Gallery | None = None, given: Lecture | None = None) -> Report:
     """Write the site into a folder that is empty, new, or holds a site of ours. The same traces give the same bytes.
-    Raises UserError otherwise."""
+    given: what `?lecture` shows, by itself what ships. Raises UserError otherwise."""
     old = _claim(out)
     shown = recorded or gallery()
-    files = compose(shown)
+    files = compose(shown, given)
     for name in old - set(files):
         (out / name).unlink(missing_ok=True)
     for name, text in files.items():
@@ -76,7 +77,7 @@ def _claim(out: Path) -> set[str]:
     return set()
 
 
-def compose(recorded: Gallery) -> dict[str, str]:
+def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     """Path -> text of every file of the site. Raises UserError where there is no run to show."""
     taken: set[str] = set()
     shown = [
@@ -86,10 +87,18 @@ def compose(recorded: Gallery) -> dict[str, str]:
     ]
     if not shown:
         raise UserError("there is no recorded run to make a site of; record one with `run --json FOLDER/name.json`.")
+    scenes, voices = lecture.told(recorded, given or own())
+    needed = lecture.needed(scenes, voices)
+    others = [
+        runs.Run(card, trace, runs.safe_name(card.id, taken))
+        for card in recorded.cards
+        if not card.listed and card.id in needed and (trace := recorded.get(card.id))
+    ]
+    first = opening(shown, recorded)
     lessons = learning.told(shown)
     by_method = {told.lesson.method: told.path for told in lessons}
     files = {
-        "index.html": index_page(shown, recorded),
+        "index.html": index_page(shown, first),
         "gallery.html": runs.gallery_page(shown),
         "methods.html": learning.methods_page(shown),
     }
@@ -108,9 +117,11 @@ def compose(recorded: Gallery) -> dict[str, str]:
         files[told.path] = learning.lesson_page(told, before, behind)
     files |= {
         run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n"
-        for run in shown
+        for run in (*shown, *others)
     }
-    files |= {runs.view_path(file): view_script(file) for run in shown for file in run.views}
+    files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
+    there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
+    files["scenes.js"] = lecture.script(scenes, voices, there)
     return files | {"player.js": _player(), "site.css": _css(), "site.js": _own("site.js"), "mode.js": _own("mode.js")}
 
 
@@ -122,10 +133,14 @@ def _readable(recorded: Gallery, name: str) -> bool:
         return False
 
 
-def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
+def opening(shown: list[runs.Run], recorded: Gallery) -> list[runs.Run]:
+    """What the first page plays."""
+    names = recorded.opening()
+    return [run for run in shown if run.card.id in names] or shown[:1]
+
+
+def index_page(shown: list[runs.Run], first: list[runs.Run]) -> str:
     """What this is, and the opening comparison, playing."""
-    opening = recorded.opening()
-    first = [run for run in shown if run.card.id in opening] or shown[:1]
     doors = (
         (
             "gallery.html",
@@ -180,7 +195,7 @@ def index_page(shown: list[runs.Run], recorded: Gallery) -> str:
         "Watch language models decode: recorded runs of decoding methods, played step by step.",
         main,
         here="index.html",
-        scripts=runs.scripts(first),
+        scripts=[*runs.scripts(first), "scenes.js"],
     )
 
 
@@ -208,7 +223,7 @@ def _css() -> str:
     light, dark = (";".join(f"--{name}:{value}" for name, value in surface[mode].items()) for mode in ("light", "dark"))
     wish = f"@media(prefers-color-scheme:dark){{:root:not(.light){{color-scheme:dark;{dark}}}}}"
     modes = f":root{{color-scheme:light;{light}}}\n{wish}\n:root.dark{{color-scheme:dark;{dark}}}\n"
-    return modes + styles() + _own("site.css")
+    return modes + styles() + scenes_styles() + _own("site.css")
 
 
 def _own(name: str) -> str:

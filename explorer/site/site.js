@@ -22,18 +22,45 @@
     }
   });
 
-  for (const stage of document.querySelectorAll("[data-play]")) {
-    const player = modules["player.js"],
-      [bar, panels] = stage.children;
-    const toolbar = modules["toolbar.js"].mountToolbar(bar, { theme: dxTheme });
-    const handles = stage.dataset.play.split(" ").map((id, slot) => {
-      const handle = player.mount(panels.appendChild(document.createElement("div")), { slot, theme: dxTheme });
-      handle.load(dxTraces[id]);
-      return handle;
+  const mounted = (panels) => (slot) =>
+    modules["player.js"].mount(panels.appendChild(document.createElement("div")), { slot, theme: dxTheme });
+  const script = (src) =>
+    new Promise((resolve, reject) => {
+      const node = document.createElement("script");
+      Object.assign(node, { src, onload: resolve, onerror: () => reject(new Error(`${src} cannot be read.`)) });
+      document.head.append(node);
     });
+  const fetched = async (id) => {
+    const { name, views } = dxScenes.runs[id];
+    for (const view of views) if (!modules[`views/${view}.js`]) await script(`views/${view}.js`);
+    if (!dxTraces[name]) await script(`data/${name}.js`);
+    return { trace: dxTraces[name] };
+  };
+
+  for (const stage of document.querySelectorAll("[data-play]")) {
+    const [bar, panels] = stage.children,
+      toolbar = modules["toolbar.js"].mountToolbar(bar, { theme: dxTheme }),
+      names = stage.dataset.play.split(" "),
+      first =
+        window.dxScenes &&
+        names.map((name) => Object.keys(dxScenes.runs).find((id) => dxScenes.runs[id].name === name));
+    const plays = stage.hasAttribute("data-auto") && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    let handles = null;
+    if (first?.every(Boolean)) {
+      const { scenes, known } = dxScenes;
+      const told = { known, scenes, first, before: bar, panels, mount: mounted(panels), source: fetched };
+      const shown = modules["page/offline.js"].offline(told);
+      handles = shown.players;
+      if (plays) shown.play();
+    } else {
+      handles = names.map((name, slot) => {
+        const handle = mounted(panels)(slot);
+        handle.load(dxTraces[name]);
+        return handle;
+      });
+      if (plays) toolbar.group.play();
+    }
     window.handles = handles;
-    if (stage.hasAttribute("data-auto") && !matchMedia("(prefers-reduced-motion: reduce)").matches)
-      toolbar.group.play();
     for (const stop of document.querySelectorAll("button[data-step]")) {
       stop.hidden = false;
       stop.addEventListener("click", () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
-const { saidAt, sceneOf } = await asset("page/stage.js");
+const { saidAt, sceneOf } = await asset("page/voice.js");
 
 const LEVER = {
   slot: 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import gradio as gr
@@ -19,6 +20,7 @@ from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
 TITLE = 80  # characters of a title in a sentence
+_asked = count(1)
 log = logging.getLogger("decoding-explorer")
 
 
@@ -71,8 +73,9 @@ class Showing:
         session.show(kept)
         session.opened = set(traces)
         text = say(" ".join(["Opened from the link.", missing]).strip(), "error" if missing else "ok", go="stage")
+        again = next(_asked)  # the same link followed twice begins anew
         return (
-            message(*batches(linked), clear=True, play=view.pop("play", False), view=view),
+            message(*batches(linked), clear=True, play=view.pop("play", False), view=view, again=again),
             text,
             tables.results(traces),
         )

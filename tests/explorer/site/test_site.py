@@ -14,11 +14,14 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from engines import UserError, list_methods
+from explorer import lecture
 from explorer.cli import main
+from explorer.export.html import export_lecture
 from explorer.papers import read
 from explorer.papers.documents import documents
 from explorer.papers.lessons import glossary, lessons
 from explorer.runs.gallery import Gallery, gallery
+from explorer.runs.scenarios import scenarios
 from explorer.site import MARKER, build, compose
 from explorer.site.markdown import markdown, prose
 from explorer.site.markup import h
@@ -188,7 +191,7 @@ def test_the_first_page_plays_by_itself_unless_motion_is_unwanted(site: Path, wa
     page = watched.open(site / "index.html")
     assert page.locator(".dx-panel").count() == 2
     shorter = list(gallery().opening().values())[1]
-    expect(page.locator(".dx-panel").nth(1)).to_have_attribute("data-step", str(len(shorter.steps)), timeout=20_000)
+    expect(page.locator(".dx-panel").nth(1)).to_have_attribute("data-step", str(len(shorter.steps)), timeout=60_000)
     still = browser.new_context(reduced_motion="reduce", offline=True)
     calm = still.new_page()
     calm.goto((site / "index.html").as_uri())
@@ -388,3 +391,71 @@ def test_the_policy_of_every_page_stands_first_and_holds(site: Path, browser: Br
         page.goto(path.as_uri())
         assert page.evaluate(FOREIGN) == [0, ["connect-src", "img-src", "script-src-elem"]]
     context.close()
+
+
+def test_the_first_page_has_its_scene_s_voice_and_lever(site: Path, watched: Watched):
+    scene = scenarios([card.id for card in gallery().cards])[0]
+    assert scene.lever
+    page = watched.open(site / "index.html")
+    expect(page.locator(".scene-question")).to_have_text(scene.question)
+    for at, stop in enumerate(scene.lever.stops):
+        page.locator("#scene-lever").evaluate(
+            "(lever, at) => { lever.value = at; lever.dispatchEvent(new Event('input')); }", at
+        )
+        expect(page.locator(".scene-says")).to_have_text(stop.say)
+        expect(page.locator(".dx-panel").nth(1)).to_have_attribute("data-step", str(stop.calls))
+    page.get_by_role("button", name="Lecture", exact=True).click()
+    expect(page.locator(".lecture-count")).to_have_text("1 of 8")
+
+
+def lectured(page: Page) -> None:
+    """All scenes of the lecture that ships, by the keys of a clicker; none runs live."""
+    told = lecture.own().scenes(gallery())
+    for number, scene in enumerate(told, 1):
+        assert scene.voice
+        expect(page.locator(".lecture-count")).to_have_text(f"{number} of {len(told)}")
+        expect(page.locator(".scene-question")).to_have_text(scene.voice.question)
+        names = [gallery().get(name).header.title for name in scene.voice.traces]
+        expect(page.locator('.dx-panel:not([data-state="empty"]) h2 > span')).to_have_text(names)
+        expect(page.locator(".top, .toolbar, h1, footer").locator("visible=true")).to_have_count(0)
+        page.keyboard.press("PageDown")
+    page.keyboard.press("1")
+    expect(page.locator(".scene-says")).to_have_text(told[0].voice.says[0].say)
+    page.keyboard.press(".")
+    expect(page.locator(".scene-says")).to_have_text(told[0].voice.says[1].say)
+    page.keyboard.press("l")
+    expect(page.locator(".lecture-said")).to_contain_text("This page holds recorded runs only")
+    page.keyboard.press("Escape")
+    expect(page.locator(".lecture")).to_be_hidden()
+    expect(page.locator("h1")).to_be_visible()
+
+
+def test_a_lecture_needs_no_server(site: Path, watched: Watched):
+    page = watched.page
+    page.goto(f"{(site / 'index.html').as_uri()}?lecture")
+    lectured(page)
+
+
+def test_a_lecture_fits_into_one_page(tmp_path: Path, watched: Watched):
+    file = tmp_path / "lecture.html"
+    file.write_text(export_lecture(lecture.own().scenes(gallery()), gallery()), "utf-8")
+    watched.page.goto(f"{file.as_uri()}?lecture")
+    lectured(watched.page)
+
+
+def test_a_lecture_without_a_recorded_run_is_no_page():
+    told = lecture.read('[{"link": "?gallery=gone"}]', "x").scenes(gallery())
+    with pytest.raises(UserError, match="no scene whose runs are recorded"):
+        export_lecture(told, gallery())
+
+
+def test_a_site_takes_another_lecture_and_names_its_dead_links(few: tuple[Gallery, Path], watched: Watched, tmp_path):
+    shown, _ = few
+    link = f"?gallery={shown.cards[0].id}"
+    told = lecture.read(f'[{{"link": "{link}", "title": "<b>Mine</b>"}}, {{"link": "?gallery=gone"}}]', "x")
+    build(tmp_path / "site", shown, told)
+    page = watched.page
+    page.goto(f"{(tmp_path / 'site' / 'index.html').as_uri()}?lecture")
+    expect(page.locator(".lecture-count")).to_have_text("1 of 1")
+    expect(page.locator(".scene-question")).to_have_text("<b>Mine</b>")
+    expect(page.locator(".lecture-said")).to_have_text("Scene 2 is left out: there is no recorded trace 'gone'.")

@@ -1,0 +1,246 @@
+// Lecture mode on the page: asks the server for the scenes, shows the runs of each, and runs them live. A list of a
+// presenter's own is kept by the browser. The address is ?lecture, or ?lecture=3 for the third scene.
+
+import { tr } from "../player/words.js";
+import { make, styles, whenThere } from "./dom.js";
+import { lectureView } from "./lectureview.js";
+import { sentence } from "./sentences.js";
+
+const KEY = "decoding-explorer-lecture"; // localStorage: {name, text} of an own list
+const MOST = 100_000; // characters of it
+
+const stored = (act) => {
+  try {
+    return act(localStorage);
+  } catch {
+    return null; // a browser that keeps nothing
+  }
+};
+
+function kept() {
+  try {
+    const { name, text } = JSON.parse(stored((all) => all.getItem(KEY)));
+    return typeof text === "string" ? { name: String(name), text } : null;
+  } catch {
+    return null;
+  }
+}
+
+const number = () => {
+  const given = new URLSearchParams(location.search).get("lecture");
+  return given === null ? null : Math.max(0, (Number.parseInt(given, 10) || 1) - 1);
+};
+
+/** Writes ?lecture=N, or takes it out (null). fresh: a new place in the history. */
+function address(n, fresh) {
+  const next = new URL(location.href);
+  if (n === null) next.searchParams.delete("lecture");
+  else next.searchParams.set("lecture", n + 1);
+  if (next.href === location.href) return;
+  try {
+    history[fresh ? "pushState" : "replaceState"](null, "", next);
+  } catch {
+    // a frame without a history of its own
+  }
+}
+
+/** The hidden component: props.value takes a request, {act: "list" | "show" | "ready" | "save", ...}, and comes back as
+ * the scenes, {scenes, text, said, own}, as {page} or {saying}, or as {ready, said}. ask: sends it. */
+export function mountLecture(props, watch, ask) {
+  whenThere(["#players", "#status .status", "#run", "#stop"], (players, status, run, stop) => {
+    new Show(props, watch, ask, { players, status, run, stop });
+  });
+}
+
+class Show {
+  constructor(props, watch, ask, parts) {
+    Object.assign(this, { props, ask, parts, text: "", wanted: 0, live: null, scene: null });
+    styles("lecture.css", import.meta.url);
+    watch("value", () => this.#told());
+    document.addEventListener("dx-lecture-told", () => this.#begin());
+    document.addEventListener("dx-lecture-open", () => this.open(0, true));
+    document.addEventListener("dx-over", () => this.#over());
+    document.addEventListener("click", (event) => {
+      if (!event.target.closest?.('#docs a[href$="?lecture"]')) return;
+      event.preventDefault();
+      this.open(0, true);
+    });
+    addEventListener("popstate", () => {
+      if (number() === null) this.view?.close();
+      else if (!this.view?.on) this.open(number());
+    });
+    new MutationObserver(() => this.#status()).observe(parts.status, { childList: true, characterData: true });
+    if (number() !== null) this.open(number());
+  }
+
+  send(wish) {
+    this.props.value = JSON.stringify({ ...wish, asked: Date.now() });
+    this.ask();
+  }
+
+  /** full: by a click, which may ask for the whole screen. */
+  open(n, full = false) {
+    this.wanted = n;
+    this.view ??= lectureView({
+      show: (scene) => this.#show(scene),
+      leave: () => this.leave(),
+      live: () => this.#turn(),
+      moved: (at) => address(at, false),
+      files: this.#files(),
+      players: this.parts.players,
+    });
+    if (full) document.documentElement.requestFullscreen?.().catch(() => {}); // while the click counts
+    if (number() === null) address(n, true);
+    document.dispatchEvent(new CustomEvent("dx-go", { detail: { tab: "explore" } }));
+    this.list(kept());
+  }
+
+  list(own) {
+    this.send({ act: "list", ...(own ?? {}) });
+  }
+
+  leave() {
+    this.#end();
+    this.view.close();
+    address(null, true);
+  }
+
+  #told() {
+    let told;
+    try {
+      told = JSON.parse(this.props.value);
+    } catch {
+      return;
+    }
+    if (told.scenes) {
+      this.text = told.text;
+      this.view.open(told.scenes, this.wanted);
+      this.back.hidden = !told.own;
+      if (told.said) {
+        stored((all) => all.removeItem(KEY));
+        this.view.say(sentence(told.said));
+      }
+    } else if (told.page) download(told.page, "lecture.html", "text/html");
+    else if (told.saying) this.view.say(sentence(told.saying));
+    else if ("ready" in told) {
+      this.ready = told.ready;
+      if (!told.ready) {
+        this.live = null;
+        this.view.live("");
+        this.view.say(sentence(told.said));
+      }
+    }
+  }
+
+  #show(scene) {
+    const busy = this.live === "on";
+    this.#end();
+    this.scene = scene;
+    if (busy) this.after = () => this.send({ act: "show", query: scene.query });
+    else this.send({ act: "show", query: scene.query });
+  }
+
+  /** L: the scene live, and the recording again. */
+  #turn() {
+    if (this.live) {
+      this.returning = true;
+      this.view.say();
+      return this.#show(this.scene);
+    }
+    if (!this.scene) return;
+    this.live = "asked";
+    this.view.say();
+    this.view.live(tr`Live: the same prompt, methods and parameters, run here and now.`);
+    this.send({ act: "ready", query: this.scene.query });
+  }
+
+  /** What was asked for is there: the recording again, or the controls hold what the scene was made with. */
+  #begin() {
+    if (this.returning && !this.after) {
+      this.returning = false;
+      this.view.live("");
+    }
+    if (this.live !== "asked" || !this.ready) return;
+    this.ready = false;
+    this.live = "on";
+    setTimeout(() => this.parts.run.click());
+  }
+
+  /** A live run has ended, or was refused. */
+  #over() {
+    if (this.live === "on") this.live = "done";
+    const { after } = this;
+    this.after = null;
+    after?.();
+  }
+
+  #end() {
+    if (this.live === "on") this.parts.stop.click();
+    this.live = null;
+    this.after = null;
+  }
+
+  /** What the status line says of a live run, or of a link that leads nowhere. */
+  #status() {
+    if (!this.view?.on) return;
+    const { status } = this.parts,
+      bad = ["error", "warn"].includes(status.dataset.kind);
+    if (bad || this.live === "on") this.view.say(status.textContent);
+  }
+
+  #files() {
+    const field = make("input", { type: "file", accept: ".json,application/json", onchange: () => this.#take(field) });
+    this.back = make(
+      "button",
+      {
+        type: "button",
+        hidden: true,
+        onclick: () => {
+          stored((all) => all.removeItem(KEY));
+          this.wanted = 0;
+          this.list(null);
+        },
+      },
+      tr`Back to the list of this page`,
+    );
+    const page = make(
+      "button",
+      { type: "button", onclick: () => this.send({ ...(kept() ?? {}), act: "save" }) },
+      tr`Save as one page, without a server`,
+    );
+    const save = make(
+      "button",
+      { type: "button", onclick: () => download(this.text, "lecture.json", "application/json") },
+      tr`Download this list`,
+    );
+    return [
+      make(
+        "p",
+        { class: "lecture-files" },
+        save,
+        page,
+        make("label", {}, tr`A list of your own`, " ", field),
+        this.back,
+      ),
+    ];
+  }
+
+  async #take(field) {
+    const [file] = field.files;
+    if (!file) return;
+    field.blur();
+    if (file.size > MOST)
+      return this.view.say(tr`${file.name} has ${file.size} bytes; a list may have ${MOST}. Make it shorter.`);
+    const own = { name: file.name, text: await file.text() };
+    field.value = "";
+    stored((all) => all.setItem(KEY, JSON.stringify(own)));
+    this.wanted = 0;
+    this.list(own);
+  }
+}
+
+function download(text, name, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

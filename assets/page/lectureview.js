@@ -1,0 +1,317 @@
+// Lecture mode, as a presenter uses it: the scene alone in large type, the next one by one key, and a bar that says
+// which scene this is and which key does what. The page has it, and so have the static site and pages that are saved;
+// what differs between them comes from outside.
+
+import { groupNamed } from "../player/clock.js";
+import { tr, translated } from "../player/words.js";
+import { make } from "./dom.js";
+import { Pace } from "./pace.js";
+
+const FIRST = 900; // milliseconds of the first step while a scene plays
+const ZOOMS = [2.2, 2, 1.8, 1.6, 1.45, 1.3, 1.2, 1.1, 1]; // of the players: the largest that fits into the window
+const NARROW = 700; // pixels of a window in which nothing can be enlarged
+const LEAST = 520; // pixels of a player, before it is enlarged
+const PATIENCE = 5000; // milliseconds in which the views of a run come
+const SAMPLES = 3; // steps whose pictures are measured
+const SCROLL = 0.3; // of the window, for one press
+const FIELD = "input, select, textarea, [contenteditable]";
+const PRESSED = "button, a, summary";
+const KEYS = {
+  ArrowRight: "next",
+  PageDown: "next",
+  " ": "next",
+  ArrowLeft: "back",
+  PageUp: "back",
+  p: "play",
+  ".": "step",
+  ",": "unstep",
+  ArrowUp: "more",
+  ArrowDown: "less",
+  l: "live",
+  f: "full",
+  s: "list",
+  Escape: "leave",
+};
+
+/** What a key asks for: an act of KEYS, the number of a scene, or null where the key belongs to something else. */
+export function meant({ key, ctrlKey, metaKey, altKey, target }) {
+  if (ctrlKey || metaKey || altKey || !key) return null;
+  if (target?.closest?.(FIELD) && key !== "Escape") return null;
+  if ((key === " " || key === "Enter") && target?.closest?.(PRESSED)) return null;
+  if (/^[1-9]$/.test(key)) return Number(key);
+  return KEYS[key] ?? KEYS[key.toLowerCase()] ?? null;
+}
+
+/** The scenes that can be shown, and the sentences about those that cannot. */
+export const sorted = (scenes) => ({
+  scenes: scenes.filter(({ dead }) => !dead),
+  dead: scenes.map(({ dead }) => dead).filter(Boolean),
+});
+
+/** given: {show(scene), leave(), live: () => void or null, files: nodes for the list of scenes, players: what is
+ * enlarged}. Returns {open(scenes, number), close(), say(text), live(words), on, number}. */
+export function lectureView({ show, leave, live = null, files = [], players, moved = () => {} }) {
+  const group = groupNamed("main"),
+    pace = new Pace(group, FIRST);
+  let all = [],
+    at = -1,
+    byKey = false, // whether F, and not Esc, ended the full screen
+    wasFull = false;
+  const count = make("output", { class: "lecture-count" }),
+    name = make("span", { class: "lecture-name" }),
+    said = make("div", { class: "lecture-said", role: "status" }),
+    list = make("ol", {}),
+    box = make("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, list, ...files);
+  const acts = {
+    next: () => go(at + 1),
+    back: () => go(at - 1),
+    play: () => group.toggle(),
+    step: () => group.move(1),
+    unstep: () => group.move(-1),
+    more: () => pull(1),
+    less: () => pull(-1),
+    live:
+      live ?? (() => say(tr`This page holds recorded runs only; open the page of the program to run a scene live.`)),
+    full: () => {
+      byKey = true;
+      if (document.fullscreenElement) document.exitFullscreen();
+      else document.documentElement.requestFullscreen?.().catch(() => {});
+    },
+    list: () => {
+      box.hidden = !box.hidden;
+    },
+    leave: () => {
+      if (!box.hidden) box.hidden = true;
+      else leave();
+    },
+  };
+  const hint = (key, words, act) =>
+    make(
+      "button",
+      { type: "button", "data-act": act, onclick: acts[act] },
+      make("kbd", {}, key),
+      make("span", {}, words),
+    );
+  const bar = make(
+    "div",
+    { class: "lecture-bar" },
+    count,
+    name,
+    make(
+      "span",
+      { class: "lecture-keys" },
+      hint("←", tr`back`, "back"),
+      hint("→", tr`next`, "next"),
+      hint("P", tr`play`, "play"),
+      hint(".", tr`step`, "step"),
+      hint("L", tr`live`, "live"),
+      hint("F", tr`full screen`, "full"),
+      hint("S", tr`scenes`, "list"),
+      hint("Esc", tr`leave`, "leave"),
+    ),
+  );
+  const root = make("section", { class: "lecture", hidden: true, "aria-label": tr`Lecture` }, said, box, bar);
+  const liveButton = bar.querySelector('[data-act="live"]');
+  liveButton.hidden = !live;
+  document.body.append(root);
+
+  function say(...texts) {
+    said.replaceChildren(...texts.filter(Boolean).map((text) => make("p", {}, text)));
+  }
+  /** Moves the lever; in a scene without one, the page. */
+  function pull(by) {
+    const lever = document.querySelector("#scene-lever");
+    if (!lever?.checkVisibility()) return scrollBy({ top: -by * SCROLL * innerHeight, behavior: "instant" });
+    lever.value = Number(lever.value) + by;
+    lever.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  function draw() {
+    count.textContent = all.length ? tr`${at + 1} of ${all.length}` : "";
+    const { title = "", minutes } = all[at] ?? {};
+    name.textContent = [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
+    for (const [n, item] of [...list.querySelectorAll("button")].entries())
+      item.setAttribute("aria-current", String(n === at));
+    bar.querySelector('[data-act="back"]').disabled = at <= 0;
+    bar.querySelector('[data-act="next"]').disabled = at >= all.length - 1;
+  }
+  function go(n) {
+    if (!all[n] || n === at) return;
+    at = n;
+    box.hidden = true;
+    say();
+    standing("");
+    draw();
+    group.pause();
+    pace.restart();
+    settle.wait();
+    show(all[n]);
+    moved(n);
+  }
+  function standing(words) {
+    root.toggleAttribute("data-live", Boolean(words));
+    liveButton.setAttribute("aria-pressed", String(Boolean(words)));
+    document.dispatchEvent(
+      new CustomEvent("dx-voice", { detail: { scenes: all[at]?.voice ? [all[at].voice] : [], live: words } }),
+    );
+  }
+  const keys = (event) => {
+    const act = meant(event);
+    if (act === null) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (typeof act === "number") go(act - 1);
+    else acts[act]();
+  };
+  const clicked = ({ target, detail }) => {
+    if (detail && target.closest?.(".lecture-bar, .lecture-list ol")) document.activeElement?.blur();
+  }; // else Space would press the button again
+  const lifted = ({ target }) => target.matches?.('input[type="range"]') && target.blur(); // the clicker goes on
+  const turn = () => group.playing && !group.quiet && pace.turn();
+  const screen = () => {
+    const full = Boolean(document.fullscreenElement);
+    if (wasFull && !full && !byKey) leave();
+    wasFull = full;
+    byKey = false;
+  };
+  const settle = fitting(group, players, root);
+  return {
+    root,
+    say,
+    live: standing,
+    get on() {
+      return !root.hidden;
+    },
+    get number() {
+      return at;
+    },
+    open(given, number = 0) {
+      const { scenes, dead } = sorted(given);
+      all = scenes;
+      at = -1;
+      list.replaceChildren(
+        ...all.map(({ title, minutes }, n) =>
+          make(
+            "li",
+            {},
+            make(
+              "button",
+              { type: "button", onclick: () => go(n) },
+              [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · "),
+            ),
+          ),
+        ),
+      );
+      if (root.hidden) {
+        root.hidden = false;
+        document.documentElement.dataset.lecture = "";
+        for (const [type, act] of [
+          ["keydown", keys],
+          ["pointerup", lifted],
+        ])
+          addEventListener(type, act, true);
+        addEventListener("click", clicked);
+        document.addEventListener("fullscreenchange", screen);
+        group.listeners.add(turn);
+        settle.begin();
+        wasFull = Boolean(document.fullscreenElement);
+      }
+      group.quiet = false;
+      go(Math.min(Math.max(0, number), all.length - 1));
+      draw();
+      say(...dead, all.length ? "" : tr`No scene of this list can be shown here.`);
+    },
+    close() {
+      if (root.hidden) return;
+      root.hidden = true;
+      delete document.documentElement.dataset.lecture;
+      removeEventListener("keydown", keys, true);
+      removeEventListener("pointerup", lifted, true);
+      removeEventListener("click", clicked);
+      document.removeEventListener("fullscreenchange", screen);
+      group.listeners.delete(turn);
+      group.pace = undefined;
+      settle.end();
+      if (document.fullscreenElement) document.exitFullscreen();
+      document.dispatchEvent(new CustomEvent("dx-voice", { detail: { scenes: null } }));
+      at = -1;
+    },
+  };
+}
+
+/** Enlarges the players as far as they fit above the bar: for each scene, and when the window changes. Within a scene
+ * the size stays, whatever its lever or a live run brings. */
+function fitting(group, players, bar) {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  let before = null, // runs that were there when the scene was asked for; null where nothing is waited for
+    turn = 0;
+  /** The most height that the players need, over steps from first to last. */
+  const tallest = () => {
+    const { runners } = group,
+      heights = Array.from({ length: SAMPLES }, (_, n) => {
+        for (const { run, views } of runners) views.tell("show", Math.round((n * run.length) / (SAMPLES - 1)));
+        return players.getBoundingClientRect().height;
+      });
+    for (const { t, views } of runners) views.tell("show", t);
+    return Math.max(...heights);
+  };
+  const fit = async () => {
+    const mine = ++turn;
+    scrollTo({ top: 0, behavior: "instant" });
+    players.toggleAttribute("data-fitting", true);
+    const across = group.compact ? 1 : group.runners.length,
+      most = innerWidth < NARROW ? 1 : Math.max(1, innerWidth / Math.max(1, across) / LEAST);
+    document.documentElement.removeAttribute("data-tight");
+    let over = null; // pixels that are missing
+    const zooms = ZOOMS.filter((one) => one <= most),
+      set = async (zoom) => {
+        players.style.setProperty("--lecture-zoom", zoom);
+        await frame();
+        over = tallest() - (innerHeight - bar.offsetHeight - players.getBoundingClientRect().top);
+      };
+    let [low, high] = [0, zooms.length - 1]; // the largest that fits is between these
+    while (low < high && mine === turn) {
+      const middle = (low + high) >> 1;
+      await set(zooms[middle]);
+      if (over > 0) low = middle + 1;
+      else high = middle;
+    }
+    if (mine === turn) await set(zooms[low]);
+    if (mine !== turn) return;
+    document.documentElement.toggleAttribute("data-tight", over > 0);
+    players.toggleAttribute("data-fitting", false);
+  };
+  /** Once the runs are there with the views that show their idea. */
+  const look = () => {
+    const { runners } = group,
+      until = performance.now() + PATIENCE;
+    if (!before || !runners.length || runners.some(({ run }) => before.has(run))) return;
+    before = null;
+    const there = ({ views: { all, idea } }) => !idea || all.some(({ entry }) => entry === idea),
+      wait = () => {
+        if (bar.hidden || before) return;
+        if (group.runners.every(there) || performance.now() > until) fit();
+        else requestAnimationFrame(wait);
+      };
+    wait();
+  };
+  const again = () => fit();
+  return {
+    /** Other runs are on their way. */
+    wait() {
+      before = new Set(group.runners.map(({ run }) => run));
+    },
+    begin() {
+      group.listeners.add(look);
+      addEventListener("resize", again);
+    },
+    end() {
+      turn++;
+      before = null;
+      document.documentElement.removeAttribute("data-tight");
+      group.listeners.delete(look);
+      removeEventListener("resize", again);
+      players.style.removeProperty("--lecture-zoom");
+      players.toggleAttribute("data-fitting", false);
+    },
+  };
+}

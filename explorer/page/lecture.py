@@ -1,0 +1,118 @@
+"""Lecture mode (`?lecture`): a hidden component that sends the scenes of a lecture, shows the runs of one, and fills
+the controls with what they were made with. The view itself is the browser's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+import msgspec
+
+from engines import TraceError, UserError
+from explorer.lecture import LONGEST, Lecture, Scene, read
+from explorer.page.handlers import Handlers
+from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.settings import updates
+from explorer.runs.store import ID
+
+MAX_ASK = 3 * LONGEST  # characters of a request, which may hold a list of one's own as a JSON string
+MAX_NAME = 60  # characters of a file's name that are repeated
+TOLD = "() => { document.dispatchEvent(new Event('dx-lecture-told')); }"
+
+
+def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: Sequence[Any]) -> None:
+    """outputs: bus, status, results; controls: prompt, seed, number of slots, and the forms of the slots."""
+    box = module(
+        "page/lecture.js",
+        "page.mountLecture(props, watch, () => trigger('submit'))",
+        themed=False,
+        visible="hidden",
+        elem_id="lecture",
+    )
+
+    def answer(value: Any, request: gr.Request) -> list[Any]:
+        shown, filled = [gr.skip()] * len(outputs), [gr.skip()] * len(controls)
+        asked = _asked(value)
+        if asked.get("act") == "show":
+            return [gr.skip(), *handlers.showing.follow(asked.get("query"), request), *filled]
+        if asked.get("act") == "save":
+            return [saved(handlers, lecture, asked), *shown, *filled]
+        if asked.get("act") == "ready":
+            told, filled = ready(handlers, asked.get("query"))
+            return [told, *shown, *filled]
+        return [listing(handlers, lecture, asked), *shown, *filled]
+
+    event = box.submit(answer, box, [box, *outputs, *controls], trigger_mode="multiple", **LIGHT)
+    event.then(None, js=TOLD, api_visibility="private")
+
+
+def listing(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
+    """The scenes as the component's value: of the list that was sent, `text`, else of this page's own. A list that
+    cannot be read is refused in a sentence, and the page's own is there instead."""
+    said, own = "", asked.get("text") is not None
+    if own:
+        try:
+            lecture = read(asked["text"], str(asked.get("name", ""))[:MAX_NAME])
+        except UserError as error:
+            said, own = f"{str(error)[:1].upper()}{str(error)[1:]}", False
+    scenes = lecture.scenes(handlers.gallery, lambda name: _kept(handlers, name))
+    return fresh(scenes=[plain(scene) for scene in scenes], text=lecture.text, said=said, own=own)
+
+
+def saved(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
+    """The component's value with the lecture as one page that needs no server, `page`; or why there is none."""
+    from explorer.export.html import export_lecture
+
+    try:
+        if asked.get("text") is not None:
+            lecture = read(asked["text"], str(asked.get("name", ""))[:MAX_NAME])
+        return fresh(page=export_lecture(lecture.scenes(handlers.gallery), handlers.gallery))
+    except (UserError, TraceError) as error:
+        return fresh(saying=f"{str(error)[:1].upper()}{str(error)[1:]}")
+
+
+def plain(scene: Scene) -> dict[str, Any]:
+    """A scene as JSON takes it."""
+    found: dict[str, Any] = msgspec.to_builtins(scene)
+    return found
+
+
+def ready(handlers: Handlers, query: Any) -> tuple[str, list[Any]]:
+    """The component's value, and what the controls take so that Run repeats the runs of a link."""
+    try:
+        linked, _, gone = handlers.my_runs.linked(query)
+        if gone:
+            raise UserError(gone[0])
+        if not linked:
+            raise UserError("the link names no run.")
+        traces = {slot: trace for slot, (_, trace) in linked.items()}
+        for slot, trace in traces.items():
+            if handlers.catalogue.repeat(trace) is None:
+                name = trace.header.models[0].name if trace.header.models else "no model"
+                raise UserError(f"the run of player {slot + 1} cannot be made here: '{name[:60]}' is not offered.")
+        filled = updates(handlers.catalogue, traces, len(traces), {})
+    except (UserError, TraceError) as error:
+        nothing = updates(handlers.catalogue, {}, 0, {})
+        return fresh(ready=False, said=f"{str(error)[:1].upper()}{str(error)[1:]}"), nothing
+    return fresh(ready=True), filled
+
+
+def _kept(handlers: Handlers, name: str) -> None:
+    if not ID.fullmatch(name):
+        raise TraceError(f"there is no recorded trace '{name[:60]}'.")
+    if handlers.my_runs.keep is None:
+        raise TraceError(f"there is no run {name} here: this server keeps none.")
+    handlers.my_runs.keep.card(name)
+
+
+def _asked(value: Any) -> dict[str, Any]:
+    """What the component asks for; nothing where that is not understood."""
+    if not isinstance(value, str) or len(value) > MAX_ASK:
+        return {}
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

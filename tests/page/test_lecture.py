@@ -1,0 +1,236 @@
+"""Lecture mode: the scenes alone, by keys; a list of one's own; each scene live and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Page, expect
+
+from explorer import lecture
+from explorer.page import lecture as page_lecture
+from explorer.page.catalogue import Catalogue
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.server import launch
+from explorer.runs.gallery import gallery
+from tests.page.test_stage import COUNT, MOST_CONTROLS, MOST_WORDS
+
+SCENES = lecture.own().scenes(gallery())
+HIDDEN = ("#title", "#controls", "#toolbar", "[role=tablist]", "#stage .tabs", ".dx-forker", ".dx-details")
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
+def at(page: Page, number: int) -> None:
+    """The scene of that number, from 1, is shown."""
+    scene = SCENES[number - 1]
+    assert scene.voice
+    expect(page.locator(".lecture-count")).to_have_text(f"{number} of {len(SCENES)}")
+    expect(page.locator("#scene .scene-question")).to_have_text(scene.voice.question)
+    for slot, name in enumerate(scene.voice.traces):
+        expect(page.locator(f"#panel-{slot} .dx-panel h2 > span")).to_have_text(gallery().get(name).header.title)
+    expect(page.locator('#players[style*="lecture-zoom"]:not([data-fitting])')).to_have_count(1)
+
+
+def test_the_address_opens_the_scenes_alone_in_large_type(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped, viewport={"width": 1440, "height": 900}).page
+    at(page, 1)
+    for one in HIDDEN:
+        expect(page.locator(one).first).to_be_hidden()
+    size = page.locator("#scene .scene-says").evaluate("(node) => parseFloat(getComputedStyle(node).fontSize)")
+    assert size >= 28
+    plain = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900}).page
+    high = "(cell) => cell.getBoundingClientRect().height"
+    cell = "#panel-1 .dx-board [data-s]"
+    assert page.locator(cell).first.evaluate(high) > plain.locator(cell).first.evaluate(high)
+    box = page.locator("#panel-1").bounding_box()
+    assert box["y"] + box["height"] <= page.locator(".lecture").bounding_box()["y"]
+
+
+def test_keys_go_through_the_scenes(shipped, visit):
+    page = visit("?lecture=2", folded=True, at=shipped).page
+    at(page, 2)
+    for key, number in (
+        ("ArrowRight", 3), ("PageDown", 4), (" ", 5), ("PageUp", 4), ("ArrowLeft", 3),
+        ("8", 8), ("PageDown", 8), ("1", 1),
+    ):  # fmt: skip
+        page.keyboard.press(key)
+        at(page, number)
+    assert page.evaluate("location.search") == "?lecture=1"
+    page.keyboard.press(".")
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", "1")
+    expect(page.locator("#scene .scene-says")).to_have_text(SCENES[0].voice.says[1].say)
+    page.keyboard.press("p")
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "playing")
+    page.keyboard.press("p")
+    expect(page.locator("#panel-0 .dx-panel")).not_to_have_attribute("data-state", "playing")
+
+
+def test_keys_are_the_slider_s_while_it_has_the_focus(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped).page
+    at(page, 1)
+    lever = page.locator("#scene-lever")
+    before = int(lever.input_value())
+    lever.press("PageDown")
+    at(page, 1)
+    assert int(lever.input_value()) < before
+    said = {stop.say for stop in SCENES[0].voice.lever.stops}
+    expect(page.locator("#scene .scene-says")).to_have_text(SCENES[0].voice.lever.stops[int(lever.input_value())].say)
+    lever.click()  # the pointer gives the keys back
+    assert page.locator("#scene .scene-says").text_content() in said
+    page.keyboard.press("PageDown")
+    at(page, 2)
+
+
+def test_the_arrows_move_the_lever(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped).page
+    at(page, 1)
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#scene .scene-says")).to_have_text(SCENES[0].voice.lever.stops[-1].say)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#scene .scene-says")).to_have_text(SCENES[0].voice.lever.stops[-3].say)
+
+
+def test_a_button_opens_it_in_full_screen_and_escape_leaves_it(shipped, visit):
+    page = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900}).page
+    expect(page.locator(".all-controls")).to_be_visible()
+    seen = page.evaluate(COUNT)
+    assert len(seen["controls"]) <= MOST_CONTROLS and seen["words"] <= MOST_WORDS
+    page.get_by_role("button", name="More scenes", exact=True).click()
+    page.get_by_role("button", name="Lecture", exact=True).click()
+    at(page, 1)
+    page.wait_for_function("document.fullscreenElement !== null")
+    page.evaluate("document.exitFullscreen()")  # what Escape does there, before any script hears of it
+    expect(page.locator(".lecture")).to_be_hidden()
+    expect(page.locator("#controls")).to_be_visible()
+    page.get_by_role("button", name="Lecture", exact=True).click()
+    at(page, 1)
+    page.wait_for_function("document.fullscreenElement !== null")
+    page.keyboard.press("f")
+    page.wait_for_function("document.fullscreenElement === null")
+    at(page, 1)
+    page.keyboard.press("Escape")
+    expect(page.locator(".lecture")).to_be_hidden()
+    assert "lecture" not in page.evaluate("location.search")
+    page.go_back()
+    at(page, 1)
+
+
+def test_the_text_for_teachers_leads_there(shipped, visit):
+    page = visit("?doc=teaching", folded=True, at=shipped).page
+    page.locator("#docs-text").get_by_role("link", name="?lecture", exact=True).first.click()
+    at(page, 1)
+    assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
+
+
+def choose(page: Page, text: str, name: str = "mine.json") -> None:
+    if page.locator(".lecture-list").is_hidden():
+        page.keyboard.press("s")
+    page.locator(".lecture-list input").set_input_files(
+        files=[{"name": name, "mimeType": "application/json", "buffer": text.encode()}]
+    )
+
+
+def test_a_list_of_one_s_own_is_kept_and_its_dead_links_are_named(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped).page
+    at(page, 1)
+    trace = SCENES[1].voice.traces[0]
+    mine = [
+        {"link": f"http://elsewhere/?gallery={trace}", "title": "<img src=x onerror=window.hit=1>", "say": "Look."},
+        {"link": "?gallery=gone-for-good", "title": "Gone"},
+        {"link": "?tab=docs"},
+        {"link": f"?gallery={trace}", "title": "Again"},
+    ]
+    choose(page, json.dumps(mine))
+    expect(page.locator(".lecture-count")).to_have_text("1 of 2")
+    said = page.locator(".lecture-said p")
+    expect(said).to_have_count(2)
+    expect(said.nth(0)).to_have_text("Scene 2 is left out: there is no recorded trace 'gone-for-good'.")
+    expect(said.nth(1)).to_contain_text("Scene 3 is left out: the link names no run")
+    expect(page.locator("#scene .scene-question")).to_have_text(mine[0]["title"])
+    expect(page.locator("#scene .scene-says")).to_have_text("Look.")
+    page.keyboard.press("PageDown")
+    expect(page.locator("#scene .scene-question")).to_have_text("Again")
+    page.reload()
+    expect(page.locator(".lecture-count")).to_have_text("2 of 2")
+    page.keyboard.press("s")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download this list").click()
+    assert json.loads(saved.value.path().read_text("utf-8")) == mine
+    page.get_by_role("button", name="Back to the list of this page").click()
+    at(page, 1)
+
+
+def test_a_list_that_cannot_be_read_is_refused_in_a_sentence(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped).page
+    at(page, 1)
+    choose(page, "{]")
+    expect(page.locator(".lecture-said p")).to_contain_text("The lecture 'mine.json' is not understood")
+    at(page, 1)
+    choose(page, "x" * 100_001)
+    expect(page.locator(".lecture-said p")).to_have_text(
+        "mine.json has 100001 bytes; a list may have 100000. Make it shorter."
+    )
+    page.reload()
+    at(page, 1)
+    expect(page.locator(".lecture-said p")).to_have_count(0)
+
+
+def test_a_scene_runs_live_with_its_own_settings_and_comes_back(shipped, visit):
+    screen = visit("?lecture=2", folded=True, at=shipped)
+    page, recorded = screen.page, gallery().get(SCENES[1].voice.traces[1])
+    at(page, 2)
+    page.keyboard.press("l")
+    expect(page.locator(".lecture[data-live]")).to_be_visible()
+    expect(page.locator("#scene .scene-says")).to_contain_text("Live: the same prompt")
+    expect(page.locator(".lecture-said")).to_contain_text("Done: 2 runs", timeout=120_000)
+    expect(page.locator("#scene .scene-question")).to_have_text(SCENES[1].voice.question)
+    live = page.evaluate("globalThis.dxRuns.get(1) ?? null")
+    assert live != SCENES[1].voice.traces[1]
+    expect(page.locator("#prompt textarea")).to_have_value(recorded.header.prompt)
+    assert page.locator("#control-1-threshold").input_value() == str(recorded.header.params["threshold"])
+    page.keyboard.press("l")
+    page.wait_for_function("(name) => globalThis.dxRuns.get(1) === name", arg=SCENES[1].voice.traces[1])
+    at(page, 2)
+    expect(page.locator("#scene .scene-says")).to_have_text(SCENES[1].voice.says[0].say)
+
+
+@pytest.mark.parametrize("sent", ["", "[1]", "{", None, 7, "[" * 100_000, "x" * 400_000])
+def test_what_is_sent_and_is_no_request_asks_for_nothing(sent):
+    assert page_lecture._asked(sent) == {}
+
+
+@pytest.fixture(scope="module")
+def handlers() -> Handlers:
+    limits = Limits.from_env()
+    return Handlers(gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
+
+
+@pytest.mark.parametrize("query", [None, 7, "", "?tab=docs", "?run=gone", "?gallery=a,b,c,d,e", "x" * 3000])
+def test_what_cannot_run_live_says_why_and_leaves_the_controls(handlers, query):
+    told, filled = page_lecture.ready(handlers, query)
+    said = json.loads(told)
+    assert said["ready"] is False and said["said"].endswith(".") and said["said"][0].isupper()
+    assert all(one == gr.skip() for one in filled)
+
+
+def test_a_run_of_a_model_that_is_not_offered_cannot_be_made_here(handlers, monkeypatch):
+    monkeypatch.setattr(Catalogue, "repeat", lambda *given: None)
+    said = json.loads(page_lecture.ready(handlers, SCENES[0].query)[0])["said"]
+    assert said == "The run of player 1 cannot be made here: 'tiny-dlm' is not offered."
+
+
+def test_a_list_that_is_sent_says_what_is_wrong_with_it_and_the_page_s_own_is_shown(handlers):
+    told = json.loads(page_lecture.listing(handlers, lecture.own(), {"text": "[]", "name": "x" * 900}))
+    assert told["said"].startswith("The lecture 'xxx") and len(told["said"]) < 300
+    assert [one["title"] for one in told["scenes"]] == [scene.title for scene in SCENES] and not told["own"]
