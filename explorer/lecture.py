@@ -21,7 +21,7 @@ from explorer.own_files import own_text
 from explorer.page.links import read_query
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Card, Gallery
-from explorer.runs.scenarios import Scenario, scenarios
+from explorer.runs.scenarios import Scenario, scene, scenarios
 
 OWN = "lecture.json"
 ENVIRONMENT = "EXPLORER_LECTURE"
@@ -32,7 +32,7 @@ Line = Annotated[str, msgspec.Meta(max_length=400)]
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A scene of the file. link: an address of the page, or its part from `?` on, that names runs (`?gallery=`,
-    `?run=`), a method or a lesson. question, say: what stands above the players where the scene has no voice of its
+    `?run=`), a scene, a method or a lesson. question, say: what stands above the players where the scene has no voice of its
     own, or another one is wanted. minutes: how long it takes."""
 
     link: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
@@ -139,7 +139,8 @@ def _runs_of(link: str, cards: dict[str, Card]) -> tuple[tuple[str, ...], str]:
     found = read_query(query)
     if found:
         view = {name: str(value) for name, value in found.view.items()}
-        return found.names, _query(found.names, view)
+        names = found.names or scene(found.scene, cards).traces
+        return names, _query(names, view)
     try:
         asked = {name: values[-1].strip() for name, values in parse_qs(query, max_num_fields=20).items()}
     except ValueError:
@@ -156,7 +157,7 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
     """The recorded runs of a lesson or a method. Raises UserError."""
     about = asked.get("lesson") or asked.get("method") or ""
     if not about:
-        raise UserError("the link names no run, no lesson and no method; write ?gallery=NAME, or copy a link here.")
+        raise UserError("the link names no run, scene, lesson or method; write ?gallery=NAME, or copy a link here.")
     slug = engines.current(about, {})[0] if "method" in asked else about
     own_run = next((one.trace for one in lessons() if one.method == slug and one.trace in cards), "")
     if not own_run and "method" in asked:
@@ -168,13 +169,13 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
 
 def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scenario:
     """What is said of the runs: as the scene with these runs says it, unless the entry says something else."""
-    scene = next((one for one in scenarios(cards) if one.traces == names), None)
-    title = entry.title or (scene.title if scene else _caption(names, cards)) or entry.link
-    watch = entry.say or (scene.watch if scene else next((cards[n].watch for n in names if n in cards), ""))
-    question = entry.question or (scene.question if scene else "") or title
-    if scene is None or entry.say:
+    known = next((one for one in scenarios(cards) if one.traces == names), None)
+    title = entry.title or (known.title if known else _caption(names, cards)) or entry.link
+    watch = entry.say or (known.watch if known else next((cards[n].watch for n in names if n in cards), ""))
+    question = entry.question or (known.question if known else "") or title
+    if known is None or entry.say:
         return Scenario(title, watch, names, question)
-    return Scenario(title, watch, names, question, scene.says, scene.lever)
+    return Scenario(title, watch, names, question, known.says, known.lever)
 
 
 def _caption(names: tuple[str, ...], cards: dict[str, Card]) -> str:

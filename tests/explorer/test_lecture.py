@@ -37,6 +37,11 @@ def test_the_lecture_that_ships_has_eight_scenes_of_twenty_minutes_and_each_is_r
             ("03-threshold-sum", "06-reckless-sum"),
             "?run=03-threshold-sum,06-reckless-sum&clock=work&step=2",
         ),
+        (
+            "?scene=steady-guesses-sooner",
+            ("278-waiting-names", "279-credit-seven"),
+            "?run=278-waiting-names,279-credit-seven",
+        ),
         ("?lesson=blockffn", ("180-blockffn-streaks", "181-moe-speckle"), "?run=180-blockffn-streaks,181-moe-speckle"),
         ("?method=blockffn", ("180-blockffn-streaks", "181-moe-speckle"), "?run=180-blockffn-streaks,181-moe-speckle"),
     ],
@@ -68,13 +73,14 @@ def gone(name: str) -> None:
 @pytest.mark.parametrize(
     "link,said",
     [
+        ("?scene=steady-gases-sooner", "there is no scene 'steady-gases-sooner' here; the nearest is ?scene=steady-"),
         ("?gallery=gone", "there is no recorded trace 'gone'."),
         ("?run=gone,03-threshold-sum", "there is no recorded trace 'gone'."),
         ("?gallery=a,b,c,d,e", "the link names 5 runs; at most 4 are shown at once."),
         ("?gallery=03-threshold-sum&step=x", "step=x in the link is not allowed"),
         ("?gallery=03-threshold-sum&clock=sand", "clock=sand in the link is not known"),
-        ("?tab=docs", "the link names no run, no lesson and no method"),
-        ("nothing", "the link names no run, no lesson and no method"),
+        ("?tab=docs", "the link names no run, scene, lesson or method"),
+        ("nothing", "the link names no run, scene, lesson or method"),
         ("?lesson=gone", "there is no recorded run of 'gone' here"),
         ("?method=gone", "there is no recorded run of 'gone' here"),
         ("?" + "&".join(f"a{n}=1" for n in range(30)), "the link has more than 20 parts"),
