@@ -26,11 +26,16 @@ def fits(info: MethodInfo, model: Any) -> bool:
     return model.kind == info.kind and info.needs[info.role] in model.kinds and {*wants(info)} <= has(model)
 
 
+def drafts(info: MethodInfo, model: Any) -> set[str]:
+    """The parts of a method in whose place the published drafter beside a loaded model drafts."""
+    drafter = getattr(model, "drafter", None)
+    return {info.parts[role] for role, formats in info.drafters.items() if drafter and drafter.format in formats}
+
+
 def runs_on(info: MethodInfo, model: Any, models: Sequence[Any] | None = None) -> bool:
     """The same for a loaded model, which may be listed nowhere. models: the listed ones, where they were listed
     already, since that reads files."""
     listed = engines.list_models() if models is None else models
     beside = next((has(one) for one in listed if one.name == model.record.name), set[str]())
-    drafter = getattr(model, "drafter", None)  # a published one, which stands in the place of a part
-    beside |= {info.parts[role] for role, formats in info.drafters.items() if drafter and drafter.format in formats}
+    beside |= drafts(info, model)
     return info.needs[info.role] in engines.kinds_of(model) and {*wants(info)} <= beside

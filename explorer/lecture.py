@@ -21,7 +21,7 @@ from explorer.own_files import own_text
 from explorer.page.links import read_query
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Card, Gallery
-from explorer.runs.scenarios import Scenario, scene, scenarios
+from explorer.runs.scenarios import Scenario, scenarios, scene
 
 OWN = "lecture.json"
 ENVIRONMENT = "EXPLORER_LECTURE"
@@ -32,8 +32,8 @@ Line = Annotated[str, msgspec.Meta(max_length=400)]
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A scene of the file. link: an address of the page, or its part from `?` on, that names runs (`?gallery=`,
-    `?run=`), a scene, a method or a lesson. question, say: what stands above the players where the scene has no voice of its
-    own, or another one is wanted. minutes: how long it takes."""
+    `?run=`), a scene, a method or a lesson. question, say: what stands above the players where the scene has no voice
+    of its own, or another one is wanted. minutes: how long it takes."""
 
     link: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
     title: Line = ""

@@ -9,7 +9,7 @@ from typing import Any
 import engines
 from engines import MethodInfo, UserError
 from explorer.bench import classes
-from explorer.fitting import runs_on, wants
+from explorer.fitting import drafts, runs_on, wants
 
 BY_ITSELF, WITH_MORE = 2, 1  # methods that need the model alone, and that need a draft or a trained part
 
@@ -22,14 +22,15 @@ def fitting(model: Any, models: Sequence[Any] | None = None) -> list[MethodInfo]
 
 def chosen(model: Any) -> list[MethodInfo]:
     """The fastest in the benchmarks that ship: two that need nothing but the model, and one that has a draft or a
-    trained part here; what no benchmark has comes last, what needs least first. Raises UserError where none fits."""
+    trained part here, that of a published drafter first; what no benchmark has comes last, what needs least first.
+    Raises UserError where none fits."""
     found = fitting(model)
     if not found:
         raise UserError(
             f"no lossless method here runs on {model.record.name}, which is {model.record.kind}; choose a causal model."
         )
     places = {slug: place for place, slug in enumerate(ranked())}
-    found.sort(key=lambda info: (places.get(info.slug, len(places)), len(wants(info))))
+    found.sort(key=lambda info: (not drafts(info, model), places.get(info.slug, len(places)), len(wants(info))))
     alone, more = ([info for info in found if bool(wants(info)) is needs] for needs in (False, True))
     return [*alone[:BY_ITSELF], *more[:WITH_MORE]]
 

@@ -14,6 +14,7 @@ import msgspec
 
 import engines
 from engines import UserError
+from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_PROMPT_BYTES,
     check_target,
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[M:]NAME=VALUE",
         help="a parameter of the methods that have it, or of one",
     )
+    add_part(parser)
     parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
     parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda, cuda:1 ...")
     parser.add_argument(
@@ -88,7 +90,8 @@ def advise_command(args: argparse.Namespace) -> int:
     if not prompts:
         raise UserError("no prompt is given; write --prompt TEXT, or --prompts FILE with one a line.")
     options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
-    model = engines.load_model(args.model, **options)
+    asked = [engines.get_method(slug).info for slug in args.method] or engines.list_methods()
+    model = with_part(engines.load_model(args.model, **options), args, asked)
     infos = chosen.named(args.method, model) if args.method else chosen.chosen(model)
     with _interrupts() as stopped, _bar() as progress:
         found: Advice = advise.advise(

@@ -12,6 +12,7 @@ from engines import MethodInfo, UserError
 from explorer.words import printable
 
 ROLE = "head"  # of the drafter, in any method
+ALL = 12  # methods that are not named one by one
 
 
 def add_part(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def with_part(model: Any, args: argparse.Namespace, infos: Iterable[MethodInfo] 
     if given is None:
         return model
     drafter = engines.load_drafter(given, model, force=args.force)
-    _check_taken(drafter, None if infos is None else list(infos))
+    _check_taken(drafter, list(engines.list_methods() if infos is None else infos))
     for note in drafter.notes:
         print(f"decoding-explorer: {printable(note)}", file=sys.stderr)
     return engines.with_drafter(model, drafter)
@@ -53,17 +54,17 @@ def named(parts: Sequence[str]) -> str | None:
     return name
 
 
-def _check_taken(drafter: Any, infos: list[MethodInfo] | None) -> None:
+def _check_taken(drafter: Any, infos: list[MethodInfo]) -> None:
     """Raises UserError where none of these methods can draft with a drafter."""
 
     def takes(info: MethodInfo) -> bool:
         return any(drafter.format in formats for formats in info.drafters.values())
 
-    if infos is None or any(map(takes, infos)):
+    if any(map(takes, infos)):
         return
     able = ", ".join(info.slug for info in engines.list_methods() if takes(info))
     what_to_do = f"choose {able}" if able else f"no method here drafts with the format {drafter.format} yet"
+    asked = ", ".join(info.slug for info in infos) if len(infos) < ALL else "the methods here"
     raise UserError(
-        f"'{drafter.name}' is a drafter of the format {drafter.format}, and "
-        f"{', '.join(info.slug for info in infos)} cannot draft with it; {what_to_do}."
+        f"'{drafter.name}' is a drafter of the format {drafter.format}, and {asked} cannot draft with it; {what_to_do}."
     )

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import engines
+from explorer.bench import chosen
 from explorer.cli import main
 from tests.engines.conftest import GOLDEN
 
@@ -55,3 +57,16 @@ def test_what_does_not_fit_is_one_sentence(command, words, capsys):
     assert main(["run", *command]) == 2
     told = capsys.readouterr().err
     assert words in told and told.count("\n") == 1
+
+
+def test_advise_tries_the_method_that_drafts_with_it():
+    target = engines.load_model(DRAFTERS / "medusa" / "verifier", dtype="float32")
+    alone = [info.slug for info in chosen.chosen(target)]
+    drafter = engines.load_drafter(DRAFTERS / "medusa" / "drafter", target)
+    with_it = [info.slug for info in chosen.chosen(engines.with_drafter(target, drafter))]
+    assert with_it == [*alone, "medusa"]
+
+
+def test_advise_refuses_a_drafter_that_nothing_drafts_with(capsys):
+    assert main(["advise", *of("dflash"), "--prompt", "x"]) == 2
+    assert "the methods here cannot draft with it; no method here drafts with" in capsys.readouterr().err
