@@ -98,6 +98,7 @@ __all__ = [
     "stream",
     "stream_fork",
     "study",
+    "target_and_drafter",
     "verify",
     "visible",
     "watch",
@@ -122,7 +123,7 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded"):
+    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "target_and_drafter"):
         from engines.models import zoo
 
         return getattr(zoo, name)

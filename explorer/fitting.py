@@ -20,10 +20,17 @@ def has(model: Any) -> set[str]:
     return {*model.roles, *model.parts}
 
 
-def fits(info: MethodInfo, model: Any) -> bool:
+def fits(info: MethodInfo, model: Any, drafted: bool = False) -> bool:
     """Whether a listed model can be picked for a method: of the kind of its board and of the kind that it needs, with
-    a companion for every further role and the trained parts."""
-    return model.kind == info.kind and info.needs[info.role] in model.kinds and {*wants(info)} <= has(model)
+    a companion for every further role and the trained parts. drafted: with a published drafter, which stands in the
+    place of one of them."""
+    beside = has(model) | (replaced(info) if drafted else set())
+    return model.kind == info.kind and info.needs[info.role] in model.kinds and {*wants(info)} <= beside
+
+
+def replaced(info: MethodInfo) -> set[str]:
+    """The trained parts in whose place a published drafter can draft."""
+    return {info.parts[role] for role in info.drafters}
 
 
 def drafts(info: MethodInfo, model: Any) -> set[str]:

@@ -92,6 +92,14 @@ export class Form {
       placeholder: tr`hub id or folder`,
       oninput: () => this.#changeModel(false),
     });
+    this.drafter = make("input", {
+      id: `drafter-${number}`,
+      type: "text",
+      maxlength: 1000,
+      spellcheck: "false",
+      placeholder: tr`the part that was trained here; or a hub id or folder`,
+      oninput: () => this.#changeModel(false),
+    });
     this.about = make("p", { class: "method-about", id: `about-${number}` });
     this.line = make("span", { class: "slot-said" });
     this.root = this.#slot(this.#parameters());
@@ -122,7 +130,8 @@ export class Form {
     const line = (label, control, ...more) =>
       make("div", { class: "slot-line" }, make("label", { for: control.id }, label), control, ...more);
     const fields = make("fieldset", {}, make("legend", {}, this.name), line(tr`Method`, this.method));
-    fields.append(line(tr`Model`, this.model, this.other), this.about, parameters);
+    this.drafts = line(tr`Drafter`, this.drafter);
+    fields.append(line(tr`Model`, this.model, this.other), this.drafts, this.about, parameters);
     const head = make("summary", {}, make("strong", {}, this.name), " ", this.line);
     return make("details", { class: "slot-form" }, head, fields);
   }
@@ -176,7 +185,9 @@ export class Form {
 
   #changeModel(chosen) {
     this.other.hidden = this.model.value !== OTHER;
-    this.#set({ ...this.value, model: this.other.hidden ? this.model.value : this.other.value.trim() });
+    const target = this.other.hidden ? this.model.value : this.other.value.trim();
+    const drafter = this.drafts.hidden ? "" : this.drafter.value.trim();
+    this.#set({ ...this.value, model: slot.together(target, drafter) });
     if (chosen && !this.other.hidden) this.other.focus();
   }
 
@@ -211,8 +222,8 @@ export class Form {
   }
 
   #drawModels(method) {
-    const { model } = this.value;
-    const models = slot.modelsFor(this.catalogue, method);
+    const [model, drafter] = slot.parted(this.value.model);
+    const models = slot.modelsFor(this.catalogue, method, Boolean(drafter));
     const listed = models.some(({ name }) => name === model);
     const options = models.map(({ name, label }) => make("option", { value: name }, label));
     if (this.catalogue.open) options.push(make("option", { value: OTHER }, tr`another: hub id or folder …`));
@@ -221,6 +232,8 @@ export class Form {
     this.model.value = listed || !this.catalogue.open ? model : OTHER;
     this.other.hidden = this.model.value !== OTHER;
     this.other.value = listed ? "" : model;
+    this.drafts.hidden = !(this.catalogue.open && method.drafts);
+    this.drafter.value = drafter;
   }
 
   /** What depends on how far the values are from the defaults. */

@@ -3,6 +3,9 @@
 // wants?, summary, baseline?, lossless?, rank?, params}]}; wants and has are companions by role and trained parts, rank
 // the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?, high?, step?,
 // choices?, neutral?, source?, presets?}. The server checks every value again.
+//
+// Where the page is at home, a model may be "TARGET + DRAFTER": a published drafter beside it, in the place of one of the
+// trained parts that a method names in `drafts`.
 
 import { tr, translated } from "../player/words.js";
 
@@ -20,20 +23,34 @@ export function families({ methods }) {
   return [...groups];
 }
 
-/** The models that a method can run on. */
-export const modelsFor = ({ models }, { kind, needs, wants = [] }) =>
+const BESIDE = " + ";
+
+/** A model's name in two: [target, drafter], the second "" where there is none. */
+export function parted(model) {
+  const at = model.indexOf(BESIDE);
+  return at < 0 ? [model, ""] : [model.slice(0, at), model.slice(at + BESIDE.length)];
+}
+
+/** The name of a target with a drafter beside it. */
+export const together = (target, drafter) => (drafter ? target + BESIDE + drafter : target);
+
+/** The models that a method can run on; drafted: with a published drafter beside them. */
+export const modelsFor = ({ models }, { kind, needs, wants = [], drafts = [] }, drafted = false) =>
   models.filter(
     (model) =>
       model.kind === kind &&
       (!needs || model.kinds?.includes(needs)) &&
-      wants.every((beside) => model.has?.includes(beside)),
+      wants.every((beside) => model.has?.includes(beside) || (drafted && drafts.includes(beside))),
   );
 
 /** The model of a slot that has this method: it stays if it fits, or if it is one that only the person knows. */
 export function modelFor(catalogue, method, model) {
-  const fitting = modelsFor(catalogue, method);
-  const unlisted = catalogue.open && model && !catalogue.models.some(({ name }) => name === model);
-  return unlisted || fitting.some(({ name }) => name === model) ? model : (fitting[0]?.name ?? "");
+  const [target, given] = parted(model),
+    drafter = catalogue.open && method.drafts ? given : "";
+  const fitting = modelsFor(catalogue, method, Boolean(drafter));
+  const unlisted = catalogue.open && target && !catalogue.models.some(({ name }) => name === target);
+  if (unlisted || fitting.some(({ name }) => name === target)) return together(target, drafter);
+  return fitting[0]?.name ?? "";
 }
 
 /** Whether a parameter can have that value: of its kind, in its range, among its choices. */

@@ -21,6 +21,7 @@ from engines.driver.replay import Replay
 from engines.driver.roles import assign_roles, roles_for
 from engines.driver.run import MAX_STEPS, Run, stream
 from engines.driver.watched import FromBoard, digest, forking_method
+from engines.models.hub import HUB_ID
 
 
 def stream_fork(
@@ -127,7 +128,24 @@ def models_of(header: Header, method: str = "") -> dict[str, Any]:
                 f"are {', '.join(sorted(known))}."
             )
         models[role] = zoo.load_model(record.name, **record.loading)
-    return models
+    return models | _drafted(header, info.role, models)
+
+
+def _drafted(header: Header, role: str, models: Mapping[str, Any]) -> dict[str, Any]:
+    """The picked model with the published drafter that the run drafted with, by its hub id; nothing where it had none.
+    Raises UserError for one that came from a folder, whose place a trace does not tell."""
+    part = next((part for part in header.parts if "format" in part.options), None)
+    if part is None or role not in models:
+        return {}
+    if not HUB_ID.fullmatch(part.name):
+        raise UserError(
+            f"this run drafted with the checkpoint '{part.name[:80]}' of a folder, which a trace does not name; give "
+            "the model with it (TARGET + FOLDER)."
+        )
+    from engines.models.drafters import load_drafter, with_drafter
+
+    model = models[role]
+    return {role: with_drafter(model, load_drafter(part.name, model, revision=part.revision or None, force=True))}
 
 
 def _passed_on(before: str, after: str, models: Mapping[str, Any]) -> dict[str, Any]:

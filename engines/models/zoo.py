@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -28,6 +28,7 @@ from engines.models.parts import parts_for
 
 OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
+BESIDE = " + "  # between the names of a target and of a published drafter
 _loaded: OrderedDict[str, Model] = OrderedDict()
 _lock = threading.Lock()
 
@@ -142,9 +143,15 @@ def is_known(name: str) -> bool:
     return any(info.name == name for info in list_models())
 
 
+def target_and_drafter(name: str) -> tuple[str, str]:
+    """The two names in TARGET + DRAFTER; the second is "" where there is none."""
+    target, mark, drafter = name.partition(BESIDE)
+    return (target.strip(), drafter.strip()) if mark and not expanded(name).exists() else (name, "")
+
+
 def is_loaded(name: str, device: str = "cpu") -> bool:
     """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once."""
-    plain = _canonical(plain_name(name))
+    plain = _canonical(plain_name(target_and_drafter(name)[0]))
     return _key(smollm2.NAME if plain == smollm2.TEXT else plain, device) in _loaded
 
 
@@ -162,7 +169,8 @@ def load_model(
     dtype: Any = None,
     **options: Any,
 ) -> Model:
-    """A model by zoo name, folder or hub id, ready to run.
+    """A model by zoo name, folder or hub id, ready to run; TARGET + DRAFTER is a target with a published drafter beside
+    it (`engines.load_drafter`), each by its own name.
 
     kind: "causal", "layered", "moe", "split", "memory", "masked", "block", "seq2seq", "reader", "power-law" or "scene",
     checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as
@@ -171,6 +179,12 @@ def load_model(
     in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file included."""
     from engines.models.loader import load_folder, require_kind, usable
 
+    target, drafter = target_and_drafter(os.fspath(name_or_path))
+    if drafter:
+        from engines.models.drafters import load_drafter, with_drafter
+
+        model = load_model(target, kind=kind, device=device, dtype=dtype, **options)
+        return cast(Model, with_drafter(model, load_drafter(drafter, model)))
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
     if device != "cpu":

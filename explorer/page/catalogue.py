@@ -12,11 +12,12 @@ from msgspec.structs import replace
 import engines
 from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.bench.chosen import ranked
-from explorer.fitting import fits, has, wants
+from explorer.fitting import fits, has, replaced, wants
 from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
+BESIDE = " + "  # between a target's name and a published drafter's, as `engines.target_and_drafter` reads it
 TOLD = (
     *("name", "kind", "default", "help", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
     "longest",
@@ -96,8 +97,8 @@ class Catalogue:
     def repeat(self, trace: Trace, named: Mapping[str, str] = {}) -> Plan | None:
         """What runs that trace again; None if its method or model is not known here. named: a model's own name -> what
         loads it."""
-        header = trace.header
-        model = named.get(header.models[0].name, header.models[0].name) if header.models else ""
+        header, known_as = trace.header, name_of(trace)
+        model = named.get(known_as, known_as)
         known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
         slug, params = engines.current(header.method, header.params)
         return Plan(slug, model, params) if slug in self.methods and model in known else None
@@ -126,8 +127,14 @@ class Catalogue:
                 f"no model is chosen; '{info.slug}' needs a {info.kind} model: "
                 f"{', '.join(self.fitting(info)) or 'none is installed here'}."
             )
-        found = next((one for one in self.models if one.name == model), None)
-        if found is not None and not fits(info, found):
+        target, drafter = engines.target_and_drafter(model)
+        if drafter and not info.drafters:
+            able = ", ".join(one.title for one in self.methods.values() if one.drafters)
+            raise UserError(
+                f"{info.title} drafts with no published checkpoint; leave {drafter[:80]} out, or choose {able}."
+            )
+        found = next((one for one in self.models if one.name == target), None)
+        if found is not None and not fits(info, found, bool(drafter)):
             raise UserError(
                 f"'{info.slug}' needs a {info.needs[info.role]} model, {model} is {found.kind}; choose one of "
                 f"{', '.join(self.fitting(info))}."
@@ -207,10 +214,18 @@ def told(param: Param) -> dict[str, Any]:
     }
 
 
+def name_of(trace: Trace) -> str:
+    """What loads the picked model of a run, as far as its header tells: its name, with the published drafter's."""
+    header = trace.header
+    drafter = next((f"{BESIDE}{part.name}" for part in header.parts if "format" in part.options), "")
+    return header.models[0].name + drafter if header.models else ""
+
+
 def _told(info: MethodInfo) -> dict[str, Any]:
     params = [told(p) for p in info.params]
     names = ("slug", "title", "family", "kind", "summary", "baseline", "lossless", "own")
     needs = info.needs[info.role]
     special: dict[str, Any] = {"needs": needs} if needs != info.kind else {}
     special |= {"wants": wants(info)} if wants(info) else {}
+    special |= {"drafts": sorted(replaced(info))} if info.drafters else {}
     return {name: getattr(info, name) for name in names if getattr(info, name)} | special | {"params": params}

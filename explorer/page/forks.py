@@ -16,7 +16,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.page import tables
-from explorer.page.catalogue import LENGTH
+from explorer.page.catalogue import BESIDE, LENGTH, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import SLOTS
@@ -144,8 +144,10 @@ class Forks:
                 f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot "
                 "go on here."
             )
+        if not self.handlers.catalogue.open and any("format" in part.options for part in header.parts):
+            raise UserError("this run drafted with a published checkpoint, which is not read for visitors.")
         listed = {model.name for model in self.handlers.catalogue.models} | (
-            {*session.named} if self.handlers.catalogue.open else set()
+            {name.partition(BESIDE)[0] for name in session.named} if self.handlers.catalogue.open else set()
         )
         known = engines.is_known if self.handlers.catalogue.open else listed.__contains__
         if missing := [m.name for m in header.models if m.name not in listed and not known(m.name)]:
@@ -157,9 +159,10 @@ class Forks:
 
     def _begin(self, wish: Wish, trace: Trace, session: Session) -> engines.Run:
         first = engines.forking_method(trace, wish.method)
-        info, main = self.handlers.catalogue.methods[first], trace.header.models[0].name
-        by_name = engines.is_known(main)
-        given = engines.models_of(trace.header, first) if by_name else {info.role: session.named[main]}
+        info, main = self.handlers.catalogue.methods[first], name_of(trace)
+        typed = session.named.get(main, "")
+        by_name = engines.is_known(trace.header.models[0].name) and not engines.target_and_drafter(typed)[1]
+        given = engines.models_of(trace.header, first) if by_name else {info.role: typed}
         models = engines.assign_roles(info, given)
         edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
         limits = self.handlers.limits

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
-const { able, carry, fair, hint, instead, lost, modelFor } = await asset("page/slot.js");
+const { able, carry, fair, hint, instead, lost, modelFor, modelsFor, parted, together } = await asset("page/slot.js");
 
 const FLOAT = { name: "x", kind: "float", default: 0.5, low: 0, high: 1, sees: "" };
 const WIDER = { ...FLOAT, default: 2, high: 4 };
@@ -109,4 +109,29 @@ test("the hint says default, source, range and where it is the baseline", () => 
   assert.equal(told, "default 0.5 (official) · 0 to 1 · at 1 the same output as Greedy");
   assert.equal(hint({ ...ON, neutral: false }, null), "default on");
   assert.equal(hint({ kind: "text", default: "" }, null), 'default ""');
+});
+
+test("a published drafter stands in the place of a part, in the name of the model", () => {
+  const heads = { slug: "heads", kind: "causal", wants: ["my-heads"], drafts: ["my-heads"], params: [] },
+    plain = { slug: "plain", kind: "causal", params: [] },
+    models = [
+      { name: "small", kind: "causal" },
+      { name: "trained", kind: "causal", has: ["my-heads"] },
+    ],
+    home = { open: true, models, methods: [heads, plain] };
+  assert.deepEqual(parted("me/target + you/drafter"), ["me/target", "you/drafter"]);
+  assert.deepEqual(parted("small"), ["small", ""]);
+  assert.equal(together("small", ""), "small");
+  assert.deepEqual(
+    modelsFor(home, heads).map(({ name }) => name),
+    ["trained"],
+  );
+  assert.deepEqual(
+    modelsFor(home, heads, true).map(({ name }) => name),
+    ["small", "trained"],
+  );
+  assert.equal(modelFor(home, heads, "small + you/drafter"), "small + you/drafter");
+  assert.equal(modelFor(home, heads, "me/target + you/drafter"), "me/target + you/drafter");
+  assert.equal(modelFor(home, plain, "small + you/drafter"), "small", "a method without drafts leaves it behind");
+  assert.equal(modelFor({ ...home, open: false }, heads, "small + you/drafter"), "trained", "nor is it for visitors");
 });

@@ -9,7 +9,7 @@ import gradio as gr
 
 from engines import UserError
 from explorer.page import tables
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Plan, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
@@ -70,7 +70,7 @@ class Running:
                 finally:
                     if feed.trace:
                         session.keep(feed.slot, feed.trace)
-                        session.named[feed.trace.header.models[0].name] = plan.model
+                        session.named[name_of(feed.trace)] = plan.model
             if job.begun:
                 close = {} if job.stop.is_set() else ties(plans, session.traces)
                 yield idle(feeds), summary(job, feeds), tables.results(session.traces, close)
