@@ -67,6 +67,7 @@ __all__ = [
     "code_version",
     "companion",
     "current",
+    "diagnose",
     "differ",
     "digest",
     "extra_folder",
@@ -127,6 +128,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import zoo
 
         return getattr(zoo, name)
+    if name == "diagnose":
+        from engines.diagnosis import diagnose
+
+        return diagnose
     if name in ("load_drafter", "with_drafter"):
         from engines.models import drafters
 

@@ -38,7 +38,7 @@ NAME = "oracle"
 TITLE = "Exact oracle for lists and puzzles (no network)"
 NOTE = (
     "Knows the true distribution of every position by counting all right answers: what goes wrong here is the price of "
-    "writing in parallel."
+    "parallel commits."
 )
 LICENCE = "Apache-2.0"
 SHUFFLED = 7  # items; 7! = 5,040 answers

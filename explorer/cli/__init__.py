@@ -25,6 +25,7 @@ from explorer.arguments import Parser
 from explorer.cli import advise as cli_advise
 from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
+from explorer.cli import diagnose as cli_diagnose
 from explorer.cli import doctor as cli_doctor
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
@@ -36,6 +37,7 @@ from explorer.cli import runs as cli_runs
 from explorer.cli import study as cli_study
 from explorer.cli import sweep as cli_sweep
 from explorer.cli import trace as cli_trace
+from explorer.cli import verify as cli_verify
 from explorer.cli.io import complain, own_methods, print_json, print_table
 from explorer.words import printable
 
@@ -96,9 +98,12 @@ def parser() -> argparse.ArgumentParser:
     cli_doctor.add_arguments(
         commands.add_parser("doctor", help="try what works on this machine, and say what to do about the rest")
     )
-    _verify(commands)
+    cli_verify.add_arguments(commands.add_parser("verify", help="check the methods against a folder of golden cases"))
     cli_advise.add_arguments(
         commands.add_parser("advise", help="will it help on my text? lossless methods on your prompts, with a verdict")
+    )
+    cli_diagnose.add_arguments(
+        commands.add_parser("diagnose", help="why is a published drafter slow? acceptance, misses and known slips")
     )
     bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
     certify = commands.add_parser(
@@ -177,18 +182,6 @@ def _runs(commands: Any) -> list[argparse.ArgumentParser]:
     cli_fork.add_arguments(fork)
     own_methods(export)  # for the views that lie beside them
     return [run, compare, replay, fork]
-
-
-def _verify(commands: Any) -> None:
-    verify = commands.add_parser("verify", help="check the methods against a folder of golden cases")
-    verify.add_argument("folder", metavar="FOLDER", help="a folder of golden JSON files")
-    verify.add_argument(
-        "--checkers",
-        metavar="FOLDER",
-        help="the folder of their checkers (default: that of a checkout)",
-    )
-    verify.add_argument("--json", action="store_true", help="print JSON")
-    verify.set_defaults(command=verify_command)
 
 
 def _template(commands: Any) -> None:
@@ -305,27 +298,6 @@ def models_command(args: argparse.Namespace) -> int:
         ],
     )
     return 0
-
-
-def verify_command(args: argparse.Namespace) -> int:
-    """A line per file of golden cases and a total; exit 1 if any case fails."""
-    reports = engines.verify(args.folder, checkers=args.checkers)
-    failed = sum(r.state == "failed" for r in reports)
-    if args.json:
-        print_json(reports)
-        return int(failed > 0)
-    print_table(("file", "state", "cases", "run"), [(r.file, r.state, r.cases, r.covered) for r in reports])
-    for r in reports:
-        if r.mismatch:
-            print(f"{printable(r.file)}: {printable(r.mismatch)}")
-        if r.left_out:
-            print(f"{printable(r.file)}: not run, {printable(r.left_out)}")
-    passed, open_ = sum(r.state == "passed" for r in reports), sum(r.state == "not covered" for r in reports)
-    print(
-        f"{passed} passed, {failed} failed, {open_} not covered; {sum(r.covered for r in reports)} of "
-        f"{sum(r.cases for r in reports)} cases were run"
-    )
-    return int(failed > 0)
 
 
 def template_command(args: argparse.Namespace) -> int:

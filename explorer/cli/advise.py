@@ -13,19 +13,17 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import UserError
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
-    MAX_PROMPT_BYTES,
     check_target,
     key_values,
     own_methods,
     positive,
     print_json,
-    read_bytes,
     signed,
     write,
 )
+from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.words import printable
 
@@ -35,12 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from explorer.bench import advise
 
     parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="a prompt of yours; repeatable")
-    parser.add_argument(
-        "--prompts",
-        metavar="FILE",
-        help='prompts of yours: a line each, or JSON lines with "prompt" each; - is standard input',
-    )
+    add_prompts(parser)
     parser.add_argument(
         "--method",
         action="append",
@@ -86,9 +79,7 @@ def advise_command(args: argparse.Namespace) -> int:
     from explorer.figures.advice import Advice
 
     check_target(args.json)
-    prompts = [*args.prompt, *(read_prompts(args.prompts) if args.prompts else [])]
-    if not prompts:
-        raise UserError("no prompt is given; write --prompt TEXT, or --prompts FILE with one a line.")
+    prompts = given_prompts(args)
     options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
     asked = [engines.get_method(slug).info for slug in args.method] or engines.list_methods()
     model = with_part(engines.load_model(args.model, **options), args, asked)
@@ -132,35 +123,6 @@ def lines(found: Any) -> Iterator[str]:
     if found.ended != "complete":
         yield ""
         yield f"{'Stopped' if found.ended == 'stopped' else 'Its time was over'} after {found.seconds:.0f} s."
-
-
-def read_prompts(name: str) -> list[str]:
-    """The prompts of a file: of JSON lines each one's "prompt", else a line each; empty lines are none. Raises
-    UserError with the number of a line that cannot be read."""
-    data = read_bytes(name, MAX_PROMPT_BYTES)
-    if len(data) > MAX_PROMPT_BYTES:
-        raise UserError(f"'{name}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for prompts.")
-    try:
-        found = data.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"'{name}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
-    numbered = [(number, line.strip()) for number, line in enumerate(found, 1) if line.strip()]
-    if not numbered:
-        raise UserError(f"'{name}' holds no prompt; write one a line.")
-    if not numbered[0][1].startswith("{"):
-        return [line for _, line in numbered]
-    return [_of_json(line, f"'{name}', line {number}") for number, line in numbered]
-
-
-def _of_json(line: str, where: str) -> str:
-    try:
-        found = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise UserError(f"{where} is not JSON: {error}.") from None
-    prompt = found.get("prompt") if isinstance(found, dict) else None
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise UserError(f'{where} has no text "prompt"; write {{"prompt": "..."}}.')
-    return prompt
 
 
 @contextmanager

@@ -29,14 +29,18 @@ def add_part(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def with_part(model: Any, args: argparse.Namespace, infos: Iterable[MethodInfo] | None = None) -> Any:
+def with_part(
+    model: Any, args: argparse.Namespace, infos: Iterable[MethodInfo] | None = None, *, any_format: bool = False
+) -> Any:
     """The loaded model with the drafter of --part beside it, or as it is. What a person should know of the drafter goes
-    to standard error. infos: the methods that were asked for, of which one has to take it. Raises UserError."""
+    to standard error. infos: the methods that were asked for, of which one has to take it; any_format: none has to.
+    Raises UserError."""
     given = named(args.part)
     if given is None:
         return model
     drafter = engines.load_drafter(given, model, force=args.force)
-    _check_taken(drafter, list(engines.list_methods() if infos is None else infos))
+    if not any_format:
+        _check_taken(drafter, list(engines.list_methods() if infos is None else infos))
     for note in drafter.notes:
         print(f"decoding-explorer: {printable(note)}", file=sys.stderr)
     return engines.with_drafter(model, drafter)

@@ -97,6 +97,12 @@ class Drafter:
         offsets = t.take("d2t", v).long()
         known = t.take("t2d", self.vocab_size, why="it has one entry for each token of the target").bool()
         ids = torch.arange(v, device=offsets.device) + offsets
+        inside = v > 0 and 0 <= int(offsets.min()) <= int(offsets.max()) < self.vocab_size
+        if inside and bool(known[offsets].all()) and len(offsets.unique()) == v == int(known.sum()):
+            raise UserError(
+                f"d2t of '{name}' holds the tokens themselves, and this format has offsets there (token = column + "
+                "d2t[column]); subtract each column from its entry, or take another conversion."
+            )
         if v and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
             raise UserError(
                 f"d2t of '{name}' leads to the tokens {int(ids.min())} to {int(ids.max())}, and ids of "

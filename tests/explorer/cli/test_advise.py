@@ -12,7 +12,7 @@ import pytest
 
 from explorer.bench import advise
 from explorer.cli import main
-from explorer.cli.advise import read_prompts
+from explorer.cli.prompts import read_prompts
 from explorer.figures.advice import Advice
 
 ASKED = ("advise", "--model", "tiny-ar-s", "--method", "token-recycling", "--max-new-tokens", "4", "--seconds", "60")

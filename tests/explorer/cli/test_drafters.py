@@ -70,3 +70,34 @@ def test_advise_tries_the_method_that_drafts_with_it():
 def test_advise_refuses_a_drafter_that_nothing_drafts_with(capsys):
     assert main(["advise", *of("dflash"), "--prompt", "x"]) == 2
     assert "the methods here cannot draft with it; no method here drafts with" in capsys.readouterr().err
+
+
+IDS_AS_TEXT = ["--prompt", "15 35 30 50 41 30 56 28 11", "--max-new-tokens", "24"]
+
+
+def test_diagnose_says_what_the_drafts_are_worth(capsys, tmp_path):
+    file = tmp_path / "why.json"
+    assert main(["diagnose", *of("eagle3-speculators"), *IDS_AS_TEXT, "--json", str(file)]) == 0
+    told = json.loads(file.read_text("utf-8"))
+    assert told["format"] == "eagle-3" and told["depths"][0]["places"] > 20 and told["tried"]
+    assert main(["diagnose", *of("eagle3-speculators"), *IDS_AS_TEXT]) == 0
+    out = capsys.readouterr().out
+    assert f"{told['accepted']:.2f} of 4 drafted tokens accepted" in out and "No known slip" in out
+
+
+def test_diagnose_takes_formats_that_no_method_drafts_with(capsys):
+    assert main(["diagnose", *of("dflash"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
+    assert "of 2 drafted tokens accepted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ([*of("medusa")[:2], "--prompt", "x"], "no drafter is given"),
+        ([*of("medusa")], "no prompt is given"),
+        ([*of("medusa"), "--prompt", "1 2 3", "--max-new-tokens", "1"], "fewer than three tokens"),
+    ],
+)
+def test_diagnose_refuses_in_a_sentence(command, words, capsys):
+    assert main(["diagnose", *command]) == 2
+    assert words in capsys.readouterr().err

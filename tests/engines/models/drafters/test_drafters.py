@@ -140,14 +140,21 @@ def changed(tmp_path, folder="eagle3-speculators", drafter="drafter", tensors=No
     return into
 
 
+def load_ids():
+    """The tokens of the draft vocabulary, as a conversion wrote them into d2t."""
+    held = load_file(DRAFTERS / "eagle3-speculators" / "drafter" / "model.safetensors")
+    return held["d2t"] + torch.arange(44)
+
+
 NAN = torch.full((32,), float("nan"))
 BAD = {
     "d2t without t2d": ({"tensors": {"t2d": None}}, "has d2t and no t2d"),
     "t2d without d2t": ({"tensors": {"d2t": None}}, "has t2d and no d2t"),
-    "ids in the place of offsets": (
+    "offsets that lead nowhere": (
         {"tensors": {"d2t": torch.arange(44) + 10}},
         r"d2t of .* leads to the tokens|name different tokens",
     ),
+    "ids in the place of offsets": ({"tensors": {"d2t": load_ids()}}, "holds the tokens themselves"),
     "another tokenizer": ({"tensors": {"embed_tokens.weight": torch.zeros(50, 32)}}, r"is \[50, 32\] and should be"),
     "no numbers": ({"tensors": {"norm.weight": NAN}}, "values that are no numbers"),
     "a tensor that is missing": ({"tensors": {"layers.0.mlp.up_proj.weight": None}}, "lacks the tensor"),

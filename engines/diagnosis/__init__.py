@@ -1,0 +1,310 @@
+"""Why is a drafter slow? What it would have said along the texts that its target writes: how often it is right at each
+depth, where it parts first, what it misses by kind, and which of the known slips, turned, makes it better.
+
+    target = engines.load_model("Qwen/Qwen3-8B", dtype="bfloat16")
+    found = engines.diagnose(target, engines.load_drafter("RedHatAI/Qwen3-8B-speculator.eagle3", target), prompts)
+
+The evidence for a slip is the paired difference of the log-probability that the draft gives the target's next token,
+with and without it, over all places of all texts; acceptance stands beside it. One is named only where the interval
+lies above a margin and acceptance does not fall: a smaller gain may be chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import torch
+
+from engines.core.errors import UserError
+from engines.core.kinds import counted
+from engines.core.meter import Meter
+from engines.diagnosis.forced import forced, states_of
+from engines.diagnosis.kinds import kind_of
+from engines.diagnosis.slips import turns
+
+DEPTH, TOKENS = 4, 64  # of the drafts, where a drafter does not say; written for each prompt
+GROUP = 8  # neighbouring places that count as one observation: what a text says at them hangs together
+LEVEL = 3.0  # standard errors to each side of a difference: 99.7 %, since some ten slips are tried
+MARGIN = 0.02  # nats that a turned slip must bring at least, for sure
+UNSEEN = -20.0  # log-probability of a token that the drafter cannot draft
+SHOWN = 5  # candidates of each side at a first difference
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """What the drafts are worth at one depth: `places` looked at, `right` of them with the target's token first;
+    `reached` of them with everything before it right, `accepted` of these right again. logp: mean log-probability of
+    the target's token (nats); ranks: how often it is 1st, 2nd, 3rd, 4th to 10th, later, and not in the vocabulary."""
+
+    depth: int
+    places: int
+    right: int
+    reached: int
+    accepted: int
+    logp: float
+    ranks: tuple[int, int, int, int, int, int]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A token with its probability."""
+
+    token: int
+    text: str
+    probability: float
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """The first place where a draft's first token is not the target's: prompt number, position in the text, what stood
+    before, and what both sides had."""
+
+    prompt: int
+    position: int
+    before: str
+    target: tuple[Candidate, ...]
+    draft: tuple[Candidate, ...]
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """First tokens of drafts by the kind of the target's token: of `places` of that kind `missed` were drafted wrongly.
+    examples: the target's token and what was drafted in its place, the most frequent first."""
+
+    kind: str
+    places: int
+    missed: int
+    examples: tuple[tuple[str, str], ...]
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A slip that was turned. gain: mean log-probability (nats) more, from `low` to `high`; accepted: tokens a draft
+    then, beside those now. state: "helps" where the interval lies above the margin and no fewer are accepted, "worse"
+    where it lies below zero, "same" where no logit changed, else "open"."""
+
+    name: str
+    wrong: str
+    state: str
+    gain: float
+    low: float
+    high: float
+    accepted: float
+    before: float
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What came of it. accepted: drafted tokens kept a round, if a draft of `k` began at each place. command, date: of
+    a record that is saved."""
+
+    target: str
+    drafter: str
+    format: str
+    sha256: str
+    k: int
+    prompts: int
+    tokens: int
+    accepted: float
+    depths: tuple[Depth, ...]
+    partings: tuple[Parting, ...]
+    misses: tuple[Miss, ...]
+    tried: tuple[Tried, ...]
+    notes: tuple[str, ...] = ()
+    command: str = ""
+    date: str = ""
+
+    @property
+    def slips(self) -> list[Tried]:
+        """Those that help when they are turned, the largest gain first, each name once."""
+        best: dict[str, Tried] = {}
+        for one in sorted((one for one in self.tried if one.state == "helps"), key=lambda one: -one.gain):
+            best.setdefault(one.name, one)
+        return list(best.values())
+
+
+def diagnose(
+    target: Any,
+    drafter: Any,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    k: int = 0,
+    tokens: int = TOKENS,
+) -> Diagnosis:
+    """Write `tokens` greedily behind each prompt and look at every place of these texts. target, drafter: loaded; k:
+    depth of the drafts, the drafter's own by default. Raises UserError without a prompt, and where nothing was
+    written."""
+    if not prompts:
+        raise UserError("no prompt is given; a drafter is looked at along texts that its target writes.")
+    k = k or drafter.k or DEPTH
+    texts = [_written(target, prompt, tokens) for prompt in prompts]
+    if not any(len(ids) - first > 2 for ids, first in texts):
+        raise UserError("the target wrote fewer than three tokens behind each prompt; give other prompts.")
+    looked = [Looked(target, ids, first) for ids, first in texts]
+    plain = _measured(target, drafter, looked, k)
+    tried = tuple(_tried(turn, plain, _measured(target, turn.turned, looked, k)) for turn in turns(drafter, target))
+    return Diagnosis(
+        target.record.name,
+        drafter.name,
+        drafter.format,
+        drafter.sha256,
+        k,
+        len(texts),
+        sum(len(ids) - first for ids, first in texts),
+        plain.accepted,
+        tuple(plain.depth(j) for j in range(1, k + 1) if plain.places(j)),
+        tuple(_partings(target, plain, looked)),
+        _misses(target, plain, looked),
+        tried,
+        tuple(drafter.notes),
+    )
+
+
+class Looked:
+    """A text with the target's states and logits. first: the position of the first written token."""
+
+    def __init__(self, target: Any, ids: list[int], first: int) -> None:
+        with torch.no_grad():
+            self.ids, self.first, self.hidden = ids, first, states_of(target, ids)
+
+
+class Measured:
+    """What a drafter said: by text, place and depth the log-probability of the target's token, its rank (0: it cannot
+    be drafted) and the drafter's first tokens."""
+
+    def __init__(self, k: int) -> None:
+        self.k, self.said = k, dict[tuple[int, int, int], tuple[float, int, int]]()
+        self.best: dict[tuple[int, int], list[tuple[int, float]]] = {}
+
+    def places(self, depth: int) -> list[tuple[float, int, int]]:
+        """All of one depth: log-probability, rank, first token."""
+        return [one for (_, _, j), one in self.said.items() if j == depth]
+
+    def reach(self, text: int, place: int) -> int:
+        """How many tokens of the draft at a place are the target's."""
+        j = 0
+        while (one := self.said.get((text, place, j + 1))) is not None and one[1] == 1:
+            j += 1
+        return j
+
+    @property
+    def accepted(self) -> float:
+        """Mean accepted tokens of a draft."""
+        starts = [(text, place) for text, place, j in self.said if j == 1]
+        return sum(self.reach(*start) for start in starts) / max(1, len(starts))
+
+    def depth(self, j: int) -> Depth:
+        """What the drafts are worth at depth j."""
+        here = self.places(j)
+        reached = [(text, place) for text, place, at in self.said if at == j and self.reach(text, place) >= j - 1]
+        accepted = sum(self.reach(*start) >= j for start in reached)
+        edges = ((1, 1), (2, 2), (3, 3), (4, 10), (11, math.inf))
+        ranks = [sum(low <= rank <= high for _, rank, _ in here) for low, high in edges]
+        right, mean = ranks[0], sum(logp for logp, _, _ in here) / len(here)
+        a, b, c, d, e = ranks
+        unseen = sum(rank == 0 for _, rank, _ in here)
+        return Depth(j, len(here), right, len(reached), accepted, mean, (a, b, c, d, e, unseen))
+
+
+@torch.no_grad()
+def _measured(target: Any, drafter: Any, looked: Sequence[Looked], k: int) -> Measured:
+    """A drafter along all texts."""
+    meter = Meter()
+    run, found = drafter.counted(counted(target, "target", meter, "layered"), meter), Measured(k)
+    for number, text in enumerate(looked):
+        for depth, places, z in forced(run, text.ids, text.hidden, max(0, text.first - 1), k):
+            wanted = torch.tensor([text.ids[t + 1 + depth] for t in places], device=z.device)
+            for place, one in zip(places, _ranked(drafter, z, wanted), strict=True):
+                found.said[number, place, depth] = one
+            if depth == 1:
+                top = z.double().softmax(-1).topk(min(SHOWN, z.shape[-1]))
+                for row, place in enumerate(places):
+                    tokens = run.tokens(top.indices[row]).tolist()
+                    found.best[number, place] = list(zip(tokens, top.values[row].tolist(), strict=True))
+    return found
+
+
+def _ranked(drafter: Any, z: Any, wanted: Any) -> list[tuple[float, int, int]]:
+    """Of each row of logits: log-probability and rank of the wanted token, and the drafter's first."""
+    logp, first = z.double().log_softmax(-1), z.argmax(-1)
+    columns, there = wanted, torch.ones_like(wanted, dtype=torch.bool)
+    if drafter.vocabulary is not None:
+        column = torch.full((drafter.vocab_size,), -1, dtype=torch.long, device=z.device)
+        column[drafter.vocabulary] = torch.arange(len(drafter.vocabulary), device=z.device)
+        columns = column[wanted]
+        there, first = columns >= 0, drafter.vocabulary[first]
+    at = logp.gather(-1, columns.clamp(min=0)[:, None])
+    ranks = (logp > at).sum(-1) + 1
+    rows = zip(at[:, 0].tolist(), ranks.tolist(), first.tolist(), there.tolist(), strict=True)
+    return [(max(p, UNSEEN), rank, token) if known else (UNSEEN, 0, token) for p, rank, token, known in rows]
+
+
+def _tried(turn: Any, plain: Measured, turned: Measured) -> Tried:
+    """The paired difference between a turned slip and the drafter as it is."""
+    both = [(key, turned.said[key][0] - one[0]) for key, one in plain.said.items() if key in turned.said]
+    groups: dict[tuple[int, int, int], list[float]] = {}
+    for (text, place, depth), difference in both:
+        groups.setdefault((text, depth, place // GROUP), []).append(difference)
+    means = [sum(values) / len(values) for values in groups.values()]
+    gain = sum(means) / max(1, len(means))
+    spread = sum((mean - gain) ** 2 for mean in means) / max(1, len(means) - 1)
+    error = LEVEL * math.sqrt(spread / max(1, len(means)))
+    if not any(difference for _, difference in both):
+        state = "same"
+    else:
+        more = gain - error > MARGIN and turned.accepted >= plain.accepted
+        state = "helps" if more else "worse" if gain + error < 0 else "open"
+    return Tried(turn.name, turn.wrong, state, gain, gain - error, gain + error, turned.accepted, plain.accepted)
+
+
+@torch.no_grad()
+def _written(target: Any, prompt: str | Sequence[int], tokens: int) -> tuple[list[int], int]:
+    """The ids of a prompt with the tokens that the target finds likeliest behind it, and where these begin. Raises
+    UserError for a prompt that does not fit."""
+    from engines.core.validation import check_room, prompt_ids
+
+    ids = list(prompt_ids(target, prompt))
+    check_room({"target": target}, ids, tokens)
+    first, cache = len(ids), target.new_cache(len(ids) + tokens)
+    while len(ids) < first + tokens and not (len(ids) > first and ids[-1] in target.eos_ids):
+        z = target.extend(ids[cache.length :], cache, last_only=True).logits[-1]
+        ids.append(int(z.argmax()))
+    return ids, first
+
+
+def _partings(target: Any, plain: Measured, looked: Sequence[Looked]) -> list[Parting]:
+    """The first place of each text where the draft's first token is another one."""
+    found = []
+    for number, text in enumerate(looked):
+        wrong = sorted(place for n, place, depth in plain.said if n == number and depth == 1)
+        place = next((t for t in wrong if plain.said[number, t, 1][1] != 1), None)
+        if place is None:
+            continue
+        z = target.unembed(text.hidden[target.num_layers][place + 1 : place + 2], normed=True)[0]
+        top = z.double().softmax(-1).topk(min(SHOWN, len(z)))
+        sure = [_candidate(target, *one) for one in zip(top.indices.tolist(), top.values.tolist(), strict=True)]
+        drafted = [_candidate(target, token, p) for token, p in plain.best[number, place]]
+        before = target.tokenizer.decode(text.ids[max(0, place - 10) : place + 2])
+        found.append(Parting(number, place + 2, before, tuple(sure), tuple(drafted)))
+    return found
+
+
+def _candidate(target: Any, token: int, probability: float) -> Candidate:
+    return Candidate(token, target.tokenizer.piece(token).text, float(f"{probability:.4g}"))
+
+
+def _misses(target: Any, plain: Measured, looked: Sequence[Looked]) -> tuple[Miss, ...]:
+    """First tokens of drafts by the kind of what the target wrote there."""
+    places, pairs = dict[str, int](), dict[str, dict[tuple[str, str], int]]()
+    for (number, place, depth), (_, rank, drafted) in plain.said.items():
+        if depth > 1:
+            continue
+        wanted = looked[number].ids[place + 2]
+        kind = "not in the draft vocabulary" if rank == 0 else kind_of(target.tokenizer, wanted)
+        places[kind] = places.get(kind, 0) + 1
+        if rank != 1:
+            pair = (target.tokenizer.piece(wanted).text, target.tokenizer.piece(drafted).text)
+            missed = pairs.setdefault(kind, {})
+            missed[pair] = missed.get(pair, 0) + 1
+    rows = []
+    for kind, number in places.items():
+        missed = pairs.get(kind, {})
+        examples = sorted(missed, key=lambda pair: -missed[pair])[:3]
+        rows.append(Miss(kind, number, sum(missed.values()), tuple(examples)))
+    return tuple(sorted(rows, key=lambda row: -row.missed))

@@ -1,0 +1,145 @@
+"""Slips that people made with published drafters, each tried the other way round: if a drafter says much more of what
+its target writes once a slip is turned, somebody made it. Sources: the list in `assets/docs/drafters.md`.
+
+Seven are tried on the drafter itself. Three are slips of a loop, not of a checkpoint, and show in what a loop or a
+server drafted: rows that keep the first token, no norm at the output, and rows that stay though they should go."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.models.adapters.layered import RAW
+from engines.models.drafters.network import ROPE_BASE, Rotation
+
+BASES = (ROPE_BASE, 500_000.0, 1_000_000.0, 5_000_000.0)  # of the rotations, that published models have
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A slip turned: what it is called, the sentence that says what would be wrong, and the drafter with it turned."""
+
+    name: str
+    wrong: str
+    turned: Any
+
+
+def turns(drafter: Any, target: Any) -> Iterator[Turn]:
+    """All that apply to a drafter of this format, loaded for this target."""
+    for step, word in ((1, "+1"), (-1, "-1")):
+        if (reads := _shifted(drafter, step)) is not None:
+            yield Turn(
+                f"layer ids {word}",
+                f"It was trained on the states of layers {_told(reads)}, and reads those of {_told(drafter.reads)}: "
+                "ids that count outputs of layers were taken for inputs, or the other way round.",
+                _with(drafter, reads=reads),
+            )
+    if hasattr(drafter, "residual_normed"):
+        word = "is" if drafter.residual_normed else "is not"
+        yield Turn(
+            "norm_before_residual",
+            f"norm_before_residual {word} set, and its weights are those of the other form: the flag got lost or was "
+            "added in a conversion.",
+            _with(drafter, residual_normed=not drafter.residual_normed),
+        )
+        yield from _fc_norms(drafter)
+    if (rotation := _rotation(drafter)) is not None:
+        yield from _bases(drafter, target, rotation)
+    yield from _embeddings(drafter, target)
+    if drafter.vocabulary is not None:
+        yield from _ids(drafter)
+
+
+def _shifted(drafter: Any, step: int) -> tuple[int, ...] | None:
+    """Its layer ids shifted, as `extend` numbers them; None where a layer would not be there. A drafter of the last
+    state alone has only the stream before the final norm on its other side."""
+    n, reads = drafter.num_layers, drafter.reads
+    if reads == (n,):
+        return (RAW,) if step < 0 else None
+    if reads == (RAW,):
+        return (n,) if step > 0 else None
+    found = [(n if i == RAW else i) + step for i in reads]
+    if not all(0 <= i <= n for i in found):
+        return None
+    return tuple(RAW if i == n else i for i in found)
+
+
+def _told(reads: tuple[int, ...]) -> str:
+    return ", ".join("the last (before its norm)" if i == RAW else str(i) for i in reads)
+
+
+def _fc_norms(drafter: Any) -> Iterator[Turn]:
+    """The norm before fc: taken away where there is one, put in (with weights of one) where there is none."""
+    if drafter.input_norm is not None or drafter.fc_norms:
+        yield Turn(
+            "norm before fc",
+            "It has a norm before fc, and its fc was trained without one.",
+            _with(drafter, input_norm=None, fc_norms=[]),
+        )
+        return
+    ones = torch.ones(drafter.fc.shape[1], dtype=drafter.fc.dtype, device=drafter.fc.device)
+    wrong = "Its fc was trained behind a norm of the states, and the files have none: the tensor got lost."
+    yield Turn("norm before fc", wrong, _with(drafter, input_norm=ones))
+    each = [ones[: drafter.width]] * (len(ones) // drafter.width)
+    yield Turn("norm before fc", wrong.replace("a norm", "a norm for each"), _with(drafter, fc_norms=each))
+
+
+def _rotation(drafter: Any) -> Any:
+    """The sizes that its rotations are made of; None where it has none."""
+    layers = getattr(drafter, "stack", None) or [getattr(drafter, "layer", None)]
+    return layers[0].sizes if getattr(drafter, "rotation", None) is not None and layers[0] is not None else None
+
+
+def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
+    rope = getattr(target.config, "rope_parameters", None) or {}
+    own = float(rope.get("rope_theta") or getattr(target.config, "rope_theta", 0) or ROPE_BASE)
+    for base in dict.fromkeys((own, *BASES)):
+        if base != sizes.theta:
+            missing = " (what a missing rope_theta means)" if base == ROPE_BASE else ""
+            whose = " (the target's)" if base == own else missing
+            yield Turn(
+                "rope base",
+                f"Its rotations were trained with the base {base:,.0f}{whose}, and its config says {sizes.theta:,.0f}.",
+                _with(drafter, rotation=Rotation(replace(sizes, theta=base), drafter_device(drafter))),
+            )
+
+
+def _embeddings(drafter: Any, target: Any) -> Iterator[Turn]:
+    """The embeddings of the other side: the target's in the place of its own."""
+    if drafter.table is not None and drafter.table.shape[1] == drafter.width:
+        yield Turn(
+            "embeddings",
+            "It brings embeddings of its own, and was trained on the target's.",
+            _with(drafter, table=None),
+        )
+
+
+def _ids(drafter: Any) -> Iterator[Turn]:
+    """d2t read the other way: its numbers are ids where they were read as offsets, or offsets where as ids."""
+    columns = torch.arange(drafter.columns, device=drafter.vocabulary.device)
+    offsets = drafter.vocabulary - columns
+    for wrong, vocabulary in (
+        ("d2t holds the tokens themselves, and was read as offsets.", offsets),
+        ("d2t holds offsets, and was read as the tokens themselves.", drafter.vocabulary + columns),
+    ):
+        if 0 <= int(vocabulary.min()) <= int(vocabulary.max()) < drafter.vocab_size:
+            yield Turn("d2t", wrong, _with(drafter, vocabulary=vocabulary))
+
+
+def drafter_device(drafter: Any) -> Any:
+    """Where its tensors are."""
+    tensors = (value for value in vars(drafter).values() if isinstance(value, Tensor))
+    return next((tensor.device for tensor in tensors), drafter.target.device)
+
+
+def _with(drafter: Any, **changes: Any) -> Any:
+    """A drafter that shares all tensors and differs in this."""
+    twin = copy.copy(drafter)
+    for name, value in changes.items():
+        setattr(twin, name, value)
+    return twin

@@ -1,0 +1,188 @@
+"""Why is a drafter slow: what it says along a text is what a run drafts there, planted slips are found, right drafters
+raise no alarm."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+import engines
+import engines.diagnosis
+from engines.diagnosis import slips
+from engines.diagnosis.kinds import kind_of
+from engines.models.drafters import load_drafter
+from engines.models.drafters.network import Rotation
+from tests.engines.conftest import GOLDEN
+
+DRAFTERS = GOLDEN / "drafters"
+RIGHT = [
+    (folder.name, one["dir"])
+    for folder in sorted(DRAFTERS.iterdir())
+    if folder.is_dir()
+    for one in json.loads((folder / "cases.json").read_text("utf-8"))["drafters"]
+    if one["expect"] == "load"
+]
+
+
+def target_of(folder):
+    return engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
+
+
+def data_of(folder, name):
+    data = json.loads((DRAFTERS / folder / "cases.json").read_text("utf-8"))["drafters"]
+    one = next(one for one in data if one["dir"] == name)
+    return one.get("cases") or next(other["cases"] for other in data if other["dir"] == one["cases_of"])
+
+
+def prompts_of(folder):
+    """The prompts of the data, and each shifted, so that there is more to look at."""
+    given = [case["prompt"] for case in data_of(folder, "drafter")]
+    return [[(token + by) % 60 + 3 for token in prompt] if by else prompt for by in (0, 7, 19) for prompt in given]
+
+
+def fitted(folder):
+    """The prompts whose texts the drafters were fitted to: elsewhere they know nothing, and no slip shows."""
+    return [case["prompt"] for case in data_of(folder, "drafter")]
+
+
+@pytest.mark.parametrize(("folder", "name"), RIGHT)
+def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
+    """At the place where a round of the golden decode begins, as many drafted tokens are right as it accepted."""
+    target = target_of(folder)
+    drafter = load_drafter(DRAFTERS / folder / name, target)
+    for case in data_of(folder, name):
+        rounds = case.get("spec_decode") or case.get("spec_decode_chain")
+        k = rounds.get("k") or len(rounds["choices"])
+        own_first = "choices" in rounds  # its rounds begin with the verifier's own token
+        text = [*case["prompt"], *case["verifier_greedy"]]
+        looked = engines.diagnosis.Looked(target, text, len(case["prompt"]))
+        measured = engines.diagnosis._measured(target, drafter, [looked], k)
+        place = len(case["prompt"]) - 1
+        for one in rounds["rounds"]:
+            if place + 2 + k > len(text) - 1:
+                break
+            assert measured.reach(0, place) == one["accepted"]
+            place += len(one["emitted"])
+        assert place > len(case["prompt"]) + 3 and own_first in (True, False)
+
+
+@pytest.mark.parametrize(("folder", "name"), RIGHT)
+def test_a_right_drafter_raises_no_alarm(folder, name):
+    target = target_of(folder)
+    found = engines.diagnose(target, load_drafter(DRAFTERS / folder / name, target), prompts_of(folder), tokens=40)
+    assert found.slips == []
+    assert 0 < found.accepted < found.k and found.depths[0].places > 200
+
+
+def _shift(step):
+    return lambda drafter: {"reads": slips._shifted(drafter, step)}
+
+
+def _rope(base):
+    def plant(drafter):
+        sizes = drafter.stack[0].sizes
+        return {
+            "rotation": Rotation(type(sizes)(**{**vars(sizes), "theta": base}), "cpu"),
+            "stack": _stack(drafter, base),
+        }
+
+    return plant
+
+
+def _stack(drafter, base):
+    """Layers whose config says another base."""
+    first = copy.copy(drafter.stack[0])
+    first.sizes = type(first.sizes)(**{**vars(first.sizes), "theta": base})
+    return [first, *drafter.stack[1:]]
+
+
+def _other_embeddings(drafter):
+    generator = torch.Generator().manual_seed(0)
+    return {"table": torch.randn(drafter.vocab_size, drafter.width, generator=generator) * 0.5}
+
+
+PLANTED = {  # a slip as somebody made it, and the turn that takes it back
+    "layer ids +1": ("eagle3-speculators", "drafter", _shift(1), "layer ids -1"),
+    "layer ids -1": ("eagle3-speculators", "drafter", _shift(-1), "layer ids +1"),
+    "outputs for inputs": ("dflash", "drafter", _shift(1), "layer ids -1"),
+    "inputs for outputs": ("dflash", "drafter", _shift(-1), "layer ids +1"),
+    "a state before the final norm": ("medusa", "drafter", _shift(-1), "layer ids +1"),
+    "norm_before_residual": (
+        "eagle3-speculators",
+        "drafter-normres",
+        lambda drafter: {"residual_normed": False},
+        "norm_before_residual",
+    ),
+    "the target's rope base": ("dflash", "drafter", _rope(10_000.0), "rope base"),
+    "embeddings of another": ("eagle3-speculators", "drafter-normres", _other_embeddings, "embeddings"),
+    "d2t read as ids": (
+        "eagle3-speculators",
+        "drafter",
+        lambda drafter: {"vocabulary": drafter.vocabulary - torch.arange(drafter.columns)},
+        "d2t",
+    ),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_slip_is_found(planted):
+    folder, name, plant, turn = PLANTED[planted]
+    target = target_of(folder)
+    drafter = copy.copy(load_drafter(DRAFTERS / folder / name, target))
+    for attribute, value in plant(drafter).items():
+        setattr(drafter, attribute, value)
+    found = engines.diagnose(target, drafter, fitted(folder), tokens=48)
+    assert turn == next((one.name for one in found.slips), ""), [(one.name, one.state, one.low) for one in found.tried]
+
+
+def test_a_turn_that_changes_no_logit_is_listed_as_such():
+    target = target_of("eagle12-legacy")
+    drafter = load_drafter(DRAFTERS / "eagle12-legacy" / "drafter", target)
+    found = engines.diagnose(target, drafter, prompts_of("eagle12-legacy")[:2], tokens=24)
+    assert [one.state for one in found.tried if one.name == "embeddings"] == ["same"]
+
+
+def test_what_stands_at_a_first_difference_is_what_both_sides_had():
+    target = target_of("eagle3-speculators")
+    drafter = load_drafter(DRAFTERS / "eagle3-speculators" / "drafter", target)
+    prompts = prompts_of("eagle3-speculators")[:3]
+    found = engines.diagnose(target, drafter, prompts, tokens=40)
+    assert found.partings
+    for parting in found.partings:
+        trace = engines.run("greedy", target, prompts[parting.prompt], params={"max_new_tokens": 40})
+        text = [*trace.header.prompt_ids, *trace.end.output_ids]
+        assert parting.target[0].token == text[parting.position] != parting.draft[0].token
+        z = target.extend(text[: parting.position], target.new_cache(parting.position), last_only=True).logits[0]
+        assert parting.target[0].probability == pytest.approx(float(z.double().softmax(-1).max()), abs=1e-3)
+    assert sum(row.missed for row in found.misses) == found.depths[0].places - found.depths[0].right
+    assert any(row.kind == "not in the draft vocabulary" for row in found.misses)
+
+
+def test_without_a_prompt_there_is_nothing_to_look_at():
+    target = target_of("medusa")
+    drafter = load_drafter(DRAFTERS / "medusa" / "drafter", target)
+    with pytest.raises(engines.UserError, match="no prompt is given"):
+        engines.diagnose(target, drafter, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("42", "digits"),
+        (" 7", "digits"),
+        (" Ada", "name"),
+        (" word", "word"),
+        ("ing", "inside a word"),
+        (",", "punctuation"),
+        (" {", "code"),
+        ("\n", "white space"),
+        ("…→", "punctuation"),
+    ],
+)
+def test_kinds_of_tokens(text, kind):
+    class Tokenizer:
+        def piece(self, token):
+            return engines.core.trace.header.Piece(0, text)
+
+    assert kind_of(Tokenizer(), 0) == kind
