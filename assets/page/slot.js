@@ -4,8 +4,8 @@
 // the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?, high?, step?,
 // choices?, neutral?, source?, presets?}. The server checks every value again.
 //
-// Where the page is at home, a model may be "TARGET + DRAFTER": a published drafter beside it, in the place of one of the
-// trained parts that a method names in `drafts`.
+// Where the page is at home, a model may be "TARGET + DRAFTER": a published drafter beside it, in the place of one of
+// the trained parts that a method names in `drafts`.
 
 import { tr, translated } from "../player/words.js";
 

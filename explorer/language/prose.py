@@ -33,9 +33,11 @@ SAME = {  # in every language; not translated
     "x_t = argmax p(· | x_1 … x_{t−1})",
     "x_t ~ p,  p_i = exp(z_i / T) / Σ_j exp(z_j / T)",
 }
-WHOLE = tuple(json.loads((catalogue.WORDS / "whole.json").read_text("utf-8")))
-"""The methods that are translated with their lesson and the notes of their steps: those of the opening and of the first
-chips, and the bases that most others are compared with."""
+
+
+def whole() -> tuple[str, ...]:
+    """The methods that are translated with their lesson and the notes of their steps (`Paper.translated`)."""
+    return tuple(slug for paper in papers.read().all() for slug in paper.translated)
 
 
 def texts() -> dict[str, str]:
@@ -79,8 +81,9 @@ def needed() -> dict[str, str]:
     """What no language may lack: all that the page says of the methods that are translated whole and of
     their recorded runs; of every method what it is in a sentence, and the phrases that stand inside the page's own
     sentences; the words of the glossary."""
-    here = {f"{kind} {slug}" for slug in WHOLE for kind in ("method", "lesson")}
-    here |= {f"run {run.id}" for paper in papers.read().all() for run in paper.gallery if run.method in WHOLE}
+    all_of = whole()
+    here = {f"{kind} {slug}" for slug in all_of for kind in ("method", "lesson")}
+    here |= {f"run {run.id}" for paper in papers.read().all() for run in paper.gallery if run.method in all_of}
     summaries = {info.summary for info in engines.list_methods()}
     parts = ("term ", "phrase ")
     return {

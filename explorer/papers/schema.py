@@ -175,7 +175,9 @@ class Paper(Part):
     which models. `basis`: what was read to write it. `missing`: what is not in. `watch`: what one sees of it.
     `purposes` of a base: what each of its methods is for. `says`: the sentences of its methods' declarations, which the
     registry puts into them. `words`: what people who search for it may type, beside its names and the terms of its
-    lessons. `trains`: by method, what has to be trained for it, where its `needs` do not name a part."""
+    lessons. `trains`: by method, what has to be trained for it, where its `needs` do not name a part. `translated`:
+    those of its methods whose lesson and notes of steps no language may lack, since the opening, the first chips or
+    most other papers lead to them."""
 
     name: str
     title: str
@@ -202,6 +204,7 @@ class Paper(Part):
     says: Sentences = Sentences()
     words: list[str] = []
     trains: dict[str, str] = {}
+    translated: list[str] = []
 
     @property
     def address(self) -> str:

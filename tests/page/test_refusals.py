@@ -50,7 +50,9 @@ AWAITED = [{"batches": [], "expect": True}, {"batches": [], "expect": False}]  #
 
 
 def sent(answers: list) -> list[dict]:
-    return [json.loads(one[0]) for one in answers if isinstance(one[0], str)]
+    """What went to the players, but for how many tokens their prompt has, where the model in memory could count it."""
+    told = [json.loads(one[0]) for one in answers if isinstance(one[0], str)]
+    return [{name: value for name, value in one.items() if name != "tokens"} for one in told]
 
 
 def said(answers: list) -> dict:

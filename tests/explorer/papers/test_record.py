@@ -11,6 +11,7 @@ import pytest
 
 import engines
 from explorer import papers
+from explorer.figures.calls import many
 from explorer.papers.record import main, with_numbers_of
 from explorer.runs.gallery import gallery, read_bytes
 
@@ -35,7 +36,7 @@ def test_a_named_recording_is_written_with_its_picture_and_nothing_else_is(elsew
     assert (trace.header.method, trace.header.prompt) == (entry.method, entry.prompt)
     assert trace.output_ids == gallery().get(entry.id).output_ids
     said = capsys.readouterr().err
-    assert said.startswith(f"{entry.id}: {trace.totals.tokens} tokens in {trace.totals.forwards} model calls, ")
+    assert said.startswith(f"{entry.id}: {trace.totals.tokens} tokens in {many(trace.totals.forwards, 'model call')}, ")
     first = (folder / f"{entry.id}.json.gz").read_bytes()
     assert first[4:8] == b"\0\0\0\0", "no time stamp: equal traces are equal files"
 
