@@ -21,13 +21,17 @@ function prepare() {
       const parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
       parts[0] = parts[0].replace(/^[a-z]/i, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
       const some = parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)";
-      return [new RegExp(`^${parts.join(some)}$`, "s"), places, text];
+      const typed = [...key.matchAll(/\bone of \{(\d+)\}/g)].map(([, place]) => Number(place)); // as they stand
+      return [new RegExp(`^${parts.join(some)}$`, "s"), places, text, typed];
     });
 }
 
+/** A list of short names, such as a parameter's choices: they are typed as they stand. */
+const names = (value) => value.includes(", ") && value.split(", ").every((name) => name.split(" ").length < 4);
+
 /** Whether what fills a place is English prose, which no sentence of another language takes in: then the pattern only
  * happens to fit. What is quoted is no prose of ours. */
-const prose = (value) => !/^['"“`]/.test(value) && /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/.test(value);
+const prose = (value) => !/^['"“`]/.test(value) && !names(value) && /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/.test(value);
 
 /** A message without places; the server begins its sentences with a capital letter. */
 const exact = (text) => messages[text] ?? whole.get(lower(text)) ?? null;
@@ -39,12 +43,16 @@ function find(text) {
   if (one !== null) return one;
   if (kind && exact(label) && exact(kind)) return `${exact(label)} (${exact(kind)})`;
   if (unit && exact(unit)) return `${number} ${exact(unit)}`;
-  for (const [pattern, places, said] of patterns) {
+  for (const [pattern, places, said, typed] of patterns) {
     const found = pattern.exec(text);
     if (!found) continue;
     const values = [];
-    places.forEach((place, i) => (values[place] = /\s/.test(found[i + 1]) ? sentence(found[i + 1]) : found[i + 1]));
-    if (!values.some(prose)) return filled(said, values);
+    places.forEach((place, i) => {
+      const value = found[i + 1];
+      values[place] = /\s/.test(value) && !typed.includes(place) ? sentence(value) : value;
+    });
+    const left = places.filter((place, i) => values[place] === found[i + 1]); // not translated
+    if (!left.some((place) => prose(values[place]))) return filled(said, values);
   }
   return null;
 }

@@ -69,19 +69,18 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     def allowed(self) -> str:
         """A phrase that says what may be given."""
         if self.kind == "choice":
-            return "choose one of " + ", ".join(self.choices)
+            return f"choose one of {', '.join(self.choices)}"
         if self.kind == "bool":
             return "give true or false"
         if self.kind == "text":
             return "give a text"
         if self.kind == "code":
             return f"give one of {', '.join(self.presets)}, or a text of your own"
-        number = "a whole number" if self.kind == "int" else "a number"
-        return (
-            f"give {number} from {self.low:g} to {self.high:g}"
-            if self.low is not None and self.high is not None
-            else f"give {number}"
-        )
+        if self.low is None or self.high is None:
+            return "give a whole number" if self.kind == "int" else "give a number"
+        if self.kind == "int":
+            return f"give a whole number from {self.low:g} to {self.high:g}"
+        return f"give a number from {self.low:g} to {self.high:g}"
 
 
 P = ParamSpec("P")

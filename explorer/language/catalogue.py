@@ -39,6 +39,8 @@ ERRORS = (
     "explorer/papers/*.py",
     "explorer/own_files.py",
 )
+PHRASES = {"engines/core/params.py": ("allowed", "_article")}
+"""Functions whose texts stand in a place of an error that another one raises."""
 NOT_SHOWN = {
     "Bearer {0}", "text/event-stream, application/json", "Attached",
     "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
@@ -76,6 +78,8 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/papers", _of_methods()
     for path in files(ERRORS):
         yield path.relative_to(top).as_posix(), python.messages(path.read_text("utf-8"), errors_only=True)
+    for name, functions in PHRASES.items():
+        yield name, python.phrases((top / name).read_text("utf-8"), functions)
 
 
 def _of_methods() -> Iterator[str]:

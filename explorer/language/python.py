@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 TOLD = {"UserError", "TraceError", "Refusal", "NotCovered"}  # errors that are shown to a person
 _WORDS = re.compile(r"[A-Za-z]{3,}")
@@ -26,6 +26,13 @@ def messages(source: str, errors_only: bool = False) -> Iterator[str]:
     for node in nodes:
         if id(node) not in skipped and (text := _text(node)):
             yield from filter(_worded, _MARKUP.findall(text) if _TAG.search(text) else paragraphs(text))
+
+
+def phrases(source: str, functions: Collection[str]) -> Iterator[str]:
+    """The messages of these functions of a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name in functions:
+            yield from messages(ast.unparse(node))
 
 
 def paragraphs(text: str) -> Iterator[str]:

@@ -139,6 +139,12 @@ def test_a_sentence_is_in_one_language(visit):
     said = {
         "No task is chosen; choose at least one.": "没有选择任务；请至少选择一个。",
         "Prompt 3 is empty; write something, or leave it out.": "第 3 个提示词为空；请写点内容，或将它去掉。",
+        "k=0 is out of range; give a whole number from 1 to 8.": "k=0 超出范围；请给出 1 到 8 的整数。",
+        "k=x is not a whole number; give a whole number from 1 to 8.": "k=x 不是整数；请给出 1 到 8 的整数。",
+        "head=x is not offered; choose one of trained, confidence.": "不提供 head=x；请从 trained, confidence 中选择。",
+        "answer=x is not offered; choose one of auto, marked, last number, last line.": (
+            "不提供 answer=x；请从 auto, marked, last number, last line 中选择。"
+        ),
         "No task is chosen; choose at least one. Nobody translated this.": None,
         "The second of all these things that nobody translated: more": None,
         "Colours are tokens of the text, as many as there are": None,

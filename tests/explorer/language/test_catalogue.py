@@ -94,6 +94,22 @@ goes on.
     assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
 
 
+def test_messages_of_chosen_functions_are_no_others():
+    source = """
+def allowed(x):
+    'Not this docstring.'
+    return f"give a number up to {x:g}"
+
+def other():
+    return "Not this."
+"""
+    assert list(python.phrases(source, ("allowed",))) == ["give a number up to {0}"]
+
+
+def test_what_a_parameter_may_be_is_a_message():
+    assert {"give a whole number from {0} to {1}", "choose one of {0}", "true or false"} <= read("en").keys()
+
+
 def test_what_a_module_exports_is_no_message():
     assert list(python.messages('__all__ = ["Handlers", "Desk"]\nx = "A sentence."')) == ["A sentence."]
 
