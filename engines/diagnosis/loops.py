@@ -1,0 +1,148 @@
+"""Slips of a loop: the drafter is right, and whoever feeds it makes a mistake that no checkpoint shows. They show in
+what was drafted. Each is made here on purpose, along the same text and the same rounds, and held against the record of
+a watched loop or of a server, round by round and token by token.
+
+For drafters that go from row to row and draft chains (EAGLE-1, -2 and -3, MTP layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import counted
+from engines.core.meter import Meter
+from engines.diagnosis.forced import states_of
+
+ROWS = ("eagle-2", "eagle-3", "mtp-layer")  # formats that can be looked at
+CLEAR = 0.1  # share of the drafted tokens that a slip must explain beyond the loop as it should be
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop as somebody might write it. shifted: the first token is dropped, so that a state goes with the token
+    behind it; normed: what the format has at the output; stale: rows of accepted tokens stay that were made from the
+    drafter's own states."""
+
+    name: str
+    wrong: str
+    shifted: bool = True
+    normed: bool = True
+    stale: bool = False
+
+
+RIGHT = Loop("as it should be", "")
+SLIPS = (
+    Loop(
+        "first token kept",
+        "Each state goes with its own token, and it belongs to the token behind it: drop the first token, and shift "
+        "nothing else.",
+        shifted=False,
+    ),
+    Loop(
+        "output norm",
+        "The norm at the drafter's output is left out, or one is added where the format has none.",
+        normed=False,
+    ),
+    Loop(
+        "stale rows",
+        "After a round the drafter's cache keeps rows that it made from its own states; only rows of the target's "
+        "states may stay, for accepted tokens too.",
+        stale=True,
+    ),
+)
+
+
+class Match(msgspec.Struct, frozen=True):
+    """How many of the drafted tokens of a record a loop drafts as well. clear: it explains the record much better than
+    the loop as it should be."""
+
+    name: str
+    wrong: str
+    same: int
+    drafted: int
+    clear: bool
+
+
+class Round(msgspec.Struct, frozen=True):
+    """A round of a record: `place`, the position of the newest token that was written, and the tokens drafted behind
+    it."""
+
+    place: int
+    drafted: tuple[int, ...]
+
+
+@torch.no_grad()
+def match_loops(target: Any, drafter: Any, ids: Sequence[int], rounds: Sequence[Round]) -> list[Match]:
+    """The loop as it should be and each slip, held against a record. ids: the whole text, prompt and answer; rounds: in
+    order. Raises UserError for a format that does not go row by row, a record without drafts, and places outside of the
+    text."""
+    if drafter.format not in ROWS:
+        raise UserError(
+            f"{drafter.name} is of the format {drafter.format}, which keeps no rows of its own between rounds; loops "
+            f"are told apart for {', '.join(ROWS)}."
+        )
+    total = sum(len(one.drafted) for one in rounds)
+    if not total:
+        raise UserError("the record drafts nothing, so there is nothing to match.")
+    if any(not 0 < one.place < len(ids) for one in rounds):
+        raise UserError(f"the record has rounds outside of its text of {len(ids)} tokens; give the text that it wrote.")
+    hidden = states_of(target, ids)
+    same = [_same(target, drafter, list(ids), hidden, rounds, loop) for loop in (RIGHT, *SLIPS)]
+    best = max(same)
+    return [
+        Match(loop.name, loop.wrong, number, total, bool(i) and number == best and number - same[0] > CLEAR * total)
+        for i, (loop, number) in enumerate(zip((RIGHT, *SLIPS), same, strict=True))
+    ]
+
+
+def drafts(
+    target: Any, drafter: Any, ids: list[int], hidden: Any, rounds: Sequence[Round], loop: Loop
+) -> list[list[int]]:
+    """What a loop drafts in these rounds, as many tokens in each as the record has."""
+    meter = Meter()
+    run = drafter.counted(counted(target, "target", meter, "layered"), meter)
+    S, pasts, true, found = run.states(hidden), run.pasts(), 0, []
+    for number, one in enumerate(rounds):
+        pasts.crop(true)
+        begin, end = pasts.length, one.place
+        tokens = ids[begin + 1 : end + 1] if loop.shifted else ids[begin:end]
+        F = _rows(run, run.embed(tokens), run.project(S[begin:end]), pasts)[-1:]
+        line: list[int] = []
+        for j in range(len(one.drafted)):
+            line.append(int(run.tokens(_speak(target, run, F, loop).argmax(-1))[0]))
+            if j < len(one.drafted) - 1:
+                F = _rows(run, run.embed(line[-1:]), run.fed_back(F), pasts)
+        found.append(line)
+        following = rounds[number + 1].place if number + 1 < len(rounds) else end
+        true = end + max(0, min(following - end - 1, len(one.drafted) - 1)) if loop.stale else end
+    return found
+
+
+def _rows(run: Any, e: Tensor, s: Tensor, pasts: Any) -> Tensor:
+    """Rows of a chain behind those that are held."""
+    m, n = pasts.length, len(e)
+    at = torch.arange(m, m + n, device=e.device)
+    out: Tensor = run.rows(e, s, pasts, at, torch.arange(m + n, device=e.device)[None] <= at[:, None])
+    return out
+
+
+def _speak(target: Any, run: Any, F: Tensor, loop: Loop) -> Tensor:
+    """Logits [1, v] of an output."""
+    if loop.normed:
+        return run.logits(run.spoken(F), [0])  # type: ignore[no-any-return]
+    if run.head is not None:
+        return run.logits(F, [0])  # type: ignore[no-any-return]
+    z: Tensor = target.unembed(F, run.vocabulary)
+    return z
+
+
+def _same(target: Any, drafter: Any, ids: list[int], hidden: Any, rounds: Sequence[Round], loop: Loop) -> int:
+    told = drafts(target, drafter, ids, hidden, rounds, loop)
+    pairs = (zip(one.drafted, mine, strict=True) for one, mine in zip(rounds, told, strict=True))
+    return sum(a == b for pair in pairs for a, b in pair)
