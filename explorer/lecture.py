@@ -173,9 +173,12 @@ def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scen
     title = entry.title or (known.title if known else _caption(names, cards)) or entry.link
     watch = entry.say or (known.watch if known else next((cards[n].watch for n in names if n in cards), ""))
     question = entry.question or (known.question if known else "") or title
-    if known is None or entry.say:
+    if known is None:
         return Scenario(title, watch, names, question)
-    return Scenario(title, watch, names, question, known.says, known.lever)
+    says = known.says
+    if entry.say and says:  # it stands where the scene begins to speak; lever and later sentences stay
+        says = (msgspec.structs.replace(says[0], say=entry.say), *says[1:])
+    return Scenario(title, watch, names, question, says, known.lever)
 
 
 def _caption(names: tuple[str, ...], cards: dict[str, Card]) -> str:

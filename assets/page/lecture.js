@@ -26,6 +26,9 @@ function kept() {
   }
 }
 
+/** The first sentence of a text. */
+const first = (text) => text.split(/(?<=\.)\s+|(?<=。)/)[0];
+
 const number = () => {
   const given = new URLSearchParams(location.search).get("lecture");
   return given === null ? null : Math.max(0, (Number.parseInt(given, 10) || 1) - 1);
@@ -112,14 +115,18 @@ class Show {
     } catch {
       return;
     }
-    if (told.scenes) {
+    const { taken } = this;
+    if (told.scenes) this.taken = null;
+    if (told.scenes && told.said && taken) {
+      this.view.say(sentence(told.said)); // a file that is no lecture leaves the list that was there
+    } else if (told.scenes) {
       this.text = told.text;
       this.view.open(told.scenes, this.wanted);
       this.back.hidden = !told.own;
       if (told.said) {
         stored((all) => all.removeItem(KEY));
         this.view.say(sentence(told.said));
-      }
+      } else if (taken) stored((all) => all.setItem(KEY, JSON.stringify(taken)));
     } else if (told.page) download(told.page, "lecture.html", "text/html");
     else if (told.saying) this.view.say(sentence(told.saying));
     else if ("ready" in told) {
@@ -185,7 +192,8 @@ class Show {
     if (!this.view?.on) return;
     const { status } = this.parts,
       bad = ["error", "warn"].includes(status.dataset.kind);
-    if (bad || this.live === "on") this.view.say(status.textContent);
+    if (bad) this.view.say(status.textContent);
+    else if (this.live === "on") this.view.say(first(status.textContent)); // what follows speaks of the page's own keys
   }
 
   #files() {
@@ -231,11 +239,10 @@ class Show {
     field.blur();
     if (file.size > MOST)
       return this.view.say(tr`${file.name} has ${file.size} bytes; a list may have ${MOST}. Make it shorter.`);
-    const own = { name: file.name, text: await file.text() };
+    this.taken = { name: file.name, text: await file.text() };
     field.value = "";
-    stored((all) => all.setItem(KEY, JSON.stringify(own)));
     this.wanted = 0;
-    this.list(own);
+    this.list(this.taken);
   }
 }
 

@@ -57,7 +57,8 @@ def test_a_scene_speaks_unless_the_entry_says_something_else():
     assert plain and asked and said
     assert plain.says and plain.lever and plain.question.startswith("A small model")
     assert (asked.question, asked.says) == ("Why?", plain.says)
-    assert (said.watch, said.says, said.lever) == ("Look.", (), None)
+    assert (said.watch, said.says[0].say) == ("Look.", "Look.")
+    assert (said.says[1:], said.lever) == (plain.says[1:], plain.lever)
 
 
 def test_without_a_scene_the_recording_says_what_to_watch():

@@ -177,6 +177,18 @@ def test_a_list_that_cannot_be_read_is_refused_in_a_sentence(shipped, visit):
     choose(page, "{]")
     expect(page.locator(".lecture-said p")).to_contain_text("The lecture 'mine.json' is not understood")
     at(page, 1)
+    good = [{"link": f"?gallery={SCENES[1].voice.traces[0]}", "title": "Mine"}]
+    choose(page, json.dumps(good))
+    expect(page.locator("#scene .scene-question")).to_have_text("Mine")
+    choose(page, "{]")
+    expect(page.locator(".lecture-said p")).to_contain_text("The lecture 'mine.json' is not understood")
+    expect(page.locator("#scene .scene-question")).to_have_text("Mine")
+    page.reload()
+    expect(page.locator("#scene .scene-question")).to_have_text("Mine")  # a bad file leaves the good list alone
+    page.keyboard.press("s")
+    page.get_by_role("button", name="Back to the list of this page").click()
+    at(page, 1)
+    page.keyboard.press("s")
     choose(page, "x" * 100_001)
     expect(page.locator(".lecture-said p")).to_have_text(
         "mine.json has 100001 bytes; a list may have 100000. Make it shorter."
@@ -194,6 +206,7 @@ def test_a_scene_runs_live_with_its_own_settings_and_comes_back(shipped, visit):
     expect(page.locator(".lecture[data-live]")).to_be_visible()
     expect(page.locator("#scene .scene-says")).to_contain_text("Live: the same prompt")
     expect(page.locator(".lecture-said")).to_contain_text("Done: 2 runs", timeout=120_000)
+    expect(page.locator(".lecture-said")).not_to_contain_text("arrows")  # here they change the scene
     expect(page.locator("#scene .scene-question")).to_have_text(SCENES[1].voice.question)
     live = page.evaluate("globalThis.dxRuns.get(1) ?? null")
     assert live != SCENES[1].voice.traces[1]

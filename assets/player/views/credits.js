@@ -137,7 +137,7 @@ export class Credits extends StepPicture {
       marks.push({ x, w, foot, value: Math.min(raw, place.own.value), state: "old", look: "dx-base", title });
       if (place.own.yes !== place.alone.yes) {
         odd.push([x, top]);
-        labels.push([x, top + line - 12, "middle", cols.w < 120 ? tr`lifted` : tr`lifted by credit`]);
+        labels.push([x, top + line - 12, "middle", cols.w < 120 ? tr`by credit` : tr`only with credit`]);
       }
       for (const [verdict, foot_] of [
         [place.alone, first - CHIP - 8],
@@ -216,7 +216,7 @@ export class Credits extends StepPicture {
         .filter((_, i) => own[i].yes && !alone[i].yes)
         .map(({ top }) => cut(glyphs(this.run.piece(top).text), 12)),
       count = (all) => all.filter(({ yes }) => yes).length;
-    const said = tr`With credit ${count(own)} written, by the threshold alone ${count(alone)} (derived).`;
-    return lifted.length ? tr`${said} Lifted by credit: ${lifted.join(", ")}.` : said;
+    const said = tr`With credit ${count(own)} written, without it ${count(alone)}: the most confident in any case (derived).`;
+    return lifted.length ? tr`${said} Only with credit: ${lifted.join(", ")}.` : said;
   }
 }
