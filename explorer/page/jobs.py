@@ -14,9 +14,9 @@ from explorer.page.parts import say
 from explorer.page.sessions import Job
 
 
-def runs(n: int) -> str:
-    """A number of runs in words."""
-    return "one run" if n == 1 else f"{n} runs, one after the other"
+def beginning(n: int) -> str:
+    """The status line while so many runs are made. Whole sentences, so that each language can say them in its way."""
+    return "Running one run." if n == 1 else f"Running {n} runs, one after the other."
 
 
 def stopped(job: Job) -> str:
@@ -39,11 +39,15 @@ def summary(job: Job, feeds: list[Feed]) -> str:
     unkept = [feed.unkept for feed in feeds if feed.unkept]
     if unkept:
         return say(" ".join(unkept), "error")
-    seconds = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace)
-    return say(
-        f"Done: {runs(len(feeds))}, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step.",
-        "ok",
-    )
+    seconds, n = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace), len(feeds)
+    if n == 1:
+        done = f"Done: one run, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step."
+    else:
+        done = (
+            f"Done: {n} runs, one after the other, {seconds:.2f} s of model time (measured). Space plays and pauses, "
+            "arrows step."
+        )
+    return say(done, "ok")
 
 
 def joined(job: Job) -> str:

@@ -216,7 +216,8 @@ export class Credits extends StepPicture {
         .filter((_, i) => own[i].yes && !alone[i].yes)
         .map(({ top }) => cut(glyphs(this.run.piece(top).text), 12)),
       count = (all) => all.filter(({ yes }) => yes).length;
-    const said = tr`With credit ${count(own)} written, without it ${count(alone)}: the most confident in any case (derived).`;
+    const [a, b] = [count(own), count(alone)],
+      said = tr`With credit ${a} written, without it ${b}: the most confident in any case (derived).`;
     return lifted.length ? tr`${said} Only with credit: ${lifted.join(", ")}.` : said;
   }
 }

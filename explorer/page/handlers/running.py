@@ -13,7 +13,7 @@ from explorer.page.catalogue import Plan, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
-from explorer.page.jobs import idle, joined, runs, stopped, summary, ties
+from explorer.page.jobs import beginning, idle, joined, stopped, summary, ties
 from explorer.page.limits import SLOTS, check_seed, short
 from explorer.page.parts import say
 from explorer.page.starting import loading, reads
@@ -49,7 +49,7 @@ class Running:
             for slot, plan in enumerate(plans)
         ]
         job.queued = [feed.queued() for feed in feeds]
-        words = f"Running {runs(len(plans))}."
+        words = beginning(len(plans))
         try:
             known = {slot: reads(plan, prompt, self.desk.limits) for slot, plan in enumerate(plans)}
             yield message(expect=True, tokens=known), say(words), gr.skip()
