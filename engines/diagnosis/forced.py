@@ -121,8 +121,8 @@ def _sequential(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> 
     """Hydra: head i behind the text's own tokens; Hydra++'s prefix layer reads the text once."""
     n, pasts = len(ids) - 1, drafter.pasts()
     places = list(range(first, n - 1))
-    read = drafter.state(drafter, S[:first], pasts) if first and drafter.prefix else None
-    del read
+    if first and drafter.prefix:
+        drafter.state(drafter, S[:first], pasts)
     states = [drafter.state(drafter, S[t : t + 1], pasts) for t in places]
     for j in range(min(k, drafter.heads)):
         there = [i for i, t in enumerate(places) if t + 2 + j <= n]

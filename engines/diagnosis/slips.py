@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from engines.models.adapters.layered import RAW
 from engines.models.drafters.network import ROPE_BASE, Rotation
@@ -105,7 +104,7 @@ def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
             yield Turn(
                 "rope base",
                 f"Its rotations were trained with the base {base:,.0f}{whose}, and its config says {sizes.theta:,.0f}.",
-                _with(drafter, rotation=Rotation(replace(sizes, theta=base), drafter_device(drafter))),
+                _with(drafter, rotation=Rotation(replace(sizes, theta=base), drafter.target.device)),
             )
 
 
@@ -129,12 +128,6 @@ def _ids(drafter: Any) -> Iterator[Turn]:
     ):
         if 0 <= int(vocabulary.min()) <= int(vocabulary.max()) < drafter.vocab_size:
             yield Turn("d2t", wrong, _with(drafter, vocabulary=vocabulary))
-
-
-def drafter_device(drafter: Any) -> Any:
-    """Where its tensors are."""
-    tensors = (value for value in vars(drafter).values() if isinstance(value, Tensor))
-    return next((tensor.device for tensor in tensors), drafter.target.device)
 
 
 def _with(drafter: Any, **changes: Any) -> Any:

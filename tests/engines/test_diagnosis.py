@@ -54,7 +54,6 @@ def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
     for case in data_of(folder, name):
         rounds = case.get("spec_decode") or case.get("spec_decode_chain")
         k = rounds.get("k") or len(rounds["choices"])
-        own_first = "choices" in rounds  # its rounds begin with the verifier's own token
         text = [*case["prompt"], *case["verifier_greedy"]]
         looked = engines.diagnosis.Looked(target, text, len(case["prompt"]))
         measured = engines.diagnosis._measured(target, drafter, [looked], k)
@@ -64,7 +63,7 @@ def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
                 break
             assert measured.reach(0, place) == one["accepted"]
             place += len(one["emitted"])
-        assert place > len(case["prompt"]) + 3 and own_first in (True, False)
+        assert place > len(case["prompt"]) + 3
 
 
 @pytest.mark.parametrize(("folder", "name"), RIGHT)

@@ -9,6 +9,7 @@ anything is computed, and nothing that a checkpoint brings is executed."""
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
@@ -34,11 +35,18 @@ def load_drafter(
     tensors that are missing, left over, of another shape or no numbers, and a target that it was not made for; then
     nothing is loaded."""
     checkpoint = find(id_or_folder, revision)
-    key = (str(checkpoint.folder), checkpoint.sha256, target.record.sha256, target.record.dtype, target.record.device)
+    warning, other = _other_target(checkpoint, target)
+    if other and not force:
+        raise UserError(f"{warning}; load that target, or take the drafter all the same with --force (force=True).")
+    config, record = json.dumps(checkpoint.config, sort_keys=True), target.record
+    key = (str(checkpoint.folder), checkpoint.sha256, config, record.sha256, record.dtype, record.device)
     if key in _loaded:
         _loaded.move_to_end(key)
         return _loaded[key]
-    drafter = _read(checkpoint, target, force)
+    drafter = _read(checkpoint, target)
+    if warning:
+        taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
+        drafter.notes.insert(0, f"{warning}, {taken}.")
     _loaded[key] = drafter
     while len(_loaded) > KEPT:
         _loaded.popitem(last=False)
@@ -81,24 +89,17 @@ def format_of(checkpoint: Checkpoint) -> type[Drafter]:
     return found
 
 
-def _read(checkpoint: Checkpoint, target: Any, force: bool) -> Drafter:
+def _read(checkpoint: Checkpoint, target: Any) -> Drafter:
     import torch
 
     from engines.models.drafters.base import width_of
     from engines.models.drafters.tensors import Tensors
 
-    made = format_of(checkpoint)
     width_of(target)
-    warning, other = _other_target(checkpoint, target)
-    if other and not force:
-        raise UserError(f"{warning}; load that target, or take the drafter all the same with --force (force=True).")
-    dtype = getattr(torch, target.record.dtype, torch.float32)
-    tensors = Tensors(checkpoint, dtype, target.device)
+    made = format_of(checkpoint)
+    tensors = Tensors(checkpoint, getattr(torch, target.record.dtype, torch.float32), target.device)
     drafter = made(checkpoint, target, tensors)
     tensors.finish(drafter.title)
-    if warning:
-        taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
-        drafter.notes.insert(0, f"{warning}, {taken}.")
     return drafter
 
 

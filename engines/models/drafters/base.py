@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
+from engines.core.kinds import kinds_of
 from engines.core.kinds.layered import forbid
 from engines.core.trace import ModelRecord
 from engines.models.adapters.layered import RAW
@@ -204,19 +205,12 @@ class CountedDrafter:
 def width_of(target: Any) -> int:
     """Width of the target's stream. Raises UserError for a target whose layers cannot be read."""
     config = getattr(target, "config", None)
-    if "layered" not in kinds_of_target(target) or config is None:
+    if "layered" not in kinds_of(target) or config is None:
         raise UserError(
             f"a drafter reads hidden states, and {target.record.name} cannot be run layer by layer here; choose a "
             "Llama- or Qwen-like target."
         )
     return int(config.hidden_size)
-
-
-def kinds_of_target(target: Any) -> tuple[str, ...]:
-    """The kinds that a loaded model satisfies."""
-    from engines.core.kinds import kinds_of
-
-    return tuple(kinds_of(target))
 
 
 def own_tensors(thing: Any) -> list[Tensor]:

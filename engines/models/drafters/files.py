@@ -5,11 +5,12 @@ alone. Code that a checkpoint brings (`auto_map`, *.py) is never run."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,39 +27,43 @@ WANTED = (*hub.WANTED, *ARCHIVES)
 LARGEST_ARCHIVE = 8_000_000_000  # bytes; the largest published one has 4.1 GB (EAGLE for a 70B model)
 
 
+Shapes = dict[str, tuple[int, ...]]
+
+
 @dataclass
 class Checkpoint:
-    """A drafter as it lies on disk: its config and the names and shapes of its tensors. `read` gives one of them.
+    """A drafter as it lies on disk: its config, and once they are asked for the names and shapes of its tensors. `read`
+    gives one of them.
 
-    sha256: of the first weight file. dtypes: as they are stored."""
+    sha256: of the first weight file. files: safetensors, or one PyTorch archive."""
 
     folder: Path
     name: str
     revision: str
     config: Mapping[str, Any]
-    shapes: Mapping[str, tuple[int, ...]]
+    files: Sequence[Path]
     sha256: str
-    _read: Callable[[str], Tensor] = field(repr=False)
+
+    @functools.cached_property
+    def _held(self) -> tuple[Shapes, Callable[[str], Tensor]]:
+        if self.files[0].name not in ARCHIVES:
+            return _safetensors(self.files)
+        tensors = read_archive(self.files[0])
+        return {key: tuple(tensor.shape) for key, tensor in tensors.items()}, tensors.__getitem__
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shape of each tensor by its name. Raises UserError for an archive that holds more than tensors."""
+        return self._held[0]
 
     def read(self, name: str) -> Tensor:
         """A tensor as it is stored."""
-        return self._read(name)
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the tensors have."""
-        total = 0
-        for shape in self.shapes.values():
-            size = 1
-            for side in shape:
-                size *= side
-            total += size
-        return total
+        return self._held[1](name)
 
 
 def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> Checkpoint:
     """The checkpoint in a folder or of a hub id. Raises UserError where there is none, where a file is missing or
-    damaged, and for a PyTorch archive that holds more than tensors."""
+    damaged, and on a public host for a PyTorch archive."""
     name = os.fspath(id_or_folder)
     folder, commit = expanded(name), ""
     if not folder.is_dir():
@@ -75,17 +80,18 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
     shown = folder.resolve().name if not commit else name
     files = safe_files(folder, shown)
     if files:
-        shapes, read = _safetensors(files)
-        return Checkpoint(folder, shown, commit, config, shapes, hub.identity(files[0]), read)
+        return Checkpoint(folder, shown, commit, config, files, hub.identity(files[0]))
     archive = next((folder / one for one in ARCHIVES if (folder / one).is_file()), None)
     if archive is None:
         raise UserError(
             f"'{name}' holds no weights that a drafter is published in ({', '.join((*SAFE, *ARCHIVES))}); "
             "download it again."
         )
-    tensors = read_archive(archive)
-    shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
-    return Checkpoint(folder, shown, commit, config, shapes, hub.sha256(archive), tensors.__getitem__)
+    if os.environ.get("EXPLORER_PUBLIC") == "1" or os.environ.get("SPACE_ID"):
+        raise UserError(
+            f"{archive.name} is a PyTorch archive, which a public host does not read; convert it to safetensors."
+        )
+    return Checkpoint(folder, shown, commit, config, [archive], hub.sha256(archive))
 
 
 def safe_files(folder: Path, name: str) -> list[Path]:
@@ -97,7 +103,7 @@ def safe_files(folder: Path, name: str) -> list[Path]:
     return files
 
 
-def _safetensors(files: Sequence[Path]) -> tuple[dict[str, tuple[int, ...]], Callable[[str], Tensor]]:
+def _safetensors(files: Sequence[Path]) -> tuple[Shapes, Callable[[str], Tensor]]:
     """Shapes by name, and what reads a tensor: only those that a format asks for are read."""
     from safetensors import safe_open
 
@@ -116,14 +122,10 @@ def _safetensors(files: Sequence[Path]) -> tuple[dict[str, tuple[int, ...]], Cal
 
 def read_archive(file: Path) -> dict[str, Tensor]:
     """The tensors of a PyTorch archive. Its pickle may name tensors and nothing else (`weights_only`); its size is
-    bounded before anything is read. Raises UserError on a public host, for a file that is too large, and for one that
-    is no such archive."""
+    bounded before anything is read. Raises UserError for a file that is too large, and for one that is no such
+    archive."""
     import torch
 
-    if os.environ.get("EXPLORER_PUBLIC") == "1" or os.environ.get("SPACE_ID"):
-        raise UserError(
-            f"{file.name} is a PyTorch archive, which a public host does not read; convert it to safetensors."
-        )
     size = file.stat().st_size
     if size > LARGEST_ARCHIVE:
         raise UserError(f"{file} has {size:,} bytes; archives of at most {LARGEST_ARCHIVE:,} are read.")

@@ -220,8 +220,9 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path):
 def test_an_archive_is_measured_before_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LARGEST_ARCHIVE", 1000)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was read"))
+    fresh = shutil.copytree(DRAFTERS / "medusa" / "drafter", tmp_path / "drafter")
     with pytest.raises(engines.UserError, match="archives of at most 1,000 are read"):
-        load_drafter(DRAFTERS / "medusa" / "drafter", target_of("medusa"))
+        load_drafter(fresh, target_of("medusa"))
 
 
 @pytest.mark.parametrize("variable", ["EXPLORER_PUBLIC", "SPACE_ID"])
@@ -253,3 +254,31 @@ def test_a_drafter_for_another_published_target_is_refused_with_both_names(tmp_p
     target.record.name = "meta-llama/Llama-3.1-8B-Instruct"
     target.record.sha256 = "0" * 64
     assert not load_drafter(into, target).notes
+
+
+def test_a_drafter_that_was_taken_by_force_is_refused_without(tmp_path):
+    """What is in memory does not hide what is asked again."""
+    into = changed(tmp_path, config={"speculators_config.verifier.name_or_path": "me/other"})
+    target = copy.copy(target_of("eagle3-speculators"))
+    target.record = copy.copy(target.record)
+    target.record.name = "you/this"
+    load_drafter(into, target, force=True)
+    with pytest.raises(engines.UserError, match="--force"):
+        load_drafter(into, target)
+
+
+def test_a_config_that_was_mended_is_read_again(tmp_path):
+    into = changed(tmp_path)
+    target = target_of("eagle3-speculators")
+    first = load_drafter(into, target)
+    said = json.loads((into / "config.json").read_text("utf-8"))
+    (into / "config.json").write_text(json.dumps({**said, "norm_before_residual": True}), "utf-8")
+    again = load_drafter(into, target)
+    assert (first.residual_normed, again.residual_normed) == (False, True)
+
+
+def test_an_archive_is_read_once_for_a_target(monkeypatch):
+    target = target_of("medusa")
+    first = load_drafter(DRAFTERS / "medusa" / "drafter", target)
+    monkeypatch.setattr(files, "read_archive", lambda _: pytest.fail("it was read again"))
+    assert load_drafter(DRAFTERS / "medusa" / "drafter", target) is first
