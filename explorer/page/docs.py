@@ -63,7 +63,7 @@ def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: An
     tab.select(_first, [choice, shown, asked], shown, **light)
     choice.input(text, choice, shown, **light)
     choice.input(None, choice, None, js=CHOSEN)
-    asked.submit(_follow, asked, [tabs, choice, shown], **light)
+    asked.submit(_follow, asked, [tabs, choice, shown], trigger_mode="always_last", **light)  # Back twice, quickly
 
 
 def _first(name: object, before: str, asked: str) -> Any:
