@@ -97,7 +97,7 @@ export class Form {
       type: "text",
       maxlength: 1000,
       spellcheck: "false",
-      placeholder: tr`the part that was trained here; or a hub id or folder`,
+      placeholder: tr`ours, or a hub id or folder`,
       oninput: () => this.#changeModel(false),
     });
     this.about = make("p", { class: "method-about", id: `about-${number}` });

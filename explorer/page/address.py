@@ -14,7 +14,7 @@ import engines
 from engines import MethodInfo, UserError
 from explorer import papers
 from explorer.page.links import MAX_QUERY
-from explorer.page.parts import LIGHT, fresh, module, say
+from explorer.page.parts import LAST, fresh, module, say
 from explorer.papers import chooser
 from explorer.papers.lessons import subjects
 
@@ -42,7 +42,7 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
             return fresh(refused=True), say(str(error), "error")
         return fresh(**place), gr.skip()
 
-    box.submit(follow, box, [box, line], **LIGHT)
+    box.submit(follow, box, [box, line], **LAST)
     box.select(None, None, tabs, js=SELECT)
     for tab in tabs.children:
         if isinstance(tab, gr.Tab):

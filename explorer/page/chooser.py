@@ -10,7 +10,7 @@ import gradio as gr
 
 from explorer.page.gallery import asked_for, pictures
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.parts import LAST, LIGHT, fresh, module
 from explorer.papers import chooser
 
 
@@ -28,7 +28,7 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) 
         return (*handlers.showing.play(asked_for(asked), request), gr.Tabs(selected="explore"))
 
     tab.select(lambda before: (gr.skip() if before else fresh(**payload(handlers)), True), sent, [box, sent], **LIGHT)
-    box.submit(play, box, [*outputs, tabs], **LIGHT)
+    box.submit(play, box, [*outputs, tabs], **LAST)
 
 
 def payload(handlers: Handlers) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from engines import tasks
-from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.parts import LAST, fresh, module
 
 
 def section(prompt: gr.Textbox) -> None:
@@ -20,7 +20,7 @@ def section(prompt: gr.Textbox) -> None:
         themed=False,
         elem_id="elsewhere",
     )
-    prompt.change(look, prompt, line, trigger_mode="always_last", **LIGHT)
+    prompt.change(look, prompt, line, **LAST)
 
 
 def look(prompt: Any) -> str:

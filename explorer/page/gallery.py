@@ -12,7 +12,7 @@ from explorer.export.thumbs import beside
 from explorer.page import files
 from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS
-from explorer.page.parts import LIGHT, module
+from explorer.page.parts import LAST, module
 from explorer.papers import FAMILIES
 from explorer.runs.gallery import Card, Gallery
 from explorer.runs.scenarios import scenarios
@@ -52,7 +52,7 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
     def play(asked: Any, request: gr.Request) -> tuple[Any, ...]:
         return (*handlers.showing.play(asked_for(asked), request), gr.Tabs(selected="explore"))
 
-    shown.submit(play, shown, [*outputs, tabs], **LIGHT)
+    shown.submit(play, shown, [*outputs, tabs], **LAST)
 
 
 def asked_for(value: Any) -> list[str]:

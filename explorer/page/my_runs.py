@@ -16,7 +16,7 @@ from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
-from explorer.page.parts import LIGHT, asker, fresh, runs_list, share
+from explorer.page.parts import LAST, LIGHT, asker, fresh, runs_list, share
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
@@ -245,7 +245,7 @@ def _action(text: Any) -> dict[str, Any]:
 def links(handlers: Any, outputs: list[Any]) -> None:
     """Follows the link that the page was opened with. A page that was opened without one asks nothing."""
     opener = asker()
-    opener.submit(handlers.showing.follow, opener, outputs, **LIGHT)
+    opener.submit(handlers.showing.follow, opener, outputs, **LAST)
 
 
 def sharing(handlers: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from engines import tasks
-from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.parts import LAST, fresh, module
 
 
 def section(prompt: gr.Textbox) -> None:
@@ -23,7 +23,7 @@ def section(prompt: gr.Textbox) -> None:
         elem_id="palette",
     )
     prompt.change(None, js='() => { document.dispatchEvent(new Event("dx-prompt")); }', api_visibility="private")
-    drawn.submit(answer, drawn, drawn, trigger_mode="always_last", **LIGHT)
+    drawn.submit(answer, drawn, drawn, **LAST)
 
 
 def answer(value: Any) -> str:

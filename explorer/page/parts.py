@@ -24,6 +24,7 @@ LIGHT: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
 }  # of events that touch no model
+LAST: dict[str, Any] = {**LIGHT, "trigger_mode": "always_last"}  # of what was asked meanwhile the last is answered too
 ONE_AT_A_TIME: dict[str, Any] = {
     "concurrency_limit": 1,
     "concurrency_id": "model",

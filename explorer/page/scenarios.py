@@ -10,7 +10,7 @@ import gradio as gr
 import msgspec
 
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, module, say
+from explorer.page.parts import LAST, LIGHT, module, say
 from explorer.runs.scenarios import Scenario, scenarios
 
 FIRST = 4  # chips in sight before "More scenes" is pressed; the style sheet counts them too
@@ -66,7 +66,7 @@ def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: 
             return gr.skip(), say(f"No lever here leads to a recorded run '{name[:60]}'.", "error"), gr.skip()
         return handlers.showing.exchange(slot, name, request)
 
-    scene.submit(exchange, scene, outputs, trigger_mode="always_last", **LIGHT)
+    scene.submit(exchange, scene, outputs, **LAST)
 
 
 def asked_for(value: Any) -> tuple[int, str]:
