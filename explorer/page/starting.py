@@ -43,8 +43,9 @@ def reads(plan: Plan, prompt: str, limits: Limits) -> int | None:
     it is not, and for a prompt that it refuses, of which the run will speak."""
     if lent() or loading(plan, limits):
         return None
+    target, _ = engines.target_and_drafter(plan.model)  # a drafter is read by the run, not before the first message
     try:
-        return len(engines.load_model(plan.model, device=limits.device).tokenizer.encode_prompt(prompt))
+        return len(engines.load_model(target, device=limits.device).tokenizer.encode_prompt(prompt))
     except UserError:
         return None
 

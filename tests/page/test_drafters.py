@@ -12,8 +12,10 @@ from safetensors.torch import save_file
 
 import engines
 from engines import UserError
-from explorer.page.catalogue import Catalogue, name_of
+from explorer.page.catalogue import Catalogue, Plan, name_of
 from explorer.page.form import Form
+from explorer.page.limits import Limits
+from explorer.page.starting import reads
 from tests.page.test_forks import place
 from tests.page.test_form import sent_with
 
@@ -47,6 +49,14 @@ def test_a_form_with_a_drafter_is_checked_before_anything_is_loaded(heads):
     plain = next(one for one in engines.list_methods() if one.kind == info.kind and not one.drafters)
     with pytest.raises(UserError, match=f"{plain.title} drafts with no published checkpoint; leave"):
         catalogue.read_form(Form(plain.slug, f"{TARGET} + {heads}"))
+
+
+def test_counting_a_prompt_reads_no_drafter(heads, monkeypatch):
+    """It comes with the first message, which must not wait for gigabytes."""
+    monkeypatch.setattr("engines.models.drafters.load_drafter", lambda *_, **__: pytest.fail("it was read"))
+    model = engines.load_model(TARGET)
+    plan = Plan(with_heads().slug, f"{TARGET} + {heads}", {})
+    assert reads(plan, "copy: Ada", Limits(1000, 100, 60, False)) == len(model.tokenizer.encode_prompt("copy: Ada"))
 
 
 def test_a_visitor_names_no_drafter(heads):
