@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import time
 
 import msgspec
@@ -43,18 +44,29 @@ LENGTH, TIMES = 80_000, 8  # characters of the shorter trace, and how many times
 FEW = 0.2  # seconds in which nothing can be told
 
 
-def seconds(trace: Trace) -> dict[str, float]:
-    """Of reading the trace and of each figure, refused ones too."""
-    found, text = {}, trace.to_json()
-    for name, compute in {"reading": lambda _: Trace.from_json(text), **FIGURES}.items():
-        took: list[float] = []
-        while len(took) < 2 and (not took or took[0] > FEW):
-            began = time.process_time()
-            with contextlib.suppress(UserError):
-                compute(trace)
-            took.append(time.process_time() - began)
-        found[name] = min(took)
-    return found
+COMPUTED = {"reading": lambda trace: Trace.from_json(trace.to_json()), **FIGURES}
+
+
+def seconds(name: str, trace: Trace) -> float:
+    """Of the processor, for one figure of a trace, a refused one too."""
+    began = time.process_time()
+    with contextlib.suppress(UserError):
+        COMPUTED[name](trace)
+    return time.process_time() - began
+
+
+def slower(name: str, short: Trace, longer: Trace, rounds: int = 5) -> tuple[float, float] | None:
+    """The least seconds of both traces where the longer one costs more than its length explains, else None.
+
+    A neighbour on the machine makes one run slow, never all: what looks slow is run again, both in turn. A cost that
+    grows with the square, 64 times as much here, stays slow in every round.
+    """
+    fewest = math.inf, math.inf
+    for _ in range(rounds):
+        fewest = min(fewest[0], seconds(name, short)), min(fewest[1], seconds(name, longer))
+        if fewest[1] <= max(FEW, 3 * TIMES * max(fewest[0], 0.002)):
+            return None
+    return fewest
 
 
 @pytest.mark.timing
@@ -63,12 +75,22 @@ def seconds(trace: Trace) -> dict[str, float]:
 def test_a_trace_that_is_longer_costs_as_many_times_as_much(group, long):
     gc.disable()  # it would count all that other tests left
     try:
-        seconds(maximal(group, LENGTH // 10, long))  # what is loaded at first use
-        short, longer = (seconds(maximal(group, LENGTH * times, long)) for times in (1, TIMES))
+        first, short, longer = (maximal(group, length, long) for length in (LENGTH // 10, LENGTH, LENGTH * TIMES))
+        for name in COMPUTED:
+            seconds(name, first)  # what is loaded at first use
+        slow = {name: found for name in COMPUTED if (found := slower(name, short, longer))}
     finally:
         gc.enable()
-    slow = {name: (short[name], s) for name, s in longer.items() if s > max(FEW, 3 * TIMES * max(short[name], 0.002))}
-    assert not slow, slow
+    assert not slow
+
+
+def test_a_cost_that_grows_with_the_square_is_found_and_one_slow_run_is_forgiven(monkeypatch):
+    one, eight = object(), object()
+    monkeypatch.setitem(globals(), "seconds", lambda _, trace: 0.01 if trace is one else 0.64)
+    assert slower("figure", one, eight) == (0.01, 0.64)
+    took = iter([0.008, 0.22, 0.009, 0.12])
+    monkeypatch.setitem(globals(), "seconds", lambda *_: next(took))
+    assert slower("figure", one, eight) is None
 
 
 @pytest.mark.parametrize("seed", range(40))
