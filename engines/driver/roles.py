@@ -13,6 +13,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, kinds_of
 from engines.core.meter import Meter
 from engines.core.method import MethodInfo
+from engines.core.trace import ModelRecord
 
 
 @dataclass(frozen=True)
@@ -109,16 +110,24 @@ def parts_of(info: MethodInfo, main: Model) -> dict[str, Any]:
     """The trained parts of the picked model that a method needs, by role; the published drafter beside the model where
     that can stand in a part's place. Raises UserError, with the command that makes it, where one is missing or was
     trained for other weights."""
-    from engines.models.parts import load_part
     from engines.models.zoo import plain_name
 
     record, drafter = replace(main.record, name=plain_name(main.record.name)), getattr(main, "drafter", None)
     return {
         role: drafter
         if drafter is not None and drafter.format in info.drafters.get(role, ())
-        else load_part(name, [record])
+        else _trained(name, record, main)
         for role, name in info.parts.items()
     }
+
+
+def _trained(name: str, record: ModelRecord, main: Model) -> Any:
+    """A part as it lies in its folder, or the drafter that its tensors are where its card holds a drafter's config."""
+    from engines.models.drafters import trained_drafter
+    from engines.models.parts import load_part
+
+    part = load_part(name, [record])
+    return trained_drafter(part, main) if "config" in part.card else part
 
 
 def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dict[str, Any]:

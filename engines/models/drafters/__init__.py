@@ -12,6 +12,7 @@ import copy
 import json
 import os
 from collections import OrderedDict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
@@ -20,8 +21,10 @@ from engines.models.hub import HUB_ID
 
 if TYPE_CHECKING:
     from engines.models.drafters.base import Drafter
+    from engines.models.parts import Part
 
 EMBEDDED = ("smollm2", "smollm2-text")  # names of a published model that are no hub ids
+MARKS = ("accuracy", "vocabulary")  # what a training keeps in a part beside the weights
 KEPT = 2  # loaded drafters that stay in memory
 _loaded: OrderedDict[tuple[str, ...], Drafter] = OrderedDict()
 
@@ -47,10 +50,23 @@ def load_drafter(
     if warning:
         taken = "and it was taken all the same (--force)" if other else "a folder that does not say what it is"
         drafter.notes.insert(0, f"{warning}, {taken}.")
-    _loaded[key] = drafter
-    while len(_loaded) > KEPT:
-        _loaded.popitem(last=False)
+    _keep(key, drafter)
     return drafter
+
+
+def trained_drafter(part: Part, target: Any) -> Drafter:
+    """A part that was trained here and stored under a published format's names, its card holding the `config`: computed
+    by what computes that format. Raises UserError as `load_drafter`."""
+    record = target.record
+    key = (part.name, part.sha256, record.sha256, record.dtype, record.device)
+    if key in _loaded:
+        _loaded.move_to_end(key)
+    else:
+        held = {name: tensor for name, tensor in part.tensors.items() if name not in MARKS}
+        drafter = _read(Checkpoint(Path(), part.name, "", part.card["config"], (), part.sha256, held), target)
+        drafter.licence = str(part.card.get("licence", ""))
+        _keep(key, drafter)
+    return _loaded[key]
 
 
 def with_drafter(target: Any, drafter: Drafter) -> Any:
@@ -87,6 +103,12 @@ def format_of(checkpoint: Checkpoint) -> type[Drafter]:
             f"'{checkpoint.name}' is no drafter of a known format: its tensors are {first} ...; known are {known}."
         )
     return found
+
+
+def _keep(key: tuple[str, ...], drafter: Drafter) -> None:
+    _loaded[key] = drafter
+    while len(_loaded) > KEPT:
+        _loaded.popitem(last=False)
 
 
 def _read(checkpoint: Checkpoint, target: Any) -> Drafter:

@@ -48,6 +48,7 @@ class Drafter:
         self.vocabulary: Tensor | None = None
         self.table: Tensor | None = None  # its own embeddings [V, d]
         self.head: Tensor | None = None  # its own output head [v, d]
+        self.licence = ""
         self.notes: list[str] = []  # what a person should know of how it was read
 
     @property
@@ -71,6 +72,7 @@ class Drafter:
             parameters=self.parameters,
             dtype=beside.dtype,
             device=beside.device,
+            licence=self.licence,
             options={"format": self.format},
         )
 

@@ -35,7 +35,8 @@ class Checkpoint:
     """A drafter as it lies on disk: its config, and once they are asked for the names and shapes of its tensors. `read`
     gives one of them.
 
-    sha256: of the first weight file. files: safetensors, or one PyTorch archive."""
+    sha256: of the first weight file. files: safetensors, or one PyTorch archive. held: the tensors by name where they
+    are in memory; then there are no files."""
 
     folder: Path
     name: str
@@ -43,9 +44,12 @@ class Checkpoint:
     config: Mapping[str, Any]
     files: Sequence[Path]
     sha256: str
+    held: Mapping[str, Tensor] | None = None
 
     @functools.cached_property
     def _held(self) -> tuple[Shapes, Callable[[str], Tensor]]:
+        if self.held is not None:
+            return {key: tuple(tensor.shape) for key, tensor in self.held.items()}, self.held.__getitem__
         if self.files[0].name not in ARCHIVES:
             return _safetensors(self.files)
         tensors = read_archive(self.files[0])

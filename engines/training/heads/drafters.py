@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from engines.training.core.loop import Until, checkpoint_file, restore, run
 from engines.training.core.parts import install_part
 from engines.training.core.text_cache import Teacher, Text, TextCache
 from engines.training.core.weights import WEIGHTS, read_weights
-from engines.training.heads.medusa import RIDGE_ROWS, coverage, options, vocabulary_of
+from engines.training.heads.medusa import LARGE, RIDGE_ROWS, coverage, options, vocabulary_of
 from engines.training.heads.own_text import cache_of
 
 DEFAULTS = {"epochs": 3, "minutes": 8.0, "seed": 0}
@@ -45,6 +45,15 @@ class DraftTraining(HeadTraining):
     begins = "ridge_alone"
     as_int8 = False
     facts: Mapping[str, Any] = {}
+    reads: tuple[int, ...] = ()  # states that it reads besides the last ones
+    draft_vocabulary = 0  # tokens that it drafts, the most frequent of the answers; 0: all where the model is small
+
+    @classmethod
+    def vocabulary(cls, cache: TextCache, model: Any) -> Tensor | None:
+        """The ids [v] of what it drafts, None for all tokens."""
+        if cls.draft_vocabulary:
+            return cache.frequent(cls.draft_vocabulary, model.vocab_size, model.eos_ids)
+        return vocabulary_of(cache, model.vocab_size, model.eos_ids)
 
     def start(self) -> None:
         """Fill what ridge regression can fill."""
@@ -75,7 +84,19 @@ class DraftTraining(HeadTraining):
         return weights | dict(self.network.named_buffers())
 
 
-Make = Callable[[str, Any, TextCache, Teacher, int], DraftTraining]  # name, model, cache, teacher, seed
+class Make(Protocol):
+    """A class of such a training."""
+
+    reads: tuple[int, ...]
+
+    def vocabulary(self, cache: TextCache, model: Any) -> Tensor | None:
+        """See `DraftTraining`."""
+
+    def __call__(self, name: str, model: Any, cache: TextCache, teacher: Teacher, seed: int) -> DraftTraining:
+        """A training that begins."""
+        ...
+
+
 Calls = Callable[[Any, Sequence[list[int]]], Mapping[str, Any]]  # of a model, on prompts
 
 
@@ -148,7 +169,7 @@ def train(
 ) -> Path:
     """Train and measure; writes the part into `out`. Tokens per call are measured where that is the folder in which a
     decoding looks for it, `usual`. Returns `out`."""
-    ids = vocabulary_of(cache, model.vocab_size, model.eos_ids)
+    ids = make.vocabulary(cache, model)
     training = make(out.name, model, cache, Teacher(model.model.get_output_embeddings().weight, ids), seed)
     training.command, file = command, checkpoint_file(out.name)
     training.start()
@@ -190,7 +211,7 @@ def train(
         held_out |= {"rank_1_in_bfloat16": held_out["rank_1"], "rank_1": rounded(training.accuracy()[0][..., 0])}
     held_out |= {name: rounded(one) for name, one in training.marks().items()}
     if out == usual:
-        some = islice(cache.texts((), held_out=True), PROMPTS if ids is None else FEW)
+        some = islice(cache.texts((), held_out=True), FEW if model.vocab_size > LARGE else PROMPTS)
         asked = [text.tokens[: text.prompt].tolist() for text in some]
         held_out["tokens_per_target_call"] = {
             "asked": f"the first {len(asked)} held-out prompts of the text cache, temperature 0",
@@ -208,7 +229,7 @@ def _run(name: str, make: Make, calls: Calls, a: Namespace) -> None:
     model: Any = load_model(a.model, kind="layered", dtype="float32")
     given = {key: getattr(a, key) for key in DEFAULTS}
     said = f"{PROGRAM} {name} {model.record.name}" + flags((n, v, DEFAULTS[n]) for n, v in given.items())
-    cache, usual = cache_of(model, a.seed, a.cache), folder_of(name, model.record.name)
+    cache, usual = cache_of(model, a.seed, a.cache, make.reads), folder_of(name, model.record.name)
     print(train(make, calls, model, cache, a.out or usual, usual=usual, resume=a.resume, command=said, **given))
 
 

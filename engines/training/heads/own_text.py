@@ -43,9 +43,11 @@ def groups(model: CausalLM, seed: int) -> Iterator[list[Answer]]:
         yield [Answer(x, written(model, x, rng), n % EVERY == 0, {"prompt": text}) for n, x, text in ids]
 
 
-def cache_of(model: CausalLM, seed: int = 0, folder: Path | None = None) -> TextCache:
-    """The text cache of a model. Raises UserError for SmolLM2 without one, with the command that makes it."""
-    folder = folder or folder_of(model.record.name)
+def cache_of(model: CausalLM, seed: int = 0, folder: Path | None = None, layers: Sequence[int] = ()) -> TextCache:
+    """The text cache of a model, with its last states and those at `layers`. Raises UserError for SmolLM2 without one,
+    with the command that makes it."""
+    usual = folder_of(model.record.name)
+    folder = folder or (usual.with_name("-".join([usual.name, "layers", *map(str, layers)])) if layers else usual)
     if model.record.name != smollm2.NAME and not shards(folder):
-        fill(folder, model, (model.num_layers,), groups(model, seed), lambda: True)
+        fill(folder, model, (*layers, model.num_layers), groups(model, seed), lambda: True)
     return TextCache(folder)

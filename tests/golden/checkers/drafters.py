@@ -17,9 +17,10 @@ from engines.core.meter import Meter
 from engines.core.trees import row_depths
 from engines.core.verify import Case, checks, differ
 from engines.methods.heads._confident_tree import expanded, reranked
-from engines.methods.heads.eagle.rows import Drafter, Published
+from engines.methods.heads._rows import Drafter
 from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
+from engines.models.drafters.rows import Published
 
 from .drafter_heads import HeadsCheck, HydraCheck, tops
 

@@ -19,9 +19,11 @@ from typing import Any
 
 from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part
 from engines.methods.heads._confident_tree import grown
-from engines.methods.heads.eagle.rows import Drafter, Published, Rows, Trained
+from engines.methods.heads._rows import Drafter
+from engines.methods.heads.eagle.trained import Trained
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
+from engines.models.drafters.rows import Published, Rows
 
 MOST = 63
 

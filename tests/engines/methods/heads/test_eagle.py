@@ -12,7 +12,8 @@ import engines
 import tests.golden.checkers.eagle  # noqa: F401 - registers its checker
 from engines.core.verify import verify_file
 from engines.methods.heads._confident_tree import expanded, reranked
-from engines.methods.heads.eagle.rows import Drafter, Trained
+from engines.methods.heads._rows import Drafter
+from engines.methods.heads.eagle.trained import Trained
 from engines.models import parts
 from engines.models.networks.eagle_layer import EagleLayer, layer_of
 from engines.models.parts import load_part

@@ -1,0 +1,82 @@
+"""Drafting in hidden states, row by row (EAGLE, arXiv 2401.15077; EAGLE-3, arXiv 2503.01840; MTP layers): a row is a
+token's embedding and the state one place before it, and its output is the state of the row behind it.
+
+What is shared by the methods that draft so: the text is read with the target's own states, a draft tree below it with
+the drafter's, and after a round only rows of true states stay.
+
+Letters: T rows of text that were read, n rows of a tree, k guesses of each row, d width of the drafter, D numbers of
+the target's states for a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engines.kit import top_ids, torch
+from engines.methods.heads._confident_tree import Fan
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engines.methods.speculative._turn import Turn
+    from engines.models.drafters.rows import Rows
+
+
+class Drafter:
+    """A drafter and the target's states of the text, S [T, D] with room behind them. known: how many there are, from
+    the first token on; rows: those that went through it in this turn."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.source, self.T, self.rows, self.known = rows, 0, 0, 0
+        self.S: Tensor | None = None
+
+    def ready(self, ids: Sequence[int]) -> bool:
+        """Whether it knows a state for each token of the text but the last; else the target has to read it first."""
+        return self.known > 0 and self.known == len(ids) - 1
+
+    def learn(self, turn: Turn) -> None:
+        """Take the target's states of a round: of the text that was fed with it, and of the accepted path."""
+        path = turn.verdict.path
+        for new in (turn.hidden_chain, {i: h[path] for i, h in turn.hidden.items()}):
+            states = self.source.states(new)
+            end = self.known + len(states)
+            if self.S is None or end > len(self.S):
+                room = states.new_empty(2 * end, states.shape[-1])
+                if self.S is not None:
+                    room[: self.known] = self.S[: self.known]
+                self.S = room
+            self.S[self.known : end], self.known = states, end
+
+    def read(self, ids: Sequence[int], k: int) -> None:
+        """Read what is new of the text: row t is the token t + 1 with the state at t. A tree below `ids` may follow,
+        with k guesses of each node."""
+        assert self.S is not None
+        begin, self.end, self.k, self.T = self.source.length, len(ids), k, self.known
+        self.F = self.source.read(ids[begin + 1 :], self.S[begin : self.T])[-1:]  # [1, d]: at the root
+        self.rows, self.features = self.T - begin, {0: self.F[0]}
+        self.lines: dict[int, list[int]] = {0: []}  # row of the tree -> places of it and its ancestors
+
+    def fan(self, rows: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> Fan:
+        """The k best guesses behind each of these rows of a tree, all of one depth, with their log-probabilities over
+        what the drafter can draft."""
+        depth = len(self.lines[parents[rows[0]]]) + 1 if rows[0] else 0
+        if depth:
+            base = self.source.length
+            sees = torch.zeros(len(rows), base + len(rows), dtype=torch.bool, device=self.F.device)
+            sees[:, : self.T] = True
+            for i, row in enumerate(rows):
+                self.lines[row] = [*self.lines[parents[row]], base + i]
+                sees[i, self.lines[row]] = True
+            before = torch.stack([self.features[parents[row]] for row in rows])
+            at = torch.full((len(rows),), self.T + depth - 1, device=self.F.device)
+            self.F = self.source.grow([tokens[row] for row in rows], before, at, sees)
+            self.features |= dict(zip(rows, self.F, strict=True))
+            self.rows += len(rows)
+        z = self.source.logits(self.F, [self.end + depth] * len(rows))
+        best = top_ids(z, self.k)
+        return self.source.tokens(best).tolist(), z.double().log_softmax(-1).gather(-1, best).tolist()
+
+    def forget(self, length: int) -> None:
+        """Of the text's first `length` states the row of the last one waits for its token; the tree is gone."""
+        self.known, self.rows = min(self.known, length), 0
+        self.source.crop(max(0, min(length - 1, self.T)))

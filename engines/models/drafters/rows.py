@@ -1,0 +1,93 @@
+"""Drafters that go from row to row, as those who draft with them see them: a row is a token's embedding and the state
+one place before it, and its output is the state of the row behind it.
+
+Shapes: n rows, d width of the drafter, D numbers of the target's states for a row, v draft vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engines.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Rows(Protocol):
+    """A drafter that is fed row by row. reads: the target's states that it reads, as `extend` numbers them."""
+
+    reads: tuple[int, ...]
+    length: int
+
+    def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
+        """States [n, D] of the target for n rows."""
+        ...
+
+    def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
+        """Outputs [n, d] of rows of text: each token with the target's state before it."""
+        ...
+
+    def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
+        """Outputs [n, d] of rows of a tree: each token with the output before it [n, d], at positions [n]; sees
+        [n, length + n]."""
+        ...
+
+    def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
+        """Logits [n, v] of outputs."""
+        ...
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """The target's tokens of columns of the logits."""
+        ...
+
+    def crop(self, length: int) -> None:
+        """Forget the rows behind the first `length`."""
+        ...
+
+
+class Published:
+    """A published drafter (`engines.models.drafters`), counted for this run: its passes are the draft's work."""
+
+    def __init__(self, drafter: Any) -> None:
+        self.drafter, self.pasts, self.reads = drafter, drafter.pasts(), drafter.reads
+
+    @property
+    def length(self) -> int:
+        """Rows that it holds."""
+        return self.pasts.length  # type: ignore[no-any-return]
+
+    def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
+        """See `Rows`."""
+        return self.drafter.states(hidden)  # type: ignore[no-any-return]
+
+    def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
+        """See `Rows`; the states go through the drafter's projection, which those of a tree do not."""
+        m, n, e = self.length, len(tokens), self.drafter.embed(tokens)
+        at = torch.arange(m, m + n, device=S.device)
+        sees = torch.arange(m + n, device=S.device)[None] <= at[:, None]
+
+        def compute() -> Tensor:
+            out: Tensor = self.drafter.rows(e, self.drafter.project(S), self.pasts, at, sees)
+            return out
+
+        return self.drafter.call(n, compute)  # type: ignore[no-any-return]
+
+    def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
+        """See `Rows`."""
+        e, s = self.drafter.embed(tokens), self.drafter.fed_back(before)
+        return self.drafter.call(  # type: ignore[no-any-return]
+            len(tokens), lambda: self.drafter.rows(e, s, self.pasts, at, sees)
+        )
+
+    def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
+        """See `Rows`."""
+        return self.drafter.logits(self.drafter.spoken(F), predicts)  # type: ignore[no-any-return]
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """See `Rows`."""
+        return self.drafter.tokens(columns)  # type: ignore[no-any-return]
+
+    def crop(self, length: int) -> None:
+        """See `Rows`."""
+        self.pasts.crop(length)
