@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA_VERSION",
+    "DraftRecord",
     "Edit",
     "FileReport",
     "MethodInfo",
@@ -68,8 +69,10 @@ __all__ = [
     "companion",
     "current",
     "diagnose",
+    "diagnosing",
     "differ",
     "digest",
+    "drafts_of",
     "extra_folder",
     "extra_methods",
     "fork",
@@ -128,10 +131,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import zoo
 
         return getattr(zoo, name)
-    if name == "diagnose":
-        from engines.diagnosis import diagnose
+    if name in ("diagnose", "diagnosing", "DraftRecord", "drafts_of"):
+        from engines import diagnosis
 
-        return diagnose
+        return getattr(diagnosis, name)
     if name in ("load_drafter", "with_drafter"):
         from engines.models import drafters
 

@@ -11,18 +11,22 @@ lies above a margin and acceptance does not fall: a smaller gain may be chance."
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
-import msgspec
 import torch
 
 from engines.core.errors import UserError
 from engines.core.kinds import counted
 from engines.core.meter import Meter
+from engines.diagnosis.cost import cost_of
 from engines.diagnosis.forced import forced, states_of
+from engines.diagnosis.found import Candidate, Depth, Diagnosis, Miss, Parting, Tried
 from engines.diagnosis.kinds import kind_of
+from engines.diagnosis.loops import DraftRecord, drafts_of, match_loops
 from engines.diagnosis.slips import turns
+
+__all__ = ["Diagnosis", "DraftRecord", "diagnose", "diagnosing", "drafts_of"]
 
 DEPTH, TOKENS = 4, 64  # of the drafts, where a drafter does not say; written for each prompt
 GROUP = 8  # neighbouring places that count as one observation: what a text says at them hangs together
@@ -32,93 +36,6 @@ UNSEEN = -20.0  # log-probability of a token that the drafter cannot draft
 SHOWN = 5  # candidates of each side at a first difference
 
 
-class Depth(msgspec.Struct, frozen=True):
-    """What the drafts are worth at one depth: `places` looked at, `right` of them with the target's token first;
-    `reached` of them with everything before it right, `accepted` of these right again. logp: mean log-probability of
-    the target's token (nats); ranks: how often it is 1st, 2nd, 3rd, 4th to 10th, later, and not in the vocabulary."""
-
-    depth: int
-    places: int
-    right: int
-    reached: int
-    accepted: int
-    logp: float
-    ranks: tuple[int, int, int, int, int, int]
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """A token with its probability."""
-
-    token: int
-    text: str
-    probability: float
-
-
-class Parting(msgspec.Struct, frozen=True):
-    """The first place where a draft's first token is not the target's: prompt number, position in the text, what stood
-    before, and what both sides had."""
-
-    prompt: int
-    position: int
-    before: str
-    target: tuple[Candidate, ...]
-    draft: tuple[Candidate, ...]
-
-
-class Miss(msgspec.Struct, frozen=True):
-    """First tokens of drafts by the kind of the target's token: of `places` of that kind `missed` were drafted wrongly.
-    examples: the target's token and what was drafted in its place, the most frequent first."""
-
-    kind: str
-    places: int
-    missed: int
-    examples: tuple[tuple[str, str], ...]
-
-
-class Tried(msgspec.Struct, frozen=True):
-    """A slip that was turned. gain: mean log-probability (nats) more, from `low` to `high`; accepted: tokens a draft
-    then, beside those now. state: "helps" where the interval lies above the margin and no fewer are accepted, "worse"
-    where it lies below zero, "same" where no logit changed, else "open"."""
-
-    name: str
-    wrong: str
-    state: str
-    gain: float
-    low: float
-    high: float
-    accepted: float
-    before: float
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """What came of it. accepted: drafted tokens kept a round, if a draft of `k` began at each place. command, date: of
-    a record that is saved."""
-
-    target: str
-    drafter: str
-    format: str
-    sha256: str
-    k: int
-    prompts: int
-    tokens: int
-    accepted: float
-    depths: tuple[Depth, ...]
-    partings: tuple[Parting, ...]
-    misses: tuple[Miss, ...]
-    tried: tuple[Tried, ...]
-    notes: tuple[str, ...] = ()
-    command: str = ""
-    date: str = ""
-
-    @property
-    def slips(self) -> list[Tried]:
-        """Those that help when they are turned, the largest gain first, each name once."""
-        best: dict[str, Tried] = {}
-        for one in sorted((one for one in self.tried if one.state == "helps"), key=lambda one: -one.gain):
-            best.setdefault(one.name, one)
-        return list(best.values())
-
-
 def diagnose(
     target: Any,
     drafter: Any,
@@ -126,19 +43,54 @@ def diagnose(
     *,
     k: int = 0,
     tokens: int = TOKENS,
+    timed: bool = True,
+    record: DraftRecord | None = None,
 ) -> Diagnosis:
     """Write `tokens` greedily behind each prompt and look at every place of these texts. target, drafter: loaded; k:
-    depth of the drafts, the drafter's own by default. Raises UserError without a prompt, and where nothing was
-    written."""
+    depth of the drafts, the drafter's own by default; timed: whether a round's cost is measured too; record: what a
+    loop or a server drafted, which slips of a loop are held against. Raises UserError without a prompt, where nothing
+    was written, and for a record that does not fit (`match_loops`)."""
+    going = diagnosing(target, drafter, prompts, k=k, tokens=tokens, timed=timed, record=record)
+    while True:
+        try:
+            next(going)
+        except StopIteration as end:
+            found: Diagnosis = end.value
+            return found
+
+
+def diagnosing(
+    target: Any,
+    drafter: Any,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    k: int = 0,
+    tokens: int = TOKENS,
+    timed: bool = True,
+    record: DraftRecord | None = None,
+) -> Generator[tuple[str, str], None, Diagnosis]:
+    """The same step by step: yields what begins, ("text", number of the prompt), ("places", ""), ("turn", name of a
+    slip), ("times", ""), and returns what was found."""
     if not prompts:
         raise UserError("no prompt is given; a drafter is looked at along texts that its target writes.")
-    k = k or drafter.k or DEPTH
-    texts = [_written(target, prompt, tokens) for prompt in prompts]
+    k, texts = k or drafter.k or DEPTH, list[tuple[list[int], int]]()
+    for number, prompt in enumerate(prompts, 1):
+        yield "text", str(number)
+        texts.append(_written(target, prompt, tokens))
     if not any(len(ids) - first > 2 for ids, first in texts):
         raise UserError("the target wrote fewer than three tokens behind each prompt; give other prompts.")
     looked = [Looked(target, ids, first) for ids, first in texts]
-    plain = _measured(target, drafter, looked, k)
-    tried = tuple(_tried(turn, plain, _measured(target, turn.turned, looked, k)) for turn in turns(drafter, target))
+    yield "places", ""
+    plain, tried = _measured(target, drafter, looked, k), list[Tried]()
+    for turn in turns(drafter, target):
+        yield "turn", turn.name
+        tried.append(_tried(turn, plain, _measured(target, turn.turned, looked, k)))
+    matched = match_loops(target, drafter, record.ids, record.rounds) if record else []
+    cost = None
+    if timed:
+        yield "times", ""
+        longest = max(looked, key=lambda text: len(text.ids))
+        cost = cost_of(target, drafter, longest.ids, longest.hidden, k)
     return Diagnosis(
         target.record.name,
         drafter.name,
@@ -151,8 +103,10 @@ def diagnose(
         tuple(plain.depth(j) for j in range(1, k + 1) if plain.places(j)),
         tuple(_partings(target, plain, looked)),
         _misses(target, plain, looked),
-        tried,
+        tuple(tried),
         tuple(drafter.notes),
+        cost,
+        tuple(matched),
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import counted
 from engines.core.meter import Meter
+from engines.core.trace import Trace
 from engines.diagnosis.forced import states_of
 
 ROWS = ("eagle-2", "eagle-3", "mtp-layer")  # formats that can be looked at
@@ -75,6 +76,30 @@ class Round(msgspec.Struct, frozen=True):
 
     place: int
     drafted: tuple[int, ...]
+
+
+class DraftRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a loop or a server drafted: the ids of the whole text, prompt and answer, and its rounds in order."""
+
+    ids: tuple[int, ...]
+    rounds: tuple[Round, ...]
+
+
+def drafts_of(trace: Trace) -> DraftRecord:
+    """The drafts of a recorded run. Raises UserError for a run without drafts, and for one whose drafts branch or whose
+    text was changed on the way: a loop is told by a chain of drafts along one text."""
+    header, rounds = trace.header, []
+    if header.edits:
+        raise UserError("the run was changed on its way, and loops are told along one text; give an unchanged one.")
+    for step in trace.steps:
+        if step.tree is None or len(step.tree.tokens) < 2:
+            continue
+        if any(parent != row - 1 for row, parent in enumerate(step.tree.parents)):
+            raise UserError("the run drafted trees, and loops are told by chains; run it with top_k=1.")
+        rounds.append(Round(step.tree.start, tuple(step.tree.tokens[1:])))
+    if not rounds or trace.end is None:
+        raise UserError("the run drafted nothing, so there is nothing to match.")
+    return DraftRecord((*header.prompt_ids, *trace.end.output_ids), tuple(rounds))
 
 
 @torch.no_grad()

@@ -11,8 +11,18 @@ import msgspec
 import engines
 from engines import UserError
 from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import check_target, positive, print_json, signed, write
+from explorer.cli.io import (
+    MAX_FILE_BYTES,
+    check_target,
+    positive,
+    print_json,
+    read_bytes,
+    read_trace_file,
+    signed,
+    write,
+)
 from explorer.cli.prompts import add_prompts, given_prompts
+from explorer.figures import diagnosed
 from explorer.words import printable
 
 TOKENS = 64
@@ -33,91 +43,104 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"tokens that the target writes behind each prompt, and that are looked at (default {TOKENS})",
     )
     parser.add_argument("--depth", type=positive, metavar="K", help="depth of the drafts (default: the drafter's own)")
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="what a loop or a server drafted along its text: a trace, or JSON {ids, rounds: [{place, drafted}]}",
+    )
+    parser.add_argument("--no-times", action="store_true", help="leave out what a round costs on this machine")
+    parser.add_argument(
+        "--what-if",
+        type=chance,
+        metavar="A",
+        help="what drafts would be worth if each token were accepted with this chance (0 to 1), derived",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report to share, one page")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
     parser.set_defaults(command=diagnose_command)
 
 
 def diagnose_command(args: argparse.Namespace) -> int:
     """Look at every place of what the target writes, and print what was found."""
-    check_target(args.json)
+    for file in (args.json, args.html):
+        check_target(file)
+    if args.what_if is not None and args.no_times:
+        raise UserError("--what-if is derived from what a round costs here; leave --no-times out.")
     prompts = given_prompts(args)
     if not args.part:
         raise UserError("no drafter is given; write --part head=ID_OR_FOLDER.")
     options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
     model = with_part(engines.load_model(args.model, **options), args, any_format=True)
-    found = engines.diagnose(model, model.drafter, prompts, k=args.depth or 0, tokens=args.max_new_tokens)
+    drafted = record_file(args.record) if args.record else None
+    found = engines.diagnose(
+        model,
+        model.drafter,
+        prompts,
+        k=args.depth or 0,
+        tokens=args.max_new_tokens,
+        timed=not args.no_times,
+        record=drafted,
+    )
+    record = signed(found, args)
+    if args.html:
+        from explorer.export.diagnosis import diagnosis_page
+
+        write(args.html, diagnosis_page(record))
     if args.json:
-        record = signed(found, args)
         if args.json == "-":
             print_json(record)
         else:
             write(args.json, msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
-    if args.json != "-":
-        for line in lines(found):
+    if "-" not in (args.json, args.html):
+        for line in lines(found, args.what_if):
             print(printable(line))
     return 0
 
 
-def lines(found: Any) -> Iterator[str]:
-    """A diagnosis as lines of text."""
-    yield (
-        f"{found.drafter} ({found.format}) on {found.target}: {found.accepted:.2f} of {found.k} drafted tokens "
-        f"accepted, if a draft began at each of {found.tokens} written tokens ({found.prompts} prompts)."
-    )
+def chance(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no chance; give a number from 0 to 1.")
+    return value
+
+
+def record_file(name: str) -> Any:
+    """What a file says was drafted: a trace of ours, or ids and rounds. Raises UserError."""
+    data = read_bytes(name, MAX_FILE_BYTES)
+    try:
+        return msgspec.json.decode(data, type=engines.DraftRecord)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if data.lstrip()[:1] == b"{" and b'"rounds"' in data[:100_000]:
+            raise UserError(
+                f"'{name}' is no record of drafts ({error}); write {{ids: [...], rounds: [{{place, drafted}}]}}."
+            ) from None
+    return engines.drafts_of(read_trace_file(name))
+
+
+def lines(found: Any, acceptance: float | None = None) -> Iterator[str]:
+    """A diagnosis as lines of text. acceptance: an assumed one, beside the measured."""
+    yield diagnosed.headline(found)
+    for one in diagnosed.tables(found):
+        if one.rows:
+            yield ""
+            yield f"{one.title}. {one.note}"
+            yield from table(one.columns, one.rows)
     yield ""
-    yield from table(
-        ("depth", "accepted", "of those reached", "target's token first", "2nd", "3rd", "4-10", "later", "not drafted"),
-        [
-            (one.depth, share(one.accepted, one.reached), one.reached, *(share(n, one.places) for n in one.ranks))
-            for one in found.depths
-        ],
-    )
+    for place in diagnosed.places(found):
+        yield f"{place.title}:"
+        yield f"  target: {place.target}"
+        yield f"  draft:  {place.draft}"
     yield ""
-    yield from _misses(found)
-    for one in found.partings[:3]:
-        yield f"Prompt {one.prompt + 1}, behind “{one.before}”:"
-        yield f"  target: {candidates(one.target)}"
-        yield f"  draft:  {candidates(one.draft)}"
-    yield ""
-    yield from _slips(found)
+    yield from diagnosed.findings(found, acceptance)
 
 
-def _misses(found: Any) -> Iterator[str]:
-    for row in found.misses:
-        if row.missed:
-            examples = ", ".join(f"“{drafted}” for “{wanted}”" for wanted, drafted in row.examples)
-            yield f"{row.kind}: {row.missed} of {row.places} missed ({examples})"
-
-
-def _slips(found: Any) -> Iterator[str]:
-    """Which slips help when they are turned."""
-    names = list(dict.fromkeys(one.name for one in found.tried))
-    for one in found.slips:
-        yield (
-            f"Turning {one.name} helps: {one.gain:+.2f} nats for the target's token ({one.low:+.2f} to "
-            f"{one.high:+.2f}), {one.accepted:.2f} accepted instead of {one.before:.2f}. {one.wrong}"
-        )
-    if len(found.slips) > 1:
-        yield "Mend the first and look again: the others may be its traces."
-    if not found.slips:
-        yield f"No known slip: none of {', '.join(names)} helps when it is turned."
-    if same := list(dict.fromkeys(one.name for one in found.tried if one.state == "same")):
-        yield f"Not told apart, since no logit changes: {', '.join(same)}."
-
-
-def share(n: int, of: int) -> str:
-    """A share in percent, and of how many."""
-    return f"{100 * n / of:.0f} %" if of else "-"
-
-
-def candidates(some: Any) -> str:
-    """Tokens with their probabilities."""
-    return ", ".join(f"“{one.text}” {one.probability:.3g}" for one in some[:3])
-
-
-def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Iterator[str]:
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
     """A table in columns."""
-    told = [head, *([str(value) for value in row] for row in rows)]
+    told = [head, *rows]
     widths = [max(len(row[i]) for row in told) for i in range(len(head))]
     for row in told:
         yield "  ".join(value.rjust(width) for value, width in zip(row, widths, strict=True))

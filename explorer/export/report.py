@@ -58,6 +58,11 @@ def report(traces: Sequence[Trace], title: str = "", names: Sequence[str] = ()) 
         _section("Again", _again(traces)),
         h("footer", {}, FOOT),
     )
+    return framed(said, body)
+
+
+def framed(said: str, body: Html) -> str:
+    """A page without scripts, in the theme's colours, that asks for nothing from outside."""
     head = join(
         h("meta", {"charset": "utf-8"}),
         h("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),

@@ -17,6 +17,7 @@ from explorer.page import (
     advising,
     chooser,
     curves,
+    diagnosing,
     docs,
     elsewhere,
     forks,
@@ -120,6 +121,9 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             parallelbench.section(bench, handlers, tabs, outputs)
         with gr.Tab("Studies", id="studies", elem_id="studies"):
             studies.section(handlers.limits.public, slot, outputs[1], tabs)
+        if handlers.catalogue.open:
+            with gr.Tab("Why is it slow?", id="why-slow", elem_id="why-slow"):
+                diagnosing.section(handlers)
         with gr.Tab("Speculation", id="speculation", elem_id="speculation") as speculation:
             speed.section(speculation)
 

@@ -2,6 +2,7 @@
 raise no alarm."""
 
 import copy
+import functools
 import json
 
 import pytest
@@ -9,7 +10,9 @@ import torch
 
 import engines
 import engines.diagnosis
-from engines.diagnosis import loops, slips
+from engines.core.kinds import counted
+from engines.core.meter import Meter
+from engines.diagnosis import cost, loops, slips
 from engines.diagnosis.kinds import kind_of
 from engines.models.drafters import load_drafter
 from engines.models.drafters.network import Rotation
@@ -69,7 +72,9 @@ def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
 @pytest.mark.parametrize(("folder", "name"), RIGHT)
 def test_a_right_drafter_raises_no_alarm(folder, name):
     target = target_of(folder)
-    found = engines.diagnose(target, load_drafter(DRAFTERS / folder / name, target), prompts_of(folder), tokens=40)
+    found = engines.diagnose(
+        target, load_drafter(DRAFTERS / folder / name, target), prompts_of(folder), tokens=40, timed=False
+    )
     assert found.slips == []
     assert 0 < found.accepted < found.k and found.depths[0].places > 200
 
@@ -131,14 +136,14 @@ def test_a_planted_slip_is_found(planted):
     drafter = copy.copy(load_drafter(DRAFTERS / folder / name, target))
     for attribute, value in plant(drafter).items():
         setattr(drafter, attribute, value)
-    found = engines.diagnose(target, drafter, fitted(folder), tokens=48)
+    found = engines.diagnose(target, drafter, fitted(folder), tokens=48, timed=False)
     assert turn == next((one.name for one in found.slips), ""), [(one.name, one.state, one.low) for one in found.tried]
 
 
 def test_a_turn_that_changes_no_logit_is_listed_as_such():
     target = target_of("eagle12-legacy")
     drafter = load_drafter(DRAFTERS / "eagle12-legacy" / "drafter", target)
-    found = engines.diagnose(target, drafter, prompts_of("eagle12-legacy")[:2], tokens=24)
+    found = engines.diagnose(target, drafter, prompts_of("eagle12-legacy")[:2], tokens=24, timed=False)
     assert [one.state for one in found.tried if one.name == "embeddings"] == ["same"]
 
 
@@ -146,7 +151,7 @@ def test_what_stands_at_a_first_difference_is_what_both_sides_had():
     target = target_of("eagle3-speculators")
     drafter = load_drafter(DRAFTERS / "eagle3-speculators" / "drafter", target)
     prompts = prompts_of("eagle3-speculators")[:3]
-    found = engines.diagnose(target, drafter, prompts, tokens=40)
+    found = engines.diagnose(target, drafter, prompts, tokens=40, timed=False)
     assert found.partings
     for parting in found.partings:
         trace = engines.run("greedy", target, prompts[parting.prompt], params={"max_new_tokens": 40})
@@ -197,6 +202,7 @@ LOOPS = [
 ]
 
 
+@functools.cache
 def record_of(folder, name, loop):
     """The text of the target behind the first prompt, and rounds of four drafts that such a loop makes along it."""
     target = target_of(folder)
@@ -254,3 +260,54 @@ def test_a_record_that_does_not_fit_is_refused():
         loops.match_loops(target, layer, [1, 2, 3], [])
     with pytest.raises(engines.UserError, match="outside of its text of 3 tokens"):
         loops.match_loops(target, layer, [1, 2, 3], [loops.Round(7, (2,))])
+
+
+def test_a_run_that_drafted_chains_is_a_record_of_its_loop():
+    target = target_of("eagle12-legacy")
+    drafter = load_drafter(DRAFTERS / "eagle12-legacy" / "drafter", target)
+    model, prompt = engines.with_drafter(target, drafter), fitted("eagle12-legacy")[0]
+    chain = {"max_new_tokens": 40, "top_k": 1, "depth": 3, "nodes": 4}
+    found = engines.diagnose(
+        target,
+        drafter,
+        [prompt],
+        tokens=12,
+        timed=False,
+        record=engines.drafts_of(engines.run("eagle", model, prompt, params=chain)),
+    )
+    right, *others = found.loops
+    assert right.same == right.drafted > 10 and not any(one.clear for one in others)
+    with pytest.raises(engines.UserError, match="drafted trees"):
+        engines.drafts_of(engines.run("eagle", model, prompt, params={"max_new_tokens": 40, "top_k": 2}))
+    with pytest.raises(engines.UserError, match="drafted nothing"):
+        engines.drafts_of(engines.run("greedy", model, prompt, params={"max_new_tokens": 4}))
+
+
+# what a round costs
+
+
+@pytest.mark.parametrize(("folder", "name"), RIGHT)
+def test_what_is_timed_is_the_draft_that_a_round_makes(folder, name):
+    """The drafts that are timed hold the tokens of the golden decode's first round."""
+    target = target_of(folder)
+    drafter = load_drafter(DRAFTERS / folder / name, target)
+    case = data_of(folder, name)[0]
+    rounds = case.get("spec_decode") or case.get("spec_decode_chain")
+    text = [*case["prompt"], case["first_token"]]
+    wanted = rounds["rounds"][0].get("drafted") or [one["draft_id"] for one in case["heads"]]
+    looked = engines.diagnosis.Looked(target, [*text, 0], len(case["prompt"]))
+    run = drafter.counted(counted(target, "target", Meter(), "layered"), Meter())
+    with torch.inference_mode():
+        S = run.states(looked.hidden)[: len(case["prompt"])]
+        draft, k = cost._way(run, text, S), len(wanted)
+        assert draft(k) == draft(k) == wanted  # again: what a draft leaves behind is taken away
+        assert len(draft(1)) == 1 and (folder == "dflash" or draft(1) == wanted[:1])  # whose slots see each other
+
+
+def test_both_sides_of_a_round_are_timed():
+    target = target_of("mtp")
+    drafter = load_drafter(DRAFTERS / "mtp" / "drafter", target)
+    found = engines.diagnose(target, drafter, fitted("mtp")[:1], k=3, tokens=12)
+    assert [*found.cost.rows] == [1, 2, 3, 4] and [*found.cost.drafts] == [1, 2, 3]
+    assert all(seconds > 0 for seconds in (*found.cost.rows.values(), *found.cost.drafts.values()))
+    assert found.cost.machine and found.cost.spread >= 1

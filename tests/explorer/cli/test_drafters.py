@@ -5,9 +5,11 @@ import json
 import pytest
 
 import engines
+from engines.diagnosis.loops import SLIPS
 from explorer.bench import chosen
 from explorer.cli import main
 from tests.engines.conftest import GOLDEN
+from tests.engines.test_diagnosis import record_of
 
 DRAFTERS = GOLDEN / "drafters"
 IDS = ["--prompt-ids", "13 59 30 58 48 5 57 44 56", "--param", "max_new_tokens=16"]
@@ -85,6 +87,28 @@ def test_diagnose_says_what_the_drafts_are_worth(capsys, tmp_path):
     assert f"{told['accepted']:.2f} of 4 drafted tokens accepted" in out and "No known slip" in out
 
 
+def test_diagnose_saves_a_report_and_derives_another_acceptance(capsys, tmp_path):
+    page = tmp_path / "why.html"
+    assert main(["diagnose", *of("eagle3-speculators"), *IDS_AS_TEXT, "--html", str(page), "--what-if", "0.9"]) == 0
+    out, text = capsys.readouterr().out, page.read_text("utf-8")
+    assert "What a round costs here" in out and "If 90 % were accepted at every depth: " in out
+    assert "<h2>What a round costs here</h2>" in text and "diagnose --model" in text and "<script" not in text
+    assert main(["diagnose", *of("eagle3-speculators"), *IDS_AS_TEXT, "--no-times"]) == 0
+    assert "What a round costs" not in capsys.readouterr().out
+
+
+def test_diagnose_names_the_slip_of_a_record(capsys, tmp_path):
+    *_, ids, rounds = record_of("mtp", "drafter", SLIPS[0])
+    file = tmp_path / "drafted.json"
+    file.write_text(json.dumps({"ids": ids, "rounds": [{"place": r.place, "drafted": r.drafted} for r in rounds]}))
+    command = ["diagnose", *of("mtp"), *IDS_AS_TEXT, "--no-times", "--record"]
+    assert main([*command, str(file)]) == 0
+    assert f"The record was drafted with this slip: {SLIPS[0].name}." in capsys.readouterr().out
+    file.write_text('{"ids": [1, 2], "rounds": [{"place": "x", "drafted": [1]}]}')
+    assert main([*command, str(file)]) == 2
+    assert "is no record of drafts (Expected `int`, got `str`" in capsys.readouterr().err
+
+
 def test_diagnose_takes_formats_that_no_method_drafts_with(capsys):
     assert main(["diagnose", *of("dflash"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
     assert "of 2 drafted tokens accepted" in capsys.readouterr().out
@@ -95,6 +119,7 @@ def test_diagnose_takes_formats_that_no_method_drafts_with(capsys):
     [
         ([*of("medusa")[:2], "--prompt", "x"], "no drafter is given"),
         ([*of("medusa")], "no prompt is given"),
+        ([*of("medusa"), "--prompt", "1", "--what-if", "0.5", "--no-times"], "leave --no-times out"),
         ([*of("medusa"), "--prompt", "1 2 3", "--max-new-tokens", "1"], "fewer than three tokens"),
     ],
 )

@@ -1,0 +1,98 @@
+"""What a diagnosis holds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from engines.diagnosis.cost import Cost
+from engines.diagnosis.loops import Match
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """What the drafts are worth at one depth: `places` looked at, `right` of them with the target's token first;
+    `reached` of them with everything before it right, `accepted` of these right again. logp: mean log-probability of
+    the target's token (nats); ranks: how often it is 1st, 2nd, 3rd, 4th to 10th, later, and not in the vocabulary."""
+
+    depth: int
+    places: int
+    right: int
+    reached: int
+    accepted: int
+    logp: float
+    ranks: tuple[int, int, int, int, int, int]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A token with its probability."""
+
+    token: int
+    text: str
+    probability: float
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """The first place where a draft's first token is not the target's: prompt number, position in the text, what stood
+    before, and what both sides had."""
+
+    prompt: int
+    position: int
+    before: str
+    target: tuple[Candidate, ...]
+    draft: tuple[Candidate, ...]
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """First tokens of drafts by the kind of the target's token: of `places` of that kind `missed` were drafted wrongly.
+    examples: the target's token and what was drafted in its place, the most frequent first."""
+
+    kind: str
+    places: int
+    missed: int
+    examples: tuple[tuple[str, str], ...]
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A slip that was turned. gain: mean log-probability (nats) more, from `low` to `high`; accepted: tokens a draft
+    then, beside those now. state: "helps" where the interval lies above the margin and no fewer are accepted, "worse"
+    where it lies below zero, "same" where no logit changed, else "open"."""
+
+    name: str
+    wrong: str
+    state: str
+    gain: float
+    low: float
+    high: float
+    accepted: float
+    before: float
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What came of it. accepted: drafted tokens kept a round, if a draft of `k` began at each place. command, date: of
+    a record that is saved. cost: what a round takes here, None where it was not timed; loops: how much of a record's
+    drafts each loop explains, where one was given."""
+
+    target: str
+    drafter: str
+    format: str
+    sha256: str
+    k: int
+    prompts: int
+    tokens: int
+    accepted: float
+    depths: tuple[Depth, ...]
+    partings: tuple[Parting, ...]
+    misses: tuple[Miss, ...]
+    tried: tuple[Tried, ...]
+    notes: tuple[str, ...] = ()
+    cost: Cost | None = None
+    loops: tuple[Match, ...] = ()
+    command: str = ""
+    date: str = ""
+
+    @property
+    def slips(self) -> list[Tried]:
+        """Those that help when they are turned, the largest gain first, each name once."""
+        best: dict[str, Tried] = {}
+        for one in sorted((one for one in self.tried if one.state == "helps"), key=lambda one: -one.gain):
+            best.setdefault(one.name, one)
+        return list(best.values())

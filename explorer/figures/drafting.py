@@ -1,0 +1,74 @@
+"""What drafts of each length are worth, derived from a diagnosis: measured seconds of the target's calls and of the
+drafting, and the measured or an assumed acceptance.
+
+A round of k drafted tokens takes T(k + 1) + D(k) seconds and writes 1 + a tokens, a of them accepted drafts; plain
+decoding takes T(1) for each. So the speed is (1 + a) T(1) / (T(k + 1) + D(k)), and it is even at the a for which that
+is 1. It is modelled: chains, one prompt at a time, and nothing else costs time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Length(msgspec.Struct, frozen=True):
+    """Drafts of k tokens. accepted: of them a round; target, draft: measured seconds of the call over k + 1 rows and of
+    the drafting; cost: of a round, in calls of one row; speed: times plain decoding; need: accepted tokens at which it
+    is even."""
+
+    k: int
+    accepted: float
+    target: float
+    draft: float
+    cost: float
+    speed: float
+    need: float
+
+
+def lengths(found: Any, acceptance: float | None = None) -> list[Length]:
+    """For each length that was timed what it is worth; none where nothing was timed. found: an `engines.Diagnosis`;
+    acceptance: the chance of each drafted token, if it were the same at every depth; by default what was measured at
+    each depth."""
+    if found.cost is None:
+        return []
+    one = found.cost.rows[1]
+    told, accepted = [], 0.0
+    for k, draft in sorted(found.cost.drafts.items()):
+        accepted += _more(found, k) if acceptance is None else acceptance**k
+        target = found.cost.rows[k + 1]
+        cost = (target + draft) / one
+        told.append(Length(k, accepted, target, draft, cost, (1 + accepted) / cost, cost - 1))
+    return told
+
+
+def _more(found: Any, k: int) -> float:
+    """How many of the drafts are right down to depth k, as a share."""
+    depth = next((one for one in found.depths if one.depth == k), None)
+    return depth.accepted / found.depths[0].places if depth else 0.0
+
+
+def rate(found: Any) -> float:
+    """The share of drafted tokens that are accepted, of those that a round comes to look at."""
+    reached = sum(one.reached for one in found.depths)
+    return sum(one.accepted for one in found.depths) / reached if reached else 0.0
+
+
+def best(told: list[Length]) -> Length | None:
+    """The length with the largest modelled speed."""
+    return max(told, key=lambda one: one.speed, default=None)
+
+
+def needed(found: Any) -> float | None:
+    """The chance of each drafted token from which on some length is faster than plain decoding; None where no chance
+    is enough."""
+    if all(one.speed <= 1 for one in lengths(found, 1.0)):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        if any(one.speed > 1 for one in lengths(found, middle)):
+            high = middle
+        else:
+            low = middle
+    return high

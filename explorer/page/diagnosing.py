@@ -1,0 +1,137 @@
+"""*Why is it slow?* inside the *Sweeps* tab, at home: a published drafter along texts that its target writes. What was
+found stands below, with a lever for an acceptance that is not measured; a report of it can be saved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+import msgspec
+
+import engines
+from engines import UserError
+from explorer.export.diagnosis import diagnosis_page
+from explorer.figures import diagnosed
+from explorer.figures.drafting import rate
+from explorer.page.feed import MODEL_LOCK
+from explorer.page.handlers import Handlers
+from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, say, status, until
+
+HELP = """### Why is it slow?
+A published drafter and its target: which guesses are right, at which depth, what is missed, which of the known slips
+makes it better when it is turned, and what a round costs on this machine. The same as `decoding-explorer diagnose`;
+formats and slips: [Published drafters](?doc=drafters).
+"""
+TOKENS, MOST, PROMPTS = 48, 256, 50
+log = logging.getLogger("decoding-explorer")
+
+
+class Diagnosing:
+    """The handler of the button. Everything can be called by anyone, so every value is checked again."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers = handlers
+
+    def ask(
+        self, request: gr.Request, target: Any = None, drafter: Any = None, prompts: Any = None, tokens: Any = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Look at the drafter; yields (panel, line). prompts: one a line."""
+        session = self.handlers.session(request)
+        try:
+            given = self.read(target, drafter, prompts, tokens)
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error")
+            return
+        job = session.begin_sweep()
+        try:
+            yield gr.skip(), say("The target and the drafter are loaded.")
+            if not job.go_on():
+                return
+            with MODEL_LOCK:
+                model = engines.load_model(given[0])
+                going = engines.diagnosing(model, engines.load_drafter(given[1], model), given[2], tokens=given[3])
+            while True:
+                if job.stop.is_set():
+                    yield gr.skip(), say("Stopped: nothing was kept, since a part of it would say nothing.")
+                    return
+                try:
+                    with MODEL_LOCK:
+                        now = next(going)
+                except StopIteration as end:
+                    yield told(end.value), say("It was looked at; what was found stands below.", "ok")
+                    return
+                yield gr.skip(), say(_now(*now, len(given[2])))
+        except UserError as error:
+            yield gr.skip(), say(str(error), "error")
+        except Exception:
+            log.exception("the diagnosis of '%s' on '%s' failed", given[1], given[0])
+            yield gr.skip(), say("It failed with an error of ours; the server's log has the details.", "error")
+        finally:
+            job.finished.set()
+
+    def read(self, target: Any, drafter: Any, prompts: Any, tokens: Any) -> tuple[str, str, list[str], int]:
+        """What was asked for. Raises UserError."""
+        if not self.handlers.catalogue.open:
+            raise UserError("a public page loads no drafters; run it at home: decoding-explorer diagnose.")
+        names = [str(one or "").strip() for one in (target, drafter)]
+        for name, what in zip(names, ("target", "drafter"), strict=True):
+            if not name:
+                raise UserError(f"no {what} is given; write a hub id or a folder.")
+        lines = [line.strip() for line in str(prompts or "").split("\n") if line.strip()]
+        if not 0 < len(lines) <= PROMPTS:
+            raise UserError(f"{len(lines)} prompts are given; give 1 to {PROMPTS}, one a line.")
+        if not isinstance(tokens, (int, float)) or not 3 <= tokens <= MOST:
+            raise UserError(f"{tokens!r:.40} tokens are asked for; give 3 to {MOST}.")
+        return names[0], names[1], [self.handlers.limits.check_prompt(line) for line in lines], int(tokens)
+
+    def stop(self, request: gr.Request) -> None:
+        """Let it end."""
+        session = self.handlers.session(request)
+        if session.sweeping:
+            session.sweeping.end()
+
+
+def _now(what: str, which: str, prompts: int) -> str:
+    """What begins, in words."""
+    if what == "text":
+        return f"The target writes behind prompt {which} of {prompts}."
+    if what == "turn":
+        return f"Turning {which}."
+    return "Each place is looked at." if what == "places" else "A round is timed."
+
+
+def told(found: Any) -> str:
+    """What `assets/page/diagnosis.js` draws, and the files that it saves."""
+    return fresh(
+        headline=diagnosed.headline(found),
+        findings=[*found.notes, *diagnosed.findings(found)],
+        tables=[one._asdict() for one in diagnosed.tables(found) if one.rows],
+        places=[one._asdict() for one in diagnosed.places(found)],
+        rate=rate(found),
+        rows=found.cost.rows,
+        drafts=found.cost.drafts,
+        name=found.drafter,
+        report=diagnosis_page(found),
+        json=msgspec.json.format(msgspec.json.encode(found), indent=1).decode(),
+    )
+
+
+def section(handlers: Handlers) -> None:
+    """The whole section."""
+    asked = Diagnosing(handlers)
+    gr.Markdown(HELP)
+    with gr.Row():
+        target = gr.Textbox("", label="Target: name, hub id or folder", elem_id="why-target", min_width=220)
+        drafter = gr.Textbox("", label="Drafter: hub id or folder", elem_id="why-drafter", min_width=220)
+        tokens = gr.Number(TOKENS, label="Tokens behind each prompt", precision=0, elem_id="why-tokens", min_width=120)
+    prompts = gr.Textbox("", label="Prompts, one a line", lines=3, max_lines=8, elem_id="why-prompts")
+    start, stop = either("why-go", ("Look at it", "why-start"), ("Stop", "why-stop"))
+    line = status(say("Nothing was looked at yet."), elem_id="why-status")
+    panel = module("page/diagnosis.js", "page.mountDiagnosis(element, props, watch)", themed=False, elem_id="why")
+    running = start.click(
+        asked.ask, [target, drafter, prompts, tokens], [panel, line], preprocess=False, **ONE_AT_A_TIME
+    )
+    stop.click(asked.stop, None, None, **LIGHT)
+    until("why-go", [running])

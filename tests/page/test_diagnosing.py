@@ -1,0 +1,93 @@
+"""*Why is it slow?*: at home it looks at a drafter and its lever derives; visitors have none; what is wrong is a
+sentence."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from playwright.sync_api import expect
+
+from engines import UserError
+from explorer.figures.drafting import lengths
+from explorer.page.diagnosing import Diagnosing, told
+from tests.engines.conftest import GOLDEN
+from tests.explorer.figures.test_drafting import FOUND
+
+DRAFTERS = GOLDEN / "drafters"
+
+
+def asking(public=False):
+    limits = SimpleNamespace(check_prompt=lambda text: text)
+    return Diagnosing(SimpleNamespace(catalogue=SimpleNamespace(open=not public), limits=limits))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("", "d", "x", 48), "no target is given"),
+        (("t", " ", "x", 48), "no drafter is given"),
+        (("t", "d", " \n ", 48), "0 prompts are given; give 1 to 50"),
+        (("t", "d", "x", 2), "2 tokens are asked for; give 3 to 256"),
+        (("t", "d", "x", None), "None tokens are asked for"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_said(given, words):
+    with pytest.raises(UserError, match=words):
+        asking().read(*given)
+
+
+def test_a_visitor_loads_no_drafter():
+    with pytest.raises(UserError, match="a public page loads no drafters"):
+        asking(public=True).read("t", "d", "x", 48)
+
+
+def test_what_the_page_draws_holds_the_seconds_that_the_lever_derives_from():
+    found = json.loads(told(FOUND))
+    assert found["rows"] == {"1": 0.01, "2": 0.011, "3": 0.012} and found["drafts"] == {"1": 0.001, "2": 0.002}
+    assert [one["title"] for one in found["tables"]][-1] == "What a round costs here"
+    assert found["report"].startswith("<!doctype html>") and json.loads(found["json"])["accepted"] == 0.9
+
+
+def test_at_home_a_drafter_is_looked_at(visit, tmp_path):
+    screen = visit()
+    page = screen.page
+    screen.tab("Sweeps")
+    screen.tab("Why is it slow?")
+    page.get_by_label("Target: name, hub id or folder").fill(str(DRAFTERS / "mtp" / "verifier"))
+    page.get_by_label("Drafter: hub id or folder").fill(str(DRAFTERS / "mtp" / "drafter"))
+    page.get_by_label("Prompts, one a line").fill("13 59 30 58 48 5 57")
+    page.get_by_label("Tokens behind each prompt").fill("12")
+    page.locator("#why-start").click()
+    panel = page.locator(".why")
+    expect(panel.locator("h2")).to_contain_text("drafter (mtp-layer) on verifier", timeout=60_000)
+    expect(panel.locator("summary").first).to_have_text("By depth")
+    with page.expect_download() as saved:
+        panel.get_by_role("button", name="Save as JSON").click()
+    record = json.loads(saved.value.path().read_text("utf-8"))
+    found = SimpleNamespace(cost=SimpleNamespace(rows=numbers(record, "rows"), drafts=numbers(record, "drafts")))
+    lever = panel.get_by_role("slider")
+    lever.fill("100")
+    worth = max(one.speed for one in lengths(found, 1.0))
+    expect(panel.locator("output")).to_contain_text(f"100 % of the drafts accepted: at best {worth:.2f}×")
+    with page.expect_download() as saved:
+        panel.get_by_role("button", name="Save the report").click()
+    assert re.search("<h1>Why is drafter slow\\?</h1>", saved.value.path().read_text("utf-8"))
+
+
+def numbers(record, name):
+    return {int(n): seconds for n, seconds in record["cost"][name].items()}
+
+
+def test_what_is_refused_leaves_the_panel_as_it_was(visit):
+    screen = visit()
+    page = screen.page
+    screen.tab("Sweeps")
+    screen.tab("Why is it slow?")
+    page.get_by_label("Target: name, hub id or folder").fill("tiny-ar-m")
+    page.get_by_label("Drafter: hub id or folder").fill("nobody here")
+    page.get_by_label("Prompts, one a line").fill("copy: Ada")
+    page.locator("#why-start").click()
+    expect(page.locator("#why-status .status")).to_contain_text("No drafter 'nobody here'", timeout=60_000)
+    expect(page.locator("#why-start")).to_be_visible()
+    expect(page.locator(".why")).to_have_count(0)
