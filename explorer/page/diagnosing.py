@@ -58,11 +58,11 @@ class Diagnosing:
                     return
                 try:
                     with MODEL_LOCK:
-                        now = next(going)
+                        what, which = next(going)
                 except StopIteration as end:
                     yield told(end.value), say("It was looked at; what was found stands below.", "ok")
                     return
-                yield gr.skip(), say(_now(*now, len(given[2])))
+                yield gr.skip(), say(_now(what, which, len(given[2])))
         except UserError as error:
             yield gr.skip(), say(str(error), "error")
         except Exception:
