@@ -14,6 +14,7 @@ from explorer.cli.io import check_target, positive, print_answer, print_table, w
 from explorer.cli.run import INTERRUPTED, find_method, read_prompt
 from explorer.words import printable
 
+DRAFTS = ("block_efficiency", "mean_accepted_excluding_bonus", "acceptance_rate_of_drafted")
 MOST = 4  # runs in one race
 APIS = ("chat", "completions", "llama", "sglang")  # those of `explorer.attach`, whose HTTP is loaded when it is needed
 
@@ -162,6 +163,15 @@ def _write(traces: list[Trace], args: argparse.Namespace) -> None:
         print(", ".join(f"{label} {value}" for label, value in laps(traces[0]).said()), file=sys.stderr)
 
 
+def _drafts(traces: list[Trace]) -> list[tuple[str, ...]]:
+    """What became of drafts, of an engine as it was counted here, of a server as it reported it."""
+    from explorer.figures.acceptance import tree_metrics
+
+    found = [{one.name: one for one in tree_metrics(trace)} for trace in traces]
+    named = {one.name: one.label for metrics in found for one in metrics.values() if one.name in DRAFTS}
+    return [(label, *(m[name].shown if name in m else "-" for m in found)) for name, label in named.items()]
+
+
 def _race(traces: list[Trace]) -> None:
     """The table of a race in seconds."""
     from explorer.figures.arrivals import laps, standings
@@ -178,6 +188,9 @@ def _race(traces: list[Trace]) -> None:
         ("tokens after", *(t.header.title for t in traces)),
         [(f"{s:.3f} s", *row) for s, row in zip(times, rows, strict=True)],
     )
+    if drafts := _drafts(traces):
+        print()
+        print_table(("drafts", *(t.header.title for t in traces)), drafts)
     print(
         "\nSeconds of a server run from the sent request and hold its queue, its model and the network, which cannot "
         "be told apart from here; connecting is apart. Seconds of an engine here are model and method time."

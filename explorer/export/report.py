@@ -24,7 +24,17 @@ from explorer.site.markup import Html, Node, h, join, table
 
 HERE = Path(__file__).resolve().parent
 MOST = 8
-HEADLINE = ("tokens", "steps", "target_calls", "tokens_per_call", "work", "busy_seconds", "tokens_per_second")
+HEADLINE = (
+    "tokens",
+    "steps",
+    "target_calls",
+    "tokens_per_call",
+    "block_efficiency",
+    "acceptance_rate_of_drafted",
+    "work",
+    "busy_seconds",
+    "tokens_per_second",
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 ENDS = {
     "complete": "complete",

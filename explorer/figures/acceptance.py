@@ -12,13 +12,23 @@ from explorer.figures.metric import Metric, derived, ratio
 MAX_POSITIONS = 8  # draft positions that get a number of their own
 RATE = DEFINITIONS["acceptance_rate_of_drafted"]
 ABOUT = RATE.note
+TAU, PER_STEP = "Block efficiency τ", "Accepted per step"
+
+
+REPORTED: dict[str, tuple[str, ...]] = {  # what servers call it, in the facts of an answer
+    "accepted": ("num_accepted_draft_tokens", "accepted drafts"),
+    "drafted": ("num_draft_tokens", "proposed drafts (as reported)", "drafted tokens"),
+    "rounds": ("num_spec_steps", "verifications"),
+}
+AS_REPORTED = "counted by the server, which reported it with its answer; nothing here could count it again"
 
 
 def tree_metrics(trace: Trace) -> list[Metric]:
-    """Acceptance figures of a run that verifies draft trees; empty for any other."""
+    """Acceptance figures of a run that verifies draft trees, or of a server's answer that reports its drafts; empty for
+    any other."""
     trees = [step.tree for step in trace.steps if step.tree]
     if not trees:
-        return []
+        return reported(trace)
     accepted = [tree.why.count("accepted") for tree in trees]
     nodes = [len(tree.parents) - 1 for tree in trees]
     return [*_rates(accepted, nodes), *_by_position(trees), *_bound(trace, accepted)]
@@ -29,7 +39,7 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
     rows: list[tuple[str, str, float | None, str, str, str]] = [
         (
             "block_efficiency",
-            "Block efficiency τ",
+            TAU,
             block_efficiency(accepted),
             "tokens",
             "mean of (accepted + 1) over verification steps",
@@ -37,7 +47,7 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
         ),
         (
             "mean_accepted_excluding_bonus",
-            "Accepted per step",
+            PER_STEP,
             mean_accepted(accepted),
             "tokens",
             "mean accepted nodes; the emitted token is not one",
@@ -71,6 +81,27 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
     return [
         derived(name, label, value, unit, formula, ABOUT, terms) for name, label, value, unit, formula, terms in rows
     ]
+
+
+def reported(trace: Trace) -> list[Metric]:
+    """The figures that follow from what a server reported of its drafts, as far as it did."""
+    if not trace.header.imported_from:
+        return []
+    facts = {name: value for step in trace.steps for name, value in step.facts.items()}
+    accepted, drafted, rounds = (next((facts[key] for key in keys if key in facts), None) for keys in REPORTED.values())
+    found = []
+    if accepted is not None and rounds:
+        value, terms = (accepted + rounds) / rounds, f"({accepted:.0f} + {rounds:.0f}) ÷ {rounds:.0f}"
+        formula = "accepted drafts and one token more for each verification ÷ verifications"
+        found.append(derived("block_efficiency", TAU, value, "tokens", formula, AS_REPORTED, terms))
+        each, formula = f"{accepted:.0f} ÷ {rounds:.0f}", "accepted drafts ÷ verifications"
+        name = "mean_accepted_excluding_bonus"
+        found.append(derived(name, PER_STEP, accepted / rounds, "tokens", formula, AS_REPORTED, each))
+    if accepted is not None and drafted:
+        terms = f"{accepted:.0f} ÷ {drafted:.0f}"
+        name, share = "acceptance_rate_of_drafted", accepted / drafted
+        found.append(derived(name, RATE.label, share, RATE.unit, RATE.formula, AS_REPORTED, terms))
+    return found
 
 
 def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
