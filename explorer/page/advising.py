@@ -23,6 +23,7 @@ from explorer.page.sessions import Job, Session
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
 SENTENCES = ("label", "word", "verdict", "text", "why", "takes")
 TOLD = (*SENTENCES, "speed", "low", "high", "level", "values", "unit", "left_out")
+SHOWN = 40  # characters of a prompt on the status line
 log = logging.getLogger("decoding-explorer")
 
 
@@ -46,8 +47,8 @@ class Advising:
             return
         job = session.begin()
         try:
-            words = f"Measuring what helps on this text with {model}. The first run of a model loads it."
-            yield gr.skip(), gr.skip(), say(words), gr.skip()
+            words = f"Measuring with {model} what helps on “{_begun(prompt)}”. The first run of a model loads it."
+            yield "", gr.skip(), say(words), gr.skip()  # an earlier verdict is none on this text
             if not job.go_on():
                 return
             found = yield from self._measure(job, model, prompt)
@@ -114,6 +115,12 @@ class Advising:
         return message(*batches, clear=True), line
 
 
+def _begun(prompt: str) -> str:
+    """The begin of a prompt, on one line."""
+    line = " ".join(prompt.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
 def told(advice: Advice) -> dict[str, Any]:
     """What `assets/page/advice.js` draws."""
     methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
@@ -123,6 +130,8 @@ def told(advice: Advice) -> dict[str, Any]:
 def _ending(advice: Advice) -> str:
     head = {"complete": "", "stopped": "Stopped. ", "time": "Its time was over. "}[advice.ended]
     told = any(one.word not in ("busy", "few") for one in advice.methods)
+    if advice.ended == "time" and not told:
+        head = "Its time was over before enough was known; give it more: decoding-explorer advise --seconds 300. "
     return say(f"{head}{advice.sentence}", "ok" if told else "warn", go="advice" if advice.methods else "")
 
 

@@ -99,6 +99,15 @@ def test_stop_ends_the_measuring_and_what_there_is_is_judged(visit, quiet, monke
     go.set()
     screen.says("Stopped. Too few repeats", 60)
     expect(screen.page.locator("#advice .advice")).to_contain_text("too few repeats to say: 1 of at least 6")
+    quiet[:] = [""] * 3
+    go.clear()
+    reached.clear()
+    screen.press(BUTTON)
+    assert reached.wait(30)
+    expect(screen.page.locator("#advice .advice")).to_have_count(0)  # the earlier verdict left
+    screen.press("Stop")
+    go.set()
+    screen.says("Stopped.", 60)
     expect(screen.page.locator("#controls")).not_to_have_attribute("data-running", "")
     screen.prompt(PROMPT)
     screen.press("Run")
@@ -116,6 +125,17 @@ def request(key="a"):
 
 def form(model=MODEL):
     return json.dumps({"method": "greedy", "model": model, "params": {}})
+
+
+@pytest.mark.parametrize(("word", "begins"), [("few", "Its time was over before"), ("helps", "Its time was over. ")])
+def test_where_time_did_not_suffice_it_says_how_to_give_more(word, begins):
+    found = types.SimpleNamespace(ended="time", sentence="So.", methods=[types.SimpleNamespace(word=word)])
+    said = json.loads(advising._ending(found))["text"]
+    assert said.startswith(begins) and ("--seconds 300" in said) == (word == "few")
+
+
+def test_a_prompt_is_named_by_its_begin():
+    assert advising._begun("a\nb") == "a b" and advising._begun("x" * 50) == "x" * 39 + "…"
 
 
 def test_what_it_refuses():
