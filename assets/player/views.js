@@ -20,6 +20,7 @@ export const VIEWS = [
   view("conveyor", "Conveyor", "Each guess drops back in", 47, "rankings"),
   view("fusion", "Fusion", "Tokens and states in one guess", 48, "fusing"),
   view("schooling", "Schooling", "The longer it was trained, the longer its guesses hold", 49, "schooling"),
+  view("unrolled", "Unrolled", "One layer, run k times", 49, "unrolled"),
   view("atonce", "AtOnce", "Both models at work", 50, "at_once"),
   view("searchtree", "SearchTree", "A table that learns, searched for drafts", 51, "table_search"),
   view("samplebands", "SampleBands", "Samples drafted from each other", 52, "suffixes"),
