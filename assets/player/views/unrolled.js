@@ -11,7 +11,7 @@ import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Unrolled", title: "One layer, run k times", place: 49, needs: ["unrolled"] };
+export const view = { name: "Unrolled", title: "One layer, run k times", place: 60, needs: ["unrolled"] };
 
 const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
   HEAD = 102,
@@ -94,8 +94,8 @@ export class Unrolled extends StepPicture {
         gap = middle + w / 2,
         to = x(i + 1),
         who = this.#who(i);
-      ways.push([i, who, `M${middle},${BOX}V${SAYS + CHIP + 24}`]);
-      if (i) ways.push([i, "model", `M${middle},${READ}V${BOX + TALL}`]);
+      ways.push([i, who, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
+      if (i) ways.push([i, "model", `M${middle},${READ}V${EMBED + PART}M${middle},${EMBED}V${BOX + TALL}`]);
       if (i === k) continue;
       ways.push([i + 1, who, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
       ways.push([i + 1, "", `M${middle},${SAYS + CHIP / 2}H${gap}q5,0 5,6V${READ + CHIP / 2 - 6}q0,6 5,6H${to}`]);
@@ -158,7 +158,12 @@ export class Unrolled extends StepPicture {
     for (let i = 1; i <= k; i++) {
       items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.#word(drafts[i - 1]), sign: true });
       items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.#word(read[i - 1]) });
-      labels.push([x(i), SAYS + CHIP + 18, "middle", percent(chances[i - 1])]);
+      labels.push([
+        x(i),
+        SAYS + CHIP + 18,
+        "middle",
+        w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]),
+      ]);
     }
     tree.emitted.forEach((token, i) => {
       const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
@@ -168,35 +173,34 @@ export class Unrolled extends StepPicture {
   }
 
   /** Where the chain broke. */
-  #crack({ at, w, left, labels, wide }) {
+  #crack({ at, w, left, labels }) {
     const x = left + (at + 1) * w;
     pool(this.crack, at ? 1 : 0, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((line) =>
-      set(line, { d: `M${x - 1},0V${wide ? HIGH - 14 : HIGH - 18}` }),
+      set(line, { d: `M${x - 1},0V${HIGH - 18}` }),
     );
-    const [over, y, anchor] = wide ? [8, 20, "start"] : [-4, HIGH - 4, "end"];
-    if (at) labels.push([x + over, y, anchor, tr`✕ chain broke here`]);
+    const right = x + 150 < this.width; // room for the words
+    if (at) labels.push([x + (right ? 6 : -6), HIGH - 4, right ? "start" : "end", tr`✕ chain broke here`]);
   }
 
   /** The names of the parts. */
-  #names({ layers, rows }, { k, w, x, half, wide, left, at, labels }) {
+  #names({ layers, rows }, { k, w, x, half, wide, left, labels }) {
     const most = Math.floor((2 * half) / LETTER);
     for (let i = 1; i <= k; i++) {
       const run = w > 60 ? tr`run ${i}` : String(i);
       labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`MTP layer`, most) : run]);
       if (w > 100) labels.push([x(i), BOX + 44, "middle", run]);
       labels.push([x(i) - 10, STATE + 4, "end", w > 60 ? "h′" : ""]);
-      if (at !== i || wide)
-        labels.push([x(i), READ + CHIP + 14, "middle", w > 60 ? many(i > 1 ? 1 : rows, "row") : ""]);
+      labels.push([x(i), READ + CHIP + 14, "middle", w > 60 ? many(i > 1 ? 1 : rows, "row") : ""]);
     }
     labels.push([x(0) - 10, STATE + 4, "end", w > 60 ? "h" : ""]);
     labels.push([x(0), READ + CHIP - 8, "middle", w > 100 ? tr`${layers} layers` : String(layers)]);
-    labels.push([x(0), READ + CHIP + 16, "middle", w > 60 ? tr`model` : ""]);
+    labels.push([x(0), READ + CHIP + 14, "middle", w > 60 ? tr`model` : ""]);
     if (!wide) return;
     const names = [
       [20, tr`written`],
       [SAYS + 17, tr`says`],
       [READ + 17, tr`reads`],
-      [READ + CHIP + 16, tr`fed`],
+      [READ + CHIP + 14, tr`fed`],
     ];
     for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
   }

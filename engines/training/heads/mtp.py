@@ -42,7 +42,7 @@ class MTPTraining(RowsTraining):
             f"{at}final_layernorm.weight": model.model.model.norm.weight.detach().clone(),
         }
         inner = sizes(model, 3 * d, model_type="llama", num_hidden_layers=1)
-        return Published({"speculators_model_type": "mtp", "transformer_layer_config": inner}, tensors, model)
+        return Published({"transformer_layer_config": inner}, tensors, model)
 
     def start(self) -> None:
         """It begins as `made` says."""
