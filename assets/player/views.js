@@ -30,6 +30,7 @@ export const VIEWS = [
   view("credits", "Credits", "The same guess again earns credit", 57, "credits"),
   view("leaps", "Leaps", "Neighbours of a confident token follow", 58, "leaps"),
   view("boundary", "Boundary", "A block ends where a line ends", 59, "boundary"),
+  view("unrolled", "Unrolled", "One layer, run k times", 60, "unrolled"),
   view("pauses", "Pauses", "Greedy, with pauses to look ahead", 65, "branches+choice"),
   view("leftalone", "LeftAlone", "Doubt taken out, and left in", 66, "left_alone"),
   view("slots", "Slots", "Experts known ahead", 80, "intervals.slot"),

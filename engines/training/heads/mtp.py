@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engines.methods.heads import eagle
+from engines.methods.heads import eagle, mtp
 from engines.training.core.commands import Command
 from engines.training.core.text_cache import Teacher, TextCache
 from engines.training.heads.drafters import command, tokens_per_call
@@ -42,15 +42,20 @@ class MTPTraining(RowsTraining):
             f"{at}final_layernorm.weight": model.model.model.norm.weight.detach().clone(),
         }
         inner = sizes(model, 3 * d, model_type="llama", num_hidden_layers=1)
-        return Published({"speculators_model_type": "mtp", "transformer_layer_config": inner}, tensors, model)
+        return Published({"transformer_layer_config": inner}, tensors, model)
 
     def start(self) -> None:
         """It begins as `made` says."""
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call, beside the control."""
-    return {**tokens_per_call("eagle_12_nodes", eagle.decode.info.slug, model, asked)}
+    """Tokens per target call, beside the control that drafts a chain as long."""
+    ours, control = mtp.decode.info.slug, eagle.decode.info.slug
+    return {
+        **tokens_per_call("chain_of_3", ours, model, asked),
+        **tokens_per_call("chain_of_1", ours, model, asked, {"k": 1}),
+        **tokens_per_call("eagle_chain_of_3", control, model, asked, {"top_k": 1, "nodes": 3, "depth": 2}),
+    }
 
 
 def commands() -> dict[str, Command]:
