@@ -94,7 +94,7 @@ export class Fused extends StepPicture {
       return `M${to},${y}C${to + bend},${y} ${fc - bend},${state} ${fc - 2},${state}`;
     });
     this.lines.push(`M${fc + 30},${state}H${x(0) - R - 3}`);
-    this.fc = fc;
+    Object.assign(this, { fc, left });
   }
 
   /** The rows: a token and a state each, through the drafter's layer; its output is the next row's state. */
@@ -121,7 +121,9 @@ export class Fused extends StepPicture {
       set(box, { x: left, y: top, width, height });
     });
     labels.push([this.fc + 15, state + 5, "middle", "fc"]);
-    path.forEach((_, i) => labels.push([x(i), layer + 19, "middle", half < 40 ? "" : tr`draft layer`]));
+    path.forEach((_, i) =>
+      labels.push([x(i), layer + 19, "middle", half > 50 ? tr`draft layer` : half > 20 ? tr`layer` : ""]),
+    );
     pool(this.states, path.length, () =>
       svg("g", {}, svg("title"), svg("circle", { r: R }), svg("text", { "text-anchor": "middle", y: 5 })),
     ).forEach((group, i) => {
@@ -138,7 +140,7 @@ export class Fused extends StepPicture {
       ...{ x: x(i), y: token, state: rows[row].state, whole: this.#word(tree.tokens[row]) },
       text: cut(this.#word(tree.tokens[row]), Math.max(1, Math.floor((w - 16) / LETTER))),
     }));
-    if (roomy) labels.push([this.fc + 30, token + 17, "end", tr`token`]);
+    if (roomy) labels.push([this.left - 6, token + 17, "end", tr`tokens in`]);
   }
 
   /** What each row guesses, best first, with its chance; the target's own token where it is another; what was

@@ -1,10 +1,8 @@
 // What a drafter's places guessed first, and how much of the target's vocabulary it can guess at all.
 
-import { number } from "../codec.js";
+import { cut, number } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
 import { tr } from "../words.js";
-
-const LETTER = 7.4;
 
 /** The rows of a tree that hang below one of them. */
 export const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
@@ -46,13 +44,11 @@ export function tally(steps, y, { roomy, left, x, labels }) {
 /** The share of the target's tokens that can be guessed, as a bar at height y of the layer `parent`; outside: the word
  * of one that cannot be and was written. */
 export function vocabulary(parent, { can_say: v, of: V }, y, width, labels, outside) {
-  const named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
-    from = Math.min(LETTER * [...named].length + 12, width - 60),
-    long = Math.min(200, width - from - 4);
-  labels.push([0, y + 14, "start", named]);
-  pool(parent, 2, () => svg("rect", { rx: 3, height: 10 })).forEach((bar, i) =>
-    set(bar, { x: from, y: y + 4, width: i ? (long * v) / V : long, class: i ? "dx-warm" : "dx-gone" }),
+  const long = Math.min(240, width / 5);
+  pool(parent, 2, () => svg("rect", { x: 0, rx: 3, height: 10 })).forEach((bar, i) =>
+    set(bar, { y: y + 4, width: i ? (long * v) / V : long, class: i ? "dx-warm" : "dx-gone" }),
   );
-  if (outside && width - from - long > 260)
-    labels.push([from + long + 10, y + 14, "start", tr`‘${outside}’ is not one of them`]);
+  const named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
+    lacks = outside && width > 620 ? `; ${tr`‘${cut(outside, 24)}’ is not one of them`}` : "";
+  labels.push([long + 10, y + 14, "start", named + lacks]);
 }
