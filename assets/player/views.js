@@ -21,6 +21,7 @@ export const VIEWS = [
   view("fusion", "Fusion", "Tokens and states in one guess", 48, "fusing"),
   view("schooling", "Schooling", "The longer it was trained, the longer its guesses hold", 49, "schooling"),
   view("atonce", "AtOnce", "Both models at work", 50, "at_once"),
+  view("fused", "Fused", "Three layers of the target, then its own outputs", 51, "fused"),
   view("searchtree", "SearchTree", "A table that learns, searched for drafts", 51, "table_search"),
   view("samplebands", "SampleBands", "Samples drafted from each other", 52, "suffixes"),
   view("transferred", "Transferred", "Guesses refined by the upper layers", 53, "transfer"),

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.methods.heads import eagle
+from engines.methods.heads import eagle, eagle3
+from engines.models.drafters.eagle3 import Eagle3
 from engines.training.core.commands import Command
 from engines.training.core.text_cache import Teacher, TextCache
 from engines.training.heads.drafters import command, tokens_per_call
 from engines.training.heads.formats import Published, RowsTraining, layer, sizes
 
-READS, TOKENS = (1, 3, 5), 512
+READS, TOKENS, WIDER = (1, 3, 5), 512, 2  # WIDER: channels of the feed-forward part, in widths of the model
 
 
 class Eagle3Training(RowsTraining):
@@ -44,16 +45,16 @@ class Eagle3Training(RowsTraining):
         at = "layers.0."
         tensors = {
             "fc.weight": torch.cat([torch.eye(d) / len(READS)] * len(READS), 1),
-            **layer(at, d, 3 * d, 2 * d),
+            **layer(at, d, WIDER * d, 2 * d),
             **{f"{at}{one}.weight": torch.ones(d) for one in ("input_layernorm", "hidden_norm")},
             "norm.weight": torch.ones(d),
             "lm_head.weight": model.model.get_output_embeddings().weight.detach()[ids].clone(),
             "d2t": ids - torch.arange(len(ids)),
             "t2d": known,
         }
-        inner = sizes(model, 3 * d, model_type="llama", num_hidden_layers=1)
+        inner = sizes(model, WIDER * d, model_type="llama", num_hidden_layers=1)
         config = {
-            "speculators_model_type": "eagle3",
+            "speculators_model_type": Eagle3.format.replace("-", ""),  # as speculators calls it
             "draft_vocab_size": len(ids),
             "eagle_aux_hidden_state_layer_ids": list(READS),
             "norm_before_residual": False,
@@ -66,8 +67,14 @@ class Eagle3Training(RowsTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call, beside the control."""
-    return {**tokens_per_call("eagle_12_nodes", eagle.decode.info.slug, model, asked)}
+    """Tokens per target call of tree and chain, and of the control's."""
+    own, control = eagle3.decode.info.slug, eagle.decode.info.slug
+    return {
+        **tokens_per_call("tree_12_nodes", own, model, asked),
+        **tokens_per_call("chain_of_4", own, model, asked, {"top_k": 1}),
+        **tokens_per_call(f"{control}_12_nodes", control, model, asked),
+        **tokens_per_call(f"{control}_chain_of_4", control, model, asked, {"top_k": 1}),
+    }
 
 
 def commands() -> dict[str, Command]:

@@ -47,7 +47,7 @@ def test_certify_holds_it_against_greedy(capsys):
     ("command", "words"),
     [
         (["--method", "eagle", *of("medusa"), *IDS], "is a drafter of the format medusa-heads, and eagle cannot draft"),
-        (["--method", "eagle", *of("eagle3-legacy"), *IDS], "no method here drafts with the format eagle-3 yet"),
+        (["--method", "eagle", *of("eagle3-legacy"), *IDS], "eagle cannot draft with it; choose eagle3"),
         (["--method", "medusa", *of("medusa", "drafter-refuse-hidden"), *IDS], "should be [32, 32]"),
         (["--method", "medusa", *of("medusa"), *of("medusa")[2:], *IDS], "--part was given 2 times"),
         (["--method", "medusa", *of("medusa")[:2], "--part", "tail=x", *IDS], "names no part"),
