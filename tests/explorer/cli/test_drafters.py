@@ -70,7 +70,7 @@ def test_advise_tries_the_method_that_drafts_with_it():
 
 
 def test_advise_refuses_a_drafter_that_nothing_drafts_with(capsys):
-    assert main(["advise", *of("dflash"), "--prompt", "x"]) == 2
+    assert main(["advise", *of("peagle"), "--prompt", "x"]) == 2
     assert "the methods here cannot draft with it; no method here drafts with" in capsys.readouterr().err
 
 
@@ -110,7 +110,7 @@ def test_diagnose_names_the_slip_of_a_record(capsys, tmp_path):
 
 
 def test_diagnose_takes_formats_that_no_method_drafts_with(capsys):
-    assert main(["diagnose", *of("dflash"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
+    assert main(["diagnose", *of("peagle"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
     assert "of 2 drafted tokens accepted" in capsys.readouterr().out
 
 
