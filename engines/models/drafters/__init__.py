@@ -64,7 +64,7 @@ def trained_drafter(part: Part, target: Any) -> Drafter:
     else:
         held = {name: tensor for name, tensor in part.tensors.items() if name not in MARKS}
         drafter = _read(Checkpoint(Path(), part.name, "", part.card["config"], (), part.sha256, held), target)
-        drafter.licence = str(part.card.get("licence", ""))
+        drafter.trained_here, drafter.licence = True, str(part.card.get("licence", ""))
         _keep(key, drafter)
     return _loaded[key]
 

@@ -48,7 +48,7 @@ class Drafter:
         self.vocabulary: Tensor | None = None
         self.table: Tensor | None = None  # its own embeddings [V, d]
         self.head: Tensor | None = None  # its own output head [v, d]
-        self.licence = ""
+        self.trained_here, self.licence = False, ""  # a part of ours is no checkpoint that somebody could ask for
         self.notes: list[str] = []  # what a person should know of how it was read
 
     @property
@@ -73,7 +73,7 @@ class Drafter:
             dtype=beside.dtype,
             device=beside.device,
             licence=self.licence,
-            options={"format": self.format},
+            options={} if self.trained_here else {"format": self.format},
         )
 
     def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
