@@ -12,6 +12,7 @@ from explorer import ASSETS
 from explorer.papers.tables import Cell, Measured
 
 COST = "_layer_rows_per_token"
+ENDS = "_95"  # of the 95 % interval of a number
 DRAFTS = {
     "text": "EAGLE's inputs, text only",
     "fused": "EAGLE's inputs, text and pictures in turn",
@@ -36,10 +37,13 @@ def calls() -> Iterator[Measured]:
         asked = calls.pop("asked", "")
         at = re.search(r"\d+", asked)
         cost = {key.removesuffix(COST): value for key, value in calls.items() if key.endswith(COST)}
+        ends = {key.removesuffix(ENDS): value for key, value in calls.items() if key.endswith(ENDS)}
         told = [
-            f"{key.replace('_', ' ')} {value:.2f}" + (f" at {cost[key]:.0f} layer-rows" if key in cost else "")
+            f"{key.replace('_', ' ')} {value:.2f}"
+            + ("" if key not in ends else " ({:.2f} to {:.2f})".format(*ends[key]))
+            + (f" at {cost[key]:.0f} layer-rows" if key in cost else "")
             for key, value in calls.items()
-            if not key.endswith(COST)
+            if not key.endswith((COST, ENDS))
         ]
         if told:
             made = [card["machine"].partition(", cpu")[0], card["date"], f"`{card['command']}`"]
