@@ -19,6 +19,7 @@ export const VIEWS = [
   view("siblings", "Siblings", "One draw after the other", 46, "draws"),
   view("conveyor", "Conveyor", "Each guess drops back in", 47, "rankings"),
   view("fusion", "Fusion", "Tokens and states in one guess", 48, "fusing"),
+  view("maskblock", "MaskBlock", "A block filled in one pass", 49, "maskblock"),
   view("schooling", "Schooling", "The longer it was trained, the longer its guesses hold", 49, "schooling"),
   view("atonce", "AtOnce", "Both models at work", 50, "at_once"),
   view("fused", "Fused", "Three layers of the target, then its own outputs", 51, "fused"),
