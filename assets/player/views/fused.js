@@ -194,8 +194,11 @@ export class Fused extends StepPicture {
       told = step && this.told(step);
     if (!told) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const { reads, fused, fed_back, outside = [] } = told,
-      says = tr`${many(fused, "row")} read with the target's states after ${reads.join(", ")} layers, ${fed_back} with \
-the drafter's own outputs; ${rowsOf(step.tree).accepted} of ${many(step.tree.tokens.length - 1, "drafted")} accepted.`;
+      { accepted } = rowsOf(step.tree),
+      all = many(step.tree.tokens.length - 1, "drafted"),
+      says = tr`${many(fused, "row")} read with g, the target's states after ${reads.join(", ")} layers, ${fed_back} \
+with a, the drafter's own outputs. One call of the target checks ${all}: ${accepted} accepted. Drawn: \
+the guesses on that way.`;
     return outside.length ? `${says} ${tr`‘${this.#word(outside[0])}’ cannot be guessed.`}` : says;
   }
 }

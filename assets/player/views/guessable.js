@@ -44,11 +44,11 @@ export function tally(steps, y, { roomy, left, x, labels }) {
 /** The share of the target's tokens that can be guessed, as a bar at height y of the layer `parent`; outside: the word
  * of one that cannot be and was written. */
 export function vocabulary(parent, { can_say: v, of: V }, y, width, labels, outside) {
-  const long = Math.min(240, width / 5);
+  const named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
+    long = Math.max(24, Math.min(240, width / 5, width - 12 - 7.6 * named.length));
   pool(parent, 2, () => svg("rect", { x: 0, rx: 3, height: 10 })).forEach((bar, i) =>
     set(bar, { y: y + 4, width: i ? (long * v) / V : long, class: i ? "dx-warm" : "dx-gone" }),
   );
-  const named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
-    lacks = outside && width > 620 ? `; ${tr`‘${cut(outside, 24)}’ is not one of them`}` : "";
+  const lacks = outside && width > 620 ? `; ${tr`‘${cut(outside, 24)}’ is not one of them`}` : "";
   labels.push([long + 10, y + 14, "start", named + lacks]);
 }

@@ -119,8 +119,8 @@ export class MaskBlock extends StepPicture {
       w - 4,
     );
     if (!wide) return;
-    labels.push([left + 4, end + 20, "start", tr`anchor and masks: each sees all of the block, in one pass`]);
-    labels.push([left + 4, end + 38, "start", tr`token by token: ${tokens.length} passes (derived)`]);
+    labels.push([left + 4, end + 20, "start", tr`the drafter: newest token and masks, each sees all, in one pass`]);
+    labels.push([left + 4, end + 38, "start", tr`drafting token by token: ${tokens.length} passes (derived)`]);
   }
 
   /** Where the context comes from: the layers that are read, and a row of it for each token. */
@@ -165,6 +165,7 @@ export class MaskBlock extends StepPicture {
     if (wide) {
       labels.push([from, y(depth - 1) - 22, "start", tr`states after layers`]);
       labels.push([from, y(depth - 1) - 6, "start", tr`${layers.join(", ")} of ${depth}`]);
+      labels.push([from, base + 16, "start", tr`layer ${1}`]); // the lowest
       labels.push([left - 12, base + 16, "end", tr`context: ${many(context, "row")}`]);
     } else {
       const read = tr`${layers.join(", ")} of ${depth}`;
@@ -192,11 +193,12 @@ export class MaskBlock extends StepPicture {
       const names = [tr`written`, tr`guesses`, tr`next best`];
       [20, foot + 22, foot + 48].forEach((y, i) => labels.push([left + w * 0.9, y, "end", names[i]]));
     }
-    const broke = tree.why.includes("mismatch");
-    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((line) => {
-      const at = left + (accepted + 1) * w;
-      set(line, { d: `M${at},${ROOF - 10}V${foot + 32}` });
-    });
+    const broke = tree.why.includes("mismatch"),
+      line = left + (accepted + 1) * w;
+    if (broke && wide) labels.push([line + 7, ROOF - 3, "start", tr`✕ refused: the rest is dropped`]);
+    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
+      set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
+    );
   }
 
   describe(t) {
@@ -207,6 +209,7 @@ export class MaskBlock extends StepPicture {
       anchor = this.#word(step.tree.tokens[0]),
       k = told.tokens.length;
     return tr`One pass of the drafter fills ${k} masks after ‘${anchor}’, reading ${many(told.context, "row")} of \
-context, ${told.joined} of them new; ${accepted} accepted, ${many(step.tree.emitted.length, "token")} written.`;
+context, ${told.joined} of them new. One call of the model checks them all: ${accepted} accepted, \
+${many(step.tree.emitted.length, "token")} written.`;
   }
 }

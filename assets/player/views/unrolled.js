@@ -174,12 +174,11 @@ export class Unrolled extends StepPicture {
 
   /** Where the chain broke. */
   #crack({ at, w, left, labels }) {
-    const x = left + (at + 1) * w;
-    pool(this.crack, at ? 1 : 0, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((line) =>
-      set(line, { d: `M${x - 1},0V${HIGH - 18}` }),
+    pool(this.crack, at ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((line) =>
+      set(line, { d: `M${left + at * w},0V${SAYS + 5}` }),
     );
-    const right = x + 150 < this.width; // room for the words
-    if (at) labels.push([x + (right ? 6 : -6), HIGH - 4, right ? "start" : "end", tr`✕ chain broke here`]);
+    const middle = left + (at + 0.5) * w;
+    if (at) labels.push([Math.min(middle, this.width - 70), HIGH - 4, "middle", tr`✕ chain broke here`]);
   }
 
   /** The names of the parts. */
@@ -200,7 +199,7 @@ export class Unrolled extends StepPicture {
       [20, tr`written`],
       [SAYS + 17, tr`says`],
       [READ + 17, tr`reads`],
-      [READ + CHIP + 14, tr`fed`],
+      [READ + CHIP + 14, tr`rows read`],
     ];
     for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
   }
@@ -212,7 +211,8 @@ export class Unrolled extends StepPicture {
     const k = told.drafts.length,
       { kept, at } = broke(step.tree),
       ran = tr`One layer, run ${k} times: first on the model's state h, then on its own h′.`,
-      end = at ? tr`${kept} of ${many(k, "drafted")} accepted; run ${at} was wrong.` : tr`All ${k} drafts accepted.`;
-    return `${ran} ${end}`;
+      all = many(k, "drafted"),
+      end = at ? tr`${kept} of ${all} accepted; run ${at} was wrong.` : tr`${k} of ${all} accepted.`;
+    return `${ran} ${tr`One call of the model checks them all:`} ${end}`;
   }
 }
