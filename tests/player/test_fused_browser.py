@@ -45,7 +45,7 @@ def test_published_checkpoints(opened: Open, folder: str, drafter: str) -> None:
     trace = engines.run("eagle3", pair(folder, drafter), [15, 35, 30, 50, 41], params={"max_new_tokens": 16})
     view = held_on_every_step(opened([trace], folded=True).page, "Fused", len(trace.steps))
     reads, layers = (trace.steps[1].records["fused"][key] for key in ("reads", "layers"))
-    told = f"with the target's states after {', '.join(map(str, reads))} layers"
+    told = f"the target's states after {', '.join(map(str, reads))} layers"
     page = view.page
     page.evaluate("handles[0].seek(2)")
     expect(view.locator(".dx-readout").first).to_contain_text(told)

@@ -195,7 +195,14 @@ export class MaskBlock extends StepPicture {
     }
     const broke = tree.why.includes("mismatch"),
       line = left + (accepted + 1) * w;
-    if (broke && wide) labels.push([line + 7, ROOF - 3, "start", tr`✕ refused: the rest is dropped`]);
+    const inside = line + 240 < this.width; // the words
+    if (broke && wide)
+      labels.push([
+        inside ? line + 7 : this.width - 4,
+        ROOF - 3,
+        inside ? "start" : "end",
+        tr`✕ refused: the rest is dropped`,
+      ]);
     pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
       set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
     );

@@ -178,7 +178,7 @@ export class Unrolled extends StepPicture {
       set(line, { d: `M${left + at * w},0V${SAYS + 5}` }),
     );
     const middle = left + (at + 0.5) * w;
-    if (at) labels.push([Math.min(middle, this.width - 70), HIGH - 4, "middle", tr`✕ chain broke here`]);
+    if (at) labels.push([Math.max(72, Math.min(middle, this.width - 72)), HIGH - 4, "middle", tr`✕ chain broke here`]);
   }
 
   /** The names of the parts. */
