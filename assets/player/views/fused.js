@@ -16,7 +16,7 @@ import { below, deepest, tally, vocabulary } from "./guessable.js";
 export const view = {
   name: "Fused",
   title: "Three layers of the target, then its own outputs",
-  place: 51,
+  place: 61,
   needs: ["fused"],
 };
 

@@ -13,7 +13,7 @@ import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 49, needs: ["maskblock"] };
+export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
 
 const NARROW = 620,
   WIDEST = 128, // of a slot, in CSS pixels
