@@ -182,15 +182,15 @@ def _race(traces: list[Trace]) -> None:
         heads,
         [(t.header.title, *(v for _, v in lap.said()), t.text) for t, lap in zip(traces, found, strict=True)],
     )
+    if drafts := _drafts(traces):
+        print()
+        print_table(("drafts", *(t.header.title for t in traces)), drafts)
     print()
     times, rows = standings(traces)
     print_table(
         ("tokens after", *(t.header.title for t in traces)),
         [(f"{s:.3f} s", *row) for s, row in zip(times, rows, strict=True)],
     )
-    if drafts := _drafts(traces):
-        print()
-        print_table(("drafts", *(t.header.title for t in traces)), drafts)
     print(
         "\nSeconds of a server run from the sent request and hold its queue, its model and the network, which cannot "
         "be told apart from here; connecting is apart. Seconds of an engine here are model and method time."

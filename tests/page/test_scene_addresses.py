@@ -111,12 +111,14 @@ def test_a_live_run_leaves_the_address_and_back_shows_the_scene(shipped, visit):
 
 
 def test_a_refused_run_leaves_the_address(shipped, visit):
-    screen = visit(query=f"?scene={FIRST.name}", at=shipped)
-    plays(screen, FIRST)
+    screen = visit(query=f"?scene={THIRD.name}", at=shipped)
+    plays(screen, THIRD)
+    prompt = screen.page.locator("#prompt textarea")
+    expect(prompt).to_have_value(gallery().get(THIRD.traces[0]).header.prompt)  # the scene has filled the form
     screen.prompt(" ")
     screen.press("Run")
     expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
-    at(screen, rf"\?scene={FIRST.name}")
+    at(screen, rf"\?scene={THIRD.name}")
 
 
 def test_what_is_added_and_forked_has_an_address(shipped, visit):

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 import engines
 from explorer.page.catalogue import Plan
 from explorer.page.handlers import running
-from tests.page.conftest import PROMPT, first_model
+from tests.page.conftest import PROMPT, Slow, first_model
 
 PILLS = """() => { window.told = []; window.gone = false;
 const look = () => {
@@ -79,7 +79,21 @@ def test_a_model_that_is_used_for_the_first_time_is_said_to_be_loaded(visit, mon
     assert loading in told(screen, 0) and loading in told(screen, 1)
 
 
-def test_a_page_that_waits_for_another_says_so_in_a_sentence(visit, slowly):
+def test_a_page_that_waits_for_another_says_so_in_a_sentence(visit, monkeypatch):
+    real, over = engines.stream, threading.Event()
+
+    class Held(Slow):
+        """A run that stays under way behind its first step until the other page was looked at."""
+
+        begun = False
+
+        def __next__(self):
+            if self.begun:
+                over.wait(120)
+            self.begun = True
+            return next(self.run)
+
+    monkeypatch.setattr(engines, "stream", lambda *a, **k: Held(real(*a, **k), 0))
     first, second = visit(), visit()
     ask(first, "greedy")
     first.wait(0, "live")
@@ -88,7 +102,8 @@ def test_a_page_that_waits_for_another_says_so_in_a_sentence(visit, slowly):
     visible = second.page.locator("#status").inner_text()
     assert visible.strip() == "Waiting: one run is before this one."
     expect(second.player(0).locator(".dx-pill")).to_have_text("waiting for its turn")
-    second.wait(0, "live")  # the first is over
+    over.set()
+    second.wait(0, "done")
     expect(second.page.locator("#status .waits")).to_be_hidden()
 
 

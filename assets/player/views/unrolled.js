@@ -186,7 +186,7 @@ export class Unrolled extends StepPicture {
     const most = Math.floor((2 * half) / LETTER);
     for (let i = 1; i <= k; i++) {
       const run = w > 60 ? tr`run ${i}` : String(i);
-      labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`MTP layer`, most) : run]);
+      labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`draft layer`, most) : run]);
       if (w > 100) labels.push([x(i), BOX + 44, "middle", run]);
       labels.push([x(i) - 10, STATE + 4, "end", w > 60 ? "h′" : ""]);
       labels.push([x(i), READ + CHIP + 14, "middle", w > 60 ? many(i > 1 ? 1 : rows, "row") : ""]);
