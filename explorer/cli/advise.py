@@ -116,7 +116,8 @@ def lines(found: Any) -> Iterator[str]:
         unit = one.unit if one.values == 1 else f"{one.unit}s"
         left = f", {one.left_out} disturbed left out" if one.left_out else ""
         yield ""
-        yield f"{one.label}: {one.verdict} ({100 * one.level:.3g} % over {one.values} {unit}{left})"
+        of = "measured in" if one.low is None else f"{100 * one.level:.3g} % over"
+        yield f"{one.label}: {one.verdict} ({of} {one.values} {unit}{left})"
         for said in (one.text, one.why, one.takes):
             if said:
                 yield f"  {said}"

@@ -32,7 +32,8 @@ def test_it_says_a_verdict_its_conditions_and_why(capsys, tmp_path):
     found = msgspec.json.decode(file.read_bytes(), type=Advice)
     one = found.methods[0]
     assert code == 0 and out.startswith(found.sentence) and found.conditions in out
-    assert f"Token Recycling (template=7): {one.verdict} (95 % over {one.values} repeat" in out
+    of = "measured in" if one.low is None else f"{100 * one.level:.3g} % over"  # on a busy machine too few may be left
+    assert f"Token Recycling (template=7): {one.verdict} ({of} {one.values} repeat" in out
     assert "Same text as the control." in out and one.why in out
     assert found.command.startswith("decoding-explorer advise --model tiny-ar-s ") and found.date
 
