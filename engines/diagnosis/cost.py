@@ -25,8 +25,8 @@ BUSY = 1.5  # how much slower the slower half of equal calls may be before the t
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Median seconds: rows, of a forward of the target over 1, 2, ... k + 1 rows; drafts, of drafting 1, 2, ... k
-    tokens. machine: where. spread: the third quartile of equal calls of one row over the first."""
+    """Median seconds. rows: of a call of the target, by how many rows it has, 1 to k + 1; drafts: of a draft, by how
+    many tokens it has, 1 to k. machine: where that was. spread: equal calls of one row, third quartile over first."""
 
     rows: dict[int, float]
     drafts: dict[int, float]

@@ -22,7 +22,8 @@ def add_part(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="head=ID",
-        help="a published drafter of the target, a hub id or a folder: EAGLE, Medusa or Hydra checkpoints as they are",
+        help="a published drafter of the target, a hub id or a folder: EAGLE, EAGLE-3, Medusa, Hydra, MTP or DFlash "
+        "checkpoints as they are",
     )
     parser.add_argument(
         "--force", action="store_true", help="take a drafter although it names another target; the output says so"

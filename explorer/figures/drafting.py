@@ -13,9 +13,9 @@ import msgspec
 
 
 class Length(msgspec.Struct, frozen=True):
-    """Drafts of k tokens. accepted: of them a round; target, draft: measured seconds of the call over k + 1 rows and of
-    the drafting; cost: of a round, in calls of one row; speed: times plain decoding; need: accepted tokens at which it
-    is even."""
+    """Drafts of k tokens. accepted: how many a round, on average; target, draft: measured seconds of the target's call
+    and of the draft; cost: of a round, in calls of one row; speed: over plain decoding; need: accepted tokens a round
+    at which both are equally fast."""
 
     k: int
     accepted: float

@@ -40,6 +40,8 @@ class Diagnosing:
         """Look at the drafter; yields (panel, line). prompts: one a line."""
         session = self.handlers.session(request)
         try:
+            if session.sweeping and not session.sweeping.finished.is_set():
+                raise UserError("a sweep is going on; cancel it or wait for its end.")
             given = self.read(target, drafter, prompts, tokens)
         except UserError as error:
             yield gr.skip(), say(str(error), "error")

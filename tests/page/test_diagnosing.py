@@ -3,6 +3,7 @@ sentence."""
 
 import json
 import re
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -35,6 +36,13 @@ def asking(public=False):
 def test_what_cannot_be_looked_at_is_said(given, words):
     with pytest.raises(UserError, match=words):
         asking().read(*given)
+
+
+def test_a_sweep_that_goes_on_is_not_ended_by_it():
+    session = SimpleNamespace(sweeping=SimpleNamespace(finished=threading.Event()))
+    asked = Diagnosing(SimpleNamespace(session=lambda request: session))
+    ((panel, line),) = asked.ask(None, "t", "d", "x", 48)
+    assert "A sweep is going on" in json.loads(line)["text"] and panel != ""
 
 
 def test_a_visitor_loads_no_drafter():
