@@ -52,6 +52,7 @@ export function palette(element, props, watch, trigger, knownForms) {
   const brush = { size: words.sizes[1], colour: Object.keys(words.colours)[0], shape: Object.keys(words.shapes)[0] };
   let at = 0, // the cell that the Tab key comes to
     waiting = "", // the text that the server was asked about
+    refused = null, // the text that has no room for a further thing: late news of a prompt that stays wipe no message
     shown = { asked: words.asked[0], things: new Map() };
 
   const cells = Array.from({ length: words.rows.length * words.columns.length }, (_, cell) =>
@@ -103,14 +104,16 @@ export function palette(element, props, watch, trigger, knownForms) {
 
   function choose(name, value) {
     brush[name] = value;
+    refused = null;
     draw();
   }
 
   function fill(cell) {
     at = cell;
     const things = filled(shown.things, cell, brush, words);
-    if (things) write({ ...shown, things });
-    else line.textContent = WORDS.full(words.most);
+    if (things) return write({ ...shown, things });
+    refused = box().value;
+    draw();
   }
 
   function key(event, cell) {
@@ -134,6 +137,7 @@ export function palette(element, props, watch, trigger, knownForms) {
 
   function put(text) {
     const field = box();
+    refused = null;
     field.value = text;
     field.dispatchEvent(new Event("input", { bubbles: true }));
     draw();
@@ -148,8 +152,9 @@ export function palette(element, props, watch, trigger, knownForms) {
   }
 
   function draw() {
-    const text = box()?.value ?? "",
-      told = JSON.parse(props.value || "{}"),
+    const text = box()?.value ?? "";
+    if (refused !== text) refused = null;
+    const told = JSON.parse(props.value || "{}"),
       { catalogue, values } = knownForms();
     const sees = ({ model }) => catalogue.models.find(({ name }) => name === model)?.tasks.includes("scene");
     root.hidden = !values.some(sees);
@@ -172,13 +177,13 @@ export function palette(element, props, watch, trigger, knownForms) {
     });
     const { size } = shown.things;
     clear.hidden = !size;
-    line.textContent = !found
-      ? own(text) !== null
-        ? WORDS.own
-        : WORDS.unread
-      : size && size < words.fewest
-        ? few(size)
-        : WORDS.use(named(brush));
+    line.textContent = said(text, found, size);
+  }
+
+  function said(text, found, size) {
+    if (!found) return own(text) === null ? WORDS.unread : WORDS.own;
+    if (refused !== null) return WORDS.full(words.most);
+    return size && size < words.fewest ? few(size) : WORDS.use(named(brush));
   }
 
   const few = (now) => WORDS.count(words.fewest, words.most, now);

@@ -164,7 +164,10 @@ def test_a_scene_is_drawn_and_described(visit):
     for name in ("middle right", "bottom center"):
         cell(page, f"{name}, empty").click()
     cell(page, "top right, empty").click()
+    page.evaluate("document.dispatchEvent(new Event('dx-prompt'))")  # late, of the click before
     expect(palette.get_by_role("status")).to_contain_text(f"at most {MOST} objects")
+    palette.get_by_role("radio", name="green").check()
+    expect(palette.get_by_role("status")).to_contain_text("puts in a small green square")
     written = "large red circle top left, small blue square middle right, small blue square bottom center"
     expect(prompt).to_have_value(written)
     page.locator("#count label", has_text="1").first.click()
