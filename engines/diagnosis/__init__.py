@@ -204,7 +204,8 @@ def _tried(turn: Any, plain: Measured, turned: Measured) -> Tried:
     else:
         more = gain - error > MARGIN and turned.accepted >= plain.accepted
         state = "helps" if more else "worse" if gain + error < 0 else "open"
-    return Tried(turn.name, turn.wrong, state, gain, gain - error, gain + error, turned.accepted, plain.accepted)
+    low, high = gain - error, gain + error
+    return Tried(turn.name, turn.wrong, state, gain, low, high, turned.accepted, plain.accepted, turn.form)
 
 
 @torch.no_grad()

@@ -54,7 +54,7 @@ class Miss(msgspec.Struct, frozen=True):
 class Tried(msgspec.Struct, frozen=True):
     """A slip that was turned. gain: mean log-probability (nats) more, from `low` to `high`; accepted: tokens a draft
     then, beside those now. state: "helps" where the interval lies above the margin and no fewer are accepted, "worse"
-    where it lies below zero, "same" where no logit changed, else "open"."""
+    where it lies below zero, "same" where no logit changed, else "open". form: which of several turns of the slip."""
 
     name: str
     wrong: str
@@ -64,6 +64,12 @@ class Tried(msgspec.Struct, frozen=True):
     high: float
     accepted: float
     before: float
+    form: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name, and the form where it was turned in several."""
+        return f"{self.name}: {self.form}" if self.form else self.name
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -21,11 +21,13 @@ BASES = (ROPE_BASE, 500_000.0, 1_000_000.0, 5_000_000.0)  # of the rotations, th
 
 @dataclass(frozen=True)
 class Turn:
-    """A slip turned: what it is called, the sentence that says what would be wrong, and the drafter with it turned."""
+    """A slip turned: what it is called, the sentence that says what would be wrong, and the drafter with it turned.
+    form: which of several turns of this slip it is."""
 
     name: str
     wrong: str
     turned: Any
+    form: str = ""
 
 
 def turns(drafter: Any, target: Any) -> Iterator[Turn]:
@@ -83,9 +85,14 @@ def _fc_norms(drafter: Any) -> Iterator[Turn]:
         return
     ones = torch.ones(drafter.fc.shape[1], dtype=drafter.fc.dtype, device=drafter.fc.device)
     wrong = "Its fc was trained behind a norm of the states, and the files have none: the tensor got lost."
-    yield Turn("norm before fc", wrong, _with(drafter, input_norm=ones))
+    yield Turn("norm before fc", wrong, _with(drafter, input_norm=ones), "one for all states")
     each = [ones[: drafter.width]] * (len(ones) // drafter.width)
-    yield Turn("norm before fc", wrong.replace("a norm", "a norm for each"), _with(drafter, fc_norms=each))
+    yield Turn(
+        "norm before fc",
+        wrong.replace("a norm", "a norm for each"),
+        _with(drafter, fc_norms=each),
+        "one for each state",
+    )
 
 
 def _rotation(drafter: Any) -> Any:
@@ -105,6 +112,7 @@ def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
                 "rope base",
                 f"Its rotations were trained with the base {base:,.0f}{whose}, and its config says {sizes.theta:,.0f}.",
                 _with(drafter, rotation=Rotation(replace(sizes, theta=base), drafter.target.device)),
+                f"{base:,.0f}",
             )
 
 
@@ -122,12 +130,12 @@ def _ids(drafter: Any) -> Iterator[Turn]:
     """d2t read the other way: its numbers are ids where they were read as offsets, or offsets where as ids."""
     columns = torch.arange(drafter.columns, device=drafter.vocabulary.device)
     offsets = drafter.vocabulary - columns
-    for wrong, vocabulary in (
-        ("d2t holds the tokens themselves, and was read as offsets.", offsets),
-        ("d2t holds offsets, and was read as the tokens themselves.", drafter.vocabulary + columns),
+    for wrong, vocabulary, form in (
+        ("d2t holds the tokens themselves, and was read as offsets.", offsets, "as ids"),
+        ("d2t holds offsets, and was read as the tokens themselves.", drafter.vocabulary + columns, "as offsets"),
     ):
         if 0 <= int(vocabulary.min()) <= int(vocabulary.max()) < drafter.vocab_size:
-            yield Turn("d2t", wrong, _with(drafter, vocabulary=vocabulary))
+            yield Turn("d2t", wrong, _with(drafter, vocabulary=vocabulary), form)
 
 
 def _with(drafter: Any, **changes: Any) -> Any:

@@ -40,7 +40,7 @@ def findings(found: Any, acceptance: float | None = None) -> Iterator[str]:
     an assumed chance of each drafted token, beside the measured."""
     for one in found.slips:
         yield (
-            f"Turning {one.name} helps: {one.gain:+.2f} nats for the target's token ({one.low:+.2f} to "
+            f"Turning {one.label} helps: {one.gain:+.2f} nats for the target's token ({one.low:+.2f} to "
             f"{one.high:+.2f}), {one.accepted:.2f} accepted instead of {one.before:.2f}. {one.wrong}"
         )
     if len(found.slips) > 1:
@@ -48,7 +48,7 @@ def findings(found: Any, acceptance: float | None = None) -> Iterator[str]:
     names = list(dict.fromkeys(one.name for one in found.tried))
     if names and not found.slips:
         yield f"No known slip: none of {', '.join(names)} helps when it is turned."
-    if same := list(dict.fromkeys(one.name for one in found.tried if one.state == "same")):
+    if same := [one.label for one in found.tried if one.state == "same"]:
         yield f"Not told apart, since no logit changes: {', '.join(same)}."
     if found.loops:
         clear = [one for one in found.loops if one.clear]
@@ -134,7 +134,7 @@ def _turned(found: Any) -> Table:
         ("slip", "gain", "from", "to", "accepted", "as it is", ""),
         [
             (
-                one.name,
+                one.label,
                 *(f"{value:+.2f}" for value in (one.gain, one.low, one.high)),
                 f"{one.accepted:.2f}",
                 f"{one.before:.2f}",
