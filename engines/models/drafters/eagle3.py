@@ -47,7 +47,7 @@ class Eagle3(RowDrafter):
         self.output_normed = bool(config.get("norm_output", False))
         self._take_norms(t, config, len(ids))
         sizes = Sizes.of(inner, d, name)
-        self.layers = 1 if self.first == "midlayer." else count(checkpoint.shapes, "layers.")
+        self.layers = count(checkpoint.shapes, "layers.", 1)  # P-EAGLE has several
         prefixes = [self.first, *(f"layers.{i}." for i in range(1, self.layers))]
         self.e_norm = t.take(f"{self.first}input_layernorm.weight", d)
         self.s_norm = t.take(f"{self.first}hidden_norm.weight", d)

@@ -48,12 +48,10 @@ class Checkpoint:
 
     @functools.cached_property
     def _held(self) -> tuple[Shapes, Callable[[str], Tensor]]:
-        if self.held is not None:
-            return {key: tuple(tensor.shape) for key, tensor in self.held.items()}, self.held.__getitem__
-        if self.files[0].name not in ARCHIVES:
-            return _safetensors(self.files)
-        tensors = read_archive(self.files[0])
-        return {key: tuple(tensor.shape) for key, tensor in tensors.items()}, tensors.__getitem__
+        if self.held is None and self.files[0].name not in ARCHIVES:
+            return _unwrapped(*_safetensors(self.files))
+        tensors = read_archive(self.files[0]) if self.held is None else self.held
+        return _unwrapped({key: tuple(tensor.shape) for key, tensor in tensors.items()}, tensors.__getitem__)
 
     @property
     def shapes(self) -> Shapes:
@@ -122,6 +120,15 @@ def _safetensors(files: Sequence[Path]) -> tuple[Shapes, Callable[[str], Tensor]
         return tensor
 
     return shapes, read
+
+
+def _unwrapped(shapes: Shapes, read: Callable[[str], Tensor]) -> tuple[Shapes, Callable[[str], Tensor]]:
+    """Shapes by name and what reads a tensor, without the `model.` that trainers write before every name of a draft
+    that they wrap (NeMo Automodel)."""
+    names = {key.removeprefix("model."): key for key in shapes}
+    if len(names) < len(shapes):
+        return shapes, read
+    return {name: shapes[key] for name, key in names.items()}, lambda name: read(names[name])
 
 
 def read_archive(file: Path) -> dict[str, Tensor]:

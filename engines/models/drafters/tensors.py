@@ -75,10 +75,10 @@ class Tensors:
             )
 
 
-def count(names: Iterable[str], prefix: str) -> int:
-    """How many layers PREFIX.0., PREFIX.1. ... there are. The file counts, not the config."""
+def count(names: Iterable[str], prefix: str, found: int = 0) -> int:
+    """How many layers PREFIX.0., PREFIX.1. ... there are, the first `found` whatever they are called. The file counts,
+    not the config."""
     numbers = {name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)}
-    found = 0
     while str(found) in numbers:
         found += 1
     return found

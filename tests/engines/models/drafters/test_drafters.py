@@ -5,6 +5,7 @@ import copy
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,6 +48,31 @@ def test_every_checkpoint_passes_its_cases(folder):
 def test_the_format_is_told_by_what_is_in_the_files(folder, tmp_path):
     copied = shutil.copytree(DRAFTERS / folder / "drafter", tmp_path / "any name at all")
     assert load_drafter(copied, target_of(folder)).format == FORMATS[folder]
+
+
+def test_a_drafter_is_the_same_under_the_names_that_its_trainers_give(tmp_path):
+    """Two layers: as speculators writes them, the first as SafeAILab calls it, and all behind a wrapper's `model.`."""
+    folder = DRAFTERS / "peagle" / "drafter"
+    held = load_file(folder / "model.safetensors")
+    d = held["layers.0.hidden_norm.weight"].shape[0]
+    for name in [one for one in held if one.startswith("layers.0.") and "hidden_norm" not in one]:
+        tensor = held[name]
+        first = any(f".{one}_proj" in name for one in "qkv")
+        held[name.replace("layers.0.", "layers.1.")] = (tensor[:, :d] if first else tensor).clone()
+    found = []
+    for i, (old, new) in enumerate([("", ""), ("layers.0.", "midlayer."), ("", "model.")]):
+        made = tmp_path / str(i)
+        shutil.copytree(folder, made)
+        renamed = {new + name.removeprefix(old) if name.startswith(old) else name: held[name] for name in held}
+        save_file(renamed, made / "model.safetensors")
+        drafter = load_drafter(made, target_of("peagle"))
+        states = torch.linspace(-1, 1, 2 * 3 * drafter.width).view(2, -1)
+        run = SimpleNamespace(
+            embed=lambda tokens, of=drafter: of.table[list(tokens)], call=lambda n, compute: compute()
+        )
+        found.append(drafter.block(run, [5, 9], states, drafter.pasts(), 3))
+        assert drafter.layers == 2
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
 def test_json_files_beside_checkpoints_hold_no_cases():
