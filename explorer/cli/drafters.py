@@ -22,8 +22,8 @@ def add_part(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="head=ID",
-        help="a published drafter of the target, a hub id or a folder: EAGLE, EAGLE-3, Medusa, Hydra, MTP or DFlash "
-        "checkpoints as they are",
+        help="a published drafter of the target, a hub id or a folder: EAGLE, EAGLE-3, P-EAGLE, Medusa, Hydra, MTP or "
+        "DFlash checkpoints as they are",
     )
     parser.add_argument(
         "--force", action="store_true", help="take a drafter although it names another target; the output says so"
@@ -68,8 +68,8 @@ def _check_taken(drafter: Any, infos: list[MethodInfo]) -> None:
     if any(map(takes, infos)):
         return
     able = ", ".join(info.slug for info in engines.list_methods() if takes(info))
-    what_to_do = f"choose {able}" if able else f"no method here drafts with the format {drafter.format} yet"
     asked = ", ".join(info.slug for info in infos) if len(infos) < ALL else "the methods here"
     raise UserError(
-        f"'{drafter.name}' is a drafter of the format {drafter.format}, and {asked} cannot draft with it; {what_to_do}."
+        f"'{drafter.name}' is a drafter of the format {drafter.format}, and {asked} cannot draft with it; choose "
+        f"{able}."
     )

@@ -2,14 +2,13 @@
 checkpoint's tensors under their published names, and what computes the loss is what computes a download.
 
 A module says which tensors there are, how they begin, and its config; `RowsTraining` has the loss of those that go from
-row to row (EAGLE-3, MTP layers). Texts, states and teacher come from the text cache.
+row to row (EAGLE-3, P-EAGLE, MTP layers). Texts, states and teacher come from the text cache.
 
 Shapes: n rows of a text, d width, v draft vocabulary, V vocabulary, f channels of the feed-forward part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ from engines.models.drafters.tensors import Tensors
 from engines.training.core.loop import Loss
 from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cross_entropy
 from engines.training.heads.drafters import RANKS, DraftTraining
-
-DEPTHS = 3
 
 
 class Published(nn.Module):
@@ -90,10 +87,12 @@ def sizes(model: Any, f: int, **more: Any) -> dict[str, Any]:
 
 
 class RowsTraining(DraftTraining):
-    """A drafter that goes from row to row, unrolled over DEPTHS places as it drafts: each row reads its own output of
+    """A drafter that goes from row to row, unrolled over `depths` places as it drafts: each row reads its own output of
     the place before and the true token (training-time test of EAGLE-3, arXiv 2503.01840, section 3.2)."""
 
     learning_rate = 1e-3
+    depths = 3
+    fall = 1.0  # the weight of a place in the loss, to that of the place before it
 
     def __init__(
         self, name: str, made: Callable[[], Published], cache: TextCache, teacher: Teacher, seed: int, model: Any
@@ -114,41 +113,46 @@ class RowsTraining(DraftTraining):
         return self.teacher.logits(read) if head is None else nn.functional.linear(read, head).float()
 
     def rolled(self, text: Text) -> list[Tensor]:
-        """Outputs [n - 1, d] after 1, 2, ... DEPTHS places, from every row t of the text at once: row t of list entry j
-        saw the true rows up to t and its own j before it. Where the text is over it reads token 0, and is not used."""
+        """Outputs [n - 1, d] after 1, 2, ... `depths` places, from every row t of the text at once: row t of list entry
+        j saw the true rows up to t and its own j before it. Rows for which the text is over are not used."""
         d, pasts = self.drafter, self.drafter.pasts()
         s = d.project(d.states({i: h[:-1].float() for i, h in text.hidden.items()}))
         n, found = len(s), list[Tensor]()
         own, sees = torch.eye(n, dtype=torch.bool), causal(n, 0, "cpu")
         tokens = text.tokens[1:]
-        for j in count():
+        for j in range(self.depths):
+            if j:
+                tokens, s = self.ahead(text, j, found[-1])
+                sees = torch.cat([sees, own], 1)
             found.append(d.rows(self.E[tokens], s, pasts, torch.arange(n) + j, sees))
-            if j == DEPTHS - 1:
-                return found
-            ahead = torch.arange(n) + j + 2
-            tokens = text.tokens[ahead.clamp(max=len(text.tokens) - 1)]
-            s, sees = d.fed_back(found[-1]), torch.cat([sees, own], 1)
-        raise AssertionError("a drafter goes at least one place")
+        return found
+
+    def ahead(self, text: Text, j: int, out: Tensor) -> tuple[Tensor, Tensor]:
+        """(tokens [n], states [n, d]) that the rows read j places ahead, behind their outputs `out` [n, d]."""
+        at = torch.arange(len(out)) + j + 1
+        return text.tokens[at.clamp(max=len(text.tokens) - 1)], self.drafter.fed_back(out)
 
     def loss(self, batch: list[Text]) -> Loss:
-        """Soft cross-entropy with the teacher, the mean over rows and then over the depths."""
-        said: list[list[Tensor]] = [[] for _ in range(DEPTHS)]
-        true: list[list[Tensor]] = [[] for _ in range(DEPTHS)]
+        """Soft cross-entropy with the teacher, the mean over rows and then the weighted one over the depths."""
+        said: list[list[Tensor]] = [[] for _ in range(self.depths)]
+        true: list[list[Tensor]] = [[] for _ in range(self.depths)]
         for text in batch:
             z = self.teacher.logits(text.hidden[self.last].float())
             for j, out in enumerate(self.rolled(text)):
                 at = torch.tensor(text.rows(j + 1), dtype=torch.long)
                 said[j].append(self.logits(out[at]))
                 true[j].append(z[at + j + 1])
-        parts = [soft_cross_entropy(torch.cat(a), torch.cat(b)) for a, b in zip(said, true, strict=True)]
-        value = torch.stack(parts).mean()
+        pairs = [(torch.cat(a), torch.cat(b)) for a, b in zip(said, true, strict=True)]
+        # No text of a batch may go as far as the last places.
+        parts = [(self.fall**j, soft_cross_entropy(a, b)) for j, (a, b) in enumerate(pairs) if len(a)]
+        value = torch.stack([w * part for w, part in parts]).sum() / sum(w for w, _ in parts)
         return Loss(value, sum(len(text.tokens) for text in batch), sum(map(len, said[0])))
 
     @torch.inference_mode()
     def accuracy(self) -> tuple[Tensor, int]:
-        """(a [DEPTHS, RANKS], rows): on held-out prompts, how often guess r is the token that the text has, when the
+        """(a [depths, RANKS], rows): on held-out prompts, how often guess r is the token that the text has, when the
         drafter has gone on from its own outputs for 1, 2, ... places and read the true tokens."""
-        right, rows = torch.zeros(DEPTHS, RANKS), torch.zeros(DEPTHS, 1)
+        right, rows = torch.zeros(self.depths, RANKS), torch.zeros(self.depths, 1)
         for text in self.cache.texts(self.layers, held_out=True):
             for j, out in enumerate(self.rolled(text)):
                 at = torch.tensor(text.rows(j + 1), dtype=torch.long)

@@ -9,6 +9,7 @@ from engines.diagnosis.loops import SLIPS
 from explorer.bench import chosen
 from explorer.cli import main
 from tests.engines.conftest import GOLDEN
+from tests.engines.models.drafters.test_drafters import FORMATS
 from tests.engines.test_diagnosis import record_of
 
 DRAFTERS = GOLDEN / "drafters"
@@ -61,17 +62,18 @@ def test_what_does_not_fit_is_one_sentence(command, words, capsys):
     assert words in told and told.count("\n") == 1
 
 
-def test_advise_tries_the_method_that_drafts_with_it():
-    target = engines.load_model(DRAFTERS / "medusa" / "verifier", dtype="float32")
+@pytest.mark.parametrize(("folder", "slug"), [("medusa", "medusa"), ("peagle", "p-eagle")])
+def test_advise_tries_the_method_that_drafts_with_it(folder, slug):
+    target = engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
     alone = [info.slug for info in chosen.chosen(target)]
-    drafter = engines.load_drafter(DRAFTERS / "medusa" / "drafter", target)
+    drafter = engines.load_drafter(DRAFTERS / folder / "drafter", target)
     with_it = [info.slug for info in chosen.chosen(engines.with_drafter(target, drafter))]
-    assert with_it == [*alone, "medusa"]
+    assert with_it == [*alone, slug]
 
 
-def test_advise_refuses_a_drafter_that_nothing_drafts_with(capsys):
-    assert main(["advise", *of("peagle"), "--prompt", "x"]) == 2
-    assert "the methods here cannot draft with it; no method here drafts with" in capsys.readouterr().err
+def test_some_method_drafts_with_each_format():
+    drafted = {one for info in engines.list_methods() for formats in info.drafters.values() for one in formats}
+    assert drafted == set(FORMATS.values())
 
 
 IDS_AS_TEXT = ["--prompt", "15 35 30 50 41 30 56 28 11", "--max-new-tokens", "24"]
@@ -109,7 +111,7 @@ def test_diagnose_names_the_slip_of_a_record(capsys, tmp_path):
     assert "is no record of drafts (Expected `int`, got `str`" in capsys.readouterr().err
 
 
-def test_diagnose_takes_formats_that_no_method_drafts_with(capsys):
+def test_diagnose_drafts_in_one_pass_too(capsys):
     assert main(["diagnose", *of("peagle"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
     assert "of 2 drafted tokens accepted" in capsys.readouterr().out
 
