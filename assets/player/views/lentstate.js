@@ -46,7 +46,7 @@ export function tally(steps, { roomy, k, n, left, node, x, labels }) {
   rightSoFar(steps).forEach(([right, checked], i) => {
     if (i < k) labels.push([x(n - 1 + i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]);
   });
-  const says = tr`right so far`;
+  const says = tr`right, of those checked`;
   labels.push(roomy ? [left - 8, y, "end", says] : [0, y + 20, "start", says]);
   labels.push([roomy ? left : 0, y + (roomy ? 22 : 40), "start", tr`drafting token by token: ${k} passes (derived)`]);
 }

@@ -112,10 +112,11 @@ export class SharedState extends StepPicture {
   #guesses({ tokens, chances }, tree, { n, w, others, foot, x, labels }) {
     const { rows } = rowsOf(tree);
     const states = tokens.map((_, i) => rows[i + 1]?.state ?? "unreached");
-    pool(this.bars, tokens.length, () => svg("rect", { rx: 3 })).forEach((bar, i) => {
+    pool(this.bars, tokens.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((group, i) => {
       const high = Math.max(2, BARS * chances[i][0]),
         at = x(n - 1 + i);
-      set(bar, { x: at - w * 0.27, y: foot - high, width: w * 0.54, height: high, class: "dx-lift" });
+      set(group, { "data-s": states[i] });
+      set(group.firstChild, { x: at - w * 0.27, y: foot - high, width: w * 0.54, height: high });
       const share = percent(chances[i][0]);
       labels.push([at, foot - high - 6, "middle", w < 48 ? share.replace(" %", "") : share]);
     });
@@ -155,7 +156,7 @@ export class SharedState extends StepPicture {
     boxes.push([fc, state - 15, 30, 30, "dx-box"]);
     labels.push([fc + 15, state + 5, "middle", "fc"]);
     const earlier = text.length - n;
-    if (earlier && roomy) labels.push([left - 8, state + R + 20, "end", tr`and ${many(earlier, "row")} before`]);
+    if (earlier && roomy) labels.push([left - 8, state + R + 20, "end", tr`${many(earlier, "row")} before`]);
     if (w > 90) labels.push([x(n - 1), state + R + 20, "middle", tr`states of the text`]);
   }
 
@@ -177,8 +178,14 @@ export class SharedState extends StepPicture {
       ])
         labels.push([end, y, "end", name]);
     }
-    const line = left + (n + accepted) * w;
-    pool(this.cuts, tree.why.includes("mismatch") ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
+    const line = left + (n + accepted) * w,
+      broke = tree.why.includes("mismatch");
+    if (broke && roomy) {
+      const inside = line + 240 < this.width; // the words
+      const [at, anchor] = inside ? [line + 7, "start"] : [this.width - 4, "end"];
+      labels.push([at, ROOF - 3, anchor, tr`✕ refused: the rest is dropped`]);
+    }
+    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
       set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
     );
   }
