@@ -5,6 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
+import { showRoles } from "./roles.js";
 
 const MARKS = { true: "✓", false: "✗" };
 /** The scene that shows these runs, and the stop of its lever: {scene, stop}; null where they belong to none. ids: of
@@ -52,6 +53,7 @@ export function voice(scenes, pull) {
     live = "",
     shown = new Map();
   const tell = () => {
+    showRoles(group, now?.scene.roles);
     if (!now) return;
     const step = Math.max(0, ...group.runners.map(({ t }) => t)),
       said = live || translated(saidAt(now, step, moved));
@@ -72,7 +74,10 @@ export function voice(scenes, pull) {
     if (other) moved = false;
     if (other || !moved) now = found; // while the lever moves, what comes is behind it
     root.hidden = !now;
-    if (!now) return place.replaceChildren();
+    if (!now) {
+      place.replaceChildren();
+      return tell();
+    }
     question.textContent = translated(now.scene.question || now.scene.title);
     sides.hidden = now.scene.traces.length !== 2;
     if (other) place.replaceChildren(...(now.scene.lever ? drawn(now, asked) : []));

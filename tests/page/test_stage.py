@@ -124,6 +124,33 @@ def test_other_runs_end_the_scene_and_its_own_bring_it_back(shipped, visit):
     expect(page.locator("#scenarios .scenario[data-now]")).to_have_count(0)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_board_of_a_scene_says_its_part_and_its_method(shipped, visit, width):
+    screen = visit("?scene=break-a-sum", at=shipped, viewport={"width": width, "height": 800})
+    page = screen.page
+    scene = next(one for one in scenarios([card.id for card in gallery().cards]) if one.name == "break-a-sum")
+    for slot, name in enumerate(scene.traces):
+        header = gallery().get(name).header
+        head = page.locator(f"#panel-{slot} .dx-panel h2")
+        expect(head.locator(".scene-role")).to_have_text(scene.roles[slot])
+        expect(head.locator("span")).to_have_text(header.title)
+        if width < 700:
+            page.locator(".switcher button").nth(slot).click()
+            expect(page.locator(".switcher button").nth(slot)).to_have_text(f"{slot + 1} {scene.roles[slot]}")
+        role, apart = head.locator(".scene-role").bounding_box(), head.locator("strong").bounding_box()
+        assert role["y"] + role["height"] <= apart["y"] + 1
+        for part in (".scene-role", "strong"):  # the part it plays and what tells equal methods apart are whole
+            assert head.locator(part).evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    if width > 700:
+        screen.press("See a draft tree")
+        expect(page.locator("#panel-1 h2 .scene-role")).to_have_text("A tree of guesses")
+        screen.prompt("sort: Mia, Leo")
+        screen.press("Many at once")
+        screen.press("Run")
+        screen.says("Done: 2 runs")
+        expect(page.locator(".scene-role")).to_have_count(0)  # other runs play no part
+
+
 def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
     screen = visit(folded=True, at=shipped)
     page = screen.page
