@@ -5,6 +5,7 @@
 import { groupNamed } from "../player/clock.js";
 import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
+import { oneLegend } from "./onelegend.js";
 import { showRoles } from "./roles.js";
 
 const MARKS = { true: "✓", false: "✗" };
@@ -47,6 +48,7 @@ export function voice(scenes, pull) {
       sides,
       place,
     );
+  const legend = oneLegend();
   let now = null, // {scene, stop}
     moved = false,
     known = scenes,
@@ -54,6 +56,7 @@ export function voice(scenes, pull) {
     shown = new Map();
   const tell = () => {
     showRoles(group, now?.scene.roles);
+    legend.look(group, Boolean(now));
     if (!now) return;
     const step = Math.max(0, ...group.runners.map(({ t }) => t)),
       said = live || translated(saidAt(now, step, moved));

@@ -151,6 +151,30 @@ def test_each_board_of_a_scene_says_its_part_and_its_method(shipped, visit, widt
         expect(page.locator(".scene-role")).to_have_count(0)  # other runs play no part
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_scene_has_one_legend_for_all_its_boards(shipped, visit, width):
+    screen = visit(folded=True, at=shipped, viewport={"width": width, "height": 800})
+    page = screen.page
+    written = page.locator(".dx-legend > span:visible", has_text="written in this step")
+    for slot in (0, 1):
+        expect(page.locator(f"#panel-{slot} .dx-legend > span", has_text="written in this step")).to_have_count(1)
+    expect(written).to_have_count(1)
+    if width < 700:
+        return
+    line = "(where) => document.querySelector(where + ' .dx-line').style.borderBottomColor"
+    light = page.evaluate(line, ".scene-legend")
+    page.evaluate("document.body.classList.add('dark')")
+    page.wait_for_function(f"(light) => ({line})('#panel-1 .dx-under > .dx-legend') !== light", arg=light)
+    page.wait_for_function(f"() => ({line})('.scene-legend') === ({line})('#panel-1 .dx-under > .dx-legend')")
+    screen.prompt("sort: Mia, Leo")
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    expect(written).to_have_count(2)  # no scene: each board has its own
+    screen.press("See a draft tree")
+    expect(page.locator(".scene-legend")).to_contain_text("bonus token")
+    expect(written).to_have_count(1)
+
+
 def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
     screen = visit(folded=True, at=shipped)
     page = screen.page
