@@ -22,6 +22,8 @@ export function sceneOf(scenes, ids) {
   return null;
 }
 
+const nameOf = (ids) => JSON.stringify([...ids]);
+
 /** What is said after `step` steps of the longer run. moved: whether the lever was moved, and then its stop speaks. */
 export function saidAt({ scene, stop }, step, moved) {
   if (stop && (moved || stop.trace !== scene.traces[scene.lever.slot])) return stop.say;
@@ -32,7 +34,7 @@ export function saidAt({ scene, stop }, step, moved) {
 export const saying = () => document.querySelector("#scene .scene-says")?.textContent ?? "";
 
 /** Draws it: {root, look(ids), use({scenes, live}), now}. scenes: all that there are; pull: called with {slot, stop},
- * what the lever asks for. `use` lets others speak (null: the scenes again); live: what is said while the same is run
+ * what the lever asks for. `rest` ends the scene. `use` lets others speak (null: the scenes again); live: what is said while the same is run
  * now, in place of what was told of the recording. */
 export function voice(scenes, pull) {
   const group = groupNamed("main"),
@@ -53,6 +55,7 @@ export function voice(scenes, pull) {
     moved = false,
     known = scenes,
     live = "",
+    rested = "", // the runs whose scene is over, though they are still shown
     shown = new Map();
   const tell = () => {
     showRoles(group, now?.scene.roles);
@@ -72,7 +75,7 @@ export function voice(scenes, pull) {
   const look = (ids = shown) => {
     shown = ids;
     if (live && now) return tell(); // what runs now has no name yet
-    const found = sceneOf(known, ids),
+    const found = nameOf(ids) === rested ? null : sceneOf(known, ids),
       other = found?.scene !== now?.scene;
     if (other) moved = false;
     if (other || !moved) now = found; // while the lever moves, what comes is behind it
@@ -95,6 +98,12 @@ export function voice(scenes, pull) {
       place.hidden = Boolean(live);
       look();
       tell();
+    },
+    /** A person has turned to other things: the scene is over until it is asked for again (false). */
+    rest: (over = true) => {
+      rested = over ? nameOf(shown) : "";
+      if (over) group.pause();
+      look();
     },
     get now() {
       return now;

@@ -175,6 +175,29 @@ def test_a_scene_has_one_legend_for_all_its_boards(shipped, visit, width):
     expect(written).to_have_count(1)
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_is_filled_in_to_be_tried_is_said_and_in_sight_and_ends_the_scene(shipped, visit, width):
+    screen = visit("?tab=methods", folded=True, at=shipped, viewport={"width": width, "height": 900})
+    page = screen.page
+    page.locator("#chooser input[type=search]").fill("prompt lookup")
+    page.get_by_role("button", name="Try: Prompt lookup").click()
+    screen.says("The slots below hold Greedy autoregressive, Prompt lookup on ")
+    expect(page.locator("#status")).to_be_in_viewport()
+    form = page.locator("#slot-1 .slot-form")
+    expect(form).to_have_attribute("open", "")
+    expect(form.locator("#method-1")).to_have_value("prompt-lookup")
+    if width > 700:
+        expect(form.locator("#method-1")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#scene .scene")).to_be_hidden()
+    expect(page.locator(".scene-role, #scenarios .scenario[data-now]")).to_have_count(0)
+    page.get_by_role("button", name="Many at once", exact=True).click()
+    expect(page.locator("#scene .scene-question")).to_have_text(SCENE.question)
+    if width > 700:
+        page.get_by_role("button", name="Compare on my text", exact=True).click()
+        screen.says("The slots below hold ")
+        expect(page.locator("#scene .scene")).to_be_hidden()
+
+
 def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):
     screen = visit(folded=True, at=shipped)
     page = screen.page
