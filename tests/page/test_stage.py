@@ -46,6 +46,24 @@ def test_the_board_of_the_opening_stands_in_the_first_screen(shipped, visit):
     assert box["y"] <= 560 and box["y"] + box["height"] <= 900
 
 
+@pytest.mark.parametrize("step", [0, 2, 8])
+def test_the_opening_stands_whole_in_a_low_window(shipped, visit, step):
+    """Caption, lever, both boards, the bars below them and the answer: nothing of it is below the fold."""
+    page = visit(folded=True, at=shipped, viewport={"width": 1280, "height": 720}).page
+    place = page.get_by_label("Place in the run", exact=True)
+    place.press("Home")
+    for _ in range(step):
+        page.get_by_role("button", name="Step forward").click()
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", str(step))
+    whole = ["#tour .tour-start", "#scene .scene-says", "#scene .scene-places", "#toolbar .dx-toolbar", ".scene-legend"]
+    whole += [f"#panel-{slot} {part}" for slot in (0, 1) for part in (".dx-board", ".dx-bars-box", ".dx-words")]
+    for part in whole:
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    for slot in (0, 1):
+        tokens = page.locator(f"#panel-{slot} .dx-board [data-s]")
+        assert tokens.evaluate_all("(cells) => cells.every((cell) => cell.scrollWidth <= cell.clientWidth + 1)")
+
+
 @pytest.mark.parametrize("use", ["all controls", "the prompt"])
 def test_what_is_hidden_comes_with_the_first_use_and_stays(shipped, visit, use):
     screen = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900})
