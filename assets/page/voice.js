@@ -33,9 +33,9 @@ export function saidAt({ scene, stop }, step, moved) {
 /** The sentence that is said now, for who paces the opening; empty where no scene is shown. */
 export const saying = () => document.querySelector("#scene .scene-says")?.textContent ?? "";
 
-/** Draws it: {root, look(ids), use({scenes, live}), now}. scenes: all that there are; pull: called with {slot, stop},
- * what the lever asks for. `rest` ends the scene. `use` lets others speak (null: the scenes again); live: what is said while the same is run
- * now, in place of what was told of the recording. */
+/** Draws it: {root, look(ids), rest(over), use({scenes, live}), now}. scenes: all that there are; pull: called with
+ * {slot, stop}, what the lever asks for. `rest` ends the scene. `use` lets others speak (null: the scenes again); live:
+ * what is said while the same is run now, in place of what was told of the recording. */
 export function voice(scenes, pull) {
   const group = groupNamed("main"),
     question = make("h2", { class: "scene-question" }),
