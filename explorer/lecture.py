@@ -178,7 +178,7 @@ def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scen
     says = known.says
     if entry.say and says:  # it stands where the scene begins to speak; lever and later sentences stay
         says = (msgspec.structs.replace(says[0], say=entry.say), *says[1:])
-    return Scenario(title, watch, names, question, says, known.lever)
+    return Scenario(title, watch, names, question, says, known.lever, roles=known.roles)
 
 
 def _caption(names: tuple[str, ...], cards: dict[str, Card]) -> str:

@@ -6,7 +6,7 @@ import { whenThere } from "./dom.js";
 
 const CHIP = "#scenarios .scenario";
 const FOLD = 0.62; // of the window's height: there, at the latest, the idea begins
-const BAR = 84; // pixels that the bar of the players takes at the top of a scrolled page, below the voice of a scene
+const BAR = 70; // pixels that the bar of the players takes at the top of a scrolled page, below the voice of a scene
 const EDGE = 10; // pixels that stay free at the foot
 const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before

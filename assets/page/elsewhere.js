@@ -4,6 +4,7 @@
 import { tr } from "../player/words.js";
 import { make } from "./dom.js";
 import { able, fair, instead, lost } from "./slot.js";
+import { say } from "./trying.js";
 
 const WORDS = {
   said: (names, example) =>
@@ -38,7 +39,11 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
   };
   document.addEventListener("dx-own", () => {
     const { catalogue, values } = knownForms();
-    if (able(catalogue)) changeForms(fair(catalogue, values, able(catalogue)));
+    if (able(catalogue)) {
+      const slots = fair(catalogue, values, able(catalogue));
+      changeForms(slots);
+      say(catalogue, slots);
+    }
     const field = document.querySelector("#prompt textarea");
     field?.focus();
     field?.select();

@@ -10,7 +10,7 @@ import { keep } from "./kept.js";
 import { palette } from "./palette.js";
 import { tell } from "./prose.js";
 import * as slot from "./slot.js";
-import { begin, slotsToTry } from "./trying.js";
+import { begin, say, slotsToTry } from "./trying.js";
 import { upload } from "./upload.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
@@ -42,6 +42,8 @@ document.addEventListener("dx-try", ({ detail }) => {
     slots = slotsToTry(catalogue, detail, values);
   changeForms(slots);
   begin(slots.length);
+  forms.get(slots.length - 1).root.open = true; // the method that was asked for
+  say(catalogue, slots);
 });
 
 /** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */

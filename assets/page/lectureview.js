@@ -61,7 +61,8 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     name = make("span", { class: "lecture-name" }),
     said = make("div", { class: "lecture-said", role: "status" }),
     list = make("ol", {}),
-    box = make("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, list, ...files);
+    jump = make("p", { class: "lecture-jump" }, make("kbd", {}, "1–9"), tr`the scene of that number`),
+    box = make("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, ...files);
   const acts = {
     next: () => go(at + 1),
     back: () => go(at - 1),
@@ -92,6 +93,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       make("kbd", {}, key),
       make("span", {}, words),
     );
+  const lever = make("span", { class: "lecture-tip" }, make("kbd", {}, "↑"), make("kbd", {}, "↓"), tr`slider`);
   const bar = make(
     "div",
     { class: "lecture-bar" },
@@ -103,7 +105,9 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       hint("←", tr`back`, "back"),
       hint("→", tr`next`, "next"),
       hint("P", tr`play`, "play"),
+      hint(",", tr`step back`, "unstep"),
       hint(".", tr`step`, "step"),
+      lever,
       hint("L", tr`live`, "live"),
       hint("F", tr`full screen`, "full"),
       hint("S", tr`scenes`, "list"),
@@ -127,7 +131,8 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   }
   function draw() {
     count.textContent = all.length ? tr`${at + 1} of ${all.length}` : "";
-    const { title = "", minutes } = all[at] ?? {};
+    const { title = "", minutes, voice } = all[at] ?? {};
+    lever.hidden = !voice?.lever;
     name.textContent = [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
     for (const [n, item] of [...list.querySelectorAll("button")].entries())
       item.setAttribute("aria-current", String(n === at));

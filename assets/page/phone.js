@@ -18,7 +18,10 @@ function switcher(players) {
     const panels = filled(),
       chosen = panels.find((panel) => panel.closest("[data-chosen]"));
     if (panels.length && !chosen) return choose(panels[0]);
-    const names = panels.map((panel, i) => `${i + 1} ${panel.querySelector("h2 > span").textContent}`),
+    const names = panels.map(
+        (panel, i) =>
+          `${i + 1} ${(panel.querySelector(".scene-role") ?? panel.querySelector("h2 > span")).textContent}`,
+      ),
       drawn = [names.join("|"), panels.indexOf(chosen)].join();
     if (drawn === row.dataset.drawn) return;
     row.dataset.drawn = drawn;

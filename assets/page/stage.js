@@ -26,6 +26,11 @@ export function mountStage(element, props, ask) {
     document.documentElement.style.setProperty("--scene-high", `${root.hidden ? 0 : root.offsetHeight + GAP}px`);
   }).observe(root); // the bar of the players sticks below the voice
   document.addEventListener("dx-runs", look);
+  for (const [name, over] of Object.entries({ "dx-filled-in": true, "dx-at": false }))
+    document.addEventListener(name, () => {
+      told.rest(over);
+      look();
+    });
   document.addEventListener("dx-voice", ({ detail }) => told.use(detail)); // a lecture speaks
   look();
 }

@@ -1,5 +1,6 @@
 // Try: a method beside its control, in the first slots. Which model both run on is said without a document.
 
+import { tr } from "../player/words.js";
 import { complete, methodOf, modelsFor } from "./slot.js";
 
 /** The model that a method and its control are tried on, of `models`: the one that a slot has if it fits both, else one
@@ -42,4 +43,15 @@ export function begin(count) {
     } else if (tries-- > 0) requestAnimationFrame(look);
   };
   look();
+}
+
+/** Says what the slots hold now, in the line below Run, and ends the scene beside it: its runs are those of before. */
+export function say(catalogue, slots) {
+  const names = slots.map(({ method }) => methodOf(catalogue, method).title).join(", "),
+    line = document.querySelector("#status .status");
+  document.dispatchEvent(new Event("dx-filled-in"));
+  if (!line) return;
+  Object.assign(line.dataset, { kind: "ok" });
+  line.textContent = tr`The slots below hold ${names} on ${slots[0].model}. Change the prompt or keep it, and press \
+Run; until then the boards show runs of before.`;
 }

@@ -5,6 +5,8 @@
 import { groupNamed } from "../player/clock.js";
 import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
+import { oneLegend } from "./onelegend.js";
+import { showRoles } from "./roles.js";
 
 const MARKS = { true: "✓", false: "✗" };
 /** The scene that shows these runs, and the stop of its lever: {scene, stop}; null where they belong to none. ids: of
@@ -20,6 +22,8 @@ export function sceneOf(scenes, ids) {
   return null;
 }
 
+const nameOf = (ids) => JSON.stringify([...ids]);
+
 /** What is said after `step` steps of the longer run. moved: whether the lever was moved, and then its stop speaks. */
 export function saidAt({ scene, stop }, step, moved) {
   if (stop && (moved || stop.trace !== scene.traces[scene.lever.slot])) return stop.say;
@@ -29,9 +33,9 @@ export function saidAt({ scene, stop }, step, moved) {
 /** The sentence that is said now, for who paces the opening; empty where no scene is shown. */
 export const saying = () => document.querySelector("#scene .scene-says")?.textContent ?? "";
 
-/** Draws it: {root, look(ids), use({scenes, live}), now}. scenes: all that there are; pull: called with {slot, stop},
- * what the lever asks for. `use` lets others speak (null: the scenes again); live: what is said while the same is run
- * now, in place of what was told of the recording. */
+/** Draws it: {root, look(ids), rest(over), use({scenes, live}), now}. scenes: all that there are; pull: called with
+ * {slot, stop}, what the lever asks for. `rest` ends the scene. `use` lets others speak (null: the scenes again); live:
+ * what is said while the same is run now, in place of what was told of the recording. */
 export function voice(scenes, pull) {
   const group = groupNamed("main"),
     question = make("h2", { class: "scene-question" }),
@@ -46,12 +50,16 @@ export function voice(scenes, pull) {
       sides,
       place,
     );
+  const legend = oneLegend();
   let now = null, // {scene, stop}
     moved = false,
     known = scenes,
     live = "",
+    rested = "", // the runs whose scene is over, though they are still shown
     shown = new Map();
   const tell = () => {
+    showRoles(group, now?.scene.roles);
+    legend.look(group, Boolean(now));
     if (!now) return;
     const step = Math.max(0, ...group.runners.map(({ t }) => t)),
       said = live || translated(saidAt(now, step, moved));
@@ -67,12 +75,15 @@ export function voice(scenes, pull) {
   const look = (ids = shown) => {
     shown = ids;
     if (live && now) return tell(); // what runs now has no name yet
-    const found = sceneOf(known, ids),
+    const found = nameOf(ids) === rested ? null : sceneOf(known, ids),
       other = found?.scene !== now?.scene;
     if (other) moved = false;
     if (other || !moved) now = found; // while the lever moves, what comes is behind it
     root.hidden = !now;
-    if (!now) return place.replaceChildren();
+    if (!now) {
+      place.replaceChildren();
+      return tell();
+    }
     question.textContent = translated(now.scene.question || now.scene.title);
     sides.hidden = now.scene.traces.length !== 2;
     if (other) place.replaceChildren(...(now.scene.lever ? drawn(now, asked) : []));
@@ -87,6 +98,12 @@ export function voice(scenes, pull) {
       place.hidden = Boolean(live);
       look();
       tell();
+    },
+    /** A person has turned to other things: the scene is over until it is asked for again (false). */
+    rest: (over = true) => {
+      rested = over ? nameOf(shown) : "";
+      if (over) group.pause();
+      look();
     },
     get now() {
       return now;

@@ -32,6 +32,8 @@ from explorer.runs.gallery import Gallery, gallery
 
 SESSIONS = 200  # whose components Gradio remembers
 HEAVY = ("torch", "transformers")
+ANNOUNCED = {"common.complete": "Done"}
+"""What Gradio 6.31 tells screen readers when an event is over, and has no words for: they heard the name itself."""
 
 
 def launch(
@@ -84,6 +86,7 @@ def launch(
         pwa=False,
         share=False,
         footer_links=[],
+        i18n=gr.I18n(en=ANNOUNCED),  # the fallback of all languages; ours are put in its place on the page
         **options,
     )
     handlers.sessions.is_open = readers.at_page

@@ -51,8 +51,9 @@ class Lever(Part, frozen=True):
 
 class Scenario(Part, frozen=True):
     """A short title, a sentence on what to watch, and the ids of two to four recorded runs on one prompt. question:
-    what the scene asks; says: what is told while it plays; lever: what a viewer can move. They may be left out.
-    former: earlier titles, whose addresses still lead here."""
+    what the scene asks; says: what is told while it plays; lever: what a viewer can move; roles: what part each run
+    plays, in a few words that stand above the name of its method. They may be left out. former: earlier titles, whose
+    addresses still lead here."""
 
     title: str
     watch: str
@@ -61,6 +62,13 @@ class Scenario(Part, frozen=True):
     says: tuple[Say, ...] = ()
     lever: Lever | None = None
     former: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.roles and len(self.roles) != len(self.traces):
+            raise ValueError(
+                f"'{self.title}' has {len(self.traces)} runs but {len(self.roles)} roles; give each run one"
+            )
 
     @property
     def name(self) -> str:
@@ -107,4 +115,5 @@ def _texts(one: Mapping[str, Any]) -> list[str]:
     lever = one.get("lever", {})
     said = [lever[part] for part in ("label", "low", "high") if part in lever]
     told = [part["say"] for part in (*one.get("says", ()), *lever.get("stops", ()))]
-    return [text for text in (one["title"], one["watch"], one.get("question", ""), *said, *told) if text]
+    named = (one["title"], one["watch"], one.get("question", ""), *one.get("roles", ()))
+    return [text for text in (*named, *said, *told) if text]

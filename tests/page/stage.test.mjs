@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
 const { saidAt, sceneOf } = await asset("page/voice.js");
+const { merged } = await asset("page/onelegend.js");
 
 const LEVER = {
   slot: 1,
@@ -57,3 +58,20 @@ test("the lever speaks once it was moved, and wherever another run stands", () =
 
 test("a scene that says nothing of its steps says what to watch", () =>
   assert.equal(saidAt(sceneOf(SCENES, ids("a", "c", "d")), 5, false), "four ways"));
+
+const entry = (mark, words, ramp = false) => ({ mark, words, ramp });
+
+test("the legends of two boards become one, each entry once", () => {
+  const left = [entry("n", "new"), entry("o", "old")],
+    right = [entry("n", "new"), entry("a", "accepted")];
+  assert.deepEqual(
+    merged([left, right]).map(({ words }) => words),
+    ["new", "old", "accepted"],
+  );
+});
+
+for (const [why, one, other] of [
+  ["one colour stands for two authors", entry("0", "large"), entry("0", "small")],
+  ["two scores have ranges of their own", entry("r", "confidence 0 1", true), entry("q", "entropy 0 3", true)],
+])
+  test(`legends stay apart where ${why}`, () => assert.equal(merged([[one], [other]]), null));

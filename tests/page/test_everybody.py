@@ -231,3 +231,16 @@ def test_a_phone_reaches_every_control_and_every_tab(visit):
         "document.getAnimations().filter((a) => a.playState === 'running' && a.effect.getTiming().duration > 1).length"
     )
     assert moving == 0
+
+
+@pytest.mark.parametrize(("query", "over"), [("", "Done"), ("?lang=zh", "完成")])
+def test_a_screen_reader_hears_words_when_a_run_is_over_and_no_name_of_a_text(visit, query, over):
+    page = visit(query).page
+    page.evaluate("""() => { window.heard = [];
+      new MutationObserver(() => document.querySelectorAll(".sr-only[aria-live]").forEach((node) =>
+        node.textContent && window.heard.push(node.textContent)))
+        .observe(document.body, { subtree: true, childList: true, characterData: true }); }""")
+    page.locator("#run").click()
+    page.wait_for_function("(over) => window.heard.includes(over)", arg=over)
+    names = [one for one in page.evaluate("window.heard") if "." in one and " " not in one]
+    assert names == []

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 import types
+from collections.abc import Iterator
 
 import pytest
+from PIL import Image, ImageStat
 from playwright.sync_api import expect
 
 from explorer.page import gallery
 from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
+from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships, which has pictures."""
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
 
 
 def test_cards_stand_in_groups_with_comparisons_first_and_are_found_by_a_word(visit, traces):
@@ -31,6 +43,18 @@ def test_cards_stand_in_groups_with_comparisons_first_and_are_found_by_a_word(vi
     expect(cards).to_have_count(0)
     search.fill("")
     expect(cards).to_have_count(every)
+
+
+@pytest.mark.parametrize("tab", ["gallery", "methods"])
+def test_pictures_are_dark_on_a_dark_page(shipped, visit, tab):
+    page = visit(f"?tab={tab}&__theme=dark", at=shipped).page
+    pictures = page.locator(".card-pictures img:visible")
+    expect(pictures.first).to_be_visible()
+    for picture in pictures.all()[:4]:
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("(image) => image.decode()")
+        seen = Image.open(io.BytesIO(picture.screenshot())).convert("L")
+        assert ImageStat.Stat(seen).mean[0] < 128  # of 255: drawn on white, each is above
 
 
 def test_a_folder_of_ones_own_without_pictures_is_shown_in_words(recorded):

@@ -46,6 +46,24 @@ def test_the_board_of_the_opening_stands_in_the_first_screen(shipped, visit):
     assert box["y"] <= 560 and box["y"] + box["height"] <= 900
 
 
+@pytest.mark.parametrize("step", [0, 2, 8])
+def test_the_opening_stands_whole_in_a_low_window(shipped, visit, step):
+    """Caption, lever, both boards, the bars below them and the answer: nothing of it is below the fold."""
+    page = visit(folded=True, at=shipped, viewport={"width": 1280, "height": 720}).page
+    place = page.get_by_label("Place in the run", exact=True)
+    place.press("Home")
+    for _ in range(step):
+        page.get_by_role("button", name="Step forward").click()
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", str(step))
+    whole = ["#tour .tour-start", "#scene .scene-says", "#scene .scene-places", "#toolbar .dx-toolbar", ".scene-legend"]
+    whole += [f"#panel-{slot} {part}" for slot in (0, 1) for part in (".dx-board", ".dx-bars-box", ".dx-words")]
+    for part in whole:
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    for slot in (0, 1):
+        tokens = page.locator(f"#panel-{slot} .dx-board [data-s]")
+        assert tokens.evaluate_all("(cells) => cells.every((cell) => cell.scrollWidth <= cell.clientWidth + 1)")
+
+
 @pytest.mark.parametrize("use", ["all controls", "the prompt"])
 def test_what_is_hidden_comes_with_the_first_use_and_stays(shipped, visit, use):
     screen = visit(folded=True, at=shipped, viewport={"width": 1440, "height": 900})
@@ -122,6 +140,80 @@ def test_other_runs_end_the_scene_and_its_own_bring_it_back(shipped, visit):
     screen.says("Done: 2 runs")
     expect(page.locator("#scene .scene")).to_be_hidden()
     expect(page.locator("#scenarios .scenario[data-now]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_board_of_a_scene_says_its_part_and_its_method(shipped, visit, width):
+    screen = visit("?scene=break-a-sum", at=shipped, viewport={"width": width, "height": 800})
+    page = screen.page
+    scene = next(one for one in scenarios([card.id for card in gallery().cards]) if one.name == "break-a-sum")
+    for slot, name in enumerate(scene.traces):
+        header = gallery().get(name).header
+        head = page.locator(f"#panel-{slot} .dx-panel h2")
+        expect(head.locator(".scene-role")).to_have_text(scene.roles[slot])
+        expect(head.locator("span")).to_have_text(header.title)
+        if width < 700:
+            page.locator(".switcher button").nth(slot).click()
+            expect(page.locator(".switcher button").nth(slot)).to_have_text(f"{slot + 1} {scene.roles[slot]}")
+        role, apart = head.locator(".scene-role").bounding_box(), head.locator("strong").bounding_box()
+        assert role["y"] + role["height"] <= apart["y"] + 1
+        for part in (".scene-role", "strong"):  # the part it plays and what tells equal methods apart are whole
+            assert head.locator(part).evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    if width > 700:
+        screen.press("See a draft tree")
+        expect(page.locator("#panel-1 h2 .scene-role")).to_have_text("A tree of guesses")
+        screen.prompt("sort: Mia, Leo")
+        screen.press("Many at once")
+        screen.press("Run")
+        screen.says("Done: 2 runs")
+        expect(page.locator(".scene-role")).to_have_count(0)  # other runs play no part
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_scene_has_one_legend_for_all_its_boards(shipped, visit, width):
+    screen = visit(folded=True, at=shipped, viewport={"width": width, "height": 800})
+    page = screen.page
+    written = page.locator(".dx-legend > span:visible", has_text="written in this step")
+    for slot in (0, 1):
+        expect(page.locator(f"#panel-{slot} .dx-legend > span", has_text="written in this step")).to_have_count(1)
+    expect(written).to_have_count(1)
+    if width < 700:
+        return
+    line = "(where) => document.querySelector(where + ' .dx-line').style.borderBottomColor"
+    light = page.evaluate(line, ".scene-legend")
+    page.evaluate("document.body.classList.add('dark')")
+    page.wait_for_function(f"(light) => ({line})('#panel-1 .dx-under > .dx-legend') !== light", arg=light)
+    page.wait_for_function(f"() => ({line})('.scene-legend') === ({line})('#panel-1 .dx-under > .dx-legend')")
+    screen.prompt("sort: Mia, Leo")
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    expect(written).to_have_count(2)  # no scene: each board has its own
+    screen.press("See a draft tree")
+    expect(page.locator(".scene-legend")).to_contain_text("bonus token")
+    expect(written).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_is_filled_in_to_be_tried_is_said_and_in_sight_and_ends_the_scene(shipped, visit, width):
+    screen = visit("?tab=methods", folded=True, at=shipped, viewport={"width": width, "height": 900})
+    page = screen.page
+    page.locator("#chooser input[type=search]").fill("prompt lookup")
+    page.get_by_role("button", name="Try: Prompt lookup").click()
+    screen.says("The slots below hold Greedy autoregressive, Prompt lookup on ")
+    expect(page.locator("#status")).to_be_in_viewport()
+    form = page.locator("#slot-1 .slot-form")
+    expect(form).to_have_attribute("open", "")
+    expect(form.locator("#method-1")).to_have_value("prompt-lookup")
+    if width > 700:
+        expect(form.locator("#method-1")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#scene .scene")).to_be_hidden()
+    expect(page.locator(".scene-role, #scenarios .scenario[data-now]")).to_have_count(0)
+    page.get_by_role("button", name="Many at once", exact=True).click()
+    expect(page.locator("#scene .scene-question")).to_have_text(SCENE.question)
+    if width > 700:
+        page.get_by_role("button", name="Compare on my text", exact=True).click()
+        screen.says("The slots below hold ")
+        expect(page.locator("#scene .scene")).to_be_hidden()
 
 
 def test_a_lever_that_asks_for_another_run_gets_a_sentence(shipped, visit):

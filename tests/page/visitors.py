@@ -206,7 +206,7 @@ def open_page(browser: Any, address: str) -> Any:
 
 def start(page: Any) -> None:
     """Play from the beginning."""
-    page.get_by_role("button", name="Restart", exact=True).click()
+    page.get_by_label("Place in the run", exact=True).press("Home")
     page.get_by_role("button", name="Play", exact=True).click()
 
 

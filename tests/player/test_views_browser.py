@@ -673,3 +673,5 @@ def test_a_bar_has_a_part_of_confidence_only_where_something_was_added_to_it(
     expect(key).to_contain_text("not written yet")
     assert ("added to it" in (key.text_content() or "")) == parts
     assert ("confidence, not written yet" in (key.text_content() or "")) == parts
+    written = "written in this step"  # the board's legend says it, and the bars have its colour
+    expect(page.page.locator(".dx-legend:visible span", has_text=written)).to_have_count(1)

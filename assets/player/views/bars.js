@@ -3,7 +3,7 @@
 // confidence with something added, the addition is a part of its own.
 
 import { glyphs, number, unpack } from "../codec.js";
-import { el, legend, pool, set, setText, svg } from "../dom.js";
+import { el, pool, set, setText, svg } from "../dom.js";
 import { cellAt, cornerOf } from "../layout.js";
 import { tr } from "../words.js";
 
@@ -200,7 +200,6 @@ export class Bars {
     this.known = known;
     const swatch = (kind, text) => el("span", {}, el("i", `dx-swatch dx-bar-${kind}`), text);
     this.key.replaceChildren(
-      legend(this.context.theme, "new"),
       ...(this.run.spanKinds.includes("block") ? [swatch("out", tr`outside the block`)] : []),
       swatch("rest", base ? tr`${BASE}, not written yet` : tr`not written yet`),
       ...(base ? [swatch("lift", tr`added to it: ${name}`)] : []),

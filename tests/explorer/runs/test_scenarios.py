@@ -32,6 +32,18 @@ def test_each_sentence_of_a_scene_stands_at_a_step_that_it_has(scene: Scenario):
 
 
 @each
+def test_each_run_of_a_scene_has_a_short_part_of_its_own(scene: Scenario):
+    assert len({*scene.roles}) == len(scene.traces)
+    assert all(0 < len(role) <= 24 for role in scene.roles)
+
+
+def test_roles_that_do_not_fit_the_runs_are_refused():
+    broken = b'[{"title": "T", "watch": "W", "traces": ["a", "b"], "roles": ["one"]}]'
+    with pytest.raises(msgspec.ValidationError, match="'T' has 2 runs but 1 roles; give each run one"):
+        msgspec.json.decode(broken, type=list[Scenario])
+
+
+@each
 def test_a_lever_changes_one_parameter_and_tells_what_each_run_came_to(scene: Scenario):
     if scene.lever is None:
         return
