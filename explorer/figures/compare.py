@@ -133,7 +133,9 @@ class Certificate:
     def sentence(self) -> str:
         """The certificate in one sentence."""
         if self.at is None:
-            return f"Same {self.tokens} tokens{' as far as both go' if self.limited else ''} ({self.dtype})."
+            if self.limited:
+                return f"Same {self.tokens} tokens as far as both go ({self.dtype})."
+            return f"Same {self.tokens} tokens ({self.dtype})."
         diverged = (
             f"Parts at token {self.at + 1}: “{self.ours or 'end'}” here, “{self.control or 'end'}” in the "
             f"control ({self.dtype})."
@@ -226,15 +228,17 @@ class Pace:
 
     @property
     def sentence(self) -> str:
-        """Which is faster and why, in one sentence."""
-        cost = (
-            f"a round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token takes "
-            f"{1000 * self.plain_seconds:.1f} ms"
-        )
-        verdict = "faster" if self.speed > 1.02 else "slower" if self.speed < 0.98 else "as fast"
+        """Which is faster and why, in two sentences."""
+        if self.speed > 1.02:
+            verdict = f"After the prompt, by the median round: faster, {self.speed:.2f}×."
+        elif self.speed < 0.98:
+            verdict = f"After the prompt, by the median round: slower, {self.speed:.2f}×."
+        else:
+            verdict = f"After the prompt, by the median round: as fast, {self.speed:.2f}×."
         return (
-            f"After the prompt, by the median round: {verdict}, {self.speed:.2f}×: {cost}, so it pays from "
-            f"{self.break_even:.2f} tokens per round on and gained {self.gained:.2f}."
+            f"{verdict} A round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token "
+            f"takes {1000 * self.plain_seconds:.1f} ms, so it pays from {self.break_even:.2f} tokens per round on and "
+            f"gained {self.gained:.2f}."
         )
 
 

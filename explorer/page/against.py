@@ -37,7 +37,7 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     if (speed := pace(trace, control)) and not busy:  # its medians are of the same seconds
         told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
     if not told:
-        return {"text": f"{name} is beside it.", "long": True}
+        return {"text": f"{name} is beside it.", "quiet": True}
     lead = f"{name}:"
     return {"text": " ".join([lead, *(each["text"] for each in told)]), "lead": lead, "parts": told, "run": run} | {
         "long": True,
