@@ -15,6 +15,7 @@ import msgspec
 
 import engines
 from engines import Trace
+from explorer.figures.calls import target_role
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.noise import LEAST
 from explorer.figures.samples import gained
@@ -186,6 +187,29 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
         return None
     logits = engines.next_logits(model, [*control.header.prompt_ids, *plain[:at]], [plain[at], ours[at]])
     return Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
+
+
+def saved_at_end(trace: Trace, control: Trace) -> tuple[int, int] | None:
+    """(calls, all calls) of the control's main model: those that wrote only what stands after its first end mark, when
+    everything up to it was written. A rule for the end saves such calls whatever else a method does, so they are told
+    apart where one run filled the rest of its board by such a rule and the other has none. None elsewhere, and for a
+    control whose board moved or whose commits or calls were not recorded."""
+    filled, plain = ("fill" in _causes(run) for run in (trace, control))
+    steps, ends, start = control.steps, set(control.header.eos_ids), len(control.header.prompt_ids)
+    end = next((at for at, token in enumerate(control.output_ids, start) if token in ends), None)
+    moved = any(step.commits and (step.commits.removed or step.commits.inserted) for step in steps)
+    if not filled or plain or end is None or moved or {"commits", "forwards"} & set(control.header.missing):
+        return None
+    role, written, after = target_role(control), set[int](), 0
+    for step in steps:
+        if step.commits and written.issuperset(range(start, end + 1)):
+            after += step.forwards.get(role, 0)
+        written |= set(step.commits.positions) if step.commits else set()
+    return (after, sum(step.forwards.get(role, 0) for step in steps)) if after else None
+
+
+def _causes(trace: Trace) -> set[str]:
+    return {cause for step in trace.steps if step.commits for cause in step.commits.causes}
 
 
 def network_certificate(model: Any, control: Trace) -> Certificate | None:
