@@ -14,8 +14,8 @@ export function modelToTry(catalogue, methods, models, now = []) {
   return (kept ?? open ?? both[0])?.name ?? "";
 }
 
-/** What a method is given beside its control: a rule that the control could have as well but has not is off, so that the
- * pair does not credit the method with it. */
+/** What a method is given beside its control: a rule that the control could have as well but has not is off, so that
+ * the pair does not credit the method with it. */
 const fairly = ({ params }) =>
   Object.fromEntries(params.filter(({ fair }) => fair !== undefined).map(({ name, fair }) => [name, fair]));
 

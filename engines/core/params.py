@@ -167,8 +167,9 @@ def Bool(
     source: str = "",
 ) -> Param:
     """A switch."""
-    looks = {"help": help, "symbol": symbol, "source": source}
-    return Param(name=name, kind="bool", default=default, neutral=neutral, fair=fair, **looks)
+    return Param(
+        name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, fair=fair, source=source
+    )
 
 
 @_older

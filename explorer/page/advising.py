@@ -143,10 +143,9 @@ def panel() -> gr.HTML:
 def connect(handlers: Handlers, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]) -> Any:
     """Let the button measure. given: prompt, form of the first slot; outputs: bus, status, results. Returns the event,
     which is not cancelled by Stop but ends by itself, with what was measured."""
-    asked = (
-        'new CustomEvent("dx-asked", { detail: { boards: false } })'  # the players stay as they are until it is over
-    )
-    button.click(None, js=f"() => {{ document.dispatchEvent({asked}); }}", api_visibility="private")
+    # the players stay as they are until it is over
+    tell = '() => { document.dispatchEvent(new CustomEvent("dx-asked", { detail: { boards: false } })); }'
+    button.click(None, js=tell, api_visibility="private")
     return button.click(
         Advising(handlers).ask,
         given,
