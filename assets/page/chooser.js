@@ -32,7 +32,11 @@ const WORDS = {
   more: (n) => tr`${n} more`,
   forget: tr`Forget the answers`,
   table: tr`All papers as a table`,
+  own: tr`Write a rule of your own`,
+  ownAsked: tr`To write one yourself, choose “${tr`Write a rule of your own`}”.`,
 };
+/** What somebody types who looks for a way to a rule of their own. */
+const OWN = /\b(own|custom|customi[sz]e|my|mine|myself|write|template|plugin|extend)\b|自己|自定义|编写|模板/i;
 let sent = 0; // sending the same twice is a change
 let numbered = 0; // choosers of this document, so that their radio buttons do not meet
 
@@ -91,6 +95,7 @@ class Chooser {
     this.list = make("ul", {});
     this.more = make("details", { class: "chooser-more" }, this.summary, this.list);
     this.questions = make("div", { class: "chooser-questions" }, ...this.#questions());
+    const own = make("button", { type: "button", class: "chooser-own", onclick: toOwn }, WORDS.own);
     const line = make("div", { class: "chooser-line" }, this.said, this.forget, this.back);
     const papers = make("a", { href: "?doc=papers" }, WORDS.table);
     papers.addEventListener("click", (event) => this.#follow(event, () => tell("dx-go", { doc: "papers" })));
@@ -98,6 +103,7 @@ class Chooser {
       "div",
       { class: "chooser" },
       make("label", { class: "chooser-search" }, make("span", {}, WORDS.find), this.search),
+      own,
       this.questions,
       line,
       this.english,
@@ -192,6 +198,7 @@ class Chooser {
     else if (text) parts.push(WORDS.found(count));
     else parts.push(count ? WORDS.fit(count, this.entries.length) : WORDS.unfit);
     if (hidden) parts.push(WORDS.hidden(hidden));
+    if (OWN.test(text)) parts.push(WORDS.ownAsked);
     return parts.join(" ");
   }
 
@@ -208,6 +215,16 @@ class Chooser {
     event.preventDefault();
     act();
   }
+}
+
+/** Opens what the page says of a person's own method, or its text in Docs where the page does not have it. */
+function toOwn() {
+  const fold = document.querySelector("#user-methods"),
+    head = fold?.querySelector("button");
+  if (!head) return tell("dx-go", { doc: "own-method" });
+  if (!head.classList.contains("open")) head.click();
+  head.focus({ preventScroll: true });
+  fold.scrollIntoView({ block: "start" });
 }
 
 const about = ({ family, own, paper }) =>

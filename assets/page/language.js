@@ -42,8 +42,8 @@ export async function settle() {
       console.warn(`No words for ${language}: ${error.message}`);
     }
   }
-  const [{ tr }, { sentence }] = await Promise.all([import("../player/words.js"), import("./sentences.js")]);
-  globalThis.dxWords = { tr, sentence };
+  const [{ tr }, { fitting, sentence }] = await Promise.all([import("../player/words.js"), import("./sentences.js")]);
+  globalThis.dxWords = { tr, sentence, fitting };
   if (!globalThis.dxMessages) return;
   globalThis.dxNote = (await import("./prose.js")).note; // for the players, before any is mounted
   watch();
@@ -65,7 +65,8 @@ export function choose(language, link = null) {
 
 // What Gradio draws
 
-const CLOSED = '.dx, .dx-panel, [translate="no"], [lang="en"], textarea, script, style, pre, code, svg';
+// Of pictures only those that Gradio draws are read: their titles, axes and legends are words of the page.
+const CLOSED = '.dx, .dx-panel, [translate="no"], [lang="en"], textarea, script, style, pre, code, svg:not(.main-svg)';
 const DOCS = "#docs-text"; // a text there has a heading and is English; that there is none is a sentence of ours
 const BLOCKS = "p, li, h1, h2, h3, h4, td, th";
 const PROSE = /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/,
@@ -75,10 +76,14 @@ const INLINE = /\*\*(.+?)\*\*|\*(.+?)\*|`(.+?)`|\[(.+?)\]\((.+?)\)/g;
 const plain = (text) => text.replace(INLINE, (_, strong, em, code, link) => strong ?? em ?? code ?? link);
 
 function watch() {
-  const { sentence } = globalThis.dxWords,
-    formatted = new Map(); // paragraphs of several pieces, by what they say
+  const { sentence, fitting } = globalThis.dxWords,
+    formatted = new Map(), // paragraphs of several pieces, by what they say
+    placed = []; // those with places
   for (const [key, text] of Object.entries(globalThis.dxMessages.messages))
-    if (plain(key) !== key) formatted.set(plain(key), text);
+    if (plain(key) === key) continue;
+    else if (/\{\d+\}/.test(key)) placed.push(fitting(plain(key), text));
+    else formatted.set(plain(key), text);
+  const paragraph = (said) => said && (formatted.get(said) ?? placed.map((fit) => fit(said)).find(Boolean));
 
   const attributes = (node) => {
     for (const name of ATTRIBUTES) {
@@ -90,13 +95,14 @@ function watch() {
   const visit = (node) => {
     if (node.nodeType === Node.TEXT_NODE) {
       const said = node.data.trim(),
-        found = said && /[a-z]/i.test(said) ? sentence(said) : said;
-      if (found !== said) node.data = node.data.replace(said, () => found);
+        flat = said.replace(/\s+/g, " "), // a paragraph of a text may go over several lines
+        found = said && /[a-z]/i.test(said) ? sentence(flat) : flat;
+      if (found !== flat) node.data = node.data.replace(said, () => found);
     } else if (node.nodeType === Node.ELEMENT_NODE && !node.matches(CLOSED)) {
       if (node.matches(DOCS)) told(node);
       attributes(node);
       const said = node.childElementCount && node.matches(BLOCKS) ? node.textContent.trim().replace(/\s+/g, " ") : "",
-        text = formatted.get(said);
+        text = paragraph(said);
       if (text) node.replaceChildren(...pieces(text));
       else if (PROSE.test(said) && !WRITTEN.test(said))
         node.lang = "en"; // as a whole, not its emphasised words alone

@@ -16,14 +16,18 @@ function prepare() {
   patterns = entries
     .filter(([key]) => /\{\d/.test(key) && /[a-z]{2}/i.test(key.replace(PLACE, "")))
     .sort(([a], [b]) => b.replace(PLACE, "").length - a.replace(PLACE, "").length)
-    .map(([key, text]) => {
-      const places = [...key.matchAll(PLACE)].map(([, place]) => Number(place));
-      const parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-      parts[0] = parts[0].replace(/^[a-z]/i, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
-      const some = parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)";
-      const typed = [...key.matchAll(/\bone of \{(\d+)\}/g)].map(([, place]) => Number(place)); // as they stand
-      return [new RegExp(`^${parts.join(some)}$`, "s"), places, text, typed];
-    });
+    .map(([key, text]) => shape(key, text));
+}
+
+/** A message with places as [what it looks like when they are filled, its places, its translation, places that a person
+ * types]. */
+function shape(key, text) {
+  const places = [...key.matchAll(PLACE)].map(([, place]) => Number(place));
+  const parts = key.split(/\{\d+\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  parts[0] = parts[0].replace(/^[a-z]/i, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
+  const some = parts.join("").length < FEW ? "([\\d.,%×]+)" : "(.*?)";
+  const typed = [...key.matchAll(/\bone of \{(\d+)\}/g)].map(([, place]) => Number(place)); // as they stand
+  return [new RegExp(`^${parts.join(some)}$`, "s"), places, text, typed];
 }
 
 /** A list of short names, such as a parameter's choices: they are typed as they stand. */
@@ -43,18 +47,31 @@ function find(text) {
   if (one !== null) return one;
   if (kind && exact(label) && exact(kind)) return `${exact(label)} (${exact(kind)})`;
   if (unit && exact(unit)) return `${number} ${exact(unit)}`;
-  for (const [pattern, places, said, typed] of patterns) {
-    const found = pattern.exec(text);
-    if (!found) continue;
-    const values = [];
-    places.forEach((place, i) => {
-      const value = found[i + 1];
-      values[place] = /\s/.test(value) && !typed.includes(place) ? sentence(value) : value;
-    });
-    const left = places.filter((place, i) => values[place] === found[i + 1]); // not translated
-    if (!left.some((place) => prose(values[place]))) return filled(said, values);
+  for (const shaped of patterns) {
+    const said = fit(shaped, text);
+    if (said !== null) return said;
   }
   return null;
+}
+
+/** What a message says of this text, its places put into the language too; null where it says something else, or where
+ * what fills it is English prose. */
+function fit([pattern, places, said, typed], text) {
+  const found = pattern.exec(text);
+  if (!found) return null;
+  const values = [];
+  places.forEach((place, i) => {
+    const value = found[i + 1];
+    values[place] = /\s/.test(value) && !typed.includes(place) ? sentence(value) : value;
+  });
+  const left = places.filter((place, i) => values[place] === found[i + 1]); // not translated
+  return left.some((place) => prose(values[place])) ? null : filled(said, values);
+}
+
+/** A paragraph of the catalogue with places as a function from a text to its translation, or null. */
+export function fitting(key, text) {
+  const shaped = shape(key, text);
+  return (said) => fit(shaped, said);
 }
 
 /** Several messages one after the other, if all of them are known: a text is in one language. */
@@ -63,10 +80,10 @@ function parts(text) {
   return all.includes(null) ? null : all.join("");
 }
 
-/** A list, if all that it names is known. */
+/** A list, if all that it names is known; numbers and letters of formulas are the same in every language. */
 function list(text) {
-  const found = text.split(", ").map(find);
-  return found.includes(null) ? null : found.join("，");
+  const all = text.split(", ").map((one) => (/[a-z]{2}/i.test(one) ? find(one) : one));
+  return all.includes(null) || all.join(", ") === text ? null : all.join("，");
 }
 
 /** What the server or Gradio says, in the page's language: a message, one whose places are filled, or several of them

@@ -137,10 +137,12 @@ export function said(value) {
 }
 
 /** The line under a parameter: its default and where that comes from, its range, and where it equals the baseline. */
-export function hint({ default: usual, source, low, high, neutral = null }, baseline) {
+export function hint({ default: usual, source, low, high, neutral = null, fair = null }, baseline) {
   const parts = [tr`default ${said(usual)}${source ? ` (${translated(source)})` : ""}`];
   if (low !== undefined && high !== undefined) parts.push(tr`${low} to ${high}`);
   if (neutral !== null && baseline) parts.push(tr`at ${said(neutral)} the same output as ${baseline}`);
+  if (fair !== null && baseline)
+    parts.push(tr`${said(fair)} to compare fairly with ${baseline}, which has no such rule`);
   return parts.join(" · ");
 }
 

@@ -15,6 +15,11 @@ export function modelToTry(catalogue, methods, models, now = []) {
   return (kept ?? open ?? both[0])?.name ?? "";
 }
 
+/** What a method is given beside its control: a rule that the control could have as well but has not is off, so that
+ * the pair does not credit the method with it. */
+const fairly = ({ params }) =>
+  Object.fromEntries(params.filter(({ fair }) => fair !== undefined).map(({ name, fair }) => [name, fair]));
+
 /** Values for the first slots: the control, then the method; the method alone where it has none that runs on its model.
  * models: the names of those to try it on; now: the slots' values. */
 export function slotsToTry(catalogue, { method: slug, control, models }, now) {
@@ -24,7 +29,7 @@ export function slotsToTry(catalogue, { method: slug, control, models }, now) {
   const shared = beside ? modelToTry(catalogue, [method, beside], models, used) : "",
     model = shared || modelToTry(catalogue, [method], models, used);
   const slots = shared ? [beside, method] : [method];
-  return slots.map((one) => complete(catalogue, { method: one.slug, model }));
+  return slots.map((one) => complete(catalogue, { method: one.slug, model, params: shared ? fairly(one) : {} }));
 }
 
 /** Brings the slots and the prompt into view: as many slots as there are values, the sheet of a phone open, the prompt

@@ -22,7 +22,8 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of a method. `low` and `high` are inclusive; `help` tells what a viewer sees when it moves; ""
     where the file of the method's paper does.
 
-    `neutral`: the value at which the method equals its declared baseline, where there is one.
+    `neutral`: the value at which the method equals its declared baseline, where there is one. `fair`: the value of a
+    rule that the baseline could have as well but has not, at which the two differ in the method's own idea alone.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     step: float | None = None
     choices: tuple[str, ...] = ()
     neutral: Any = None
+    fair: Any = None
     source: str = ""  # where the default comes from
     presets: Mapping[str, str] = {}  # of code: what each name that may be given in its place stands for
     file: bool = False  # the text names a file of this machine: not for strangers
@@ -155,10 +157,19 @@ def Float(
 
 @_older
 def Bool(
-    name: str, default: bool, *, help: str = "", symbol: str = "", neutral: bool | None = None, source: str = ""
+    name: str,
+    default: bool,
+    *,
+    help: str = "",
+    symbol: str = "",
+    neutral: bool | None = None,
+    fair: bool | None = None,
+    source: str = "",
 ) -> Param:
     """A switch."""
-    return Param(name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, source=source)
+    return Param(
+        name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, fair=fair, source=source
+    )
 
 
 @_older

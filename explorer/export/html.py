@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from engines import UserError, read_trace
+from engines import UserError
 from explorer.export.bundle import bundle, own_scripts, scenes_script, scenes_styles, styles, views_of
+from explorer.export.caption import caption
 from explorer.figures.verdict import Mark, judge
 from explorer.own_files import own_text
 
@@ -38,6 +39,7 @@ _PAGE = """<!doctype html>
 <body>
 <main class="dx page">
 <h1>{title}</h1>
+{told}
 <div id="toolbar"></div>
 <div id="panels" class="panels"></div>
 <footer>Recorded runs, played from this file. Times were measured when the runs were recorded;
@@ -55,6 +57,8 @@ _PAGE_CSS = """
 body { margin: 0; }
 .page { min-height: 100vh; background: var(--page); padding: 16px max(16px, calc(50vw - 760px)); }
 .page h1 { margin: 0 0 10px; font-size: 20px; line-height: 1.25; font-weight: 680; overflow-wrap: anywhere; }
+.page .told { max-width: 110ch; margin: 0 0 12px; font-size: 14px; line-height: 1.45; overflow-wrap: anywhere; }
+.page .told p { margin: 0 0 4px; }
 #toolbar { position: sticky; top: 8px; z-index: 30; }
 #toolbar .dx-toolbar { box-shadow: 0 4px 18px rgb(0 0 0 / .08); }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 18px;
@@ -119,7 +123,7 @@ def export_lecture(scenes: Sequence[Scene], recorded: Gallery, title: str = "Lec
     views = views_of(texts.values())
     own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
     script = f"{bundle(views)}</script>\n<script>\n{''.join(own)}{scenes_script()}{_LECTURE}"
-    return _PAGE.format(policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=script)
+    return _PAGE.format(policy=POLICY, title=html.escape(title), told="", css=css, data="\n".join(data), script=script)
 
 
 def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer") -> str:
@@ -127,20 +131,27 @@ def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer
     several = cast("list[Trace]", [traces] if hasattr(traces, "to_json") else list(traces))
     if not several:
         raise ValueError("there is nothing to export: give at least one trace")
-    return export_json([trace.to_json() for trace in several], title, [judge(trace) for trace in several])
+    texts, marks = [trace.to_json() for trace in several], [judge(trace) for trace in several]
+    return _exported(texts, title, marks, caption(several))
 
 
-def export_json(traces: list[str], title: str, marks: Sequence[Mark | None] | None = None) -> str:
-    """The same for traces that are JSON already, such as the recorded ones of the gallery. marks: those of their
-    answers, where a task's exact check knows them; None checks them here."""
-    marks = [judge(read_trace(trace)) for trace in traces] if marks is None else marks
+def _exported(traces: list[str], title: str, marks: Sequence[Mark | None], told: Sequence[str]) -> str:
+    """marks: those of the answers, where a task's exact check knows them; told: what stands above the players."""
     data = [_embed("theme", own_text("theme.json")), _embed("marks", msgspec.json.encode(marks).decode())]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
     css = styles() + _PAGE_CSS
     views = views_of(traces)
     own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
     script = bundle(views) + ("</script>\n<script>\n" if own else "") + "".join(own) + _START
-    return _PAGE.format(policy=POLICY, title=html.escape(title), css=css, data="\n".join(data), script=script)
+    return _PAGE.format(
+        policy=POLICY, title=html.escape(title), told=_paragraphs(told), css=css, data="\n".join(data), script=script
+    )
+
+
+def _paragraphs(told: Sequence[str]) -> str:
+    """Sentences as a block of their own; nothing in them is markup."""
+    lines = "\n".join(f"<p>{html.escape(one)}</p>" for one in told)
+    return f'<section class="told" aria-label="What is shown">\n{lines}\n</section>' if told else ""
 
 
 def _embed(name: str, text: str, mark: str = "") -> str:

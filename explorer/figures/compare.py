@@ -15,6 +15,7 @@ import msgspec
 
 import engines
 from engines import Trace
+from explorer.figures.calls import target_role
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.noise import LEAST
 from explorer.figures.samples import gained
@@ -133,7 +134,9 @@ class Certificate:
     def sentence(self) -> str:
         """The certificate in one sentence."""
         if self.at is None:
-            return f"Same {self.tokens} tokens{' as far as both go' if self.limited else ''} ({self.dtype})."
+            if self.limited:
+                return f"Same {self.tokens} tokens as far as both go ({self.dtype})."
+            return f"Same {self.tokens} tokens ({self.dtype})."
         diverged = (
             f"Parts at token {self.at + 1}: “{self.ours or 'end'}” here, “{self.control or 'end'}” in the "
             f"control ({self.dtype})."
@@ -186,6 +189,29 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     return Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
 
 
+def saved_at_end(trace: Trace, control: Trace) -> tuple[int, int] | None:
+    """(calls, all calls) of the control's main model: those that wrote only what stands after its first end mark, when
+    everything up to it was written. A rule for the end saves such calls whatever else a method does, so they are told
+    apart where one run filled the rest of its board by such a rule and the other has none. None elsewhere, and for a
+    control whose board moved or whose commits or calls were not recorded."""
+    filled, plain = ("fill" in _causes(run) for run in (trace, control))
+    steps, ends, start = control.steps, set(control.header.eos_ids), len(control.header.prompt_ids)
+    end = next((at for at, token in enumerate(control.output_ids, start) if token in ends), None)
+    moved = any(step.commits and (step.commits.removed or step.commits.inserted) for step in steps)
+    if not filled or plain or end is None or moved or {"commits", "forwards"} & set(control.header.missing):
+        return None
+    role, written, after = target_role(control), set[int](), 0
+    for step in steps:
+        if step.commits and written.issuperset(range(start, end + 1)):
+            after += step.forwards.get(role, 0)
+        written |= set(step.commits.positions) if step.commits else set()
+    return (after, sum(step.forwards.get(role, 0) for step in steps)) if after else None
+
+
+def _causes(trace: Trace) -> set[str]:
+    return {cause for step in trace.steps if step.commits for cause in step.commits.causes}
+
+
 def network_certificate(model: Any, control: Trace) -> Certificate | None:
     """Hold a greedy run against what the network's own forward over the same text chooses at each place, which goes
     through neither our cache nor our masks; None for a model without such a network, or an answer without tokens."""
@@ -226,15 +252,17 @@ class Pace:
 
     @property
     def sentence(self) -> str:
-        """Which is faster and why, in one sentence."""
-        cost = (
-            f"a round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token takes "
-            f"{1000 * self.plain_seconds:.1f} ms"
-        )
-        verdict = "faster" if self.speed > 1.02 else "slower" if self.speed < 0.98 else "as fast"
+        """Which is faster and why, in two sentences."""
+        if self.speed > 1.02:
+            verdict = f"After the prompt, by the median round: faster, {self.speed:.2f}×."
+        elif self.speed < 0.98:
+            verdict = f"After the prompt, by the median round: slower, {self.speed:.2f}×."
+        else:
+            verdict = f"After the prompt, by the median round: as fast, {self.speed:.2f}×."
         return (
-            f"After the prompt, by the median round: {verdict}, {self.speed:.2f}×: {cost}, so it pays from "
-            f"{self.break_even:.2f} tokens per round on and gained {self.gained:.2f}."
+            f"{verdict} A round of {self.rows:.0f} rows takes {1000 * self.round_seconds:.1f} ms where a plain token "
+            f"takes {1000 * self.plain_seconds:.1f} ms, so it pays from {self.break_even:.2f} tokens per round on and "
+            f"gained {self.gained:.2f}."
         )
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 
 import engines
-from explorer import ASSETS, lecture
+from engines.tasks import TASKS
+from explorer import ASSETS, about, lecture
 from explorer.export.bundle import views
 from explorer.figures.definitions import module as definitions
 from explorer.language import javascript, python
@@ -39,8 +40,12 @@ ERRORS = (
     "explorer/papers/*.py",
     "explorer/own_files.py",
 )
-PHRASES = {"engines/core/params.py": ("allowed", "_article")}
-"""Functions whose texts stand in a place of an error that another one raises."""
+PHRASES = {
+    "engines/core/params.py": ("allowed", "_article"),
+    "explorer/bench/quality.py": ("rows", "against_curve"),
+    "explorer/bench/classes.py": ("rows", "_verdict"),
+}
+"""Functions whose texts stand in a place of an error that another one raises, or head and fill a table of the page."""
 NOT_SHOWN = {
     "Bearer {0}", "text/event-stream, application/json", "Attached",
     "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
@@ -48,7 +53,8 @@ NOT_SHOWN = {
     "`decoding-explorer template --kind {0} > my.py` ```python {1}```",
 }  # fmt: skip
 RECORDED = tuple(json.loads((WORDS / "recorded.json").read_text("utf-8")))
-"""Words that a record holds and the player shows: kinds of numbers, families, roles, fates, ends, causes, spans."""
+"""Words that a record holds and the page shows: kinds of numbers, families, roles, fates, ends, causes, spans; classes
+of prompts, settings, and what heads a table of them."""
 _PLACE = re.compile(r"\{\w+\}")
 
 
@@ -71,6 +77,8 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/player/definitions.js", _quoted(definitions())
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)
+    yield "engines/tasks", (task.title for task in TASKS.values())
+    yield "assets/docs/sweeps.md", python.paragraphs(about.SWEEPS)
     yield "assets/scenarios.json", iter(scenarios.texts())
     yield "assets/lecture.json", iter(lecture.texts())
     for path in files(SENTENCES):

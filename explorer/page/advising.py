@@ -130,7 +130,7 @@ def told(advice: Advice) -> dict[str, Any]:
 def _ending(advice: Advice) -> str:
     head = {"complete": "", "stopped": "Stopped. ", "time": "Its time was over. "}[advice.ended]
     told = any(one.word not in ("busy", "few") for one in advice.methods)
-    if advice.ended == "time" and not told:
+    if advice.ended == "time" and not told and any(one.word == "few" for one in advice.methods):
         head = "Its time was over before enough was known; give it more: decoding-explorer advise --seconds 300. "
     return say(f"{head}{advice.sentence}", "ok" if told else "warn", go="advice" if advice.methods else "")
 
@@ -143,7 +143,9 @@ def panel() -> gr.HTML:
 def connect(handlers: Handlers, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]) -> Any:
     """Let the button measure. given: prompt, form of the first slot; outputs: bus, status, results. Returns the event,
     which is not cancelled by Stop but ends by itself, with what was measured."""
-    button.click(None, js='() => { document.dispatchEvent(new Event("dx-asked")); }', api_visibility="private")
+    # the players stay as they are until it is over
+    tell = '() => { document.dispatchEvent(new CustomEvent("dx-asked", { detail: { boards: false } })); }'
+    button.click(None, js=tell, api_visibility="private")
     return button.click(
         Advising(handlers).ask,
         given,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from engines import Trace
-from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, whole_run
+from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, saved_at_end, whole_run
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.metrics import numbers
 from explorer.figures.noise import too_busy
@@ -28,6 +28,8 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
         held = certificate(trace, control, tie)
         told.append({"text": held.sentence, "receipt": _of_text(held, name)})
         mark = {"mark": "right" if held.at is None else "wrong"}
+    if past := saved_at_end(trace, control):
+        told.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
     ratio, busy = whole_run(trace, control), too_busy(trace, control)
     if ratio and busy:
         told.append({"text": "This machine was too busy to tell which is faster: run both again."})
@@ -37,7 +39,7 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     if (speed := pace(trace, control)) and not busy:  # its medians are of the same seconds
         told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
     if not told:
-        return {"text": f"{name} is beside it.", "long": True}
+        return {"text": f"{name} is beside it.", "quiet": True}
     lead = f"{name}:"
     return {"text": " ".join([lead, *(each["text"] for each in told)]), "lead": lead, "parts": told, "run": run} | {
         "long": True,
@@ -58,6 +60,31 @@ def _of_text(held: Certificate, name: str) -> dict[str, Any]:
         "note": "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
         if held.limited
         else f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits",
+    }
+
+
+def _of_end(after: int, calls: int) -> str:
+    if after == 1:
+        return (
+            f"1 of its {calls} model calls wrote only what stands after its end mark: the rule for the end saves it, "
+            "not the method."
+        )
+    return (
+        f"{after} of its {calls} model calls wrote only what stands after its end mark: the rule for the end saves "
+        "those, not the method."
+    )
+
+
+def _of_end_receipt(after: int, calls: int) -> dict[str, Any]:
+    return {
+        "label": "Model calls of the control after its end",
+        "kind": "derived",
+        "value": str(after),
+        "formula": "calls of the control whose step came when everything up to its first end mark was written",
+        "terms": f"{after} of {calls}",
+        "counts": [],
+        "note": "this run filled the rest of its board by such a rule, the control has none; off, the pair differs in "
+        "the method alone",
     }
 
 

@@ -20,7 +20,7 @@ LENGTH = "max_new_tokens"  # the one parameter that every method has
 BESIDE = " + "  # between a target's name and a published drafter's, as `engines.target_and_drafter` reads it
 TOLD = (
     *("name", "kind", "default", "help", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
-    "longest",
+    *("fair", "longest"),
 )
 
 

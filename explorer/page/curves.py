@@ -21,13 +21,20 @@ MARKERS = ("circle", "square", "diamond", "x")
 
 def tokens_figure(traces: Mapping[int, Trace]) -> Any:
     """Tokens gained against forwards spent; the slope is tokens per forward."""
-    return _figure(traces, growth, "Tokens over forwards (slope: tokens per forward)", "forwards", "tokens")
+    return _figure(
+        traces, growth, "Tokens over forwards (slope: tokens per forward)", "forwards spent", "tokens written"
+    )
 
 
 def confidence_figure(traces: Mapping[int, Trace]) -> Any:
     """Mean probability of the tokens written in each step, against forwards."""
     return _figure(
-        traces, confidence_by_step, "Mean probability of the tokens written", "forwards", "probability", top=1.02
+        traces,
+        confidence_by_step,
+        "Mean probability of the tokens written",
+        "forwards spent",
+        "mean probability",
+        top=1.02,
     )
 
 

@@ -107,10 +107,11 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[An
 
 
 def _sources(parts: Sequence[Part]) -> str:
-    made = "; ".join(
-        f"{part.model.name} (sha256 {part.model.sha256[:12]}), {part.prompts} prompts per task" for part in parts
+    return "\n\n".join(
+        f"Recorded with `decoding-explorer parallelbench`: {part.model.name} (sha256 {part.model.sha256[:12]}), "
+        f"{part.prompts} prompts per task."
+        for part in parts
     )
-    return f"Recorded with `decoding-explorer parallelbench`: {made}."
 
 
 def drawn(parts: Sequence[Part], points: Sequence[Point], task: Any, order: Any) -> tuple[Any, Any, Any, str]:
@@ -150,7 +151,7 @@ def chosen(parts: Sequence[Part], task: str) -> str:
     lines = [
         [
             name,
-            one.task,
+            TASKS[one.task].title if one.task in TASKS else one.task,
             one.best,
             f"{one.share:.0%}",
             f"{one.forwards:.2f}",
@@ -291,7 +292,7 @@ def _dots(
         text=[f"{p.setting.label}<br>{p.right} of {p.tried} right" for p in group],
         hovertemplate="%{text}<br>%{x:.2f} tokens per forward<extra>" + model + "</extra>",
         mode="markers",
-        name=f"{model}, {'sampled' if sampled else 'argmax'}",
+        name=f"{model}, sampled" if sampled else f"{model}, taken by argmax",
         marker={
             "color": colour,
             "symbol": f"{symbol}-open" if sampled else symbol,

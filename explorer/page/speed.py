@@ -58,14 +58,15 @@ def _introduced(found: Bench) -> str:
 
 def _table(found: Bench) -> str:
     lines = [line | {"method": labelled(line["method"])} for line in classes.rows(found)]
-    models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in found.models)
+    models = ", ".join(f"{model.name} ({model.dtype})" for model in found.models)
+    threads = " / ".join(dict.fromkeys(str(model.threads) for model in found.models))
     prompts = sum(score.prompts for score in found.scores if score.label == found.scores[0].label)
     about = (
-        f"{models}; tokens per second over those of {labelled(found.control)} on {prompts} prompts, "
-        f"{found.max_new_tokens} new tokens, medians, with the 95 % interval over the classes; {found.machine}. "
-        "Methods whose intervals overlap are not told apart."
+        f"Measured: {models}, {threads} threads; tokens per second over those of {labelled(found.control)} on "
+        f"{prompts} prompts, {found.max_new_tokens} new tokens, medians, with the 95 % interval over the classes; "
+        f"{found.machine}. Methods whose intervals overlap are not told apart."
     )
-    return fresh(caption=f"Measured: {about}", columns=list(lines[0]), rows=[list(line.values()) for line in lines])
+    return fresh(caption=about, columns=list(lines[0]), rows=[list(line.values()) for line in lines])
 
 
 def _figures(found: Bench) -> tuple[Any, Any]:

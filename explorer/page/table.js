@@ -1,6 +1,7 @@
 // A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text
 // or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after, lead, parts}. `fold`:
-// behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt}, each with a receipt of its own.
+// behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt, own}, each with a receipt of its
+// own; `own`: what a model or a person wrote. They are said in the page's language if all of them can be.
 // `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`:
 // numbers of the columns that get a choice (by `key` or text), and a search field. A number with a receipt asks the
 // player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
@@ -26,6 +27,14 @@ const opener = (text, receipt, facts) => {
     document.dispatchEvent(new CustomEvent("dx-receipt", { detail: { anchor: button, receipt, ...facts } }));
   return button;
 };
+/** The sentences of a cell in the page's language, or all of them as they came. The language may have been settled
+ * after this script began. */
+const whole = (parts) => {
+  const said = parts.map(({ text, own }) => (own ? text : (globalThis.dxWords?.sentence ?? sentence)(text)));
+  return parts.every(({ own }, i) => own || /[\u3400-\u9fff]/.test(said[i])) ? said : parts.map(({ text }) => text);
+};
+const partOf = ({ receipt, own }, text, facts) =>
+  receipt ? opener(text, receipt, facts) : own ? make("span", { translate: "no" }, text) : text;
 const cellOf = (cell, runs) => {
   const {
     text = "",
@@ -71,7 +80,8 @@ const cellOf = (cell, runs) => {
   };
   if (receipt) return [[opener(shown, receipt, runs[run])], {}];
   if (parts) {
-    const told = parts.map((part) => (part.receipt ? opener(part.text, part.receipt, runs[run]) : part.text));
+    const said = whole(parts),
+      told = parts.map((part, i) => partOf(part, said[i], runs[run]));
     return [[`${MARKS[mark] ?? ""}${lead}`, ...told.flatMap((part) => [" ", part])], attributes];
   }
   return [sub ? [inner, make("small", {}, sub)] : [inner], attributes];

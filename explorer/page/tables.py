@@ -21,7 +21,7 @@ from explorer.page.parts import fresh
 
 HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "busy_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
-ENDINGS = {"stopped": " (stopped)", "budget": " (budget used up)", "failed": " (failed)"}
+ENDINGS = {"stopped": "(stopped)", "budget": "(budget used up)", "failed": "(failed)"}
 
 
 def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) -> str:
@@ -38,7 +38,7 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
     for slot, trace in sorted(traces.items()):
         found = measured[slot]
         columns = ["Player", "Output", "Task check", *(_heading(name, measured) for name in HEADLINE), *beside]
-        output = {"text": trace.text[:MAX_SHOWN] + ended(trace), "long": True}
+        output = _output(trace)
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name, tells = f"{slot + 1} · {title_of(trace)}", apart(trace, traces.values())
@@ -64,7 +64,14 @@ def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:
 def ended(trace: Trace) -> str:
     """What stands behind a text that did not come to its own end."""
     cut = cut_at(trace)
-    return ENDINGS.get(trace.end.reason, "") if cut is None else f" (cut at {cut} tokens: raise max_new_tokens)"
+    return ENDINGS.get(trace.end.reason, "") if cut is None else f"(cut at {cut} tokens: raise max_new_tokens)"
+
+
+def _output(trace: Trace) -> dict[str, Any]:
+    """What a run wrote, and how it ended."""
+    text, end = trace.text[:MAX_SHOWN], ended(trace)
+    cell: dict[str, Any] = {"text": f"{text} {end}" if end else text, "long": True}
+    return cell | ({"parts": [{"text": text, "own": True}, {"text": end}]} if end else {})
 
 
 def _figure(metric: Metric | None, run: int) -> dict[str, Any]:
@@ -81,14 +88,15 @@ def verdict(trace: Trace) -> dict[str, Any]:
         return {"text": "not a checked task", "quiet": True}
     if mark.right:
         return {"text": "right", "mark": "right"}
-    expected = "right would be, for example" if mark.many else "expected"
-    where = f" (written in step {mark.step + 1})" if mark.step is not None else ""
-    wrong = "wrong" if mark.word is None else f"wrong from word {mark.word + 1}{where}"
-    return {
-        "text": f"{wrong}; {expected}: {mark.expected}",
-        "mark": "wrong",
-        "long": True,
-    }
+    if mark.word is None:
+        wrong = "It is wrong."
+    elif mark.step is None:
+        wrong = f"Wrong from word {mark.word + 1} on."
+    else:
+        wrong = f"Wrong from word {mark.word + 1} on, which step {mark.step + 1} wrote."
+    expected = "Right would be, for example:" if mark.many else "Expected:"
+    parts = [{"text": wrong}, {"text": expected}, {"text": mark.expected, "own": True}]
+    return {"text": f"{wrong} {expected} {mark.expected}", "mark": "wrong", "long": True, "parts": parts}
 
 
 def numbers(traces: Mapping[int, Trace]) -> str:

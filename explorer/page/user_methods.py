@@ -15,7 +15,7 @@ then is among the methods of every slot, with all views, race, forks and sweeps.
 `fork`, `sweep` and `bench` take
 `--method-file` too. A mistake is one sentence with its line.
 
-**The file is run as it stands, with everything that you may do: load only files that you wrote or have read.** {here}
+**The file is run as it stands, with everything that you may do: load only files that you wrote or have read.**
 """
 CLOSED = "This page is a public host, which takes none; start the program where only you can reach it."
 
@@ -23,9 +23,10 @@ CLOSED = "This page is a public host, which takes none; start the program where 
 def section(handlers: Handlers) -> None:
     """What to do, the files that are loaded, and the templates."""
     loaded = ", ".join(f"`{info.slug}`" for info in handlers.catalogue.methods.values() if info.file)
-    here = CLOSED if handlers.limits.public else f"Loaded now: {loaded}." if loaded else "None is loaded now."
+    here = CLOSED if handlers.limits.public else f"Loaded now: {loaded}" if loaded else "None is loaded now."
     with gr.Accordion("Your own method", open=False, elem_id="user-methods"):
-        gr.Markdown(HELP.format(here=here))
+        gr.Markdown(HELP)
+        gr.Markdown(here)
         for path in sorted((ASSETS / "templates").glob("*.py"), reverse=True):
             gr.Markdown(
                 f"`decoding-explorer template --kind {path.stem} > my.py`\n```python\n{path.read_text('utf-8')}```"

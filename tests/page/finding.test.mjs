@@ -163,4 +163,9 @@ test("Try puts the control first, on one model that reads any text where there i
   assert.deepEqual(tried("copy", "greedy", ["lists", "any"], ["lists"]), both("copy", "lists"));
   assert.deepEqual(tried("heads", "greedy", ["seer"], ["any"]), both("heads", "seer"));
   assert.deepEqual(tried("copy", "", ["any"]), [["copy", "any", 4]]);
+  catalogue.methods[1].params = [...params, { name: "ends", default: true, fair: false }];
+  const ends = (control) =>
+    slotsToTry(catalogue, { method: "copy", control, models: ["any"] }, []).map((slot) => slot.params.ends);
+  assert.deepEqual(ends("greedy"), [undefined, false]);
+  assert.deepEqual(ends(""), [true], "alone it runs as it is");
 });

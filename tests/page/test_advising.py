@@ -4,6 +4,7 @@ are made; their seconds are ours."""
 from __future__ import annotations
 
 import json
+import re
 import threading
 import types
 from pathlib import Path
@@ -95,6 +96,8 @@ def test_stop_ends_the_measuring_and_what_there_is_is_judged(visit, quiet, monke
     asked(screen)
     screen.says("6 of 21 runs are made", 60)
     assert reached.wait(30)
+    expect(screen.player(0)).not_to_have_attribute("data-expected", re.compile(""))  # what is measured is not its run
+    expect(screen.player(0)).to_have_attribute("data-state", "ready")
     screen.press("Stop")
     go.set()
     screen.says("Stopped. Too few repeats", 60)
@@ -127,7 +130,10 @@ def form(model=MODEL):
     return json.dumps({"method": "greedy", "model": model, "params": {}})
 
 
-@pytest.mark.parametrize(("word", "begins"), [("few", "Its time was over before"), ("helps", "Its time was over. ")])
+@pytest.mark.parametrize(
+    ("word", "begins"),
+    [("few", "Its time was over before"), ("busy", "Its time was over. "), ("helps", "Its time was over. ")],
+)
 def test_where_time_did_not_suffice_it_says_how_to_give_more(word, begins):
     found = types.SimpleNamespace(ended="time", sentence="So.", methods=[types.SimpleNamespace(word=word)])
     said = json.loads(advising._ending(found))["text"]

@@ -151,3 +151,56 @@ def test_a_sentence_is_in_one_language(visit):
     }
     told = opened(visit).evaluate("(texts) => texts.map((text) => dxWords.sentence(text))", list(said))
     assert told == [chinese or english for english, chinese in said.items()]
+
+
+def test_sweeps_are_chinese_in_their_text_their_charts_and_their_tables(visit):
+    page = opened(visit)
+    page.get_by_role("tab", name="扫参", exact=True).click()
+    expect(page.get_by_role("heading", name="方法比普通阈值多带来什么")).to_be_visible()
+    for sub in (None, "推测解码"):
+        if sub:
+            page.get_by_role("tab", name=sub, exact=True).click()
+        chart = page.locator("svg.main-svg:visible .gtitle").first
+        expect(chart).to_have_text(re.compile(r"[\u3400-\u9fff]"))
+        expect(page.locator("svg.main-svg:visible .xtitle, svg.main-svg:visible .ytitle").first).to_have_text(
+            re.compile(r"[\u3400-\u9fff]")
+        )
+        heads = page.locator(".facts th[scope=col]:visible")
+        expect(heads.first).to_be_visible()
+        assert [head for head in heads.all_inner_texts() if re.search("[A-Za-z]{3}", head)] == []
+        for cell in page.locator(".facts td:last-child:visible").all_inner_texts():
+            assert not re.search("[A-Za-z]{3}", cell), cell
+        assert page.locator('.facts:visible [lang="en"], .prose:visible [lang="en"]').count() == 0
+    page.get_by_role("tab", name="ParallelBench", exact=True).click()
+    row = page.locator("#pb-points span:visible", has_text="低置信度，每次前向计算 1 个，取 argmax")
+    expect(row.first).to_be_visible()
+
+
+def test_the_warning_beside_a_method_of_ones_own_is_chinese(visit):
+    page = opened(visit)
+    page.get_by_role("tab", name="方法", exact=True).click()
+    page.locator("#user-methods button").first.click()
+    expect(page.locator("#user-methods strong")).to_have_text(
+        "此文件会原样运行，并拥有你的全部权限：只加载你自己编写或读过的文件。"
+    )
+    expect(page.locator("#user-methods")).to_contain_text("当前没有加载。")
+    assert page.locator('#user-methods p[lang="en"]').count() == 0
+
+
+def test_the_prose_of_results_is_chinese_and_what_a_model_wrote_stays(visit):
+    """A run that claims its control's text, beside it; both are cut at their limit."""
+    screen = visit("?still&lang=zh-Hans")
+    page = screen.page
+    page.locator(".slot-form").first.wait_for()
+    page.locator(".slot-form").evaluate_all("(forms) => forms.forEach((form) => { form.open = true; })")
+    screen.prompt("copy: Ada, Ben, Ada, Ben, Ada, Ben")
+    screen.method(0, "greedy")
+    screen.method(1, "prompt-lookup")
+    for slot in (0, 1):
+        screen.model(slot, "tiny-ar-l")
+    page.get_by_role("button", name="运行", exact=True).click()
+    row = page.locator(".facts:visible tbody tr").nth(1)
+    cell = row.locator("td").last
+    expect(cell).to_contain_text(re.compile(r"\d+ 个词元相同（float32）。"))
+    expect(row.locator('[lang="en"]')).to_have_count(0)
+    assert not re.search(LONG, cell.inner_text())

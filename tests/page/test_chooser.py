@@ -111,6 +111,32 @@ def test_try_fills_the_slots_control_first_and_keeps_the_prompt(visit):
     expect(screen.page.get_by_role("radio", name="1", exact=True)).to_be_checked()
 
 
+def test_a_pair_that_is_tried_has_one_rule_for_the_end(visit):
+    """The control has none, so the method's is off beside it."""
+    screen, chooser = opened(visit)
+    screen.page.locator("#chooser input[type=search]").fill("CreditDecoding")
+    chooser.get_by_role("button", name="Try: CreditDecoding").click()
+    expect(screen.page.locator("#method-1")).to_have_value("creditdecoding")
+    rule = screen.parameters(1).locator("#control-1-stop_at_end")
+    expect(rule).not_to_be_checked()
+    expect(rule.locator("xpath=ancestor::*[.//p][1]")).to_contain_text("off to compare fairly with Fast-dLLM threshold")
+
+
+def test_the_way_to_a_rule_of_ones_own_stands_at_the_top_and_a_search_names_it(visit):
+    screen, chooser = opened(visit)
+    own = chooser.get_by_role("button", name="Write a rule of your own")
+    expect(own).to_be_in_viewport()
+    search, says = screen.page.locator("#chooser input[type=search]"), chooser.get_by_role("status")
+    for text in ("own method", "custom", "my rule"):
+        search.fill(text)
+        expect(says).to_contain_text("To write one yourself, choose “Write a rule of your own”.")
+    search.fill("EAGLE")
+    expect(says).not_to_contain_text("yourself")
+    for _ in range(2):  # pressed again it stays open
+        own.click()
+        expect(screen.page.locator("#user-methods").get_by_text("The file is run as it stands")).to_be_in_viewport()
+
+
 def test_a_card_has_an_address_and_leads_to_its_lesson(visit):
     screen, chooser = opened(visit)
     search, said = screen.page.locator("#chooser input[type=search]"), chooser.locator("[role=status]")

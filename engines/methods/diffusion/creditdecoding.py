@@ -82,7 +82,7 @@ class Credits(Record):
         Float("decay_beta", 0.8, 0.0, 0.99, symbol="β", source="dInfer"),
         Float("boost_gamma", 0.2, 0.0, 2.0, step=0.05, symbol="γ", source="dInfer"),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
-        Bool("stop_at_end", True),
+        Bool("stop_at_end", True, fair=False),
         Bool("early_stop", True),
     ],
     signature="credits",

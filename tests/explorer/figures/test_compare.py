@@ -18,10 +18,12 @@ from explorer.figures.compare import (
     first_difference,
     near_tie,
     pace,
+    saved_at_end,
     whole_run,
 )
 from explorer.figures.metrics import measure
 from explorer.figures.strip import parts
+from explorer.page.against import against
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.quiet import quieten
 
@@ -238,3 +240,18 @@ def test_a_method_is_faster_only_where_its_interval_says_so():
 def test_only_lossless_methods_with_one_control_are_taken():
     with pytest.raises(engines.UserError, match="lossless methods with one control"):
         classes.bench_classes([("threshold", {})], engines.load_model("tiny-dlm"), {"a": ["x"]})
+
+
+@pytest.mark.parametrize("prompt", ["sort: Mia, Leo, Ada", "sort: Zoe, Ben, Eve, Dan, Kim"])
+def test_what_the_rule_for_the_end_saves_is_told_apart_from_what_the_method_saves(prompt):
+    """Without credit the method is its control with such a rule, so all that it saves is the rule's."""
+    calls = lambda run: sum(step.forwards["model"] for step in run.steps)  # noqa: E731
+    control = engines.run("threshold", "tiny-dlm", prompt)
+    rule = engines.run("creditdecoding", "tiny-dlm", prompt, params={"credit_alpha": 0.0})
+    without = engines.run("creditdecoding", "tiny-dlm", prompt, params={"credit_alpha": 0.0, "stop_at_end": False})
+    assert calls(rule) < calls(control)
+    assert saved_at_end(rule, control) == (calls(control) - calls(rule), calls(control))
+    assert saved_at_end(without, control) is None and calls(without) == calls(control)
+    told = against(rule, control, None, 0)
+    assert f"{calls(control) - calls(rule)} of its {calls(control)} model calls" in told["text"]
+    assert "end mark" not in against(without, control, None, 0)["text"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SHARED = [
     Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),
     Float("accept_thres", 0.96, -0.01, 1.0, source="GSM8K"),
-    Bool("eotp", True),
+    Bool("eotp", True, fair=False),
     Float("eotp_min_conf", 0.0, 0.0, 1.01),
     Text("filter", "", file=True),
     Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
