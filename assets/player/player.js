@@ -201,7 +201,7 @@ Load the finished trace to see all of it.`,
   /** A run was asked for that may take the place of what is shown; expected: whether it still may, or words for what
    * it waits for. loading: the model that is loaded for it. title: its name. n: tokens of its prompt. */
   expect(expected, { loading, title } = {}, n) {
-    const words = n ? this.group.progress({ prompt: { length: n } }) : WORDS.expected;
+    const words = (n && this.group.progress?.({ prompt: { length: n } })) || WORDS.expected; // the page may still load
     this.expected = loading ? WORDS.loading(loading) : expected === true ? words : expected || null;
     this.root.toggleAttribute("data-expected", Boolean(expected));
     if (title) this.head.await(title);

@@ -70,6 +70,22 @@ def test_the_prompt_is_counted_before_a_run_begins_where_the_model_is_in_memory(
     screen.wait(0, "done")
 
 
+def test_a_run_may_begin_before_the_page_has_its_words_for_waiting(visit, monkeypatch):
+    """They come with a module of their own, and on a busy machine after the first run was asked for."""
+    real, seen = Plan.begin, threading.Event()
+    monkeypatch.setattr(Plan, "begin", lambda *given: seen.wait(60) and real(*given))
+    screen = visit()
+    screen.page.evaluate(
+        """async () => { const names = performance.getEntriesByType("resource").map((one) => one.name);
+          const { groupNamed } = await import(names.find((name) => name.includes("/player/clock.js")));
+          delete groupNamed("main").progress; }"""
+    )
+    ask(screen, "greedy")
+    expect(screen.player(0).locator(".dx-pill")).to_have_text("reading the prompt")
+    seen.set()
+    screen.wait(0, "done")
+
+
 def test_a_model_that_is_used_for_the_first_time_is_said_to_be_loaded(visit, monkeypatch):
     monkeypatch.setattr(running, "loading", lambda plan, limits: plan.model)
     screen = visit()
