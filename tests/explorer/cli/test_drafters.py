@@ -30,6 +30,20 @@ def test_run_drafts_with_it_and_the_trace_says_so(capsys, tmp_path):
     assert "config.json says 2 heads, and the file has 5." in header["departures"]
 
 
+def drafting_with(folder):
+    """The methods that draft with the format of a folder."""
+    return [info for info in engines.list_methods() if any(FORMATS[folder] in one for one in info.drafters.values())]
+
+
+@pytest.mark.parametrize("folder", FORMATS)
+def test_every_format_runs_from_the_command_and_writes_greedys_text(folder, capsys):
+    assert main(["run", "--method", "greedy", *of(folder)[:2], *IDS]) == 0
+    plain = capsys.readouterr().out
+    for info in drafting_with(folder):
+        assert main(["run", "--method", info.slug, *of(folder), *IDS, "--stats"]) == 0
+        assert capsys.readouterr().out == plain != "", info.slug
+
+
 def test_compare_lets_the_others_be(capsys):
     assert main(["compare", "--method", "greedy", "--method", "hydra", *of("hydra"), *IDS, "--json"]) == 0
     greedy, ours = json.loads(capsys.readouterr().out)
@@ -73,7 +87,7 @@ def test_advise_tries_the_method_that_drafts_with_it(folder, slug):
 
 def test_some_method_drafts_with_each_format():
     drafted = {one for info in engines.list_methods() for formats in info.drafters.values() for one in formats}
-    assert drafted == set(FORMATS.values())
+    assert drafted == set(FORMATS.values()) and all(map(drafting_with, FORMATS))
 
 
 IDS_AS_TEXT = ["--prompt", "15 35 30 50 41 30 56 28 11", "--max-new-tokens", "24"]
