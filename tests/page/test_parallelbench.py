@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from engines import UserError
 from engines import parallelbench as bench
+from engines.tasks import TASKS
 from explorer.bench.quality import PARALLELBENCH
 from explorer.page import parallelbench as page
 from explorer.page.theme import colours
@@ -39,7 +40,7 @@ def test_dots_are_measured_and_the_line_is_the_closed_form():
     found = of("shuffle")
     drawn = names(page.accuracy_figure("shuffle", found, found))
     assert set(drawn) == {"derived, closed form"} | {
-        f"{model}, {how}" for model in (EXACT, NETWORK) for how in ("argmax", "sampled")
+        f"{model}, {how}" for model in (EXACT, NETWORK) for how in ("taken by argmax", "sampled")
     }
     line, forms = drawn["derived, closed form"], bench.derived("shuffle", bench.ITEMS)
     assert (line.mode, list(line.x), list(line.y)) == (
@@ -52,7 +53,7 @@ def test_dots_are_measured_and_the_line_is_the_closed_form():
     assert (
         dots.mode == "markers"
         and dots.marker.symbol == "diamond-open"
-        and drawn["oracle, argmax"].marker.symbol == "diamond"
+        and drawn["oracle, taken by argmax"].marker.symbol == "diamond"
     )
     assert list(dots.y) == [p.share for p in sampled] and list(dots.x) == [p.tokens_per_forward for p in sampled]
     assert [y + e for y, e in zip(dots.y, dots.error_y.array, strict=True)] == pytest.approx(
@@ -75,7 +76,7 @@ def test_without_a_closed_form_the_line_lists_answers_or_is_not_there():
     drawn = page.bound_figure("sentence", of("sentence"), of("sentence"))
     assert not drawn.data and "not listed" in drawn.layout.title.text
     bounds = names(page.bound_figure("shuffle", of("shuffle", order="random"), of("shuffle")))
-    assert set(bounds) == {"derived, closed form", "oracle, argmax", "oracle, sampled"}
+    assert set(bounds) == {"derived, closed form", "oracle, taken by argmax", "oracle, sampled"}
     assert list(bounds["oracle, sampled"].y) == pytest.approx(list(bounds["derived, closed form"].y))
 
 
@@ -90,7 +91,8 @@ def test_the_list_and_the_view_are_of_the_chosen_task_and_order():
             f"{point.right}/{point.tried}",
         ) and point.task == "sort"
     lines = json.loads(view)["rows"]
-    assert [line[:2] for line in lines] == [[part.model.name, task] for part in PARTS for task in ("sort", bench.ALL)]
+    titles = (TASKS["sort"].title, bench.ALL)
+    assert [line[:2] for line in lines] == [[part.model.name, title] for part in PARTS for title in titles]
     for task, order in (("story", "entropy"), ("sort", "worst"), (None, None), ([], "entropy"), ("sort", {})):
         with pytest.raises(gr.Error, match="choose a task"):
             page.drawn(PARTS, POINTS, task, order)
