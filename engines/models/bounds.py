@@ -4,6 +4,7 @@ weights can fill, and a chat template that comes to an end."""
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_decoder
 WIDTHS = ("hidden_size", "d_model", "n_embd")
 SIDES = ("vocab_size", "intermediate_size", "mlp_hidden_size", "d_ff")
 EXPERTS, MOST_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts"), 4096
+EXPERT = re.compile(r"(.*\.experts\.)(\d+)(\..*)")  # a tensor of one
 SPARE = 32  # times as many numbers as there are: quantised weights hold several in one
 FEW = 10**6  # numbers that are always allowed
 
@@ -48,6 +50,22 @@ def check_size(raw: Mapping[str, Any], folder: Path, name: str) -> None:
             raise UserError(
                 f"config.json of '{name}' says {key}={value}, which the {tensors:,} tensors ({held:,} numbers) beside "
                 f"it cannot fill; download it again or choose another model."
+            )
+
+
+def check_experts(raw: Mapping[str, Any], folder: Path, name: str) -> None:
+    """Raises UserError where a matrix of an expert is missing, with its name: experts are stacked while they are read,
+    and what would be said then names none."""
+    wanted = next((raw[key] for key in EXPERTS if isinstance(raw.get(key), int)), 0)
+    held: dict[tuple[str, str], set[int]] = {}
+    for shard in shards(folder):
+        for found in filter(None, map(EXPERT.fullmatch, header(shard))):
+            held.setdefault((found[1], found[3]), set()).add(int(found[2]))
+    for (before, after), numbers in held.items():
+        if lost := sorted(set(range(wanted)) - numbers):
+            raise UserError(
+                f"'{name}' has {len(numbers)} of {wanted} experts in its files: {before}{lost[0]}{after} is missing; "
+                "download it again."
             )
 
 

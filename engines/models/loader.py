@@ -14,7 +14,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.choice import model_of
-from engines.models.bounds import check_size
+from engines.models.bounds import check_experts, check_size
 from engines.models.hub import (
     TOKENIZER_FILES,
     check_folder,
@@ -51,6 +51,7 @@ def load_folder(
     digest = check_folder(folder, name)
     raw = read_json(folder / "config.json")
     check_size(raw, folder, name)
+    check_experts(raw, folder, name)
     with _refusing(name, {}):  # some publish the block length as a setting of generation
         how = plan(read_json(folder / "generation_config.json") | raw, name)
     require_kind(name, how.kinds, kind)
@@ -152,6 +153,7 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
             how.model_class,
             folder,
             config,
+            fused=how.fused,
             key_mapping=dict(how.rename) or None,
             dtype=dtype,
             device_map=where,

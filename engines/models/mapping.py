@@ -2,8 +2,8 @@
 in that class.
 
 LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2
-without one and with shifted rows, Fast-dLLM v2 a Qwen2 and SDAR a Qwen3 with a block-causal mask, so no code from the
-checkpoint is ever run. LLaDA2 has no stock class."""
+without one and with shifted rows, Fast-dLLM v2 a Qwen2, SDAR a Qwen3 and LLaDA2 a GLM-4-MoE with a block-causal mask,
+so no code from the checkpoint is ever run."""
 
 from __future__ import annotations
 
@@ -56,6 +56,35 @@ LLADA_MOE_MUST_BE: dict[str, Any] = {  # the switches of LLaDA-MoE's config unde
     "partial_rotary_factor": 1,
     "clip_qkv": None,
 }
+LLADA2_NAMES = {
+    r"^model\.word_embeddings\.": "model.embed_tokens.",
+    r"\.attention\.dense\.": ".self_attn.o_proj.",
+    r"\.attention\.query_layernorm\.": ".self_attn.q_norm.",
+    r"\.attention\.key_layernorm\.": ".self_attn.k_norm.",
+    r"\.mlp\.gate\.expert_bias$": ".mlp.gate.e_score_correction_bias",
+}
+LLADA2_FUSED = {"attention.query_key_value.weight": tuple(f"self_attn.{one}_proj.weight" for one in "qkv")}
+LLADA2_MUST_BE: dict[str, Any] = {  # the switches of LLaDA2's config under which it is a GLM-4-MoE
+    "score_function": "sigmoid",
+    "moe_router_enable_expert_bias": True,
+    "norm_softmax": False,
+    "use_qk_norm": True,
+    "use_qkv_bias": False,
+    "use_bias": False,
+    "norm_head": False,
+    "use_sliding_window": False,
+    "rope_scaling": None,
+}
+LLADA2_FIELDS = (
+    "head_dim",
+    "moe_intermediate_size",
+    "num_experts_per_tok",
+    "n_group",
+    "topk_group",
+    "routed_scaling_factor",
+    "first_k_dense_replace",
+    "norm_topk_prob",
+)
 QWEN_FIELDS = (
     "vocab_size",
     "hidden_size",
@@ -93,7 +122,8 @@ MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 @dataclass(frozen=True)
 class Plan:
     """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None:
-    transformers reads config.json itself.
+    transformers reads config.json itself. fused: the end of a tensor's name -> those of the tensors of the class that
+    it holds, one below the other.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
     layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
@@ -104,6 +134,7 @@ class Plan:
     config_class: str = "AutoConfig"
     config: dict[str, Any] | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
+    fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tokenizer_class: str = "AutoTokenizer"
     mask_id: int | None = None
     shift: bool = False
@@ -121,17 +152,14 @@ class Plan:
 
 
 def plan(raw: Mapping[str, Any], name: str) -> Plan:
-    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2 too, and for
+    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2.2 too, and for
     encoder-decoders other than T5.
 
     Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal,
     `block_size`. `bd_size` is that in the files of Fast-dLLM v2, whose rows are shifted."""
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
     if model_type.startswith("llada2"):
-        raise UserError(
-            f"'{name}' is a LLaDA2 ({model_type}), whose experts no stock transformers class computes; choose LLaDA, "
-            "LLaDA-MoE, Dream or SDAR."
-        )
+        return _llada2(raw, name)
     if any(a.startswith("LLaDAMoE") for a in architectures):  # its model_type is that of the dense one
         return _llada_moe(raw, name)
     if model_type == "llada":
@@ -142,17 +170,18 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
             "Qwen2ForCausalLM",
             "Qwen2Config",
             _qwen(raw),
-            {},
-            "Qwen2Tokenizer",
-            raw.get("mask_token_id", 151666),
-            True,
+            tokenizer_class="Qwen2Tokenizer",
+            mask_id=raw.get("mask_token_id", 151666),
+            shift=True,
         )
     if model_type == "Fast_dLLM_Qwen":
         mask_id, block = raw.get("mask_token_id", 151665), raw.get("bd_size", 32)
-        return Plan("block", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, True, block)
+        asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "shift": True, "block_size": block}
+        return Plan("block", "Qwen2ForCausalLM", "Qwen2Config", _qwen(raw), **asked)
     if model_type == "sdar":
         mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
-        return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), {}, "Qwen2Tokenizer", mask_id, False, block)
+        asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "block_size": block}
+        return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), **asked)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
     if model_type == "pldr":
@@ -216,8 +245,8 @@ def _llada(raw: Mapping[str, Any], name: str) -> Plan:
         "LlamaConfig",
         config,
         LLADA_NAMES,
-        "PreTrainedTokenizerFast",
-        raw.get("mask_token_id", 126336),
+        tokenizer_class="PreTrainedTokenizerFast",
+        mask_id=raw.get("mask_token_id", 126336),
     )
 
 
@@ -243,9 +272,43 @@ def _llada_moe(raw: Mapping[str, Any], name: str) -> Plan:
         "Qwen3MoeForCausalLM",
         "Qwen3MoeConfig",
         config,
-        {},
-        "PreTrainedTokenizerFast",
-        raw.get("mask_token_id", 156895),
+        tokenizer_class="PreTrainedTokenizerFast",
+        mask_id=raw.get("mask_token_id", 156895),
+    )
+
+
+def _llada2(raw: Mapping[str, Any], name: str) -> Plan:
+    """LLaDA2.0 and 2.1, whose files have one format: sigmoid routing in groups, where a bias helps to choose and weighs
+    nothing, a shared expert, norms of queries and keys, half of a head rotated. The published config names neither the
+    mask nor the block; its tokenizer and its code do."""
+    if raw.get("expert_capacity"):
+        raise UserError(
+            f"'{name}' is a LLaDA2.2, whose blocks first choose expert_capacity={raw['expert_capacity']!r} experts for "
+            "all their tokens, and no stock transformers class does that; choose LLaDA2.0 or 2.1."
+        )
+    _require(raw, name, LLADA2_MUST_BE, "GLM-4-MoE")
+    rope = {"rope_type": "default", "rope_theta": raw.get("rope_theta", 600000.0)}
+    config = {key: raw[key] for key in (*QWEN_FIELDS[:9], *LLADA2_FIELDS) if key in raw} | {
+        "n_routed_experts": raw["num_experts"],
+        "n_shared_experts": raw.get("num_shared_experts", 1),
+        "use_qk_norm": True,
+        "tie_word_embeddings": raw.get("tie_word_embeddings", False),
+        "rope_parameters": {**rope, "partial_rotary_factor": raw.get("partial_rotary_factor", 0.5)},
+        "bos_token_id": None,
+        "eos_token_id": raw.get("eos_token_id", raw.get("pad_token_id")),
+        "pad_token_id": raw.get("pad_token_id"),
+        "num_mtp_layers": 0,
+    }
+    return Plan(
+        "block",
+        "Glm4MoeForCausalLM",
+        "Glm4MoeConfig",
+        config,
+        LLADA2_NAMES,
+        LLADA2_FUSED,
+        tokenizer_class="PreTrainedTokenizerFast",
+        mask_id=raw.get("mask_token_id", 156895),
+        block_size=raw.get("block_size") or raw.get("block_length") or 32,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,18 @@ from engines.models.hub import metadata, shards
 from engines.models.networks import class_named
 
 
-def pretrained(model_class: str, folder: Path, config: Any, **options: Any) -> Any:
-    """What `from_pretrained` of a class, or automatic class, of transformers gives for a folder and the options.
+def pretrained(
+    model_class: str, folder: Path, config: Any, fused: Mapping[str, tuple[str, ...]] | None = None, **options: Any
+) -> Any:
+    """What `from_pretrained` of a class, or automatic class, of transformers gives for a folder and the options; fused:
+    see `engines.models.mapping.Plan`.
 
     Raises UserError for damaged coded weights, or a config.json that does not say whose they are.
     """
     import transformers
 
+    if fused:
+        _take_apart(model_class, fused)
     files = shards(folder)
     if not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
@@ -27,6 +33,16 @@ def pretrained(model_class: str, folder: Path, config: Any, **options: Any) -> A
         told["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
     network = _class(model_class, config, folder)
     return network.from_pretrained(None, config=config, state_dict=state, **told, **options)
+
+
+def _take_apart(model_class: str, fused: Mapping[str, tuple[str, ...]]) -> None:
+    """Let transformers split such tensors of files for this class while it reads them, wherever they go and whatever
+    quantises them. It adds to the conversions of the class's layers; a file without such names is read as before."""
+    from transformers.conversion_mapping import register_checkpoint_conversion_mapping
+    from transformers.core_model_loading import Split, WeightConverter
+
+    converters = [WeightConverter(name, list(parts), [Split(0)]) for name, parts in fused.items()]
+    register_checkpoint_conversion_mapping(model_class, converters, overwrite=True)
 
 
 def _class(model_class: str, config: Any, folder: Path) -> Any:
