@@ -107,6 +107,7 @@ def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
     sizes = view.locator(".dx-stepmap-axis text:visible").all_text_contents()
     assert sizes[-len(trace.steps) :] == [str(step.tokens_fed) for step in trace.steps]
     rows = view.locator(".dx-stepmap-rows")
+    rows.scroll_into_view_if_needed()
     box = rows.bounding_box()
     cell = (box["width"] - 150) / (columns_of(trace) + len(trace.header.prompt_ids))
     for step, position in ((4, 2), (4, 18), (4, 25), (4, 60)):

@@ -291,6 +291,7 @@ def test_a_bar_stands_under_its_cell_and_wraps_with_it(opened: Open, width: int)
     assert len(starts) == len(wanted)
     for (_, x), cell in zip(starts, wanted, strict=True):
         assert 0 < left + x - cell < wide / 2
+    page.locator(".dx-bars-box").scroll_into_view_if_needed()
     box = page.locator(".dx-bars-box").bounding_box()
     page.mouse.move(left + starts[0][1] + 2, box["y"] + starts[0][0] - 2)
     expect(page.locator("[data-view=Bars] .dx-readout")).to_contain_text(f"position {min(written)}")
