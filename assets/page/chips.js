@@ -10,10 +10,12 @@ const BAR = 70; // pixels that the bar of the players takes at the top of a scro
 const EDGE = 10; // pixels that stay free at the foot
 const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before
-const PATIENCE = 5000; // milliseconds in which the runs of a chip and their views come
+const PATIENCE = 5000; // milliseconds in which the runs of a chip, their views and their legend come
 
 export const mountChips = () =>
-  whenThere(["#scenarios", "#players"], (chips, players) =>
+  whenThere(["#scenarios", "#players"], (chips, players) => {
+    let fitted = 0; // until when what moves the views is followed; 0: they were not fitted yet
+    document.addEventListener("dx-legend", () => performance.now() < fitted && fit(groupNamed("main")));
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;
@@ -24,16 +26,21 @@ export const mountChips = () =>
       const group = groupNamed("main"),
         before = new Set(group.runners.map(({ run }) => run)),
         until = performance.now() + PATIENCE;
+      fitted = 0;
+      const settle = () => {
+        fitted = performance.now() + PATIENCE;
+        fit(group);
+      };
       const look = () => {
         const { runners } = group,
           drawn =
             runners.length && runners.every(({ run, views }) => !before.has(run) && (!views.idea || ideaOf(views)));
-        if (drawn) setTimeout(() => fit(group), SETTLED);
+        if (drawn) setTimeout(settle, SETTLED);
         else if (performance.now() < until) requestAnimationFrame(look);
       };
       requestAnimationFrame(look);
-    }),
-  );
+    });
+  });
 
 const ideaOf = ({ all, idea }) => all.find(({ entry }) => entry === idea);
 

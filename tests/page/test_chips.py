@@ -52,6 +52,19 @@ def test_the_view_that_shows_the_idea_is_in_the_first_screen(shipped, visit, tit
     page.wait_for_function(STANDS)
 
 
+def test_a_legend_that_comes_late_pushes_no_view_out_of_sight(shipped, visit):
+    """On a busy machine it is drawn after the views were brought into sight."""
+    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
+    chip(page, "A picture, one token or a window per call")
+    page.wait_for_function(STANDS)
+    page.wait_for_timeout(400)  # the page has settled
+    page.evaluate(
+        """() => { document.querySelector("#players").style.marginTop = "60px";
+          document.dispatchEvent(new Event("dx-legend")); }"""
+    )
+    page.wait_for_function(STANDS)
+
+
 def test_space_after_a_chip_plays_and_does_not_press_the_chip_again(shipped, visit):
     page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
     chip(page, "Many at once")
