@@ -15,7 +15,7 @@ const PATIENCE = 5000; // milliseconds in which the runs of a chip, their views 
 export const mountChips = () =>
   whenThere(["#scenarios", "#players"], (chips, players) => {
     let fitted = 0; // until when what moves the views is followed; 0: they were not fitted yet
-    document.addEventListener("dx-legend", () => performance.now() < fitted && fit(groupNamed("main")));
+    document.addEventListener("dx-moved", () => performance.now() < fitted && fit(groupNamed("main")));
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;

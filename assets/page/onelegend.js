@@ -43,7 +43,7 @@ export function oneLegend() {
     root.replaceChildren(...entries.map(({ node }) => node.cloneNode(true)));
     root.hidden = !said;
     players.toggleAttribute("data-one-legend", Boolean(said));
-    document.dispatchEvent(new Event("dx-legend")); // what stands below it has moved
+    document.dispatchEvent(new Event("dx-moved")); // what stands below it has moved
   }
   return {
     look(group, on) {

@@ -15,6 +15,7 @@ const lead = (id) => {
   )
     return;
   node.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  document.dispatchEvent(new Event("dx-moved"));
 };
 const draw = () => {
   let data;

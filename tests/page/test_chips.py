@@ -60,8 +60,12 @@ def test_a_legend_that_comes_late_pushes_no_view_out_of_sight(shipped, visit):
     page.wait_for_timeout(400)  # the page has settled
     page.evaluate(
         """() => { document.querySelector("#players").style.marginTop = "60px";
-          document.dispatchEvent(new Event("dx-legend")); }"""
+          document.dispatchEvent(new Event("dx-moved")); }"""
     )
+    page.wait_for_function(STANDS)
+    page.evaluate("document.querySelector('#players').style.marginTop = ''")
+    page.evaluate("document.querySelector('#stage').scrollIntoView()")  # as the status line does, late
+    page.evaluate("document.dispatchEvent(new Event('dx-moved'))")
     page.wait_for_function(STANDS)
 
 
