@@ -12,7 +12,7 @@ function moved(position, { removed = [], inserted = [] } = {}) {
 }
 
 /** {positions: [{position, token, committed, known, since, delay, earlier}],
- * never, forwards, enough, mean, max}; `enough` is null where there is nothing to show. */
+ * never, forwards, enough, mean, max, replaced, restored}; `enough` is null where there is nothing to show. */
 export function hindsight(run) {
   const tops = run.steps.map(({ candidates: group, commits }, step) => {
     const { values, shape } = group ? unpack(group.tokens) : { values: [] };
@@ -32,6 +32,8 @@ export function hindsight(run) {
     hidden = (token) => token < 0 || token === run.mask,
     positions = [];
   let ahead = false,
+    replaced = 0,
+    restored = 0,
     enough = 0,
     never = run.widths.at(-1) - run.prompt.length;
   run.history.forEach((writes, cell) => {
@@ -39,6 +41,12 @@ export function hindsight(run) {
       before = writes.at(-2),
       position = run.place(cell, run.length),
       has = (step) => tops[step].has(cell);
+    writes.forEach(({ token: now }, i) => {
+      const old = writes[i - 1]?.token ?? -1;
+      if (hidden(old) || hidden(now) || old === now) return;
+      replaced++;
+      restored += writes.slice(0, i - 1).some((one) => one.token === now);
+    });
     if (hidden(token) || position < 0) return;
     const start = before ? Math.min(before.step + !hidden(before.token), committed) : 0;
     let since = committed + 1;
@@ -68,5 +76,7 @@ export function hindsight(run) {
     enough: ahead ? enough : null,
     mean: n ? delays.reduce((a, b) => a + b) / n : null,
     max: n ? Math.max(...delays) : null,
+    replaced,
+    restored,
   };
 }

@@ -10,6 +10,7 @@ const STATES = new Map([
   ["bonus", "bonus"],
   ["correction", "correction"],
   ["forced", "forced"],
+  ["changed", "changed"],
 ]);
 const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought
 

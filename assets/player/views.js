@@ -61,6 +61,7 @@ export const VIEWS = [
   view("thoughts", "Thoughts", "Steps of the thought", 154, "spans+growing"),
   view("thermometer", "Thermometer", "Tokens kept", 155, "truncation"),
   view("completions", "Completions", "Code and completions", 156, "completions"),
+  view("edits", "Edits", "Written, then replaced", 157, "edits"),
   view("vote", "Vote", "Paths and votes", 157, "vote"),
   view("paths", "Lines", "Paths side by side", 158, "branches"),
   view("frontier", "Frontier", "Frontier and tree", 159, "branches"),

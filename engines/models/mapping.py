@@ -158,7 +158,7 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
     Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal,
     `block_size`. `bd_size` is that in the files of Fast-dLLM v2, whose rows are shifted."""
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
-    if model_type.startswith("llada2"):
+    if model_type.startswith("llada2_moe"):
         return _llada2(raw, name)
     if any(a.startswith("LLaDAMoE") for a in architectures):  # its model_type is that of the dense one
         return _llada_moe(raw, name)

@@ -15,6 +15,7 @@ Definitions, over the steps 0, 1, ... of one trace:
 * Where places are removed or inserted, a position is followed as it moves; what was removed is not looked at.
 * A position is *decodable since* step s if its final token was the top guess at every step from s to the one that
   committed it. A guess that was right, then wrong, then right again counts from the last time it became right.
+* A token is *replaced* where a write puts another one in its place; it is *restored* where it comes back.
 * The *delay* is the number of model calls made after step s up to and including the step of the commit.
 * *Enough* is the smallest number of model calls, counted from the start, after which every committed position either
   had been written for good or was decodable. A position whose start is not known counts from its commit, so nothing is
@@ -26,7 +27,8 @@ every later guess."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import msgspec
@@ -62,6 +64,8 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
     forwards: int
     enough: int | None
     looked_ahead: bool
+    replaced: int = 0  # writes that put another token in the place of one that stood
+    restored: int = 0  # of these, those that put back a token which the position had held before
 
     @property
     def delays(self) -> list[int]:
@@ -92,7 +96,10 @@ def hindsight(trace: Trace) -> Hindsight:
     for number, top in enumerate(tops):
         for cell in top:
             guessed.setdefault(cell, []).append(number)
+    replaced = restored = 0
     for cell, writes in past.writes.items():
+        changes = [*replacements(trace, writes)]
+        replaced, restored = replaced + len(changes), restored + sum(changes)
         (committed, token, _), position = writes[-1], past.place(cell, last)
         if hidden(trace, token) or position is None:
             continue
@@ -133,7 +140,17 @@ def hindsight(trace: Trace) -> Hindsight:
         if looked_ahead
         else None,
         looked_ahead=looked_ahead,
+        replaced=replaced,
+        restored=restored,
     )
+
+
+def replacements(trace: Trace, writes: list[tuple[int, int, str]]) -> Iterator[bool]:
+    """For each write of a position that replaced a token by another one: whether that one had stood there before."""
+    held = [token for _, token, _ in writes]
+    for i, (before, now) in enumerate(pairwise(held)):
+        if before != now and not hidden(trace, before) and not hidden(trace, now):
+            yield now in held[:i]
 
 
 def top_guesses(step: Step) -> dict[int, int]:
@@ -186,6 +203,8 @@ def coverage(lens: Hindsight) -> str:
         parts.append(f"{n} not the top guess when written")
     if n := count["unknown"]:
         parts.append(f"{n} without candidates when written")
+    if lens.replaced:
+        parts.append(f"{lens.replaced} replaced, {lens.restored} of them by a token that had stood there before")
     if n := lens.never_committed:
         parts.append(f"{n} never written and left out")
     return ", ".join(parts)

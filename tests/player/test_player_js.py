@@ -194,6 +194,7 @@ def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces:
             here.enough,
         )
         assert (there["mean"], there["max"]) == (pytest.approx(here.mean_delay), here.max_delay)
+        assert (there["replaced"], there["restored"]) == (here.replaced, here.restored)
         shown += here.enough is not None
     assert shown
 

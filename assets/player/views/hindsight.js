@@ -19,7 +19,7 @@ const START = { other: tr`not the top guess`, unknown: tr`decodable since: unkno
 export class Hindsight {
   load(run, dom, context) {
     Object.assign(this, { run, context, ...hindsight(run), say: el("p", "dx-none") });
-    const { positions, forwards, enough, mean, max, never } = this;
+    const { positions, forwards, enough, mean, max, never, replaced, restored } = this;
     if (enough === null) return dom.append(el("p", "dx-none", NOTHING));
     this.cells = positions.map((row) => {
       const text = glyphs(run.piece(row.token).text, 24);
@@ -68,6 +68,7 @@ Start known for ` +
           [
             tr`${count("since")} of ${positions.length} written positions`,
             ...left,
+            ...(replaced ? [tr`${replaced} replaced, ${restored} of them by a token that had stood there before`] : []),
             ...(never ? [tr`${never} never written`] : []),
           ].join("; ") +
           ".",

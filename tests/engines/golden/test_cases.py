@@ -21,6 +21,9 @@ COVERED = {
         ),
         *("localleap.json", "prophet.json", "dream.json", "dimple.json", "fast_dllm_v2.json", "learn2pd.json"),
     },
+    "diffusion2026": {
+        *(f"llada2/{name}.json" for name in ("cases", "cases_diffusers", "cases_sglang")),
+    },
     "speculative": {
         *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),
         *("rsd.json", "dyspec.json", "rasd.json", "specdecpp.json", "pearl.json", "aded.json", "stand.json"),

@@ -14,7 +14,7 @@ from engines.models.mapping import plan
 from tests.engines.conftest import GOLDEN
 
 LLADA2 = GOLDEN / "diffusion2026" / "llada2"
-BOARDS = json.loads((LLADA2 / "boards.json").read_text("utf-8"))["boards"]
+BOARDS = json.loads((LLADA2 / "cases.json").read_text("utf-8"))["boards"]
 CONFIG = json.loads((LLADA2 / "checkpoint" / "config.json").read_text("utf-8"))
 MASK = CONFIG["mask_token_id"]
 

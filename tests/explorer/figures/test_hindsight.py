@@ -6,7 +6,7 @@ from __future__ import annotations
 import engines
 from engines import Edit, Trace
 from explorer.figures.board import history
-from explorer.figures.hindsight import CAVEAT, NOTHING, Position, hindsight, summary
+from explorer.figures.hindsight import CAVEAT, NOTHING, Position, coverage, hindsight, summary
 from explorer.figures.metrics import measure
 from tests.explorer.figures.lookback import MASK, Turn, invented, looked
 
@@ -89,6 +89,19 @@ def test_positions_never_committed_are_left_out_and_counted():
     )
     assert [one.position for one in lens.positions] == [2] and lens.never_committed == 3
     assert hindsight(looked([({2: 4}, [(2, 4)])], canvas=None)).never_committed == 0
+
+
+def test_what_was_replaced_and_what_came_back_is_counted():
+    turns: list[Turn] = [
+        ({}, [(2, 4), (3, 7)]),
+        ({}, [(2, 5)]),
+        ({}, [(2, 4), (3, 7)]),  # 4 comes back; the same token again is no change
+        ({}, [(2, MASK)]),
+        ({}, [(2, 5)]),  # a mask is no token that was replaced
+    ]
+    lens = hindsight(looked(turns, canvas=4))
+    assert (lens.replaced, lens.restored) == (2, 1)
+    assert "2 replaced, 1 of them by a token that had stood there before" in coverage(lens)
 
 
 def test_what_would_have_been_enough():

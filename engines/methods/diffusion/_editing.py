@@ -1,0 +1,160 @@
+"""The rule of LLaDA2.1 (Bie et al., arXiv:2602.08676) for one forward: what it writes on masks, what it puts in the
+place of tokens, and what is recorded of both.
+
+Letters: a block [a, b) of a board [L], n of its positions outside the prompt, V vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from engines.kit import (
+    Float,
+    Int,
+    LaneInfo,
+    Params,
+    Position,
+    Probability,
+    Record,
+    Recorder,
+    Span,
+    Step,
+    TokenId,
+    entropy,
+    many,
+    torch,
+)
+from engines.methods.diffusion._forward import some
+from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, enough, propose
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EDITING = "rival"  # the lane of tokens that stand: how likely the token is that would take their place
+PARAMS = [
+    Float("threshold", 0.7, 0.0, 1.01, symbol="θ", source="0.7 in quality mode, 0.5 in speed mode, 0.95 in the code"),
+    Float("editing_threshold", 0.5, 0.0, 1.01, symbol="θ_e", source="0.5 in quality mode, 0 in speed mode"),
+    Int("max_post_steps", 16, 0, 256, symbol="R", source="16 in the code"),
+    Int("num_to_transfer", 1, 1, 64, symbol="k", source="1 in the code"),
+    Float("penalty", 0.0, 0.0, 20.0, step=0.5, symbol="λ", source="0 in sglang"),
+    TEMPERATURE,
+    TOP_K,
+    TOP_P,
+]
+LANES_TOO: dict[str, LaneInfo | Literal["probability", "nats"]] = {**LANES, EDITING: "probability"}
+EMITS = {"commits", "scores", "candidates", "spans", "facts", "note"}
+
+
+class Edits(Record):
+    """The open block, outside the prompt, as a forward found it, and what it did with each of the n positions.
+
+    fates: written (a mask), changed (a token), kept (the same token again), doubted (another token, but not probable
+    enough), open (a mask, not probable enough). before: how often a position had held that token before it lost it."""
+
+    threshold: float  # θ
+    editing_threshold: float  # θ_e
+    positions: list[Position]  # [n]
+    stood: list[TokenId]  # [n]: the mask or a token
+    says: list[TokenId]  # [n]: what the forward would have there
+    chances: list[Probability]  # [n]: of that
+    fates: list[str]  # [n]
+    before: list[int]  # [n]
+
+
+class Past:
+    """What each position of a board has held. start: its first mask, or its length."""
+
+    def __init__(self, x: Tensor, mask_id: int) -> None:
+        self.mask_id, self.last = mask_id, x.tolist()
+        self.held: list[list[int]] = [[] for _ in self.last]
+        self.start = next((i for i, token in enumerate(self.last) if token == mask_id), len(self.last))
+
+    def see(self, x: Tensor) -> None:
+        """Note what a board [L] holds now."""
+        now = x.tolist()
+        for i, token in enumerate(now):
+            if token != self.last[i]:
+                self.held[i].append(self.last[i])
+        self.last = now
+
+    def times(self, position: int, token: int) -> int:
+        """How often a position has held a token before the one that it holds."""
+        return self.held[position].count(token)
+
+
+def forward(
+    run: Recorder, x: Tensor, z: Tensor, block: tuple[int, int], spans: list[Span], past: Past, quota: int, p: Params
+) -> tuple[Step, int]:
+    """What one forward z [b - a, V] writes, `quota` masks at least, and
+    replaces in the block [a, b), into x; how many tokens it replaced."""
+    a, b = block
+    z = penalised(z, x[a:b], p.penalty)
+    x0, chance = propose(z, p.temperature, p.top_k, p.top_p, run.rng)  # [b - a]
+    masked = x[a:b] == past.mask_id
+    masks = masked.nonzero()[:, 0]  # [m]
+    mine = ~masked & (torch.arange(a, b, device=x.device) >= run.prompt_length)
+    rivals = (mine & (x0 != x[a:b])).nonzero()[:, 0]  # [r]
+    edits = rivals[chance[rivals] > p.editing_threshold]
+    best, causes = enough(chance[masks], p.threshold, quota)
+    chosen = torch.cat([masks[best], edits])
+    looked = (masked | mine).nonzero()[:, 0]  # [n]
+    record = Edits(
+        threshold=p.threshold,
+        editing_threshold=p.editing_threshold,
+        positions=(a + looked).tolist(),
+        stood=x[a + looked].tolist(),
+        says=x0[looked].tolist(),
+        chances=chance[looked].tolist(),
+        fates=fates(masked, rivals, chosen, looked),
+        before=[past.times(a + i, int(x0[i])) for i in looked.tolist()],
+    )
+    x[a + chosen] = x0[chosen]
+    step = run.step(
+        commits=(a + chosen, x0[chosen], [*causes, *["changed"] * len(edits)], chance[chosen]) if len(chosen) else None,
+        scores=lambda: {
+            "confidence": (a + masks, chance[masks]),
+            "entropy": (a + masks, entropy(z[masks])),
+            EDITING: (a + rivals, chance[rivals]),
+        },
+        thresholds={"confidence": p.threshold},
+        candidates=lambda: (a + looked, z[looked]),
+        spans=spans,
+        records={"edits": record},
+        facts={"changed": len(edits)},
+        note=sentence(len(best), len(masks), len(edits)),
+    )
+    return step, len(edits)
+
+
+def fates(masked: Tensor, rivals: Tensor, chosen: Tensor, looked: Tensor) -> list[str]:
+    """What became of the positions `looked` [n]: see `Edits`."""
+    done, others = set(chosen.tolist()), set(rivals.tolist())
+    mask = masked.tolist()
+    return [
+        ("written" if i in done else "open")
+        if mask[i]
+        else "changed"
+        if i in done
+        else "doubted"
+        if i in others
+        else "kept"
+        for i in looked.tolist()
+    ]
+
+
+def sentence(written: int, masks: int, changed: int) -> str:
+    """A step in a sentence."""
+    replaced = f"{many(changed, 'token')} {'is' if changed == 1 else 'are'} replaced."
+    if masks:
+        return f"{some(written, masks)} in the block {'is' if written == 1 else 'are'} written, {replaced}"
+    return (
+        f"No mask is left: {replaced}" if changed else "No mask is left, and no token is replaced: the block is done."
+    )
+
+
+def penalised(z: Tensor, block: Tensor, penalty: float) -> Tensor:
+    """Logits [n, V] with λ off that of the token to the left, [n]; the block's first position has none."""
+    if penalty == 0:
+        return z
+    z = z.clone()
+    z[1:].scatter_add_(1, block[:-1, None], z.new_full((len(block) - 1, 1), -penalty))
+    return z

@@ -1,0 +1,100 @@
+"""LLaDA2.1: token editing, or what was written may be replaced (Bie et al., arXiv:2602.08676; code
+inclusionAI/LLaDA2.X, Apache-2.0).
+
+LLaDA2.0's blocks, with a second threshold. One forward of the open block does both: it writes the masks whose token has
+a probability above θ, at least k of them (mask to token), and it replaces each token of the block that the model would
+now write otherwise, with a probability above θ_e (token to token). So a low θ may write fast and wrong, and later
+forwards repair it. Once no mask is left, further forwards only edit: at most R of them, and the first that changes
+nothing is the last. What stands in finished blocks and in the prompt is never edited.
+
+The rules follow `generate` of the model file on the hub (mirrored in ZHZisZZ/dllm, commit ca176752); λ is that of
+JointThreshold in sglang 0.5.23: it is taken from the logit of the token that the left neighbour in the block holds, so
+that no token is written twice in a row without need. With S above 0 the loop is diffusers' (0.42.1, LLaDA2Pipeline): a
+block has S forwards that write masks, each owes its share of them, and the block that needs all of them is not edited
+any more; an end mark ends at once. We depart in: the mask token is never proposed, so that nothing is
+masked again; finished blocks are stored by a forward of their own; what the last block holds past `max_new_tokens`
+stays in the answer.
+
+Letters: B positions of a block, V vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    BlockMaskedLM,
+    Bool,
+    Int,
+    Params,
+    Recorder,
+    Steps,
+    max_new_tokens,
+    method,
+    transfer_schedule,
+)
+from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
+from engines.methods.diffusion._open_block import OpenBlock
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@method(
+    "llada21",
+    title="LLaDA2.1",
+    family="diffusion",
+    paper="arXiv:2602.08676",
+    code="https://github.com/inclusionAI/LLaDA2.X",
+    summary="Blocks from left to right; one forward writes masks above one threshold and replaces written tokens above "
+    "another.",
+    needs="block",
+    params=[
+        max_new_tokens(),
+        *PARAMS,
+        Int("steps", 0, 0, 1024, symbol="S", source="32 in diffusers' pipeline; the paper has none"),
+        Bool("eos_early_stop", True, source="on in diffusers and in the models' examples, off in the code"),
+    ],
+    signature="edits",
+    emits=EMITS,
+    records={"edits": Edits},
+    lanes=LANES_TOO,
+    curve=("threshold", (0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)),
+)
+def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """One step per forward of the open block, and one for each that stores what is finished."""
+    P, B = len(prompt), model.block_size
+    x = run.canvas(-(-(P + p.max_new_tokens) // B) * B - P, model.record.device)  # [L], whole blocks
+    blocks, past = OpenBlock(model, len(x)), Past(x, model.mask_id)
+    a, made, post = past.start // B * B, 0, 0  # the open block's start, its forwards with masks, and those without
+    while a < len(x):
+        edit, done, filled = None, False, bool((x[a : a + B] != model.mask_id).all())
+        if blocks.lacks(a):
+            edit = yield blocks.store(run, x, a)
+        elif filled and (post == p.max_post_steps or (p.steps and made >= p.steps)):
+            done = True
+        else:
+            owed = transfer_schedule(B, p.steps)[made:][:1] if p.steps else [p.num_to_transfer]
+            step, edits = forward(run, x, blocks(x, a), (a, a + B), blocks.spans(a), past, (owed or [1])[0], p)
+            made, post = made + (not filled), post + filled
+            edit, done = (yield step), filled and not edits
+        x = run.apply_edit(edit, x)
+        blocks.forget(edit)
+        past.see(x)
+        if edit and (touched := [*edit.force, *edit.remask]):
+            a, made, post = min(a, min(touched) // B * B), 0, 0
+        elif done:
+            a, made, post = a + B, 0, 0
+        if p.eos_early_stop and (done or p.steps) and over(x, P, model):
+            return
+
+
+def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
+    """Whether an end mark stands in the answer with everything before it written. x [L]."""
+    answer = x[P:].tolist()
+    return any(t in model.eos_ids for t in answer[: answer.index(model.mask_id) if model.mask_id in answer else None])
+
+
+if __name__ == "__main__":
+    from engines.kit import show
+
+    show("llada21", "tiny-blockdlm", "sort: Ella, Alan, Vera, Finn, Zoe, Fred")
