@@ -16,7 +16,7 @@ def pretrained(
     model_class: str, folder: Path, config: Any, fused: Mapping[str, tuple[str, ...]] | None = None, **options: Any
 ) -> Any:
     """What `from_pretrained` of a class, or automatic class, of transformers gives for a folder and the options; fused:
-    see `engines.models.mapping.Plan`.
+    see `engines.models.plans.Plan`.
 
     Raises UserError for damaged coded weights, or a config.json that does not say whose they are.
     """
