@@ -132,7 +132,8 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
     LLaDA-like config that no stock class computes, LLaDA2.2 too, and for encoder-decoders other than T5.
 
     Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal,
-    `block_size`. `bd_size` is that in the files of Fast-dLLM v2, whose rows are shifted."""
+    `block_size`; those that are read in two ways say `two_way: true` instead of the first. `bd_size` is that in the
+    files of Fast-dLLM v2, whose rows are shifted."""
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
     if model_type.startswith("llada2"):
         return _llada2(raw, name)
@@ -179,6 +180,9 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
         )
     mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", "bd_size" in raw))
     block = raw.get("block_size") if raw.get("is_causal") is False else raw.get("bd_size")
+    if raw.get("two_way") and model_type in LAYERED:
+        asked = {"mask_id": mask_id, "shift": shift, "block_size": raw.get("block_size") or 32}
+        return Plan("causal", "AutoModelForCausalLM", layered=True, two_way=True, **asked)
     if block:
         return Plan("block", "AutoModelForCausalLM", mask_id=mask_id, shift=shift, block_size=block)
     if any(a.endswith("ForMaskedLM") for a in architectures):

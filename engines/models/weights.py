@@ -25,7 +25,8 @@ def pretrained(
     if fused:
         _take_apart(model_class, fused)
     files = shards(folder)
-    if not any(stored.MARK in metadata(file) for file in files):
+    own = all(file.parent == folder for file in files)
+    if own and not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
     state = {name: tensor for file in files for name, tensor in stored.read(file).items()}
     told = {}

@@ -53,4 +53,4 @@ class CountedTwoWay(CountedLayered):
         return self._allowed(logits, first)
 
 
-KIND = Kind("two-way", TwoWayLM, CountedTwoWay, "", role="target", of="causal")
+KIND = Kind("two-way", TwoWayLM, CountedTwoWay, "tiny-two-way", role="target", of="causal")
