@@ -16,7 +16,7 @@ from engines.models.mapping import plan
 from tests.engines.conftest import GOLDEN
 
 NEMOTRON = GOLDEN / "diffusion2026" / "nemotron_labs_diffusion"
-BOARDS = json.loads((NEMOTRON / "boards.json").read_text("utf-8"))["boards"]
+BOARDS = json.loads((NEMOTRON / "cases.json").read_text("utf-8"))["boards"]
 CONFIG = json.loads((NEMOTRON / "checkpoint" / "config.json").read_text("utf-8"))
 WANTED = load_file(NEMOTRON / "logits.safetensors")
 MASK = CONFIG["mask_token_id"]
