@@ -69,7 +69,7 @@ class TwoRoles(Record):
         Float("threshold", 0.0, 0.0, 1.0, symbol="θ", source="official code"),
         temperature(),
     ],
-    signature="tree",
+    signature="tworoles",
     emits=EMITS - {"intervals"},
     records={"tworoles": TwoRoles},
     lanes=LANES,
