@@ -18,6 +18,7 @@ from engines.core.kinds import (
     SceneLM,
     Seq2SeqLM,
     Tokenizer,
+    TwoWayLM,
     WordReaderLM,
 )
 from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
@@ -172,6 +173,7 @@ __all__ = [
     "Tokenizer",
     "Trace",
     "Tree",
+    "TwoWayLM",
     "UserError",
     "WordReaderLM",
     "accept_probability",

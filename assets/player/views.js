@@ -33,6 +33,7 @@ export const VIEWS = [
   view("unrolled", "Unrolled", "One layer, run k times", 60, "unrolled"),
   view("fused", "Fused", "Three layers of the target, then its own outputs", 61, "fused"),
   view("maskblock", "MaskBlock", "A block filled in one pass", 62, "maskblock"),
+  view("tworoles", "TwoRoles", "One model in two roles", 62, "tworoles"),
   view("sharedstate", "SharedState", "One learned state for all masks", 63, "sharedstate"),
   view("pauses", "Pauses", "Greedy, with pauses to look ahead", 65, "branches+choice"),
   view("leftalone", "LeftAlone", "Doubt taken out, and left in", 66, "left_alone"),

@@ -16,6 +16,7 @@ from engines.core.errors import UserError
 from engines.models import stored
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+WEIGHTS = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
 
@@ -66,10 +67,11 @@ def check_folder(folder: Path, name: str) -> str:
         raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
     for file in files:
         header(file)
-    found, expected = sha256(files[0]), expected_file(read_json(folder / "card.json"))
-    if expected is not None and files[0].name == "model.safetensors" and found != expected:
+    place = files[0].parent
+    found, expected = sha256(files[0]), expected_file(read_json(place / "card.json"))
+    if expected is not None and files[0].name == WEIGHTS and found != expected:
         sums = f"its sha256 is {found[:12]}... and its card says {str(expected)[:12]}..."
-        raise UserError(f"{files[0]} is not the file that was published: {sums}; {_repair(folder)}.")
+        raise UserError(f"{files[0]} is not the file that was published: {sums}; {_repair(place)}.")
     return _plain_sum(files[0]) or found
 
 
@@ -120,26 +122,37 @@ def tokenizer_folder(folder: Path) -> Path:
     name = read_json(folder / "config.json").get("tokenizer_from")
     if name is None or any((folder / file).is_file() for file in TOKENIZER_FILES):
         return folder
-    places = [place / str(name) for place in (folder.parent, assets() / "models")]
-    for place in places if re.fullmatch(r"[\w-]+", str(name)) else ():
-        if any((place / file).is_file() for file in TOKENIZER_FILES):
-            return place
+    if place := _beside(folder, name, TOKENIZER_FILES):
+        return place
     raise UserError(
         f"'{folder.name}' takes its tokenizer from the folder '{str(name)[:60]}', which is neither beside it nor in "
-        f"{places[1].parent}; copy that folder there, or its files into {folder}."
+        f"{assets() / 'models'}; copy that folder there, or its files into {folder}."
     )
 
 
+def _beside(folder: Path, name: object, files: Sequence[str]) -> Path | None:
+    """The folder of that name which holds one of these files: beside a model's folder, or among the models that
+    ship. A name, never a path."""
+    places = [place / str(name) for place in (folder.parent, assets() / "models")]
+    held = (place for place in places if any((place / file).is_file() for file in files))
+    return next(held, None) if re.fullmatch(r"[\w-]+", str(name)) else None
+
+
 def shards(folder: Path) -> list[Path]:
-    """The model's weight files in order, without files that only lie beside them."""
+    """The model's weight files in order, without files that only lie beside them. A model that is another one read in
+    another way has none of its own: its config.json names that one as `weights_from`."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         places = read_json(index).get("weight_map")
         if not isinstance(places, dict) or not all(map(_plain, places.values())):
             raise UserError(f"{index} does not say in which file each tensor is; {_repair(folder)}.")
         return [folder / name for name in sorted(set(places.values()))]
-    single = folder / "model.safetensors"
-    return [single] if single.is_file() else []
+    single = folder / WEIGHTS
+    if single.is_file():
+        return [single]
+    name = read_json(folder / "config.json").get("weights_from")
+    place = _beside(folder, name, [WEIGHTS]) if name is not None else None
+    return [place / WEIGHTS] if place else []
 
 
 def _plain(name: object) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engines.core.errors import UserError
-from engines.core.kinds import KINDS, Model, Tokenizer
+from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
 from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_experts, check_size
@@ -24,15 +24,20 @@ from engines.models.hub import (
     shards,
     tokenizer_folder,
 )
-from engines.models.mapping import Plan, plan
+from engines.models.mapping import plan
 from engines.models.networks import OURS, network_class
+from engines.models.plans import Plan
+from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
 from engines.models.weights import pretrained
 
-OPTION_KINDS = {"mask_id": ("masked", "block"), "shift": ("masked", "block"), "block_size": ("block",)}
+OPTION_KINDS = {  # an option -> the kinds of models that have it
+    "mask_id": ("masked", "block", "two-way"),
+    "shift": ("masked", "block", "two-way"),
+    "block_size": ("block", "two-way"),
+}
 OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
 NO_NUMBERS = "device 'meta' holds no numbers, so nothing runs on it; use 'cpu' or 'cuda'."
 SMALL = 100e6  # bytes of weights up to which float32 is the default
-TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 
 
 def load_folder(
@@ -46,21 +51,20 @@ def load_folder(
     licence: str = "",
     **options: Any,
 ) -> Model:
-    """Load a model. options: mask_id, shift, block_size, device_map, quantization. Raises UserError if the folder or a
-    wish does not fit."""
+    """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError if the
+    folder or a wish does not fit."""
     digest = check_folder(folder, name)
     raw = read_json(folder / "config.json")
     check_size(raw, folder, name)
     check_experts(raw, folder, name)
+    _check_types(options)
     with _refusing(name, {}):  # some publish the block length as a setting of generation
-        how = plan(read_json(folder / "generation_config.json") | raw, name)
+        how = plan(read_json(folder / "generation_config.json") | raw, name, options.get("block_size"))
     require_kind(name, how.kinds, kind)
     for option, kinds in OPTION_KINDS.items():
-        if options.get(option) is not None and how.kind not in kinds:
-            raise UserError(
-                f"{option} is an option of {' and '.join(kinds)} models and {name} is {how.kind}; leave it out."
-            )
-    _check_types(options)
+        if options.get(option) is not None and not {*kinds} & {*how.kinds}:
+            several = f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+            raise UserError(f"{option} is an option of {several} models and {name} is {how.kind}; leave it out.")
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind in OF_PICTURES:
@@ -69,9 +73,11 @@ def load_folder(
         return cast(Model, adapter(seeing, _record(folder, name, how.kind, seeing, digest, licence, revision)))
     network = _network(folder, name, how, device, _dtype(dtype, folder), options)
     core = _tokenizer(tokenizer_folder(folder), how)
-    eos_ids = _eos_ids(network, core)
-    mask_id = _mask_id(name, how, core, options.get("mask_id")) if how.kind in OPTION_KINDS["mask_id"] else None
-    tokenizer = _wrap(core, network.config.get_text_config(), eos_ids, mask_id)
+    config, ends = network.config.get_text_config(), eos_ids(network, core, options.get("eos_id"))
+    check_ends(name, how, core, ends, config.vocab_size)
+    masks = {*how.kinds} & {*OPTION_KINDS["mask_id"]}
+    mask_id = mask_id_of(name, how, core, options.get("mask_id")) if masks else None
+    tokenizer = wrap(core, config, ends, mask_id, how)
     record = _record(
         folder,
         name,
@@ -84,11 +90,11 @@ def load_folder(
     )
     record.options = _told(options)
     with _refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
-        return model_of(how, network, tokenizer, record, mask_id, eos_ids, options)
+        return model_of(how, network, tokenizer, record, mask_id, ends, options)
 
 
 def _check_types(options: dict[str, Any]) -> None:
-    for option in ("mask_id", "block_size"):
+    for option in ("mask_id", "eos_id", "block_size"):
         value = options.get(option)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise UserError(f"{option}={value!r:.60} is not an integer; give one, for example {option}=32.")
@@ -110,9 +116,9 @@ def _draft(
     base = target_folder(target, name)
     network, draft_ids = load_draft(folder, base, dtype, usable(device))
     core = _tokenizer(base, how)
-    eos_ids = _eos_ids(network, core)
+    ends = eos_ids(network, core)
     record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
-    return HFDraftLM(pack(network), _wrap(core, network.config, eos_ids, None), record, eos_ids, draft_ids)
+    return HFDraftLM(pack(network), wrap(core, network.config, ends, None), record, ends, draft_ids)
 
 
 def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:
@@ -266,45 +272,6 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
         return getattr(transformers, how.tokenizer_class).from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-
-
-def _eos_ids(network: Any, tokenizer: Any | None) -> frozenset[int]:
-    found: set[int] = set()
-    for source in (
-        network.config.get_text_config(),
-        network.config,
-        network.generation_config if network.can_generate() else None,
-        tokenizer,
-    ):
-        ids = getattr(source, "eos_token_id", None)
-        found |= {ids} if isinstance(ids, int) else set(ids or ())
-    vocabulary = tokenizer.get_added_vocab() if tokenizer is not None else {}
-    return frozenset(found | {vocabulary[mark] for mark in TURN_ENDS if mark in vocabulary})
-
-
-def _mask_id(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> int:
-    for mask_id in (given, how.mask_id, getattr(tokenizer, "mask_token_id", None)):
-        if mask_id is not None:
-            return int(mask_id)
-    raise UserError(f"'{name}' does not say which token is its mask; give it as mask_id=...")
-
-
-def _wrap(tokenizer: Any | None, config: Any, eos_ids: frozenset[int], mask_id: int | None) -> Tokenizer:
-    from engines.models.scene_words import SceneTokenizer
-    from engines.models.tokens import HFTokenizer, IdTokenizer
-
-    if (patches := getattr(config, "patches", None)) is not None:
-        return SceneTokenizer(patches)
-    if tokenizer is not None:
-        return HFTokenizer(tokenizer)
-    named = {
-        getattr(config, "bos_token_id", None): "<bos>",
-        getattr(config, "pad_token_id", None): "<pad>",
-        mask_id: "<mask>",
-    }
-    return IdTokenizer(
-        config.vocab_size, {i: text for i, text in named.items() if i is not None} | dict.fromkeys(eos_ids, "<eos>")
-    )
 
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:

@@ -3,15 +3,15 @@ in that class.
 
 LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2
 without one and with shifted rows, Fast-dLLM v2 a Qwen2, SDAR a Qwen3 and LLaDA2 a GLM-4-MoE with a block-causal mask,
-so no code from the checkpoint is ever run."""
+Tiny-A2D a Qwen3 with either, Nemotron-Labs-Diffusion a Ministral 3, so no code from the checkpoint is ever run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models.plans import Plan
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
     "q_proj": "self_attn.q_proj",
@@ -106,8 +106,16 @@ QWEN_FIELDS = (
     "max_window_layers",
     "layer_types",
 )
+NEMOTRON_NAMES = {r"^encoder\.": "model.", r"^diffusion_head\.": "lm_head."}
+NEMOTRON_MUST_BE: dict[str, Any] = {  # the switches of its config under which it is a Ministral 3
+    "attention_bias": False,
+    "mlp_bias": False,
+    "sliding_window": None,
+}
+A2D = {"a2d-llama": "Llama", "a2d-qwen2": "Qwen2", "a2d-qwen3": "Qwen3"}  # Tiny-A2D's types -> classes of transformers
+A2D_BLOCK = 32  # positions, as its block models were trained and are sampled with
 LAYERED = (  # the model types whose stock causal class is embedding, layers, norm and head and nothing else
-    *("arcee", "llama", "ministral", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
+    *("arcee", "llama", "ministral", "ministral3", "mistral", "mixtral", "olmo", "olmo2", "olmoe", "phi3"),
     *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
     *("block_ffn", "four_attentions", "plain_decoder", "scene_text", "ultra_mem"),
 )
@@ -119,44 +127,13 @@ SPLIT = ("four_attentions",)  # those whose layers come apart
 MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None:
-    transformers reads config.json itself. fused: the end of a tensor's name -> those of the tensors of the class that
-    it holds, one below the other.
-
-    mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
-    layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
-    come apart; memory: one whose layers have memories."""
-
-    kind: str
-    model_class: str
-    config_class: str = "AutoConfig"
-    config: dict[str, Any] | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
-    fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tokenizer_class: str = "AutoTokenizer"
-    mask_id: int | None = None
-    shift: bool = False
-    block_size: int = 0
-    layered: bool = False
-    moe: bool = False
-    split: bool = False
-    memory: bool = False
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """All kinds that the model satisfies."""
-        further = {"layered": self.layered, "moe": self.moe, "split": self.split, "memory": self.memory}
-        return (self.kind, *(name for name, has in further.items() if has))
-
-
-def plan(raw: Mapping[str, Any], name: str) -> Plan:
-    """Read a config.json. Raises UserError for a LLaDA-like config that no stock class computes, LLaDA2.2 too, and for
-    encoder-decoders other than T5.
+def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Plan:
+    """Read a config.json. block_size: the one that a person asks for, where it tells the kind. Raises UserError for a
+    LLaDA-like config that no stock class computes, LLaDA2.2 too, and for encoder-decoders other than T5.
 
     Our own diffusion models say `is_causal: false`, `mask_token_id`, `shift_logits` and, where they are block-causal,
-    `block_size`. `bd_size` is that in the files of Fast-dLLM v2, whose rows are shifted."""
+    `block_size`; those that are read in two ways say `two_way: true` instead of the first. `bd_size` is that in the
+    files of Fast-dLLM v2, whose rows are shifted."""
     model_type, architectures = str(raw.get("model_type", "")), [str(a) for a in raw.get("architectures") or ()]
     if model_type.startswith("llada2_moe"):
         return _llada2(raw, name)
@@ -182,6 +159,10 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
         asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "block_size": block}
         return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), **asked)
+    if model_type == "nemotron_labs_diffusion":
+        return _nemotron(raw, name)
+    if model_type in A2D:
+        return _a2d(dict(raw) | ({"block_size": block_size} if block_size else {}), name)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
     if model_type == "pldr":
@@ -199,6 +180,9 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         )
     mask_id, shift = raw.get("mask_token_id"), bool(raw.get("shift_logits", "bd_size" in raw))
     block = raw.get("block_size") if raw.get("is_causal") is False else raw.get("bd_size")
+    if raw.get("two_way") and model_type in LAYERED:
+        asked = {"mask_id": mask_id, "shift": shift, "block_size": raw.get("block_size") or 32}
+        return Plan("causal", "AutoModelForCausalLM", layered=True, two_way=True, **asked)
     if block:
         return Plan("block", "AutoModelForCausalLM", mask_id=mask_id, shift=shift, block_size=block)
     if any(a.endswith("ForMaskedLM") for a in architectures):
@@ -216,8 +200,7 @@ def _require(raw: Mapping[str, Any], name: str, switches: Mapping[str, Any], ont
     for key, wanted in switches.items():
         if (raw.get(key, wanted) or None) != (wanted or None):
             raise UserError(
-                f"{name} is a LLaDA variant with {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it "
-                f"maps onto {onto}."
+                f"{name} has {key}={raw[key]!r}; only {key}={wanted!r} can be loaded, since it maps onto {onto}."
             )
 
 
@@ -309,6 +292,45 @@ def _llada2(raw: Mapping[str, Any], name: str) -> Plan:
         tokenizer_class="PreTrainedTokenizerFast",
         mask_id=raw.get("mask_token_id", 156895),
         block_size=raw.get("block_size") or raw.get("block_length") or 32,
+    )
+
+
+def _nemotron(raw: Mapping[str, Any], name: str) -> Plan:
+    """Nemotron-Labs-Diffusion: a Ministral 3 under two renames, whose weights also fill blocks. Its rows are shifted in
+    a block only where it was trained Dream's way."""
+    _require(raw, name, NEMOTRON_MUST_BE, "Ministral 3")
+    given = {key: raw[key] for key in QWEN_FIELDS[:14] if key in raw}
+    config = given | {"rope_parameters": _qwen(raw)["rope_parameters"], "sliding_window": None}
+    return Plan(
+        "causal",
+        "Ministral3ForCausalLM",
+        "Ministral3Config",
+        {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | config,
+        NEMOTRON_NAMES,
+        mask_id=raw.get("mask_token_id"),
+        shift=raw.get("dlm_type", "llada") != "llada",
+        block_size=raw.get("block_size") or 32,
+        layered=True,
+        two_way=True,
+        ends=True,
+    )
+
+
+def _a2d(raw: Mapping[str, Any], name: str) -> Plan:
+    """Tiny-A2D (dllm): a Llama or Qwen that was causal once, without a causal mask, rows not shifted. One type for the
+    masked models and the block models: only a block size, or the name, tells which it is. The mask is the
+    tokenizer's."""
+    stock, block = A2D[str(raw["model_type"])], raw.get("block_size") or A2D_BLOCK * ("bd3lm" in name.lower())
+    return Plan(
+        "block" if block else "masked",
+        f"{stock}ForCausalLM",
+        f"{stock}Config",
+        _qwen(raw),
+        tokenizer_class="PreTrainedTokenizerFast" if stock == "Llama" else "Qwen2Tokenizer",
+        mask_id=raw.get("mask_token_id"),
+        block_size=block,
+        chat={"enable_thinking": False},
+        ends=True,
     )
 
 

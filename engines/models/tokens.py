@@ -7,6 +7,7 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from engines.core.errors import UserError
@@ -30,8 +31,9 @@ BYTES = _byte_alphabet()
 class HFTokenizer:
     """A transformers fast tokenizer behind `Tokenizer`."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, told: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """told: what its chat template is given beside the turn."""
+        self.tokenizer, self._told = tokenizer, told
         tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True  # we refuse it
         self.size = len(tokenizer)
         self.chat = bool(tokenizer.chat_template)
@@ -57,7 +59,8 @@ class HFTokenizer:
             from jinja2.exceptions import TemplateError
 
             turn = [{"role": "user", "content": text}]
-            render = partial(self.tokenizer.apply_chat_template, turn, add_generation_prompt=True, return_dict=False)
+            given = {**self._told, "add_generation_prompt": True, "return_dict": False}
+            render = partial(self.tokenizer.apply_chat_template, turn, **given)
             try:
                 return list(within(TEMPLATE_SECONDS, render, "the chat template of this model"))
             except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:

@@ -16,7 +16,7 @@ def pretrained(
     model_class: str, folder: Path, config: Any, fused: Mapping[str, tuple[str, ...]] | None = None, **options: Any
 ) -> Any:
     """What `from_pretrained` of a class, or automatic class, of transformers gives for a folder and the options; fused:
-    see `engines.models.mapping.Plan`.
+    see `engines.models.plans.Plan`.
 
     Raises UserError for damaged coded weights, or a config.json that does not say whose they are.
     """
@@ -25,7 +25,8 @@ def pretrained(
     if fused:
         _take_apart(model_class, fused)
     files = shards(folder)
-    if not any(stored.MARK in metadata(file) for file in files):
+    own = all(file.parent == folder for file in files)
+    if own and not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
     state = {name: tensor for file in files for name, tensor in stored.read(file).items()}
     told = {}

@@ -15,6 +15,7 @@ from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.scene import SceneLM
 from engines.core.kinds.seq2seq import Encoded, Mark, Seq2SeqLM
 from engines.core.kinds.split import SplitLM
+from engines.core.kinds.two_way import TwoWayLM
 from engines.core.meter import Meter
 
 
@@ -63,6 +64,7 @@ __all__ = [
     "SplitLM",
     "Taps",
     "Tokenizer",
+    "TwoWayLM",
     "WordReaderLM",
     "counted",
     "kinds_of",

@@ -60,6 +60,7 @@ class ModelRecord(Record):
     options: dict[str, Any] = {}
     OPTIONS: ClassVar[tuple[str, ...]] = (
         "mask_id",
+        "eos_id",
         "shift",
         "block_size",
         "device_map",

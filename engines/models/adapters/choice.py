@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engines.core.kinds import Model
     from engines.core.trace import ModelRecord
-    from engines.models.mapping import Plan
+    from engines.models.plans import Plan
 
 
 def model_of(
@@ -19,8 +19,8 @@ def model_of(
     eos_ids: frozenset[int],
     options: dict[str, Any],
 ) -> Model:
-    """A loaded network as a model of its kind. mask_id: of masked and block models; options: shift and block_size,
-    where they were given."""
+    """A loaded network as a model of its kind. mask_id: of masked, block and two-way models; options: shift and
+    block_size, where they were given."""
     from engines.models.adapters.block import HFBlockMaskedLM
     from engines.models.adapters.causal import HFCausalLM
     from engines.models.adapters.family import check_family, try_out
@@ -31,6 +31,7 @@ def model_of(
     from engines.models.adapters.power_law import HFPowerLawLM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
     from engines.models.adapters.split import HFSplitLM
+    from engines.models.adapters.two_way import HFTwoWayLM
     from engines.models.packed import pack
 
     if how.kind in ("seq2seq", "power-law"):
@@ -48,4 +49,6 @@ def model_of(
     if how.kind == "masked":
         return HFMaskedLM(network, tokenizer, record, mask_id, shift, eos_ids)
     block_size = how.block_size if options.get("block_size") is None else options["block_size"]
+    if how.two_way:
+        return HFTwoWayLM(pack(network), tokenizer, record, mask_id, block_size, shift, eos_ids)
     return HFBlockMaskedLM(network, tokenizer, record, mask_id, block_size, shift, eos_ids)

@@ -218,7 +218,7 @@ def test_a_folder(tmp_path: Path) -> None:
         p.numel() for p in model.model.parameters()
     )  # the tied embedding is stored and counted once
     assert greedy(model, PROMPT, 8) == greedy(build(), PROMPT, 8)
-    with pytest.raises(UserError, match="mask_id is an option of masked and block models and t5 is seq2seq"):
+    with pytest.raises(UserError, match="mask_id is an option of masked, block and two-way models and t5 is seq2seq"):
         load_model(tmp_path / "t5", mask_id=3)
     config = json.loads((tmp_path / "t5" / "config.json").read_text()) | {"model_type": "bart"}
     (tmp_path / "t5" / "config.json").write_text(json.dumps(config))

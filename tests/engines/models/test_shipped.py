@@ -39,7 +39,7 @@ def test_all_that_ships_has_its_size() -> None:
     parts = {path: size for path, size in parts.items() if path.parent.parent.name == "parts"}
     assert max(parts.values()) <= 7e6 and sum(parts.values()) <= 35e6  # what SmolLM2's parts may take, beside the rest
     assert sum(sizes.values()) - sum(parts.values()) <= 100e6 and max(sizes.values()) <= 10e6
-    plain = {path.parent.name for path in MODELS.glob("*/config.json")} - {*CODED}
+    plain = {path.parent.name for path in MODELS.glob("*/model.safetensors")} - {*CODED}
     assert all((MODELS / name / "model.safetensors").stat().st_size < 100_000 for name in plain)  # nothing to gain
 
 
@@ -75,3 +75,26 @@ def test_a_plain_copy_is_for_transformers_alone(tmp_path: Path) -> None:
     assert torch.allclose(network(torch.tensor([ids])).logits[0], ours, atol=1e-4)
     assert sha256(out / "model.safetensors") == model.record.sha256
     assert load_file(out / "model.safetensors").keys() == network.state_dict().keys() - {"lm_head.weight"}
+
+
+def test_a_model_read_in_another_way_takes_the_other_s_weights(tmp_path: Path) -> None:
+    """Beside it or among the models that ship: by a name, never a path, and checked by their own card."""
+    one, two = engines.load_model("tiny-dlm"), engines.load_model("tiny-two-way")
+    assert one.record.sha256 == two.record.sha256 and {one.record.kind, two.record.kind} == {"masked", "causal"}
+    assert count_parameters(MODELS / "tiny-two-way") == count_parameters(MODELS / "tiny-dlm")
+    shutil.copytree(MODELS / "tiny-two-way", tmp_path / "mine")
+    assert zoo.load_model(tmp_path / "mine").record.sha256 == one.record.sha256
+    config = json.loads((tmp_path / "mine" / "config.json").read_text())
+    for name in ("../tiny-dlm", "nothing-of-that-name", "mine"):
+        (tmp_path / "mine" / "config.json").write_text(json.dumps(config | {"weights_from": name}))
+        zoo._loaded.clear()
+        with pytest.raises(UserError, match=r"'mine' needs weights as \*.safetensors and has none"):
+            zoo.load_model(tmp_path / "mine")
+    changed = json.loads((MODELS / "tiny-dlm" / "card.json").read_text())
+    changed["stored"]["file_sha256"] = "0" * 64
+    shutil.copytree(MODELS / "tiny-dlm", tmp_path / "other")
+    (tmp_path / "other" / "card.json").write_text(json.dumps(changed))
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(config | {"weights_from": "other"}))
+    zoo._loaded.clear()
+    with pytest.raises(UserError, match=r"other/model\.safetensors is not the file that was published"):
+        zoo.load_model(tmp_path / "mine")

@@ -67,7 +67,7 @@ def test_list_and_companions(assets: Path) -> None:
         0,
     )
     assert zoo.load_model("oracle", kind="masked") is zoo.load_model("oracle")
-    with pytest.raises(UserError, match="shift is an option of masked and block models and tiny-ar-m is causal"):
+    with pytest.raises(UserError, match="an option of masked, block and two-way models and tiny-ar-m is causal"):
         zoo.load_model("tiny-ar-m", shift=True)
     with pytest.raises(UserError, match="revision is an option of models on the hub"):
         zoo.load_model("tiny-ar-m", revision="main")
@@ -133,7 +133,7 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
     assert zoo.load_model(folder, kind="masked").mask_id == 63
     with pytest.raises(UserError, match="a causal model is needed and l is masked"):
         zoo.load_model(folder, kind="causal")
-    with pytest.raises(UserError, match="block_size is an option of block models and l is masked"):
+    with pytest.raises(UserError, match="block_size is an option of block and two-way models and l is masked"):
         zoo.load_model(folder, block_size=4)
     with pytest.raises(
         UserError,

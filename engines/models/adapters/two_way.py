@@ -1,0 +1,81 @@
+"""Any transformer that runs layer by layer, read causally and, block by block, in both directions, behind `TwoWayLM`.
+
+Causally it is `HFLayeredLM` with nothing changed. A block goes through the same weights with a mask that hides nothing;
+its keys and values stand on the cache's board (see `slots`) and are forgotten with it.
+
+Shapes: n rows fed, V vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engines.core.errors import UserError
+from engines.core.kinds import KVCache, Tokenizer
+from engines.core.trace import ModelRecord
+from engines.models.adapters.base import check_mask_id
+from engines.models.adapters.block import shifted
+from engines.models.adapters.causal import place
+from engines.models.adapters.layered import HFLayeredLM
+from engines.models.slots import SlotCache
+
+
+class HFTwoWayLM(HFLayeredLM):
+    """A transformers causal model with its tokenizer that was trained to fill blocks as well. Raises UserError for what
+    does not fit."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        record: ModelRecord,
+        mask_id: int,
+        block_size: int,
+        shift: bool = False,
+        eos_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        super().__init__(model, tokenizer, record, eos_ids)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+        most = self.max_positions
+        if not isinstance(block_size, int) or not 1 <= block_size <= most:
+            raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {most}.")
+        if other := self._layer_types - {"full_attention"}:
+            raise UserError(
+                f"{record.name} has {', '.join(sorted(other))} layers; block diffusion needs full attention in all of "
+                "them."
+            )
+        self.block_size = block_size
+
+    def _first_calls(self) -> None:
+        super()._first_calls()
+        n = min(self.block_size, self.max_positions - 1)
+        if n:
+            cache = self.new_cache(1 + n)
+            self.extend([0], cache)
+            self.denoise([self.mask_id] * n, cache)
+
+    @torch.no_grad()
+    def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, *, keep: bool = False) -> Tensor:
+        """See `TwoWayLM`. Logits [n, V] in float32. Raises UserError if rows do not fit the cache or the model's
+        positions, ValueError for a block of no tokens."""
+        assert isinstance(cache, SlotCache)
+        ids, past = self._ids(tokens), cache.length
+        n = ids.shape[1]
+        new = place(n, None, past)
+        self._check(new, cache.capacity)
+        with nullcontext() if keep else cache.on_board(0):
+            logits = self.model(
+                input_ids=ids,
+                position_ids=torch.tensor([new.positions], device=self.device),
+                attention_mask=torch.zeros(1, 1, n, past + n, dtype=self._dtype, device=self.device),  # all see all
+                past_key_values=cache,
+                use_cache=True,
+            ).logits[0]
+        cache.cut_board(0)
+        logits = shifted(logits.float()) if self.shift else logits.float()
+        logits[:, self.mask_id] = -torch.inf
+        return logits

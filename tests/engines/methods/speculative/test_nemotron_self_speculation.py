@@ -1,0 +1,123 @@
+"""Self-speculation of one network: the golden rounds with every forward, the control's text greedy, drawn and behind a
+person's change, and drafts that know nothing of their neighbours."""
+
+import json
+from collections import Counter
+
+import pytest
+import torch
+
+import engines
+from engines.core.trace import Edit
+from engines.core.verify import verify
+from engines.methods.speculative.nemotron_self_speculation import TwoRoles, fill
+from tests.engines.conftest import GOLDEN
+
+SLUG, FOLDER = "nemotron-self-speculation", GOLDEN / "diffusion2026" / "nemotron_labs_diffusion"
+PROMPTS = (
+    "add: 4827 + 3169",
+    "spell: Yesterday Tom walkd near the rivver.",
+    "python: class Boat(name: str, speed: int)",
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return engines.load_model("tiny-two-way", dtype="float32")
+
+
+def decode(model, prompt=PROMPTS[0], slug=SLUG, seed=0, edits=(), **params):
+    return engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params}, seed=seed, edits=edits)
+
+
+def roles(trace):
+    return [step.record("tworoles", TwoRoles) for step in trace.steps]
+
+
+def test_every_forward_of_the_public_cases_is_made():
+    """Both methods' cases and the boards: ways of attention, positions, ids, what is kept, counts and texts."""
+    [report] = [one for one in verify(GOLDEN / "diffusion2026") if one.file.startswith("nemotron")]
+    assert (report.state, report.covered, report.left_out) == ("passed", report.cases, ""), report.mismatch
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [("sequence", "sequence"), ("ids", "forwards[2].ids"), ("kept", "forwards[2].kept"), ("nfe_reported", "nfe")],
+)
+def test_another_case_fails(tmp_path, wrong, named):
+    """The check looks at each of these."""
+    data = json.loads((FOLDER / "cases.json").read_text("utf-8"))
+    data["cases"], data["boards"] = [case for case in data["cases"] if case["id"] == "spec"], []
+    expected = data["cases"][0]["expected"]
+    if wrong in ("ids", "kept"):
+        forward = expected["forwards"][2]
+        forward[wrong] = not forward["kept"] if wrong == "kept" else [*forward["ids"][:-1], 3]
+    else:
+        expected[wrong] = expected[wrong] + 1 if wrong == "nfe_reported" else [*expected[wrong][:-1], 3]
+    place = tmp_path / "nemotron_labs_diffusion"
+    place.mkdir()
+    (place / "checkpoint").symlink_to(FOLDER / "checkpoint")
+    (place / "cases.json").write_text(json.dumps(data))
+    [report] = verify(tmp_path)
+    assert report.state == "failed" and f"spec: {named}" in report.mismatch
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("params", [{}, {"block_length": 5}, {"block_length": 8, "threshold": 0.9}])
+def test_its_text_is_greedy_decoding_s_in_fewer_rounds(model, prompt, params):
+    ours, plain = decode(model, prompt, **params), decode(model, prompt, slug="greedy")
+    assert ours.output_ids == plain.output_ids and len(ours.steps) < len(plain.steps)
+    passes = sum(int(step.facts["passes"]) for step in ours.steps)
+    assert ours.totals.forwards == len(ours.steps) + passes  # each drafting pass is a call
+
+
+def test_a_threshold_costs_passes_and_fills_the_best_first(model):
+    one, more = decode(model, PROMPTS[1], block_length=8), decode(model, PROMPTS[1], block_length=8, threshold=0.9)
+    assert max(step.facts["passes"] for step in one.steps) == 1 < max(step.facts["passes"] for step in more.steps)
+    for role in roles(more)[1:]:
+        for number in range(1, max(role.passes) + 1):
+            chances = [c for c, n in zip(role.chances, role.passes, strict=True) if n == number]
+            assert len(chances) == 1 or min(chances) >= 0.9
+
+
+def test_a_pass_leaves_the_cache_as_it_was(model):
+    ids = model.tokenizer.encode_prompt(PROMPTS[0])
+    cache = model.new_cache(len(ids) + 8)
+    model.extend(ids[:-1], cache)
+    block, chances, passes = fill(model, cache, ids[-1], 8, 0.0)
+    assert cache.length == len(ids) - 1 and cache.board == 0
+    assert block[0] == ids[-1] and passes == [0] + [1] * 7 and chances[0] == 1
+    z = model.denoise([ids[-1]] + [model.mask_id] * 7, cache).softmax(-1)
+    assert z.argmax(-1).tolist()[1:] == block[1:] and z.max(-1).values.tolist()[1:] == pytest.approx(chances[1:])
+
+
+def test_what_is_drawn_follows_the_model(model):
+    """The second token, which a draft may give, against its exact distribution: counts within four deviations."""
+    prompt, n = model.tokenizer.encode_prompt("sentence: dog find ball red"), 240
+    cache = model.new_cache(len(prompt) + 1)
+    first = model.extend(prompt, cache, last_only=True).logits[0].div(2).softmax(-1)
+    p = torch.zeros(model.vocab_size)
+    for token in first.topk(400).indices.tolist():
+        p += first[token] * model.extend([token], cache).logits[0].div(2).softmax(-1)
+        cache.crop(len(prompt))
+    asked = {"temperature": 2.0, "max_new_tokens": 3}
+    found = Counter(decode(model, prompt, seed=seed, **asked).output_ids[1] for seed in range(n))
+    for chance, token in zip(*p.topk(4), strict=True):
+        q = float(chance)
+        assert abs(found[int(token)] - n * q) <= 4 * (n * q * (1 - q)) ** 0.5 + 1, (int(token), q)
+    assert 0.05 < float(p.max()) < 0.95  # a case in which something is drawn
+
+
+def test_a_changed_token_is_read_before_anything_is_drafted(model):
+    prompt = model.tokenizer.encode_prompt(PROMPTS[0])
+    other = model.tokenizer.encode("9")[-1]
+    trace = decode(model, edits=[(1, Edit(force={len(prompt) + 3: other}))])
+    plain = decode(model, [*prompt, *trace.output_ids[:4]], slug="greedy", max_new_tokens=44)
+    assert trace.output_ids[3] == other and trace.output_ids[4:] == plain.output_ids
+
+
+def test_blocks_are_cut_where_the_model_has_no_positions(model):
+    prompt = model.tokenizer.encode_prompt("copy: " + "Ada, " * 100)[: model.max_positions - 6]
+    trace = decode(model, prompt, max_new_tokens=6)
+    assert trace.output_ids == decode(model, prompt, slug="greedy", max_new_tokens=6).output_ids
+    assert all(role.start + len(role.drafted) <= model.max_positions for role in roles(trace))
