@@ -3,7 +3,7 @@ in that class.
 
 LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2
 without one and with shifted rows, Fast-dLLM v2 a Qwen2, SDAR a Qwen3 and LLaDA2 a GLM-4-MoE with a block-causal mask,
-so no code from the checkpoint is ever run."""
+DiffusionGemma has a class of its own, so no code from the checkpoint is ever run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models.canvases import UNREAD, canvas_config
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
     "q_proj": "self_attn.q_proj",
@@ -123,7 +124,7 @@ MEMORISING = ("ultra_mem",)  # those whose layers may have memories
 class Plan:
     """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None:
     transformers reads config.json itself. fused: the end of a tensor's name -> those of the tensors of the class that
-    it holds, one below the other.
+    it holds, one below the other. unread: how names of tensors begin that may be there or missing.
 
     mask_id, shift: of the masked and block kinds; block_size: positions per block of the block kind.
     layered: a causal model that can be run layer by layer; moe: one whose layers have routers; split: one whose layers
@@ -135,6 +136,7 @@ class Plan:
     config: dict[str, Any] | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
     tokenizer_class: str = "AutoTokenizer"
     mask_id: int | None = None
     shift: bool = False
@@ -182,6 +184,9 @@ def plan(raw: Mapping[str, Any], name: str) -> Plan:
         mask_id, block = raw.get("mask_token_id", 151669), raw.get("block_size") or raw.get("block_length") or 4
         asked = {"tokenizer_class": "Qwen2Tokenizer", "mask_id": mask_id, "block_size": block}
         return Plan("block", "Qwen3ForCausalLM", "Qwen3Config", _qwen(raw), **asked)
+    if model_type == "diffusion_gemma":
+        config = canvas_config(raw, name)
+        return Plan("canvas", "DiffusionGemmaForBlockDiffusion", "DiffusionGemmaConfig", config, unread=UNREAD)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
     if model_type == "pldr":
