@@ -9,6 +9,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import (
     BlockMaskedLM,
     CachedMaskedLM,
+    CanvasLM,
     CausalLM,
     Extended,
     KVCache,
@@ -115,6 +116,7 @@ __all__ = [
     "Bool",
     "Branch",
     "CachedMaskedLM",
+    "CanvasLM",
     "CausalLM",
     "Choice",
     "Code",

@@ -18,7 +18,7 @@ from tests.engines.conftest import GOLDEN
 
 GEMMA = GOLDEN / "diffusion2026" / "diffusion_gemma"
 CHECKPOINT = GEMMA / "checkpoint"
-BOARDS = json.loads((GEMMA / "boards.json").read_text("utf-8"))["boards"]
+BOARDS = json.loads((GEMMA / "cases.json").read_text("utf-8"))["boards"]
 CONFIG = json.loads((CHECKPOINT / "config.json").read_text("utf-8"))
 SAVED = json.loads((CHECKPOINT / "config_as_saved_by_5.23.json").read_text("utf-8"))
 LONGEST = max(BOARDS, key=lambda board: len(board["prompt"]))
