@@ -99,8 +99,8 @@ class Recorder:
     def noise_canvas(self, vocab_size: int, length: int) -> Tensor | None:
         """Say that from now on the board ends in a canvas [length] of any tokens, which settle. Returns the one that
         this method takes over, None where it draws its own."""
+        taken, self._taken = self._taken if self._noise else None, None  # a text alone has no open canvas
         self._noise = vocab_size, length
-        taken, self._taken = self._taken, None
         return None if taken is None else torch.tensor(taken)
 
     def restart(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:

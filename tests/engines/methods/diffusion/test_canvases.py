@@ -352,6 +352,16 @@ def test_a_forbidden_token_does_not_settle(model):
     assert all(math.isfinite(record.get("mean_entropy", 0.0)) for record in canvases(trace))
 
 
+@every_method
+def test_an_edit_before_the_first_step_is_kept_in_every_canvas(method, model):
+    """Nothing is drawn yet, so a forced token becomes a part of the text, and one is forbidden from the start."""
+    first = run_of(method, model).output_ids[2]
+    forbidden = run_of(method, model, edits=[(-1, Edit(forbid={len(PROMPT) + 2: [first]}))])
+    assert forbidden.output_ids[2] != first and len(forbidden.output_ids) == 2 * L
+    forced = run_of(method, model, edits=[(-1, Edit(force={len(PROMPT): 7}))])
+    assert forced.output_ids[0] == 7 and canvases(forced)[0]["start"] == len(PROMPT) + 1
+
+
 def test_they_are_not_offered_before_a_model_of_their_kind_ships():
     if not engines.core.kinds.KINDS["canvas"].example:
         assert not {method.info.slug for method in METHODS} & registry().methods.keys()
