@@ -9,6 +9,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import (
     BlockMaskedLM,
     CachedMaskedLM,
+    CanvasLM,
     CausalLM,
     Extended,
     KVCache,
@@ -116,6 +117,7 @@ __all__ = [
     "Bool",
     "Branch",
     "CachedMaskedLM",
+    "CanvasLM",
     "CausalLM",
     "Choice",
     "Code",

@@ -9,6 +9,7 @@ const KINDS = {
   layered: tr`a left-to-right model whose layers can be run one by one`,
   masked: tr`a masked diffusion model`,
   block: tr`a block diffusion model`,
+  canvas: tr`a canvas diffusion model`,
   moe: tr`a mixture of experts`,
   memory: tr`a model with memory layers`,
   split: tr`a mixture of experts whose layers come apart`,

@@ -81,6 +81,7 @@ class Recorder:
         self._resumed = self._start = 0.0
         self._pending: list[tuple[int, int, str]] = []
         self._taken: list[int] | None = None  # the board that a method took over, where it did not begin the run
+        self._noise: tuple[int, int] | None = None  # vocabulary and length of a canvas that holds no masks
         self.register_tokens(prompt if mask_id is None else [*prompt, mask_id])
 
     def canvas(self, length: int, device: str = "cpu") -> Tensor:
@@ -95,6 +96,13 @@ class Recorder:
         self.board = self.board[: self.prompt_length] + [self._mask_id] * length
         return torch.tensor(self.board, device=device)
 
+    def noise_canvas(self, vocab_size: int, length: int) -> Tensor | None:
+        """Say that from now on the board ends in a canvas [length] of any tokens, which settle. Returns the one that
+        this method takes over, None where it draws its own."""
+        taken, self._taken = self._taken if self._noise else None, None  # a text alone has no open canvas
+        self._noise = vocab_size, length
+        return None if taken is None else torch.tensor(taken)
+
     def restart(self, info: MethodInfo, params: Params, edit: Edit, seed: int) -> list[int]:
         """The board, with an edit made to it, for a method that begins anew here with a fresh random state. Raises
         UserError for a bad edit."""
@@ -102,10 +110,13 @@ class Recorder:
         self.rng = torch.Generator().manual_seed(seed)
         edit = replace(edit, params={}, method="")
         self.check_edit(edit)
-        masked = self._mask_id is not None
-        state = self.apply_edit(edit, torch.tensor(self.board) if masked else list(self.board))
-        self._taken = state.tolist() if masked else state
-        return list(self._taken)
+        tokens = self._mask_id is not None or self._noise is not None
+        state = self.apply_edit(edit, torch.tensor(self.board) if tokens else list(self.board))
+        self._taken = board = state.tolist() if tokens else state
+        if self._noise is None:
+            return list(board)
+        self._taken = board[-self._noise[1] :]  # the canvas that stood last is written by whoever takes over
+        return list(board[: -self._noise[1]])
 
     def open(self, length: int) -> None:
         """The board before the first step, for an edit there: `length` masks behind the prompt."""
@@ -273,9 +284,15 @@ class Recorder:
                 raise UserError(f"unknown parameter '{name}'; this method has {', '.join(declared)}.")
             declared[name].check(value)
         first, last = self.prompt_length, len(self.board) - 1
-        if self._mask_id is not None:
+        if self._mask_id is not None or self._noise is not None:
             if outside := [p for p in (*edit.force, *edit.remask) if not first <= p <= last]:
                 raise UserError(f"position {outside[0]} cannot be edited; the answer has positions {first} to {last}.")
+            begin = last + 1 - self._noise[1] if self._noise else first
+            if settled := [p for p in edit.remask if p < begin]:
+                raise UserError(
+                    f"position {settled[0]} cannot be drawn anew; the canvas being written has positions {begin} to "
+                    f"{last}. Force a token there instead."
+                )
             return
         if edit.remask:
             raise UserError("this model writes left to right and has no masks; force or forbid a token instead.")
@@ -307,12 +324,16 @@ class Recorder:
 
     def _apply_edit_board(self, edit: Edit, x: Tensor) -> Tensor:
         changes = [(p, t, "forced") for p, t in edit.force.items()] + [
-            (p, self._mask_id, "remasked") for p in edit.remask
+            (p, self._hidden(), "remasked") for p in edit.remask
         ]
         for position, token, cause in changes:
             x[position] = token
             self._pending.append((position, int(token or 0), cause))
         return x
+
+    def _hidden(self) -> int | None:
+        """What a position that a person hides again holds: the mask, or a token drawn where there is none."""
+        return int(torch.randint(self._noise[0], (1,), generator=self.rng)) if self._noise else self._mask_id
 
     def _apply_edit_ids(self, edit: Edit, ids: list[int], caches: Sequence[KVCache]) -> list[int]:
         if not edit.force:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
+from engines.core.kinds import KINDS
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import PACKAGE, declared_in
 from engines.core.params import same
@@ -58,7 +59,8 @@ def registry() -> Registry:
             try:
                 module = importlib.import_module(name)
                 declared = [value for value in vars(module).values() if isinstance(value, Method)]
-                _add([told(one, papers) for one in declared], family.name, methods)
+                if all(map(_can_be_tried, declared)) or not declared:
+                    _add([told(one, papers) for one in declared], family.name, methods)
             except Exception as error:  # a broken file must show, whatever is wrong with it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 broken.append(
@@ -71,6 +73,11 @@ def registry() -> Registry:
             broken.append(Broken(str(path), str(error)))
     broken += [Broken(file, fault) for file, fault in papers().strange(methods)]
     return Registry(methods, tuple(broken))
+
+
+def _can_be_tried(one: Method) -> bool:
+    """Whether a model of each kind that it needs ships: one that nobody can run at once is not offered yet."""
+    return all(KINDS[kind].example for kind in one.info.needs.values())
 
 
 def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> None:

@@ -49,6 +49,8 @@ def takes(model: Model, token: int) -> bool:
 def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: int) -> None:
     """Prompt and answer fit into every model."""
     for model in models.values():
+        length = getattr(model, "canvas_length", 1)  # what is asked for is rounded up to whole canvases
+        new_tokens = -(-new_tokens // length) * length
         if len(prompt_ids) + new_tokens <= model.max_positions:
             continue
         if getattr(model, "rotations_change", False):

@@ -29,7 +29,10 @@ class Late(Exception):
 
 
 def check_size(raw: Mapping[str, Any], folder: Path, name: str) -> None:
-    """Raises UserError for a config.json that describes a network far larger than the weights beside it."""
+    """Raises UserError for a config.json that describes a network far larger than the weights beside it, its part for
+    text included."""
+    if isinstance(text := raw.get("text_config"), Mapping):
+        check_size(text, folder, name)
     held, tensors = count_parameters(folder), sum(len(header(shard)) for shard in shards(folder))
     if raw.get("draft_of"):  # its embedding is its target's
         return

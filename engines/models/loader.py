@@ -28,7 +28,7 @@ from engines.models.mapping import plan
 from engines.models.networks import OURS, network_class
 from engines.models.plans import Plan
 from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
-from engines.models.weights import pretrained
+from engines.models.weights import check_fit, pretrained
 
 OPTION_KINDS = {  # an option -> the kinds of models that have it
     "mask_id": ("masked", "block", "two-way"),
@@ -154,7 +154,7 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
     if any(str(one).partition(":")[0] == "meta" for one in placed):
         raise UserError(NO_NUMBERS)
     extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
-    with _quiet(_bytes(folder) <= SMALL), _refusing(name, options):
+    with _quiet(_bytes(folder) <= SMALL, report=not how.unread), _refusing(name, options):
         network, info = pretrained(
             how.model_class,
             folder,
@@ -169,15 +169,7 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
             output_loading_info=True,
             **extra,
         )
-    lost = sorted(
-        map(str, [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())])
-    )
-    if lost:
-        what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
-        raise UserError(
-            f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose "
-            "another model."
-        )
+    check_fit(network, info, how, name)
     return network
 
 
@@ -213,18 +205,21 @@ def _refusing(name: str, options: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet(wanted: bool) -> Iterator[None]:
-    """Without transformers' progress bar, which only flickers where loading takes no time."""
+def _quiet(wanted: bool, report: bool) -> Iterator[None]:
+    """Without transformers' progress bar, which only flickers where loading takes no time, and without its report
+    where tensors are passed over on purpose."""
     from transformers.utils import logging
 
-    if not (wanted and logging.is_progress_bar_enabled()):
-        yield
-        return
-    logging.disable_progress_bar()
+    bar, level = wanted and logging.is_progress_bar_enabled(), logging.get_verbosity()
+    if bar:
+        logging.disable_progress_bar()
+    logging.set_verbosity(level if report else logging.ERROR)
     try:
         yield
     finally:
-        logging.enable_progress_bar()
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def _bytes(folder: Path) -> int:

@@ -3,7 +3,8 @@ in that class.
 
 LLaDA is a bias-free Llama without a causal mask, LLaDA-MoE a Qwen3-MoE without one and with its names, Dream a Qwen2
 without one and with shifted rows, Fast-dLLM v2 a Qwen2, SDAR a Qwen3 and LLaDA2 a GLM-4-MoE with a block-causal mask,
-Tiny-A2D a Qwen3 with either, Nemotron-Labs-Diffusion a Ministral 3, so no code from the checkpoint is ever run."""
+Tiny-A2D a Qwen3 with either, Nemotron-Labs-Diffusion a Ministral 3; DiffusionGemma has a class of its own. No code from
+the checkpoint is ever run."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.models.canvases import UNREAD, canvas_config
 from engines.models.plans import Plan
 
 LLADA_PARTS = {  # in a block of LLaDA -> in a layer of Llama
@@ -163,6 +165,9 @@ def plan(raw: Mapping[str, Any], name: str, block_size: int | None = None) -> Pl
         return _nemotron(raw, name)
     if model_type in A2D:
         return _a2d(dict(raw) | ({"block_size": block_size} if block_size else {}), name)
+    if model_type == "diffusion_gemma":
+        config = canvas_config(raw, name)
+        return Plan("canvas", "DiffusionGemmaForBlockDiffusion", "DiffusionGemmaConfig", config, unread=UNREAD)
     if model_type == "word-reader":
         return Plan("reader", "WordReader")
     if model_type == "pldr":

@@ -11,7 +11,7 @@ from typing import Any
 class Plan:
     """How to load a checkpoint. `model_class` and `tokenizer_class` are names in transformers; `config` None:
     transformers reads config.json itself. fused: the end of a tensor's name -> those of the tensors of the class that
-    it holds, one below the other.
+    it holds, one below the other. unread: how names of tensors begin that may be there or missing.
 
     mask_id, shift: of the masked, block and two-way kinds; block_size: positions per block of the latter two.
     chat: what a chat template is given beside the turn. ends: whether a token that ends an answer has to be known.
@@ -24,6 +24,7 @@ class Plan:
     config: dict[str, Any] | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     fused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
     tokenizer_class: str = "AutoTokenizer"
     mask_id: int | None = None
     shift: bool = False

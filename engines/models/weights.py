@@ -9,6 +9,7 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.models import stored
 from engines.models.hub import metadata, shards
+from engines.models.mapping import Plan
 from engines.models.networks import class_named
 
 
@@ -34,6 +35,21 @@ def pretrained(
         told["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
     network = _class(model_class, config, folder)
     return network.from_pretrained(None, config=config, state_dict=state, **told, **options)
+
+
+def check_fit(network: Any, info: Any, how: Plan, name: str) -> None:
+    """Raises UserError where the files lack a tensor of the network, or hold one that it has no place for or another
+    shape; info: what `from_pretrained` says of loading."""
+    found = [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]
+    lost = sorted(one for one in map(str, found) if not one.startswith(how.unread))
+    shared = getattr(network, "all_tied_weights_keys", None) or {}  # a name -> the one that the files have
+    lost = [one for one in lost if shared.get(one) not in lost]
+    if lost:
+        what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
+        raise UserError(
+            f"the weights of '{name}' do not fit {type(network).__name__}: {what}; download them again or choose "
+            "another model."
+        )
 
 
 def _take_apart(model_class: str, fused: Mapping[str, tuple[str, ...]]) -> None:

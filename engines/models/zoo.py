@@ -172,11 +172,12 @@ def load_model(
     """A model by zoo name, folder or hub id, ready to run; TARGET + DRAFTER is a target with a published drafter beside
     it (`engines.load_drafter`), each by its own name.
 
-    kind: "causal", "layered", "two-way", "moe", "split", "memory", "masked", "block", "seq2seq", "reader",
-    "power-law" or "scene", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default float32 for
-    weights up to 100 MB, as stored above. options: eos_id, mask_id, shift and block_size (where the files do not say
-    it), revision (hub), device_map, quantization (a transformers quantisation config). The last four loaded models stay
-    in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file included."""
+    kind: "causal", "layered", "two-way", "moe", "split", "memory", "masked", "block", "canvas", "seq2seq",
+    "reader", "power-law" or "scene", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default
+    float32 for weights up to 100 MB, as stored above. options: eos_id, mask_id, shift and block_size (where the files
+    do not say it), revision (hub), device_map, quantization (a transformers quantisation config). The last four loaded
+    models stay in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file
+    included."""
     from engines.models.loader import load_folder, require_kind, usable
 
     target, drafter = target_and_drafter(os.fspath(name_or_path))

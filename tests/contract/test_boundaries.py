@@ -411,7 +411,7 @@ def test_files_stay_short():
 
 METHODS = ROOT / "engines" / "methods"
 MAX_LOOP, MAX_FOLDER = 250, 600  # lines of a file that holds a method's loop, and of a method's folder
-SHARED_FILES, SHARED_LINES = 20, 2450  # of the underscore files, which several methods share
+SHARED_FILES, SHARED_LINES = 20, 2600  # of the underscore files, which several methods share
 
 
 def lines_of(path: Path) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model, Tokenizer
 from engines.core.kinds.block import BlockMaskedLM
+from engines.core.kinds.canvas import CanvasLM
 from engines.core.kinds.causal import CausalLM
 from engines.core.kinds.layered import LayeredLM, Taps
 from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
@@ -47,6 +48,7 @@ __all__ = [
     "KINDS",
     "BlockMaskedLM",
     "CachedMaskedLM",
+    "CanvasLM",
     "CausalLM",
     "Counted",
     "CountedMasked",

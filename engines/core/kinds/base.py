@@ -134,14 +134,14 @@ class Kind:
     """A kind of model; each is declared as `KIND` in a file of this folder, and nowhere else.
 
     protocol: what a method may ask of such a model. counted: the model as a method sees it. example: the embedded model
-    on which the contract tests run a method of this kind. role: what a method's only model is called. of: the kind
-    whose models these are, if they are such models with more to ask for; '' otherwise. masked: the board has its length
-    from the start and holds masks."""
+    on which the contract tests run a method of this kind, if one ships. role: what a method's only model is called. of:
+    the kind whose models these are, if they are such models with more to ask for; '' otherwise. masked: the board has
+    its length from the start and holds masks."""
 
     name: str
     protocol: type
     counted: Callable[[Any, str, Meter], Counted]
-    example: str
+    example: str = ""
     role: str = "model"
     of: str = ""
     masked: bool = False

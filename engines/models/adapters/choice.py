@@ -22,6 +22,7 @@ def model_of(
     """A loaded network as a model of its kind. mask_id: of masked, block and two-way models; options: shift and
     block_size, where they were given."""
     from engines.models.adapters.block import HFBlockMaskedLM
+    from engines.models.adapters.canvas import HFCanvasLM
     from engines.models.adapters.causal import HFCausalLM
     from engines.models.adapters.family import check_family, try_out
     from engines.models.adapters.layered import HFLayeredLM
@@ -37,6 +38,8 @@ def model_of(
     if how.kind in ("seq2seq", "power-law"):
         pair = MuSeq2SeqLM if network.config.model_type == "mu" else HFSeq2SeqLM
         return (pair if how.kind == "seq2seq" else HFPowerLawLM)(network, tokenizer, record, eos_ids)
+    if how.kind == "canvas":
+        return HFCanvasLM(network, tokenizer, record, eos_ids)
     if mask_id is None:
         routed = HFSplitLM if how.split else HFMoELM
         causal = routed if how.moe else HFMemoryLM if how.memory else HFLayeredLM if how.layered else HFCausalLM

@@ -24,6 +24,7 @@ COVERED = {
     "diffusion2026": {
         *(f"llada2/{name}.json" for name in ("cases", "cases_diffusers", "cases_sglang")),
         "nemotron_labs_diffusion/cases.json",
+        "diffusion_gemma/cases.json",
     },
     "speculative": {
         *("chain.json", "multi_candidate.json", "tree_mask.json", "token_recycling.json"),

@@ -137,8 +137,8 @@ def test_kinds_and_options_of_folders(tmp_path: Path) -> None:
         zoo.load_model(folder, block_size=4)
     with pytest.raises(
         UserError,
-        match="kind 'sideways' is unknown; choose one of block, causal, layered, masked, memory, moe, power-law, "
-        "reader, scene, seq2seq, split",
+        match="kind 'sideways' is unknown; choose one of block, canvas, causal, layered, masked, memory, moe, "
+        "power-law, reader, scene, seq2seq, split",
     ):
         zoo.load_model(folder, kind="sideways")
     with pytest.raises(UserError, match="unknown option 'maskid'"):

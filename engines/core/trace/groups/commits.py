@@ -19,8 +19,9 @@ class Commits(Record):
     own token after a refusal), bonus (that behind a draft accepted whole), forced, remasked, withdrawn, cut ...
     `authors`: who proposed each token: a model's role (target, draft, small, model ...), retrieval,
     ngram, matrix, filter, credit, person ...; empty where no one was recorded. `probabilities`: what the deciding
-    distribution gave the token; None where there was none. A remasked position holds the mask id. A -1 ends the board:
-    nothing is there or behind it any more (a causal run that an edit cut back, a masked board that the method cut off).
+    distribution gave the token; None where there was none. A remasked position holds the mask id, or a token drawn
+    anew where there are no masks. A -1 ends the board: nothing is there or behind it any more (a causal run that an
+    edit cut back, a masked board that the method cut off).
 
     A write replaces what stood there. Where the board changes its length, places go and come before anything is
     written: `removed` are positions of the board that the step found, `inserted` are positions of the one that it

@@ -1,0 +1,242 @@
+"""Discrete DDIM on canvases of uniform noise, with a corrector (diffusers 0.42.1, `DiscreteDDIMScheduler` under
+`DiffusionGemmaPipeline`; the corrector is the leave-one-out one of arXiv:2605.22765).
+
+A canvas begins as noise, where each token survives with probability α, which rises from 0 to 1 in N steps. Each forward
+proposes a clean token x0 at every position, and the posterior of the noising process says by which of three routes the
+position goes on: the clean token, what stands there, or new noise. The last step takes the clean token everywhere.
+
+The corrector spends forwards of the same budget: behind each of the first steps it feeds the canvas again, turns each
+distribution into that of a token given all the others (its own token is taken out, eq. 13), and draws the k positions
+that are least sure anew, with Gumbel noise on how sure they are. The logits of the last step proper condition all of
+them. A canvas ends as under the entropy bound; what is kept is the canvas, or its likeliest tokens if it ended early.
+
+A token that a person forces is kept in the canvas of every later step.
+
+Letters: L positions of a canvas, K vocabulary, i = 0 ... N - 1 steps, c sweeps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from engines.kit import (
+    CanvasLM,
+    Choice,
+    Float,
+    Int,
+    Params,
+    Recorder,
+    Step,
+    Steps,
+    exact,
+    max_new_tokens,
+    method,
+    torch,
+)
+from engines.methods.diffusion._canvases import (
+    CONFIDENCE,
+    STABILITY,
+    STEPS,
+    Canvas,
+    Canvases,
+    causes,
+    confident,
+    drawn,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CLEAN, STAY, NOISE = 0, 1, 2
+
+
+@method(
+    "discrete-ddim",
+    title="Discrete DDIM",
+    family="diffusion",
+    paper="arXiv:2010.02502",
+    code="https://github.com/huggingface/diffusers",
+    summary="Each position takes the proposed token, keeps its own or gets noise, as noising in reverse has it.",
+    needs="canvas",
+    params=[
+        max_new_tokens(256),
+        STEPS,
+        Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
+        Int("corrector_steps", 0, 0, 16, symbol="c"),
+        Int("corrector_k", 1, 1, 1024, symbol="k"),
+        Choice(
+            "corrector_selection",
+            "lowest_log_margin",
+            ("lowest_log_margin", "lowest_maxprob", "lowest_current_prob", "random"),
+        ),
+        Float("corrector_selection_tau", 1.0, 0.05, 8.0, step=0.05, symbol="τₛ"),
+        STABILITY,
+        CONFIDENCE,
+    ],
+    emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    records={"canvas": Canvas},
+    lanes={"confidence": "probability"},
+)
+def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
+    """`step` and `step_correct` of the scheduler in the loop of the pipeline."""
+    board = Canvases(model, prompt, p, run)
+    while board.unfinished():
+        edit = yield run.step(**board.begin(p.max_denoising_steps))
+        board.edit(edit)
+        z: Tensor | None = None
+        i, done = 0, False
+        while not done:
+            corrected, N = budget(p.max_denoising_steps, p.corrector_steps)
+            z = board.denoise(z)  # [L, K]
+            x0, chance = clean(z, p.temperature, run)  # [L], [L]
+            routes = drawn(posterior(board.canvas, x0, i, N, z.shape[-1]), run)  # [L]
+            noise = board.noise()
+            after = torch.where(routes == CLEAN, x0, torch.where(routes == NOISE, noise, board.canvas))
+            stop = board.stable(z.argmax(-1), p.stability_threshold) & confident(z, p.confidence_threshold)[0]
+            sweeps = p.corrector_steps if i < corrected else 0
+            i += 1
+            done = stop or i >= N
+            ends = (stop and not sweeps, done and not sweeps)
+            edit = yield stepped(board, p, run, z, (x0, chance, noise, after, routes), ends)
+            board.edit(edit)
+            for sweep in range(sweeps):
+                z_now = board.denoise(z)
+                edit = yield swept(board, p, run, z_now, i / N, z.argmax(-1) if stop and sweep == sweeps - 1 else None)
+                board.edit(edit)
+            if edit and edit.remask and done:  # a position hidden at the end is written after all
+                i, done = min(i, N - 1), False
+
+
+def budget(forwards: int, sweeps: int) -> tuple[int, int]:
+    """How many of the first steps are followed by sweeps, and how many steps there are: all forwards together are those
+    of the budget."""
+    corrected = (forwards - 1) // (1 + sweeps) if sweeps else 0
+    return corrected, forwards - corrected * sweeps
+
+
+def clean(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tensor]:
+    """A clean token [L] for each position and its probability [L], which knows no temperature."""
+    tokens = drawn((z / temperature).softmax(-1), run) if temperature else z.argmax(-1)
+    return tokens, z.softmax(-1).gather(-1, tokens[:, None])[:, 0]
+
+
+def posterior(x: Tensor, x0: Tensor, i: int, N: int, K: int) -> Tensor:
+    """Chances [L, 3] of the routes clean, stay and noise of step i, from α_t = i / N to α_s = (i + 1) / N."""
+    a_t, a_s = i / N, (i + 1) / N
+    r = a_t / a_s
+    same = (x == x0).float()
+    mass = torch.stack(
+        [
+            a_s * (1 - r) / K + r * a_s * same,
+            r * (1 - a_s) / K * torch.ones_like(same),
+            (1 - r) * (1 - a_s) / K * torch.ones_like(same),
+        ],
+        dim=-1,
+    )
+    return mass / mass.sum(-1, keepdim=True)
+
+
+def conditional(z: Tensor, x: Tensor, a_s: float) -> Tensor:
+    """log p_s of a token given all the others, [L, K] in float64: the model's distribution without what it knows from
+    the token x [L] itself (eq. 13), mixed with noise."""
+    K = z.shape[-1]
+    own = torch.full_like(x[:, None], -math.log1p(K * a_s / (1 - a_s)), dtype=torch.float64)
+    alone = z.double().scatter_add(-1, x[:, None], own).log_softmax(-1)
+    uniform = torch.full_like(alone, math.log1p(-a_s) - math.log(K))
+    return torch.logaddexp(math.log(a_s) + alone, uniform)
+
+
+def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tensor, Tensor]:
+    """The k places [k] that are drawn anew, by Gumbel top-k, and the uniform numbers [L] drawn to choose them."""
+    k = min(p.corrector_k, len(x))
+    u = torch.rand(len(x), generator=run.rng)
+    if p.corrector_selection == "random":
+        return u.topk(k).indices, u
+    own = log_p.gather(-1, x[:, None])[:, 0]
+    if p.corrector_selection == "lowest_maxprob":
+        doubt = -log_p.max(-1).values
+    elif p.corrector_selection == "lowest_current_prob":
+        doubt = -own
+    else:
+        doubt = -(own - log_p.scatter(-1, x[:, None], -torch.inf).max(-1).values)
+    gumbel = -torch.log(-torch.log(u.clamp(1e-12, 1 - 1e-12)))
+    return (doubt / p.corrector_selection_tau + gumbel).topk(k).indices, u
+
+
+def stepped(
+    board: Canvases,
+    p: Params,
+    run: Recorder,
+    z: Tensor,
+    drew: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
+    ends: tuple[bool, bool],
+) -> Step:
+    """Write the canvas that a step leaves and record it. drew: clean tokens, their probabilities, noise, the canvas
+    after it, routes; ends: whether it ends early, and whether it is the last step."""
+    (x0, chance, noise, after, routes), (stop, done) = drew, ends
+    _, N = budget(p.max_denoising_steps, p.corrector_steps)
+    record = board.record("denoise", N, board.canvas, after)
+    mean = confident(z, p.confidence_threshold)[1]
+    record.sampled, record.noise, record.argmax = x0.tolist(), noise.tolist(), z.argmax(-1).tolist()
+    record.routes, record.accepted = routes.tolist(), board.positions(routes == CLEAN)
+    record.kept = board.positions(routes == STAY)
+    record.renoised = board.positions((routes == NOISE) & board.source)
+    record.temperature, record.mean_entropy, record.stop, record.last = p.temperature, mean, stop, done
+    record.chances = exact(chance)
+    board.source = (routes == CLEAN) | ((routes == STAY) & board.source)
+    written = board.write(z.argmax(-1) if stop else after)
+    record.after = after.tolist() if stop else written.tolist()
+    places = list(board.places)
+    shown = places if stop or done else [at for at in places if at not in record.kept]
+    why = causes(
+        shown,
+        {"forced": record.held, "settled": places if stop or done else []}
+        | {"accepted": record.accepted, "renoised": record.renoised},
+        "noise",
+    )
+    tokens = [int(written[at - board.start]) for at in shown]
+    known = [
+        float(chance[at - board.start]) if cause == "accepted" else None for at, cause in zip(shown, why, strict=True)
+    ]
+    counts = [int((routes == route).sum()) for route in (CLEAN, STAY, NOISE)]
+    return run.step(
+        commits=(shown, tokens, why, known) if shown else None,
+        scores=lambda: {"confidence": (places, chance)},
+        candidates=lambda: (places, z),
+        spans=board.spans(),
+        facts={"mean_entropy": mean, "survival": min(1.0, record.step / N)},
+        records={"canvas": record},
+        note=f"{counts[0]} take the clean token, {counts[1]} stay, {counts[2]} are noise"
+        + ("; the likeliest tokens are kept, since they stayed the same and are sure." if stop else "."),
+    )
+
+
+def swept(board: Canvases, p: Params, run: Recorder, z: Tensor, a_s: float, kept: Tensor | None) -> Step:
+    """A sweep of the corrector at survival α_s, and its record; kept: the likeliest tokens [L] where the canvas ends
+    with it."""
+    before = board.canvas
+    log_p = conditional(z, before, a_s)
+    at, u = least_sure(log_p, before, p, run)  # [k], in the order of the draws
+    chances = log_p[at].exp()
+    tokens = drawn(chances, run)
+    after = before.clone()
+    after[at] = tokens
+    record = board.record("correct", budget(p.max_denoising_steps, p.corrector_steps)[1], before, after)
+    record.accepted, record.uniform = [board.start + i for i in at.tolist()], u.tolist()
+    record.stop = record.last = kept is not None
+    board.source[at] = True
+    written = board.write(after if kept is None else kept)
+    record.after = after.tolist() if kept is not None else written.tolist()
+    known = chances.gather(-1, tokens[:, None])[:, 0].tolist()
+    places = list(board.places) if kept is not None else record.accepted
+    why = "settled" if kept is not None else "corrected"
+    own = log_p.gather(-1, before[:, None])[:, 0].exp()
+    return run.step(
+        commits=(places, [int(written[i - board.start]) for i in places], why, known if kept is None else None),
+        scores=lambda: {"confidence": (list(board.places), own)},
+        candidates=lambda: (list(board.places), log_p),
+        spans=board.spans(),
+        facts={"survival": a_s},
+        records={"canvas": record},
+        note=f"The corrector draws {len(at)} that are least sure given all the others anew.",
+    )
