@@ -70,18 +70,31 @@ function place(views) {
   return over <= scrollY && scrollY <= least ? null : Math.ceil(Math.max(0, Math.min(over, least)));
 }
 
-function fit({ compact, runners }) {
+/** All boards of a compact comparison, as one. */
+function strips(runners) {
+  const boxes = runners.map(({ root }) => root.getBoundingClientRect()).filter(({ height }) => height);
+  return boxes.length
+    ? [{ top: Math.min(...boxes.map((b) => b.top)), bottom: Math.max(...boxes.map((b) => b.bottom)) }]
+    : [];
+}
+
+/** Where the views stand that show the idea, from the first step on as high as they get. */
+function ideas(runners) {
   const room = innerHeight - bar() - EDGE,
     shown = runners.filter(({ views, root }) => ideaOf(views) && root.getClientRects().length);
-  if (compact || !shown.length) return;
-  const views = shown.map((runner) => {
+  return shown.map((runner) => {
     const { frame, dom } = ideaOf(runner.views),
       most = tallest(runner),
       high = Math.min(most, room) - (frame.offsetHeight - dom.offsetHeight); // from the first step on: nothing moves
     dom.style.cssText = `min-height:${high}px;${most > room ? `max-height:${high}px;overflow-y:auto` : ""}`;
-    const top = frame.getBoundingClientRect().top + scrollY;
+    const { top } = frame.getBoundingClientRect();
     return { top, bottom: top + Math.min(most, room) };
   });
-  const to = place(views);
+}
+
+function fit({ compact, runners }) {
+  const views = (compact ? strips : ideas)(runners);
+  if (!views.length) return;
+  const to = place(views.map(({ top, bottom }) => ({ top: top + scrollY, bottom: bottom + scrollY })));
   if (to !== null) scrollTo({ top: to, behavior: "instant" });
 }

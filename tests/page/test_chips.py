@@ -16,7 +16,9 @@ STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-pane
     .filter((node) => node.getClientRects().length).map((node) => node.getBoundingClientRect());
   const strips = document.querySelectorAll('#players [data-compact]').length > 1;
   const said = document.querySelector('#scene .scene-says').getBoundingClientRect();
-  return strips || said.top >= 0 && all.length > 0
+  const players = [...document.querySelectorAll('#players .dx-panel')].filter((node) => node.getClientRects().length);
+  if (strips) return players.every((node) => node.getBoundingClientRect().bottom <= innerHeight);
+  return said.top >= 0 && all.length > 0
     && all.every(({ top, bottom }) => top >= said.bottom && top <= 560 && bottom <= innerHeight);
 }"""  # below the voice of the scene, which stays in sight
 
