@@ -3,19 +3,23 @@
 
 import { groupNamed } from "../player/clock.js";
 import { whenThere } from "./dom.js";
+import { drawn, ideaOf, inside, tallest } from "./whole.js";
 
 const CHIP = "#scenarios .scenario";
 const FOLD = 0.62; // of the window's height: there, at the latest, the idea begins
 const BAR = 70; // pixels that the bar of the players takes at the top of a scrolled page, below the voice of a scene
 const EDGE = 10; // pixels that stay free at the foot
-const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
+const BESIDE = 0.75; // a picture may be that small for the board to stay in sight above it
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before
+const SETTLES = 1500; // milliseconds in which heads of unlike height and pictures that load move the views
 const PATIENCE = 5000; // milliseconds in which the runs of a chip, their views and their legend come
 
 export const mountChips = () =>
   whenThere(["#scenarios", "#players"], (chips, players) => {
     let fitted = 0; // until when what moves the views is followed; 0: they were not fitted yet
-    document.addEventListener("dx-moved", () => performance.now() < fitted && fit(groupNamed("main")));
+    const again = () => performance.now() < fitted && fit(groupNamed("main"));
+    document.addEventListener("dx-moved", again);
+    const sizes = new ResizeObserver(() => performance.now() < fitted - PATIENCE + SETTLES && again());
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;
@@ -30,31 +34,20 @@ export const mountChips = () =>
       const settle = () => {
         fitted = performance.now() + PATIENCE;
         fit(group);
+        const scrolled = () => (fitted = 0); // by a person
+        addEventListener("wheel", scrolled, { once: true, passive: true });
+        sizes.disconnect();
+        for (const panel of players.querySelectorAll(".dx-panel > *, #toolbar, #scene")) sizes.observe(panel);
       };
       const look = () => {
         const { runners } = group,
-          drawn =
-            runners.length && runners.every(({ run, views }) => !before.has(run) && (!views.idea || ideaOf(views)));
-        if (drawn) setTimeout(settle, SETTLED);
+          there = runners.length && runners.every((runner) => !before.has(runner.run) && drawn(runner));
+        if (there) setTimeout(settle, SETTLED);
         else if (performance.now() < until) requestAnimationFrame(look);
       };
       requestAnimationFrame(look);
     });
   });
-
-const ideaOf = ({ all, idea }) => all.find(({ entry }) => entry === idea);
-
-/** The most that a view needs of height, over steps from first to last. */
-function tallest({ run, t, views }) {
-  const { view, frame } = ideaOf(views),
-    steps = Array.from({ length: SAMPLES }, (_, i) => Math.round((i * run.length) / (SAMPLES - 1)));
-  const heights = [...new Set(steps)].map((step) => {
-    view.show?.(step);
-    return frame.offsetHeight;
-  });
-  view.show?.(t);
-  return Math.max(...heights);
-}
 
 /** Pixels at the top of a scrolled page that no view has. */
 function bar() {
@@ -66,22 +59,47 @@ function bar() {
 /** Where the page has to stand, in pixels from its top; null where it stands well. */
 function place(views) {
   const least = Math.min(...views.map(({ top }) => top)) - bar(),
-    over = Math.max(...views.map(({ top, bottom }) => Math.max(top - FOLD * innerHeight, bottom + EDGE - innerHeight)));
+    over = Math.max(
+      ...views.map(({ idea, bottom }) => Math.max(idea - FOLD * innerHeight, bottom + EDGE - innerHeight)),
+    );
   return over <= scrollY && scrollY <= least ? null : Math.ceil(Math.max(0, Math.min(over, least)));
 }
 
-function fit({ compact, runners }) {
+/** All boards of a compact comparison, as one. */
+function strips(runners) {
+  const boxes = runners.map(({ root }) => root.getBoundingClientRect()).filter(({ height }) => height);
+  const [top, bottom] = [Math.min(...boxes.map((b) => b.top)), Math.max(...boxes.map((b) => b.bottom))];
+  return boxes.length ? [{ top, idea: top, bottom }] : [];
+}
+
+/** Where the views stand that show the idea, each whole in the window from the first step on: between board and answer
+ * where there is room for all three, else below the board, else alone. */
+function ideas(runners) {
   const room = innerHeight - bar() - EDGE,
     shown = runners.filter(({ views, root }) => ideaOf(views) && root.getClientRects().length);
-  if (compact || !shown.length) return;
-  const views = shown.map((runner) => {
-    const { frame, dom } = ideaOf(runner.views),
-      most = tallest(runner),
-      high = Math.min(most, room) - (frame.offsetHeight - dom.offsetHeight); // from the first step on: nothing moves
-    dom.style.cssText = `min-height:${high}px;${most > room ? `max-height:${high}px;overflow-y:auto` : ""}`;
-    const top = frame.getBoundingClientRect().top + scrollY;
-    return { top, bottom: top + Math.min(most, room) };
+  const found = shown.map((runner) => {
+    const most = tallest(runner),
+      { top, bottom } = ideaOf(runner.views).frame.getBoundingClientRect(),
+      edge = (name, side, other) =>
+        runner.views.all.find(({ entry }) => entry.name === name)?.frame.getBoundingClientRect()[side] ?? other;
+    return { runner, most, above: top - edge("Tokens", "top", top), below: edge("Text", "bottom", bottom) - bottom };
   });
-  const to = place(views);
+  const all = (free) => found.every((one) => one.above >= 0 && free(one) >= BESIDE * one.most),
+    low = found.some(({ above }) => bar() + above > FOLD * innerHeight), // with the board in sight
+    two = !low && all(({ above }) => room - above),
+    three = two && all(({ above, below }) => room - above - below);
+  for (const { runner, above, below } of found) inside(runner, room - (two ? above : 0) - (three ? below : 0));
+  return found.map(({ runner, above, below }) => {
+    const { top, bottom } = ideaOf(runner.views).frame.getBoundingClientRect();
+    return { idea: top, top: two ? top - above : top, bottom: three ? bottom + below : bottom };
+  });
+}
+
+function fit({ compact, runners }) {
+  const views = (compact ? strips : ideas)(runners);
+  if (!views.length) return;
+  const to = place(
+    views.map(({ top, idea, bottom }) => ({ top: top + scrollY, idea: idea + scrollY, bottom: bottom + scrollY })),
+  );
   if (to !== null) scrollTo({ top: to, behavior: "instant" });
 }

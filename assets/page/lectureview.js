@@ -6,6 +6,7 @@ import { groupNamed } from "../player/clock.js";
 import { tr, translated } from "../player/words.js";
 import { make } from "./dom.js";
 import { Pace } from "./pace.js";
+import { drawn, ideaOf, inside, unclip } from "./whole.js";
 
 const FIRST = 900; // milliseconds of the first step while a scene plays
 const ZOOMS = [2.2, 2, 1.8, 1.6, 1.45, 1.3, 1.2, 1.1, 1]; // of the players: the largest that fits into the window
@@ -13,6 +14,7 @@ const NARROW = 700; // pixels of a window in which nothing can be enlarged
 const LEAST = 520; // pixels of a player, before it is enlarged
 const PATIENCE = 5000; // milliseconds in which the views of a run come
 const SAMPLES = 3; // steps whose pictures are measured
+const EDGE = 4; // pixels that stay free above the bar
 const SCROLL = 0.3; // of the window, for one press
 const FIELD = "input, select, textarea, [contenteditable]";
 const PRESSED = "button, a, summary";
@@ -247,7 +249,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
  * the size stays, whatever its lever or a live run brings. */
 function fitting(group, players, bar) {
   const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  let before = null, // runs that were there when the scene was asked for; null where nothing is waited for
+  let before = null, // when the scene was asked for: the runs that were there, and how many have come since
     turn = 0;
   /** The most height that the players need, over steps from first to last. */
   const tallest = () => {
@@ -259,15 +261,25 @@ function fitting(group, players, bar) {
     for (const { t, views } of runners) views.tell("show", t);
     return Math.max(...heights);
   };
+  /** Makes the pictures so small that they stand above the bar, too. */
+  const tighten = () => {
+    for (const runner of group.runners.filter(({ views }) => ideaOf(views))) {
+      unclip(runner);
+      const { top, bottom } = ideaOf(runner.views).frame.getBoundingClientRect(),
+        under = runner.root.getBoundingClientRect().bottom - bottom;
+      inside(runner, innerHeight - bar.offsetHeight - EDGE - under - top);
+    }
+  };
   const fit = async () => {
     const mine = ++turn;
     scrollTo({ top: 0, behavior: "instant" });
     players.toggleAttribute("data-fitting", true);
     const across = group.compact ? 1 : group.runners.length,
-      most = innerWidth < NARROW ? 1 : Math.max(1, innerWidth / Math.max(1, across) / LEAST);
+      zoomed = innerWidth < NARROW ? 1 : Math.max(1, innerWidth / Math.max(1, across) / LEAST);
     document.documentElement.removeAttribute("data-tight");
+    group.runners.forEach(unclip);
     let over = null; // pixels that are missing
-    const zooms = ZOOMS.filter((one) => one <= most),
+    const zooms = ZOOMS.filter((one) => one <= zoomed),
       set = async (zoom) => {
         players.style.setProperty("--lecture-zoom", zoom);
         await frame();
@@ -283,27 +295,27 @@ function fitting(group, players, bar) {
     if (mine === turn) await set(zooms[low]);
     if (mine !== turn) return;
     document.documentElement.toggleAttribute("data-tight", over > 0);
+    if (over > 0 && innerWidth >= NARROW) tighten();
     players.toggleAttribute("data-fitting", false);
   };
-  /** Once the runs are there with the views that show their idea. */
+  /** Once the runs are there with the views that show their idea; again where another one comes after them. */
   const look = () => {
     const { runners } = group,
-      until = performance.now() + PATIENCE;
-    if (!before || !runners.length || runners.some(({ run }) => before.has(run))) return;
-    before = null;
-    const there = ({ views: { all, idea } }) => !idea || all.some(({ entry }) => entry === idea),
-      wait = () => {
-        if (bar.hidden || before) return;
-        if (group.runners.every(there) || performance.now() > until) fit();
-        else requestAnimationFrame(wait);
-      };
+      asked = before;
+    if (!asked || asked.count === runners.length || runners.some(({ run }) => asked.runs.has(run))) return;
+    asked.count = runners.length;
+    const wait = () => {
+      if (bar.hidden || before !== asked || asked.count !== group.runners.length) return;
+      if (group.runners.every(drawn) || performance.now() > asked.until) fit();
+      else requestAnimationFrame(wait);
+    };
     wait();
   };
   const again = () => fit();
   return {
     /** Other runs are on their way. */
     wait() {
-      before = new Set(group.runners.map(({ run }) => run));
+      before = { runs: new Set(group.runners.map(({ run }) => run)), count: 0, until: performance.now() + PATIENCE };
     },
     begin() {
       group.listeners.add(look);

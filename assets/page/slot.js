@@ -95,8 +95,22 @@ export function lost({ models }, values, task = "") {
 const fitting = (catalogue, model) =>
   catalogue.methods.filter((method) => modelsFor(catalogue, method).some(({ name }) => name === model));
 
+const LENGTH = "max_new_tokens";
+
+/** Slots that are compared may write equally much: the longest limit among those that a person changed, else among all.
+    Calls for 48 tokens and for 64 say nothing side by side. */
+export function equallyLong(catalogue, slots) {
+  const declared = slots.map(({ method }) => methodOf(catalogue, method)),
+    chosen = slots.filter(({ params }, n) => changed(declared[n], params).includes(LENGTH)),
+    longest = Math.max(...(chosen.length ? chosen : slots).map(({ params }) => params[LENGTH] ?? 0));
+  return slots.map((slot, n) => {
+    const param = declared[n].params.find(({ name }) => name === LENGTH);
+    return param && allows(param, longest) ? { ...slot, params: { ...slot.params, [LENGTH]: longest } } : slot;
+  });
+}
+
 /** A fair comparison on one model in as many slots: a control, then lossless methods that have it, those of the slots
-    first, then the fastest in the benchmarks that ship. */
+    first, then the fastest in the benchmarks that ship; all may write equally much. */
 export function fair(catalogue, values, model) {
   const order = ({ rank = Infinity, wants = [] }) => [rank, wants.length],
     before = (a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] - b[0]),
@@ -107,10 +121,12 @@ export function fair(catalogue, values, model) {
     control = lossless[0]?.baseline ?? (fits.find(({ baseline }) => !baseline) ?? fits[0]).slug,
     able = lossless.filter(({ baseline }) => baseline === control).map(({ slug }) => slug),
     kept = values.filter(({ method }) => method === control || able.includes(method));
-  return [...new Set([control, ...kept.map(({ method }) => method), ...able])].slice(0, values.length).map((method) => {
-    const { params } = kept.find((value) => value.method === method) ?? {};
-    return complete(catalogue, { method, model, params });
-  });
+  const methods = [...new Set([control, ...kept.map(({ method }) => method), ...able])].slice(0, values.length),
+    slots = methods.map((method) => {
+      const { params } = kept.find((value) => value.method === method) ?? {};
+      return complete(catalogue, { method, model, params });
+    });
+  return equallyLong(catalogue, slots);
 }
 
 /** The same slots on one model: as they are where all of their methods run there and a control stands first, else a

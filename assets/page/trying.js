@@ -1,7 +1,7 @@
 // Try: a method beside its control, in the first slots. Which model both run on is said without a document.
 
 import { tr } from "../player/words.js";
-import { complete, methodOf, modelsFor } from "./slot.js";
+import { complete, equallyLong, methodOf, modelsFor } from "./slot.js";
 
 /** The model that a method and its control are tried on, of `models`: the one that a slot has if it fits both, else one
  * that reads any text, else the first one; "" where none fits. */
@@ -29,7 +29,10 @@ export function slotsToTry(catalogue, { method: slug, control, models }, now) {
   const shared = beside ? modelToTry(catalogue, [method, beside], models, used) : "",
     model = shared || modelToTry(catalogue, [method], models, used);
   const slots = shared ? [beside, method] : [method];
-  return slots.map((one) => complete(catalogue, { method: one.slug, model, params: shared ? fairly(one) : {} }));
+  const filled = slots.map((one) =>
+    complete(catalogue, { method: one.slug, model, params: shared ? fairly(one) : {} }),
+  );
+  return equallyLong(catalogue, filled);
 }
 
 /** Brings the slots and the prompt into view: as many slots as there are values, the sheet of a phone open, the prompt

@@ -67,7 +67,7 @@ export function verdict(run, basis) {
     sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header);
   return [mark(run, sheet), text(run, basis, name, sheet), speed(here, there, run, basis, name, sheet)]
     .concat(accepted(run, sheet))
-    .concat(calls(run, here, there, name, sheet))
+    .concat(calls(run, here, there, name, sheet, difference(run, basis).limited))
     .filter(Boolean);
 }
 
@@ -150,15 +150,16 @@ function accepted(run, sheet) {
   };
 }
 
-/** The target's first. */
-function calls(run, here, there, name, sheet) {
+/** The target's first; against the other run's only where both wrote all that they would: fewer tokens need fewer
+    calls. */
+function calls(run, here, there, name, sheet, limited) {
   if (lost("target_calls", run).length) return [];
   const alone = !here.draft_calls,
     target = words("target_calls"),
     other = there.target_calls === null ? tr`not recorded` : String(there.target_calls);
   return [
     {
-      text: WORDS.calls(here.target_calls, alone, there.target_calls),
+      text: WORDS.calls(here.target_calls, alone, limited ? null : there.target_calls),
       name: "calls",
       value: here.target_calls,
       receipt: sheet({

@@ -27,6 +27,7 @@ from explorer.cli.io import (
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
+from explorer.figures.strip import of_end
 from explorer.figures.verdict import cut_at
 from explorer.words import printable
 
@@ -140,6 +141,9 @@ def compare_command(args: argparse.Namespace) -> int:
         print_json(rows)
     else:
         print_table([head.replace("_", " ") for head in rows[0]], [list(r.values()) for r in rows])
+        for trace in traces:
+            if said := of_end(trace, traces[0]):
+                print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{said}")
     return 0
 
 

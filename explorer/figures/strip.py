@@ -9,7 +9,7 @@ import msgspec
 
 from engines import Trace
 from explorer.figures.calls import in_words, target_role
-from explorer.figures.compare import control_of, difference, tokens_per_second
+from explorer.figures.compare import control_of, difference, saved_at_end, tokens_per_second
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
 from explorer.figures.metrics import numbers
 from explorer.figures.noise import too_busy
@@ -43,7 +43,7 @@ def parts(trace: Trace, basis: Trace) -> list[Part]:
     if _whole(trace) and _whole(basis):
         pieces[1:1] = [None if trace is basis else _text(trace, basis), _speed(trace, basis)]
     if "forwards" not in trace.header.missing:
-        sentence = in_words(trace.steps, target_role(trace))
+        sentence = in_words(trace.steps, target_role(trace)) + of_end(trace, basis)
         pieces.append(Part(sentence, "measured", DEFINITIONS["target_calls"].formula))
     return [piece for piece in pieces if piece is not None]
 
@@ -97,6 +97,24 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"
     return Part(
         f"{mine / other:.2f}× its tokens per second in one run each", "derived", formula, f"({terms}) ÷ ({others})"
+    )
+
+
+def of_end(trace: Trace, basis: Trace) -> str:
+    """What a rule for the end saved of the calls, which the method must not be credited with; "" where nothing."""
+    past = saved_at_end(trace, basis) if trace is not basis and _whole(trace) and _whole(basis) else None
+    if past is None:
+        return ""
+    after, calls = past
+    name = basis.header.title
+    if after == 1:
+        return (
+            f" (1 of the {calls} of {name} wrote only what stands after its end mark: the rule for the end saves it, "
+            "not the method)"
+        )
+    return (
+        f" ({after} of the {calls} of {name} wrote only what stands after its end mark: the rule for the end saves "
+        "those, not the method)"
     )
 
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
-const { able, carry, fair, hint, instead, lost, modelFor, modelsFor, parted, together } = await asset("page/slot.js");
+const slot = await asset("page/slot.js");
+const { able, carry, equallyLong, fair, hint, instead, lost, modelFor, modelsFor, parted, together } = slot;
 
 const FLOAT = { name: "x", kind: "float", default: 0.5, low: 0, high: 1, sees: "" };
 const WIDER = { ...FLOAT, default: 2, high: 4 };
@@ -96,6 +97,20 @@ for (const [why, before, after] of [
 test("what a person has set stays in a fair comparison", () => {
   const [, copy] = fair(FAIR, [...asked("many"), { method: "copy", model: "any", params: { x: 0.7 } }], "any");
   assert.deepEqual(copy, { method: "copy", model: "any", params: { x: 0.7 } });
+});
+
+test("slots that are compared may write equally much", () => {
+  const long = (usual, high = 1024) => ({ name: "max_new_tokens", kind: "int", default: usual, low: 1, high }),
+    method = (slug, ...params) => ({ slug, family: "a", kind: "causal", params }),
+    catalogue = { methods: [method("plain", long(48)), method("copy", long(64)), method("short", long(32, 50))] },
+    lengths = (given) => {
+      const slots = Object.entries(given).map(([name, most]) => ({ method: name, params: { max_new_tokens: most } }));
+      return equallyLong(catalogue, slots).map(({ params }) => params.max_new_tokens);
+    };
+  assert.deepEqual(lengths({ plain: 48, copy: 64 }), [64, 64]);
+  assert.deepEqual(lengths({ plain: 48, copy: 16 }), [16, 16], "what a person has set counts");
+  assert.deepEqual(lengths({ plain: 48, short: 32, copy: 64 }), [64, 32, 64], "as far as it is allowed");
+  assert.deepEqual(equallyLong({ methods: METHODS }, asked("plain")), asked("plain"));
 });
 
 test("another model keeps the methods that run there behind a control, else the comparison is fair", () => {

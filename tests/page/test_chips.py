@@ -16,7 +16,9 @@ STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-pane
     .filter((node) => node.getClientRects().length).map((node) => node.getBoundingClientRect());
   const strips = document.querySelectorAll('#players [data-compact]').length > 1;
   const said = document.querySelector('#scene .scene-says').getBoundingClientRect();
-  return strips || said.top >= 0 && all.length > 0
+  const players = [...document.querySelectorAll('#players .dx-panel')].filter((node) => node.getClientRects().length);
+  if (strips) return players.every((node) => node.getBoundingClientRect().bottom <= innerHeight);
+  return said.top >= 0 && all.length > 0
     && all.every(({ top, bottom }) => top >= said.bottom && top <= 560 && bottom <= innerHeight);
 }"""  # below the voice of the scene, which stays in sight
 
@@ -50,6 +52,65 @@ def test_the_view_that_shows_the_idea_is_in_the_first_screen(shipped, visit, tit
     page.wait_for_function(STANDS)
     page.keyboard.press("End")
     page.wait_for_function(STANDS)
+
+
+CLIPPED = """() => [...document.querySelectorAll('#players [data-idea] :is(.dx-content, .dx-scroll)')]
+  .filter((box) => box.getClientRects().length && box.scrollHeight > box.clientHeight + 1
+    && getComputedStyle(box).overflowY !== 'visible').length"""
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1440, 900), (1920, 1080), (390, 844)], ids=str)
+def test_a_draft_tree_is_whole_in_its_picture_at_every_step(shipped, visit, size):
+    screen = visit(
+        at=shipped, folded=True, viewport=dict(zip(("width", "height"), size, strict=True)), reduced_motion="reduce"
+    )
+    page = screen.page
+    if size[0] < 700:
+        screen.sheet()
+    chip(page, "See a draft tree")
+    if size[0] < 700:
+        page.get_by_role("button", name="A tree of guesses").click()
+        expect(page.locator("#panel-1 [data-idea]")).to_be_visible()
+    else:
+        page.wait_for_function(STANDS)
+    seen = 0
+    for _ in range(45):
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate(CLIPPED) == 0
+        seen = max(seen, page.locator("#panel-1 .dx-tree [data-row]").count())
+    assert seen > 12, "a whole tree"
+
+
+WHOLE = """(parts) => {
+  const bar = document.querySelector('#toolbar .dx-toolbar').getBoundingClientRect().bottom;
+  return [0, 1].every((slot) => parts.every((part) => {
+    const box = document.querySelector(`#panel-${slot} ${part}`)?.getBoundingClientRect();
+    return box && box.top >= bar - 1 && box.bottom <= innerHeight;
+  }));
+}"""
+
+
+@pytest.mark.parametrize(
+    "title,size,whole",
+    [
+        ("Steady guesses sooner", (1280, 720), [".dx-board", "[data-idea]"]),
+        ("Steady guesses sooner", (1440, 900), [".dx-board", "[data-idea]", ".dx-words"]),
+        ("See a draft tree", (1440, 900), [".dx-board", "[data-idea]"]),
+        ("When it does not pay", (1440, 900), [".dx-board", "[data-idea]", ".dx-words"]),
+    ],
+    ids=str,
+)
+def test_board_and_picture_of_a_scene_stand_in_the_window_together(shipped, visit, title, size, whole):
+    page = visit(
+        at=shipped, folded=True, viewport=dict(zip(("width", "height"), size, strict=True)), reduced_motion="reduce"
+    ).page
+    chip(page, title)
+    page.wait_for_function(STANDS)
+    steps = int(page.evaluate("document.querySelector('#toolbar input[type=range]').max"))
+    for key in ["Home", *["ArrowRight"] * (steps // 2), "End"]:
+        page.keyboard.press(key)
+        if key != "ArrowRight":
+            page.wait_for_function(WHOLE, arg=whole)
 
 
 def test_a_legend_that_comes_late_pushes_no_view_out_of_sight(shipped, visit):

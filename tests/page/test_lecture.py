@@ -19,6 +19,9 @@ from explorer.runs.gallery import gallery
 from tests.page.test_stage import COUNT, MOST_CONTROLS, MOST_WORDS
 
 SCENES = lecture.own().scenes(gallery())
+ABOVE = """() => { const bar = document.querySelector('.lecture').getBoundingClientRect().top;
+  const seen = [...document.querySelectorAll('#players .dx-panel')].filter((node) => node.getClientRects().length);
+  return seen.length > 0 && seen.every((node) => node.getBoundingClientRect().bottom <= bar + 1); }"""
 HIDDEN = ("#title", "#controls", "#toolbar", "[role=tablist]", "#stage .tabs", ".dx-forker", ".dx-details")
 
 
@@ -54,6 +57,19 @@ def test_the_address_opens_the_scenes_alone_in_large_type(shipped, visit):
     assert page.locator(cell).first.evaluate(high) > plain.locator(cell).first.evaluate(high)
     box = page.locator("#panel-1").bounding_box()
     assert box["y"] + box["height"] <= page.locator(".lecture").bounding_box()["y"]
+
+
+@pytest.mark.parametrize("width,height", [(1280, 720), (1440, 900), (1920, 1080)])
+def test_every_scene_stands_above_the_bar_at_every_step(shipped, visit, width, height):
+    page = visit("?lecture", folded=True, at=shipped, viewport={"width": width, "height": height}).page
+    for number in range(1, len(SCENES) + 1):
+        page.keyboard.press(str(number))
+        at(page, number)
+        steps = int(page.evaluate("document.querySelector('#toolbar input[type=range]').max"))
+        for _ in range(3):
+            page.wait_for_function(ABOVE)
+            for _ in range(steps // 2):
+                page.keyboard.press(".")
 
 
 def test_keys_go_through_the_scenes(shipped, visit):

@@ -15,7 +15,8 @@ from tests.page.conftest import PROMPT, Slow, first_model
 
 PILLS = """() => { window.told = []; window.gone = false;
 const look = () => {
-  window.gone ||= !document.querySelector('#panel-0 .dx-board').checkVisibility({ visibilityProperty: true });
+  const seen = (what) => document.querySelector(what).checkVisibility({ visibilityProperty: true });
+  window.gone ||= !seen('#panel-0 .dx-board') && !seen('#toolbar .dx-place');
   for (const [slot, pill] of document.querySelectorAll('#players .dx-pill').entries()) {
     const text = `${slot} ${pill.textContent}`;
     if (!told.includes(text)) told.push(text);

@@ -216,6 +216,19 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
     expect(strip).to_be_hidden()
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_calls_are_compared_only_where_both_runs_wrote_all_that_they_would(js: Call, stopped: bool) -> None:
+    """Fewer tokens need fewer calls, whatever the method."""
+    same, plain, _ = compared()
+    plain.steps[0].forwards = {role: 5 + calls for role, calls in plain.steps[0].forwards.items()}
+    if stopped:
+        same.end.reason = "stopped"
+    body = "(([run, basis]) => M.verdict(run, basis).map(({ text }) => text).join(' | '))"
+    read = "texts.map((text) => modules['store.js'].Run.from(text))"
+    said = js("verdict.js", f"{body}({read})", texts=[same.to_json(), plain.to_json()])
+    assert "model calls" in said and ("instead of" in said) is not stopped
+
+
 def place(trace: Trace) -> tuple[object, ...]:
     """Where the times of a run were measured."""
     model = trace.header.models[0]

@@ -15,7 +15,7 @@ export const view = { name: "Credits", title: "The same guess again earns credit
 
 const LEFT = 58,
   HEAD = 22,
-  STEP = CHIP + 10, // a forward of the past
+  STEP = CHIP + 7, // a forward of the past
   MOST = 5, // of them
   TALL = 66,
   WORDS = 38; // above bars: a line of words and the number on a bar
@@ -81,7 +81,7 @@ export class Credits extends StepPicture {
       own = this.#decide(told, alpha),
       alone = this.#decide(told, 0),
       n = told.rows.length,
-      cols = plan(n, width - 6, LEFT, 52, 240),
+      cols = plan(n, width - 6, LEFT, 42, 240),
       past = this.#trail(told),
       shown = past.slice(-MOST),
       depth = Math.min(

@@ -88,10 +88,12 @@ export class Origins {
   /** Whether each copy goes down one path of the tree, token by token: then its cells stand above the columns of the
    * tree that they are in. */
   aligned({ guessed_from: all = [], parents }) {
+    this.away = document.documentElement.hasAttribute("data-tight"); // of a lecture: there is room for the tree alone
     const depths = [];
     for (const parent of parents) depths.push(parent < 0 ? 0 : depths[parent] + 1);
     const copies = all.filter(({ kind }) => kind !== "model");
     this.above =
+      !this.away &&
       copies.length > 0 &&
       copies.every(({ kind, links = [] }) => COPIED.includes(kind) && links.every(([row, i]) => depths[row] === i + 1));
     return this.above;
@@ -99,12 +101,12 @@ export class Origins {
 
   /** The width that they need at least. */
   get least() {
-    return this.left && this.left + 6 + this.used * (this.w + 3) + this.tail;
+    return this.away ? 0 : this.left && this.left + 6 + this.used * (this.w + 3) + this.tail;
   }
 
   /** Finds room for the sources of a tree in `width` pixels: {w, h}. states: of its rows. */
   plan({ guessed_from: all = [] }, states, width) {
-    this.shown = all.slice(0, LISTED).map((source) => {
+    this.shown = (this.away ? [] : all.slice(0, LISTED)).map((source) => {
       const { tokens = [], links = [], after = [] } = source,
         fates = new Map();
       for (const [row, cell] of links) {
@@ -116,7 +118,7 @@ export class Origins {
     });
     const copies = this.above ? this.shown.filter(({ kind }) => COPIED.includes(kind)) : [];
     if (copies.length > 1) copies.forEach((source, i) => (source.name = `${i + 1} ${source.name}`));
-    if (this.above) return { w: width, h: this.shown.length * LINE };
+    if (this.above || this.away) return { w: this.away ? 0 : width, h: this.shown.length * LINE };
     const pitch = this.w + 3,
       free = Math.floor((width - this.left - 6 - this.tail) / pitch);
     this.cells = Math.min(this.most, Math.max(this.used, free));

@@ -12,7 +12,7 @@ import { key, kindsOf, Origins, told } from "./origins.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
-const NODE = { h: 24, y: 31, gap: 36, least: 112, most: 190 }; // least, most: from one column to the next
+const NODE = { h: 24, y: 28, gap: 36, least: 112, most: 190 }; // least, most: from one column to the next
 const CHAR = 7.3; // of the monospaced letters
 const APART = 64; // between the sources and the tree
 const NAME = 22; // of what frames the levels of a pass
@@ -134,7 +134,7 @@ export class DraftTree {
       pitch = Math.floor(Math.min(Math.max((wide - x0 - 8 + NODE.gap) / all, NODE.least), NODE.most)),
       size = pitch - NODE.gap,
       tall = (height - 1) * (NODE.y + below) + NODE.h + below + 8,
-      y0 = over && left.h ? left.h + 30 : Math.max(0, (left.h - tall) / 2);
+      y0 = over && left.h ? left.h + 22 : Math.max(0, (left.h - tall) / 2);
     const at = places.map(({ column, row }) => ({
       x: 4 + x0 + column * pitch,
       y: 4 + y0 + row * (NODE.y + below),

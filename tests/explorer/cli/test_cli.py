@@ -550,3 +550,13 @@ def test_a_text_goes_to_a_file_packed_by_its_name_or_to_the_terminal(tmp_path, c
         assert read(tmp_path / name) == b"[1]\n" and capsys.readouterr().out == ""
     write("-", "[1]")
     assert capsys.readouterr().out == "[1]\n" and not Path("-").exists()
+
+
+def test_a_comparison_says_which_calls_the_rule_for_the_end_saves(capsys):
+    asked = ["compare", "--model", "tiny-dlm", "--method", "threshold", "--method", "creditdecoding"]
+    asked += ["--prompt", "sort: Mia, Leo, Ada"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert "CreditDecoding: " in said and "the rule for the end saves" in said
+    assert main([*asked, "--param", "stop_at_end=false"]) == 0
+    assert "the rule for the end" not in capsys.readouterr().out

@@ -42,6 +42,7 @@ GONE = {
 }
 GONE["written"] = r"\b[Cc]ommit(?:s|ted|ting)?\b(?! \{| c_i)(?=[ .,;:])"  # not in the papers' formulas
 GONE["model call"] = r"\b[Tt]arget calls?\b"
+DOCS = Path(__file__).parents[3] / "assets" / "docs"
 LOCALS = {"one", "found", "said", "told", "wanted", "it"}  # draft, node, sample, match, sentence ... say what they are
 
 
@@ -63,6 +64,13 @@ def test_papers_gallery_scenarios_and_glossary_use_the_words_of_the_field():
     texts += [entry.about for entry in glossary()]
     texts += [scenario[part] for scenario in own_json("scenarios.json") for part in ("title", "watch")]
     assert [fault for text in texts for fault in coined(text)] == []
+
+
+@pytest.mark.parametrize("text", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
+def test_documents_say_written(text):
+    """Names of code, such as the argument `commits`, stay, and so does a commit of a repository."""
+    prose = re.sub(r"```.*?```|`[^`]*`|in one commit", "", text.read_text("utf-8"), flags=re.S)
+    assert re.findall(GONE["written"], prose) == []
 
 
 def test_methods_and_their_parameters_use_the_words_of_the_field():

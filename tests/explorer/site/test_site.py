@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import html
 import html.parser
+import io
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageStat
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from engines import UserError, list_methods
@@ -244,6 +246,23 @@ def test_light_and_dark_and_the_choice_stays(site: Path, watched: Watched):
     panel = page.evaluate("getComputedStyle(document.querySelector('.dx-panel')).getPropertyValue('--dx-mode').trim()")
     assert panel == "dark"
     assert watched.open(site / "gallery.html").evaluate(ground) == dark
+
+
+@pytest.mark.parametrize("wish", ["chosen", "of the system"])
+def test_pictures_of_cards_are_dark_on_a_dark_site(few: tuple[Gallery, Path], browser: Browser, wish: str):
+    context = browser.new_context(color_scheme="dark" if wish == "of the system" else "light", offline=True)
+    page = context.new_page()
+    page.goto((few[1] / "gallery.html").as_uri())
+    if wish == "chosen":
+        page.evaluate("document.documentElement.classList.add('dark')")
+    pictures = page.locator(".card img:visible")
+    assert pictures.count()
+    for picture in pictures.all()[:3]:
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("(image) => image.decode()")
+        seen = Image.open(io.BytesIO(picture.screenshot())).convert("L")
+        assert ImageStat.Stat(seen).mean[0] < 128  # of 255: drawn on white, each is above
+    context.close()
 
 
 def test_on_a_phone_nothing_hangs_over(site: Path, browser: Browser):

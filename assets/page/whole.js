@@ -1,0 +1,45 @@
+// The view that shows the idea of a run, whole in the room that there is: never clipped where a smaller one would do.
+
+const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
+const SMALLEST = 0.6; // of a picture's size: below, its words cannot be read, and it is scrolled
+
+/** The view that shows the idea; undefined where there is none, or where its module is not here yet. */
+export const ideaOf = ({ all, idea }) => all.find(({ entry }) => entry === idea);
+
+/** Whether the views of a run are those of the run, with the one that shows the idea. */
+export const drawn = ({ run, views }) => views.run === run && (!views.idea || Boolean(ideaOf(views)));
+
+/** Lets the view take the height that it needs in its step. */
+export function unclip({ views }) {
+  const dom = ideaOf(views)?.dom;
+  dom?.removeAttribute("style");
+  for (const box of dom?.querySelectorAll(".dx-scroll") ?? []) box.style.maxHeight = "none";
+}
+
+/** The most that the view needs of height, in pixels, over steps from first to last, with nothing of it clipped. */
+export function tallest(runner) {
+  const { run, t, views } = runner,
+    { view, frame } = ideaOf(views),
+    steps = Array.from({ length: SAMPLES }, (_, i) => Math.round((i * run.length) / (SAMPLES - 1)));
+  unclip(runner);
+  const heights = [...new Set(steps)].map((step) => {
+    view.show?.(step);
+    return frame.getBoundingClientRect().height;
+  });
+  view.show?.(t);
+  return Math.max(...heights);
+}
+
+/** Gives the view a height for all steps, so that nothing moves: what it needs at most, smaller where that is more than
+ * `room` pixels, and scrolled where it would be too small to read. */
+export function inside(runner, room) {
+  const { frame, dom } = ideaOf(runner.views),
+    most = tallest(runner),
+    wide = dom.clientWidth, // kept: a picture that is laid out anew has another height
+    head = frame.getBoundingClientRect().height - dom.getBoundingClientRect().height, // its title
+    scale = Math.min(1, Math.max(SMALLEST, (room - head) / (most - head))),
+    high = Math.max(0, Math.min(scale * (most - head), room - head)) / scale;
+  dom.style.cssText = `min-height:${high}px;`;
+  if (scale < 1) dom.style.cssText += `zoom:${scale};width:${wide}px;`;
+  if (high < most - head - 1) dom.style.cssText += `max-height:${high}px;overflow-y:auto;`;
+}
