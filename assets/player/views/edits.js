@@ -10,7 +10,7 @@ import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Edits", title: "Written, then replaced", place: 157, needs: ["edits"] };
+export const view = { name: "Edits", title: "Written, then replaced", place: 153, needs: ["edits"] };
 
 const LEAST = 50, // of a column, in CSS pixels, as far as ROWS allow
   WIDEST = 104,

@@ -12,7 +12,7 @@ import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "TwoRoles", title: "One model in two roles", place: 62, needs: ["tworoles"] };
+export const view = { name: "TwoRoles", title: "One model in two roles", place: 64, needs: ["tworoles"] };
 
 const WIDEST = 128, // of a place, in CSS pixels
   BARS = 64, // height of a probability of 1

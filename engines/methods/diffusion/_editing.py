@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from engines.kit import (
+    Edit,
     Float,
     Int,
     LaneInfo,
@@ -61,15 +62,19 @@ class Edits(Record):
 
 
 class Past:
-    """What each position of a board has held. start: its first mask, or its length."""
+    """What each position of a board has held. start: its first mask, or its length. fixed: positions whose token a
+    person forced; like the prompt's they are never replaced."""
 
     def __init__(self, x: Tensor, mask_id: int) -> None:
         self.mask_id, self.last = mask_id, x.tolist()
         self.held: list[list[int]] = [[] for _ in self.last]
+        self.fixed: set[int] = set()
         self.start = next((i for i, token in enumerate(self.last) if token == mask_id), len(self.last))
 
-    def see(self, x: Tensor) -> None:
-        """Note what a board [L] holds now."""
+    def see(self, x: Tensor, edit: Edit | None) -> None:
+        """Note what a board [L] holds now, after an edit."""
+        if edit:
+            self.fixed = self.fixed.difference(edit.remask).union(edit.force)
         now = x.tolist()
         for i, token in enumerate(now):
             if token != self.last[i]:
@@ -84,14 +89,14 @@ class Past:
 def forward(
     run: Recorder, x: Tensor, z: Tensor, block: tuple[int, int], spans: list[Span], past: Past, quota: int, p: Params
 ) -> tuple[Step, int]:
-    """What one forward z [b - a, V] writes, `quota` masks at least, and
-    replaces in the block [a, b), into x; how many tokens it replaced."""
+    """What one forward z [b - a, V] writes, `quota` masks at least, and replaces in the block [a, b), into x; how many
+    tokens it replaced."""
     a, b = block
     z = penalised(z, x[a:b], p.penalty)
     x0, chance = propose(z, p.temperature, p.top_k, p.top_p, run.rng)  # [b - a]
     masked = x[a:b] == past.mask_id
     masks = masked.nonzero()[:, 0]  # [m]
-    mine = ~masked & (torch.arange(a, b, device=x.device) >= run.prompt_length)
+    mine = ~masked & torch.tensor([i >= run.prompt_length and i not in past.fixed for i in range(a, b)]).to(x.device)
     rivals = (mine & (x0 != x[a:b])).nonzero()[:, 0]  # [r]
     edits = rivals[chance[rivals] > p.editing_threshold]
     best, causes = enough(chance[masks], p.threshold, quota)

@@ -9,7 +9,8 @@ what is finished stays as it is. Each forward of the open block writes every mas
 The rules follow `generate` of the model file on the hub (mirrored in ZHZisZZ/dllm, commit ca176752). We depart in: the
 mask token is never proposed; finished blocks are stored by a forward of their own (official: the whole text is fed
 again each time), which changes no distribution; what the last block holds past `max_new_tokens` stays in the answer
-(official: cut off); an end mark in the prompt ends nothing."""
+(official: cut off); an end mark in the prompt ends nothing; there is no `eos_early_stop`, which ends
+inside a block where its end mark and everything before it are written."""
 
 from __future__ import annotations
 
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from engines.kit import (
     BlockMaskedLM,
-    Bool,
     Float,
     Int,
     Params,
@@ -53,12 +53,10 @@ if TYPE_CHECKING:
         TEMPERATURE,
         TOP_K,
         TOP_P,
-        Bool("eos_early_stop", False),
     ],
     signature="bars",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes=LANES,
-    curve=("threshold", (1.01, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5)),
 )
 def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step per forward of the open block, and one for each that stores what is finished."""
@@ -76,11 +74,8 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
             edit = yield blocks.store(run, x, a)
         else:
             owed = (transfer_schedule(B, p.steps)[made:] or [1])[0]  # behind the schedule: a person masked some again
-            ends = count(x, model.eos_ids)
             edit = yield written(run, x, blocks, a, owed, p)
             made += 1
-            if p.eos_early_stop and count(x, model.eos_ids) > ends and decided_end(x, P, model):
-                return
         x = run.apply_edit(edit, x)
         blocks.forget(edit)
 
@@ -108,18 +103,7 @@ def written(run: Recorder, x: Tensor, blocks: OpenBlock, a: int, quota: int, p: 
 
 def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
     """Whether an end mark stands in the answer so far, [n]."""
-    return count(answer, eos_ids) > 0
-
-
-def count(x: Tensor, eos_ids: frozenset[int]) -> int:
-    """How many end marks stand on a board or a part of it, [n]."""
-    return sum(token in eos_ids for token in x.tolist())
-
-
-def decided_end(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
-    """Whether everything before the answer's first end mark is written. x [L]."""
-    masks = mask_positions(x, model.mask_id)
-    return ended(x[P : int(masks[0]) if len(masks) else len(x)], model.eos_ids)
+    return any(token in eos_ids for token in answer.tolist())
 
 
 if __name__ == "__main__":

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     emits=EMITS,
     records={"edits": Edits},
     lanes=LANES_TOO,
-    curve=("threshold", (0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)),
 )
 def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step per forward of the open block, and one for each that stores what is finished."""
@@ -79,7 +78,7 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
             edit, done = (yield step), filled and not edits
         x = run.apply_edit(edit, x)
         blocks.forget(edit)
-        past.see(x)
+        past.see(x, edit)
         if edit and (touched := [*edit.force, *edit.remask]):
             a, made, post = min(a, min(touched) // B * B), 0, 0
         elif done:

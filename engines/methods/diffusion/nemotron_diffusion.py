@@ -44,6 +44,7 @@ class OpenBlock(Record):
     """The block behind the text, after a pass over it in both directions, or as it was read to be kept."""
 
     start: Position
+    mask: TokenId
     tokens: list[TokenId]  # [B], the mask where nothing is written yet
     chances: list[Probability]  # [B]: of what is written, when it was written; of a mask the best guess's
     written: list[Position]  # in this pass
@@ -84,7 +85,7 @@ class Block:
     def record(self, written: list[int]) -> OpenBlock:
         """How it stands now."""
         at = [self.start + i for i in written]
-        return OpenBlock(self.start, self.tokens.tolist(), list(self.chances), at)
+        return OpenBlock(self.start, self.mask_id, self.tokens.tolist(), list(self.chances), at)
 
 
 @method(

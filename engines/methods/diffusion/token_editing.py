@@ -39,7 +39,6 @@ from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, 
     records={"edits": Edits},
     lanes=LANES_TOO,
     baseline="threshold",
-    curve=("threshold", (0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)),
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One step per forward, of the whole board. Blocks of `block_length` are counted from the prompt's end."""
@@ -57,7 +56,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         post += filled
         edit = yield step
         x = run.apply_edit(edit, x)
-        past.see(x)
+        past.see(x, edit)
         if edit and (touched := [*edit.force, *edit.remask]):
             at, post = min(a, *touched), 0
         elif filled and not edits:

@@ -228,5 +228,7 @@ def test_positions_that_are_not_there_are_refused():
 
 
 def test_an_option_of_masks_is_refused():
-    with pytest.raises(UserError, match="mask_id is an option of masked and block models and checkpoint is canvas"):
+    with pytest.raises(
+        UserError, match="mask_id is an option of masked, block and two-way models and checkpoint is canvas"
+    ):
         engines.load_model(CHECKPOINT, mask_id=3)

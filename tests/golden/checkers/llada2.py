@@ -52,7 +52,8 @@ def board(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 def decoded(slug: str, case: Case, model: Any, params: Mapping[str, Any]) -> Trace:
     """Run a case with the official parameters under our names."""
-    params = {"eos_early_stop": False, **params}
+    if slug == "llada21":
+        params = {"eos_early_stop": False, **params}
     ours = {OURS.get(name, name): value for name, value in params.items() if value is not None}
     return engines.run(slug, model, case["prompt"], params=ours, seed=case.get("rng_seed", 0), detail="full")
 
@@ -62,8 +63,10 @@ def generate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     p = dict(case["params"])
     model = loaded(data, folder, p.pop("block_length"), p.pop("eos_id", data["eos_id"]))
     schedule = min(p.pop("steps"), p["gen_length"] // p.pop("minimal_topk", 1))
-    slug = {"2.0": "llada2", "2.1": "llada21"}[case["version"]]
-    return compared(decoded(slug, case, model, p | ({"steps": schedule} if slug == "llada2" else {})), case, model)
+    if case["version"] == "2.1":
+        return compared(decoded("llada21", case, model, p), case, model)
+    early = p.pop("eos_early_stop", False)
+    return compared(decoded("llada2", case, model, p | {"steps": schedule}), case, model, early)
 
 
 def pipeline(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
@@ -77,9 +80,14 @@ def pipeline(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return compared(decoded("llada21", case, model, p), case, model)
 
 
-def compared(trace: Trace, case: Case, model: Any) -> str | None:
-    """Number of forwards, what each wrote and replaced, the board at the end and the answer."""
+def compared(trace: Trace, case: Case, model: Any, early: bool = False) -> str | None:
+    """Number of forwards, what each wrote and replaced, the board at the end and the answer. early: up to the forward
+    that writes an end mark and has everything before the first one written, where `eos_early_stop` ends; ours goes
+    on."""
     expected, steps = case["expected"], forwards(trace)
+    x, P = trace.header.prompt_ids + trace.output_ids, len(case["prompt"])
+    if early:
+        steps, x = until_an_end(steps, [*trace.header.prompt_ids, *[model.mask_id] * len(trace.output_ids)], P, model)
     if fault := differ("nfe", len(steps), expected["nfe"]):
         return fault
     for i, (step, want) in enumerate(zip(steps, expected["steps"], strict=True)):
@@ -98,12 +106,23 @@ def compared(trace: Trace, case: Case, model: Any) -> str | None:
             both = sorted([w[0], w[-1]] for w in want["written"] + want["edited"])
             if fault := differ(f"forward {i} p", chances(step), both, CHANCE):
                 return fault
-    x, P = trace.header.prompt_ids + trace.output_ids, len(case["prompt"])
     if "canvas" in expected and (fault := differ("canvas", x[: len(expected["canvas"])], expected["canvas"])):
         return fault
     answer = x[P : P + case["params"]["gen_length"]]
     ends = [i for i, token in enumerate(answer) if token in model.eos_ids]
     return differ("answer", answer[: ends[0] + 1] if ends else answer, expected["answer"])
+
+
+def until_an_end(steps: list[Step], x: list[int], P: int, model: Any) -> tuple[list[Step], list[int]]:
+    """The steps up to the first that writes an end mark and leaves no mask before the answer's first one, and the board
+    that it leaves."""
+    for number, step in enumerate(steps, 1):
+        for position, token in pairs(step, False):
+            x[position] = token
+        known = x[P : x.index(model.mask_id)] if model.mask_id in x else x[P:]
+        if any(token in model.eos_ids for _, token in pairs(step, False)) and model.eos_ids.intersection(known):
+            return steps[:number], x
+    return steps, x
 
 
 def sglang(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:

@@ -156,6 +156,7 @@ def test_a_person_may_change_what_is_finished():
     trace = decode("llada21", threshold=0.5, max_post_steps=2, edits=[(late, engines.Edit(force={q: 60}))])
     after = [step.spans[0].start for step in looks(trace) if step.index > late]
     assert after[0] == 8 and set(after) == {8, 16, 24} and MASK not in board(trace)
+    assert board(trace)[0] == 60, "what a person forced is not replaced"
 
 
 def test_an_end_mark_ends_behind_its_block():
@@ -172,7 +173,7 @@ def test_what_a_position_held_is_counted():
     past = Past(torch.tensor([1, MASK, MASK]), MASK)
     assert past.start == 1
     for token in (5, 6, 5, 6):
-        past.see(torch.tensor([1, token, MASK]))
+        past.see(torch.tensor([1, token, MASK]), None)
     assert (past.times(1, 5), past.times(1, 6), past.times(2, 5)) == (2, 1, 0)
 
 
