@@ -67,7 +67,7 @@ def test_what_was_replaced_is_struck_out_and_has_a_state_on_the_board(opened: Op
     changed = step.commits.causes.count("changed")
     struck = page.locator('[data-view="Edits"] text[text-decoration="line-through"]:visible')
     expect(struck).to_have_count(changed)
-    expect(page.locator('[data-view="Board"] [data-s="changed"]')).to_have_count(changed)
+    expect(page.locator('.dx-cells .dx-cell[data-s="changed"]')).to_have_count(changed)
 
 
 def test_what_each_position_held_is_found_in_the_commits(js: Call) -> None:

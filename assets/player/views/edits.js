@@ -15,6 +15,7 @@ export const view = { name: "Edits", title: "Written, then replaced", place: 153
 const LEAST = 50, // of a column, in CSS pixels, as far as ROWS allow
   WIDEST = 104,
   ROWS = 4,
+  TOP = 6,
   BARS = 60, // height of a probability of 1
   SHARES = 42, // the probabilities, below the chips on top
   FOOT = SHARES + 8 + BARS, // where the bars stand
@@ -62,8 +63,8 @@ export class Edits extends StepPicture {
       high = GONE + 15 * Math.max(...lost.map(({ length }) => length)) + 12;
     const at = { w, labels: [], lines: [], struck: [], bars: [] };
     at.x = (i) => ROOM + ((i % columns) + 0.5) * w;
-    at.y = (i) => Math.floor(i / columns) * high;
-    this.frame(rows * high);
+    at.y = (i) => Math.floor(i / columns) * high + TOP;
+    this.frame(rows * high + TOP);
     const items = told.positions.flatMap((_, i) => this.#column(told, i, lost[i], at));
     for (let row = 0; row < rows; row++) this.#thresholds(told, row * columns, Math.min(n, (row + 1) * columns), at);
     pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
@@ -104,13 +105,12 @@ export class Edits extends StepPicture {
     else {
       const title = tr`‘${this.#word(says[i])}’: ${percent(chances[i])}`;
       bars.push({ x: mx, y: top + FOOT - tall, high: tall, state: BAR[fate], title });
-      const share = percent(chances[i]);
-      labels.push([mx, top + SHARES, "middle", w < 48 ? share.replace(" %", "") : share]);
+      const share = w < 48 ? percent(chances[i]).replace(" %", "") : percent(chances[i]),
+        back = fate === "changed" && before[i] ? ` ↩${before[i] > 1 ? before[i] : ""}` : "";
+      labels.push([mx, top + SHARES, "middle", share + back]);
       if (!done && tall > 22) labels.push([mx, top + FOOT - 8, "middle", short(says[i])]);
     }
     lost.toReversed().forEach((token, row) => struck.push([mx, top + GONE + 15 * row, short(token)]));
-    if (fate === "changed" && before[i])
-      labels.push([mx, top + NOW - 2, "middle", before[i] > 1 ? `↩ ${before[i]}×` : "↩"]);
     const masked = fate === "written" || fate === "open";
     return [
       { x: mx, y: top, state: masked ? "masked" : "old", whole: this.#word(stood[i]) },
@@ -131,6 +131,7 @@ export class Edits extends StepPicture {
     labels.push(
       [ROOM - 8, y(from) + 17, "end", tr`before`],
       [ROOM - 8, level(from) + 4, "end", masked(from) ? tr`write` : tr`edit`],
+      [ROOM - 8, level(from) + 20, "end", percent(masked(from) ? threshold : editing_threshold)],
       [ROOM - 8, y(from) + NOW + 17, "end", tr`after`],
     );
   }

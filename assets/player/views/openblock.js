@@ -39,8 +39,10 @@ export class OpenBlock extends StepPicture {
       state = (i) => (tokens[i] === mask ? "masked" : fresh.has(start + i) ? "new" : "old"),
       word = (i) => (tokens[i] === mask ? "?" : glyphs(run.piece(tokens[i]).text));
     this.frame(rows * HIGH);
-    pool(this.bars, n, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
-      const tall = Math.max(2, BARS * chances[i]);
+    const shown = tokens.flatMap((_, i) => (state(i) === "old" ? [] : [i]));
+    pool(this.bars, shown.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, at) => {
+      const i = shown[at],
+        tall = Math.max(2, BARS * chances[i]);
       set(group, { "data-s": state(i) });
       setText(group.firstChild, `${word(i)}: ${percent(chances[i])}`);
       set(group.lastChild, { x: x(i) - w * 0.3, y: foot(i) - tall, width: w * 0.6, height: tall });
@@ -48,10 +50,10 @@ export class OpenBlock extends StepPicture {
     const items = tokens.map((_, i) => ({ x: x(i), y: foot(i) + 8, state: state(i), whole: word(i) })),
       moving = chips(this.cells, items, this.context.theme, w - 2);
     this.label(
-      tokens.flatMap((_, i) => {
+      shown.map((i) => {
         const share = percent(chances[i]),
           top = foot(i) - Math.max(2, BARS * chances[i]) - 5;
-        return state(i) === "old" ? [] : [[x(i), top, "middle", w < 46 ? share.replace(" %", "") : share]];
+        return [x(i), top, "middle", w < 46 ? share.replace(" %", "") : share];
       }),
     );
     if (next)
@@ -66,6 +68,7 @@ export class OpenBlock extends StepPicture {
       told = step && this.told(step);
     if (!step) return tr`Before the first step.`;
     if (!told) return tr`No block is open: the text is read.`;
+    if (!told.written.length) return tr`The full block of ${told.tokens.length} is read once more, and kept.`;
     const masks = told.tokens.filter((token) => token === told.mask).length;
     return tr`Block of ${told.tokens.length}: ${told.written.length} written in this pass, ${masks} masks left.`;
   }

@@ -151,9 +151,7 @@ def sentence(written: int, masks: int, changed: int) -> str:
     replaced = f"{many(changed, 'token')} {'is' if changed == 1 else 'are'} replaced."
     if masks:
         return f"{some(written, masks)} in the block {'is' if written == 1 else 'are'} written, {replaced}"
-    return (
-        f"No mask is left: {replaced}" if changed else "No mask is left, and no token is replaced: the block is done."
-    )
+    return f"No mask is left in the block: {replaced if changed else 'no token is replaced. The block is done.'}"
 
 
 def penalised(z: Tensor, block: Tensor, penalty: float) -> Tensor:
