@@ -11,7 +11,6 @@ const BAR = 70; // pixels that the bar of the players takes at the top of a scro
 const EDGE = 10; // pixels that stay free at the foot
 const BESIDE = 0.75; // a picture may be that small for the board to stay in sight above it
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before
-const SETTLES = 1500; // milliseconds in which heads of unlike height and pictures that load move the views
 const PATIENCE = 5000; // milliseconds in which the runs of a chip, their views and their legend come
 
 export const mountChips = () =>
@@ -19,7 +18,7 @@ export const mountChips = () =>
     let fitted = 0; // until when what moves the views is followed; 0: they were not fitted yet
     const again = () => performance.now() < fitted && fit(groupNamed("main"));
     document.addEventListener("dx-moved", again);
-    const sizes = new ResizeObserver(() => performance.now() < fitted - PATIENCE + SETTLES && again());
+    const sizes = new ResizeObserver(() => requestAnimationFrame(again)); // heads of unlike height, and pictures that load late
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;
@@ -33,6 +32,9 @@ export const mountChips = () =>
       fitted = 0;
       const settle = () => {
         fitted = performance.now() + PATIENCE;
+        const { style } = document.documentElement;
+        style.overflowAnchor = "none"; // else the browser moves the page, too, by as much as a view has grown
+        setTimeout(() => (style.overflowAnchor = ""), PATIENCE);
         fit(group);
         const scrolled = () => (fitted = 0); // by a person
         addEventListener("wheel", scrolled, { once: true, passive: true });

@@ -18,7 +18,13 @@ from explorer.figures.calls import target_role
 from explorer.figures.clock import Clock, cost
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
-CAUSES = {"accepted": "accepted", "correction": "correction", "bonus": "bonus", "forced": "forced"}
+CAUSES = {
+    "accepted": "accepted",
+    "correction": "correction",
+    "bonus": "bonus",
+    "forced": "forced",
+    "changed": "changed",
+}
 FIELDS: dict[Clock, str] = {"forwards": "forwards", "seconds": "model_seconds", "work": "work"}
 OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it

@@ -18,7 +18,15 @@ from explorer.figures.calls import in_words, many, target_role
 
 SMALL, TINY = 6.2, 5.4
 BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
-MARKED = ("new", "accepted", "correction", "bonus", "forced", "remasked")  # states whose sign stands in a small cell
+MARKED = (
+    "new",
+    "accepted",
+    "correction",
+    "bonus",
+    "forced",
+    "remasked",
+    "changed",
+)  # states whose sign stands in a small cell
 TRACK = 3.2
 
 
