@@ -102,16 +102,7 @@ def forward(
     best, causes = enough(chance[masks], p.threshold, quota)
     chosen = torch.cat([masks[best], edits])
     looked = (masked | mine).nonzero()[:, 0]  # [n]
-    record = Edits(
-        threshold=p.threshold,
-        editing_threshold=p.editing_threshold,
-        positions=(a + looked).tolist(),
-        stood=x[a + looked].tolist(),
-        says=x0[looked].tolist(),
-        chances=chance[looked].tolist(),
-        fates=fates(masked, rivals, chosen, looked),
-        before=[past.times(a + i, int(x0[i])) for i in looked.tolist()],
-    )
+    stood = x[a + looked]
     x[a + chosen] = x0[chosen]
     step = run.step(
         commits=(a + chosen, x0[chosen], [*causes, *["changed"] * len(edits)], chance[chosen]) if len(chosen) else None,
@@ -123,27 +114,32 @@ def forward(
         thresholds={"confidence": p.threshold},
         candidates=lambda: (a + looked, z[looked]),
         spans=spans,
-        records={"edits": record},
+        records={
+            "edits": lambda: Edits(
+                threshold=p.threshold,
+                editing_threshold=p.editing_threshold,
+                positions=(a + looked).tolist(),
+                stood=stood.tolist(),
+                says=x0[looked].tolist(),
+                chances=chance[looked].tolist(),
+                fates=[fate(i, masked, rivals, chosen) for i in looked],
+                before=[past.times(a + i, int(x0[i])) for i in looked.tolist()],
+            )
+        },
         facts={"changed": len(edits)},
         note=sentence(len(best), len(masks), len(edits)),
     )
     return step, len(edits)
 
 
-def fates(masked: Tensor, rivals: Tensor, chosen: Tensor, looked: Tensor) -> list[str]:
-    """What became of the positions `looked` [n]: see `Edits`."""
-    done, others = set(chosen.tolist()), set(rivals.tolist())
-    mask = masked.tolist()
-    return [
-        ("written" if i in done else "open")
-        if mask[i]
-        else "changed"
-        if i in done
-        else "doubted"
-        if i in others
-        else "kept"
-        for i in looked.tolist()
-    ]
+def fate(i: Tensor, masked: Tensor, rivals: Tensor, chosen: Tensor) -> str:
+    """What became of position i of the block: see `Edits`."""
+    done = bool((chosen == i).any())
+    if masked[i]:
+        return "written" if done else "open"
+    if done:
+        return "changed"
+    return "doubted" if (rivals == i).any() else "kept"
 
 
 def sentence(written: int, masks: int, changed: int) -> str:

@@ -73,7 +73,7 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
         if blocks.lacks(a):
             edit = yield blocks.store(run, x, a)
         else:
-            owed = (transfer_schedule(B, p.steps)[made:] or [1])[0]  # behind the schedule: a person masked some again
+            owed = (transfer_schedule(B, p.steps)[made:] or [1])[0]  # 1 where a person masked some again
             edit = yield written(run, x, blocks, a, owed, p)
             made += 1
         x = run.apply_edit(edit, x)
