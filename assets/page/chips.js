@@ -18,7 +18,7 @@ export const mountChips = () =>
     let fitted = 0; // until when what moves the views is followed; 0: they were not fitted yet
     const again = () => performance.now() < fitted && fit(groupNamed("main"));
     document.addEventListener("dx-moved", again);
-    const sizes = new ResizeObserver(() => requestAnimationFrame(again)); // heads of unlike height, and pictures that load late
+    const sizes = new ResizeObserver(() => requestAnimationFrame(again)); // heads of unlike height, late pictures
     chips.addEventListener("click", ({ target }) => {
       const chip = target.closest(CHIP);
       if (!chip) return;
@@ -34,7 +34,7 @@ export const mountChips = () =>
         fitted = performance.now() + PATIENCE;
         const { style } = document.documentElement;
         style.overflowAnchor = "none"; // else the browser moves the page, too, by as much as a view has grown
-        setTimeout(() => (style.overflowAnchor = ""), PATIENCE);
+        setTimeout(() => performance.now() >= fitted && style.removeProperty("overflow-anchor"), PATIENCE + EDGE);
         fit(group);
         const scrolled = () => (fitted = 0); // by a person
         addEventListener("wheel", scrolled, { once: true, passive: true });
