@@ -73,10 +73,11 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             noise = board.noise()
             after = torch.where(new | edited, sampled, board.canvas)
             after = torch.where(committed | new, after, noise)
-            stop = board.stable(z.argmax(-1), p.stability_threshold) & confident(z, p.confidence_threshold)[0]
+            sure, mean = confident(z, p.confidence_threshold)
+            stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
             i += 1
             done = stop or i >= N
-            edit = yield stepped(board, p, run, z, (sampled, chance, noise, after), (new, edited), (stop, done))
+            edit = yield stepped(board, p, run, z, (sampled, chance, noise, after), (new, edited), (mean, stop, done))
             board.edit(edit)
             done = done and not (edit and edit.remask)
 
@@ -95,13 +96,12 @@ def stepped(
     z: Tensor,
     drew: tuple[Tensor, Tensor, Tensor, Tensor],
     took: tuple[Tensor, Tensor],
-    ends: tuple[bool, bool],
+    ends: tuple[float, bool, bool],
 ) -> Step:
     """Write the canvas that a step leaves and record it. drew: proposals, their probabilities, noise, the canvas after
-    it; took: what is committed and what is edited; ends: whether it ends early, and whether it ends."""
-    (sampled, chance, noise, after), (new, edited), (stop, done) = drew, took, ends
+    it; took: what is committed and what is edited; ends: mean entropy, whether it ends early, and whether it ends."""
+    (sampled, chance, noise, after), (new, edited), (mean, stop, done) = drew, took, ends
     record = board.record("denoise", p.max_denoising_steps, board.canvas, after)
-    mean = confident(z, p.confidence_threshold)[1]
     record.sampled, record.noise, record.argmax = sampled.tolist(), noise.tolist(), z.argmax(-1).tolist()
     record.accepted, record.edited = board.positions(new), board.positions(edited)
     record.kept = board.positions(board.source & ~edited)

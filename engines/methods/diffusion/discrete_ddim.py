@@ -92,11 +92,12 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             routes = drawn(posterior(board.canvas, x0, i, N, z.shape[-1]), run)  # [L]
             noise = board.noise()
             after = torch.where(routes == CLEAN, x0, torch.where(routes == NOISE, noise, board.canvas))
-            stop = board.stable(z.argmax(-1), p.stability_threshold) & confident(z, p.confidence_threshold)[0]
+            sure, mean = confident(z, p.confidence_threshold)
+            stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
             sweeps = p.corrector_steps if i < corrected else 0
             i += 1
             done = stop or i >= N
-            ends = (stop and not sweeps, done and not sweeps)
+            ends = (mean, stop and not sweeps, done and not sweeps)
             edit = yield stepped(board, p, run, z, (x0, chance, noise, after, routes), ends)
             board.edit(edit)
             for sweep in range(sweeps):
@@ -169,14 +170,13 @@ def stepped(
     run: Recorder,
     z: Tensor,
     drew: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    ends: tuple[bool, bool],
+    ends: tuple[float, bool, bool],
 ) -> Step:
     """Write the canvas that a step leaves and record it. drew: clean tokens, their probabilities, noise, the canvas
-    after it, routes; ends: whether it ends early, and whether it is the last step."""
-    (x0, chance, noise, after, routes), (stop, done) = drew, ends
+    after it, routes; ends: mean entropy, whether it ends early, and whether it is the last step."""
+    (x0, chance, noise, after, routes), (mean, stop, done) = drew, ends
     _, N = budget(p.max_denoising_steps, p.corrector_steps)
     record = board.record("denoise", N, board.canvas, after)
-    mean = confident(z, p.confidence_threshold)[1]
     record.sampled, record.noise, record.argmax = x0.tolist(), noise.tolist(), z.argmax(-1).tolist()
     record.routes, record.accepted = routes.tolist(), board.positions(routes == CLEAN)
     record.kept = board.positions(routes == STAY)
