@@ -144,8 +144,8 @@ export class Group {
     this.refresh(this.playing);
   }
 
-  /** moving: played, dragged or scrubbed. While frames follow each other, boards and hands move in each; what must be
-   * read is told now and then, and when the clock rests. */
+  /** moving: played, dragged or scrubbed. Boards and hands move in each frame; what must be read is told now and then,
+   * and when the clock rests. */
   refresh(moving = false) {
     const now = performance.now(),
       hurry = moving && now - this.moved < NEXT && now - this.told < WORDS;

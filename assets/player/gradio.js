@@ -142,10 +142,9 @@ function answer() {
   });
 }
 
-/** The bus: its value is JSON text {"batches": [{slot, run, seq, ...} | {slot, trace, at?}]}, with "clear": true to
- * empty all panels first, "play": true to play afterwards, "view": {clock, step, of, lane} to go there, and "ids":
- * {slot: id} for what is shown already, and "expect": whether a run that was asked for may still take their place,
- * with "tokens": {slot: length of its prompt}. A batch may carry the "id" of its run. */
+/** The bus: its value is JSON text {"batches": [{slot, run, seq, id?, ...} | {slot, trace, at?}]}, with "clear" to
+ * empty all panels, "play" to play afterwards, "view": {clock, step, of, lane} to go there, "ids": {slot: id} of
+ * what is shown, "expect": whether a run may still take their place, and "tokens": {slot: length of its prompt}. */
 export function bus(_element, props, watch) {
   answer();
   add(read(props.views || "[]"));

@@ -1,5 +1,5 @@
 // The boards of a group share one grid: one number of columns and one row pitch, so that a token stands at the same
-// place in each of them; and where players stand side by side, their boards begin at one height.
+// place in each; and where players stand side by side, their boards begin at one height.
 
 const plans = new WeakMap(); // group -> {asked: player -> what its board asks for, said: the plan as text}
 const waiting = new Set(); // groups whose boards are about to be levelled

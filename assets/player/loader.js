@@ -73,8 +73,7 @@ export function load(file) {
   return coming.get(file);
 }
 
-/** Hands the class of a view to `use`: at once where its module is here, else when it has come; calls `fail` if it does
- * not come. */
+/** Hands the class of a view to `use`: at once where its module is here, else when it comes; `fail` if it does not. */
 export function bring({ file, name }, use = () => {}, fail = () => {}) {
   const module = present.get(file);
   if (module) use(module[name]);

@@ -140,8 +140,7 @@ class Player {
     for (const member of this.group.members) act(member);
   }
 
-  /** Shows a whole trace, an object or JSON text, at its beginning, its end or after `at` steps. verdict: the mark of
-   * its answer, if it was checked. */
+  /** Shows a whole trace, an object or JSON text, at its start, its end or after `at` steps. verdict: of its answer. */
   load(trace, { at = "start", verdict = null } = {}) {
     this.#guarded(() => {
       this.#open(Object.assign(Run.from(parseTrace(trace)), { verdict }));

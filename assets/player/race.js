@@ -1,6 +1,8 @@
 // What a run has at a place of the clock and what became of it, counted here alone and held against a definition in the
 // tests; and where two outputs part, by the rules of explorer/figures/compare.py. No DOM.
 
+import { written } from "./store.js";
+
 export const SLACK = 1e-6; // a step that exactly fits a budget is inside it
 const known = new WeakMap();
 
@@ -25,7 +27,7 @@ export function growth(run) {
   for (let t = points.length - 1; t < run.length; t++) {
     move(ids, run.steps[t].commits, first, run.widths[t] - first);
     run.steps[t].commits?.positions.forEach((position, i) => {
-      const token = run.steps[t].commits.tokens[i],
+      const token = written(run.steps[t].commits, i),
         at = position - first;
       if (token < 0) ids.length = Math.min(ids.length, Math.max(at, 0));
       else if (at >= 0) ids[at] = token;

@@ -1,6 +1,5 @@
-// The views of a panel: the board, the view that shows the idea of the method, the answer; all others that the run asks
-// for stand under Details, which are folded until a person opens them. A view whose module is not here yet joins the
-// others when it has come.
+// The views of a panel: the board, the view that shows the method's idea, the answer; others that the run asks for
+// stand under Details, folded until a person opens them. A view whose module is not here yet joins when it has come.
 
 import { el } from "./dom.js";
 import { bring, DETAILS, tableOf, wantedBy } from "./loader.js";

@@ -5,13 +5,8 @@ import { unpack } from "./codec.js";
 import { tr } from "./words.js";
 
 const SCHEMA = 3;
-const STATES = new Map([
-  ["accepted", "accepted"],
-  ["bonus", "bonus"],
-  ["correction", "correction"],
-  ["forced", "forced"],
-  ["changed", "changed"],
-]);
+const RANDOM = ["noise", "renoised"];
+const STATES = ["accepted", "bonus", "correction", "forced", "changed", "settled", ...RANDOM];
 const TIE = 1e-9; // keeps an axis rising when a step cost nothing, so that every step can be sought
 
 export function checkHeader(header) {
@@ -32,6 +27,9 @@ export function parseTrace(trace) {
     throw new Error(tr`This is not a trace: the text is not JSON, or it is cut off (${error.message}).`);
   }
 }
+
+/** The i-th token of commits; null where it was drawn at random: nothing is written there yet. */
+export const written = ({ tokens, causes }, i) => (RANDOM.includes(causes[i]) ? null : tokens[i]);
 
 /** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a
  * "gap". */
@@ -61,8 +59,8 @@ export class Run {
     this.sums = [{ forwards: 0, others: 0, roles: {}, work: 0, layers: {}, fed: 0, model: 0, method: 0 }];
     this.widths = [this.canvas ?? this.prompt.length];
     this.widest = this.widths[0];
-    this.history = []; // by cell: a place that keeps its number while others go and come in front of it
-    this.orders = []; // [{t, cells}]: from left to right since t; none where nothing moves, and a cell is a position
+    this.history = []; // by cell: a place that keeps its number while others come and go in front of it
+    this.orders = []; // [{t, cells}]: from left to right since t; none where a cell is a position
     this.fresh = 0;
     this.lanes = new Map();
     this.authors = new Set(); // who wrote tokens, in the order of their first ones
@@ -171,11 +169,13 @@ export class Run {
     let width = moves ? this.#move(index, commits) : this.widths[index];
     const write = (position, entry) => (this.history[this.#cellFor(position)] ??= []).push(entry);
     commits?.positions.forEach((position, i) => {
-      const token = commits.tokens[i];
+      const cause = commits.causes[i],
+        token = written(commits, i);
       const entry = {
         step: index,
         token,
-        cause: commits.causes[i],
+        drawn: commits.tokens[i],
+        cause,
         author: commits.authors?.[i] ?? "",
         probability: commits.probabilities?.[i] ?? null,
         fresh: commits.inserted?.includes(position) ?? false, // nothing was there to be hidden
@@ -188,8 +188,8 @@ export class Run {
         width = Math.max(width, position + 1);
       }
       if (entry.author && token >= 0) this.authors.add(entry.author);
-      if (token < 0 || (token === this.mask && !entry.fresh)) this.states.add("remasked");
-      else if (STATES.has(entry.cause)) this.states.add(entry.cause);
+      if (STATES.includes(cause)) this.states.add(cause);
+      else if (token < 0 || (token === this.mask && !entry.fresh)) this.states.add("remasked");
       if (this.eos.has(token)) this.states.add("eos");
     });
     this.widths.push(width);
@@ -219,8 +219,8 @@ export class Run {
     }
   }
 
-  /** The score that decides what is written, as far as the record says: the last one with a line that it is held
-   * against, else the confidence, else the first one; null without scores. */
+  /** The score that decides what is written, as far as is known: the last that has a threshold, else the confidence,
+   * else the first; null without scores. */
   get deciding() {
     const names = [...this.lanes.keys()],
       lined = names.filter((name) => this.lanes.get(name).threshold !== null);
@@ -248,8 +248,8 @@ export class Run {
     return position < this.widths[t] ? position : -1;
   }
 
-  /** Where a position of the board at cursor t was on the board that a step found, which is the one that its scores and
-   * candidates name; -1 where it was not there. */
+  /** Where a position of the board at cursor t was on the one that a step found, which its scores and candidates name;
+   * -1 where it was not there. */
   found(index, position, t = index + 1) {
     if (!this.orders.length) return position;
     let at = t === index + 1 ? position : this.place(this.cell(position, t), index + 1);
@@ -292,9 +292,10 @@ export class Run {
 
   #state(open, entry, t, ended) {
     const now = entry?.step === t - 1;
+    if (open && RANDOM.includes(entry?.cause)) return now ? entry.cause : "noise";
     if (open) return now && !entry.fresh ? "remasked" : "masked";
     if (!entry) return "prompt";
-    if (now) return STATES.get(entry.cause) ?? "new";
+    if (now) return STATES.includes(entry.cause) ? entry.cause : "new";
     return entry.cause === "forced" ? "forced" : ended ? "eos" : "old";
   }
 
@@ -351,9 +352,8 @@ export class Run {
     }));
   }
 
-  /** True if any step so far fills the group `name`. Words more: "masked", a board that begins masked, "growing", one
-   * that begins empty, and "end", a run that is over; "intervals.layer" are intervals that say their layer,
-   * "spans.fed" spans of a kind. */
+  /** True if any step so far fills the group `name`. Also: "masked", a board that begins masked, "growing", one that
+   * begins empty, "end", a run that is over; "intervals.layer": their layer is said, "spans.fed": spans of a kind. */
   has(name) {
     if (name === "end") return this.end !== null;
     if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");

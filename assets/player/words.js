@@ -1,6 +1,6 @@
 // The words of the page in its language. English stands where it is used; another language is a catalogue
-// {messages: {English: translation}} in `dxMessages`, there before these modules. What it lacks stays English. Model
-// tokens, and what a person typed, are looked up nowhere.
+// {messages: {English: translation}} in `dxMessages`, there before these modules. Tokens and what a person typed are
+// looked up nowhere.
 
 const { messages: given = {} } = globalThis.dxMessages ?? {};
 

@@ -13,18 +13,12 @@ from typing import get_args
 import numpy as np
 
 from engines import Step, Trace, UserError
-from explorer.figures.board import history, moved
+from explorer.figures.board import RANDOM, history, moved
 from explorer.figures.calls import target_role
 from explorer.figures.clock import Clock, cost
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
-CAUSES = {
-    "accepted": "accepted",
-    "correction": "correction",
-    "bonus": "bonus",
-    "forced": "forced",
-    "changed": "changed",
-}
+CAUSES = frozenset({"accepted", "correction", "bonus", "forced", "changed", "settled"})
 FIELDS: dict[Clock, str] = {"forwards": "forwards", "seconds": "model_seconds", "work": "work"}
 OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it
@@ -136,12 +130,14 @@ class Playback:
     @staticmethod
     def _state(open_: bool, write: tuple[int, int, str] | None, t: int, ended: bool) -> str:
         now = write is not None and write[0] == t - 1
+        if open_ and write and write[2] in RANDOM:
+            return write[2] if now else "noise"
         if open_:
             return "remasked" if now else "masked"
         if write is None:
             return "prompt"
         if now:
-            return CAUSES.get(write[2], "new")
+            return write[2] if write[2] in CAUSES else "new"
         return "forced" if write[2] == "forced" else "eos" if ended else "old"
 
     def tokens(self, t: int) -> int:

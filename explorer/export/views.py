@@ -26,6 +26,8 @@ MARKED = (
     "forced",
     "remasked",
     "changed",
+    "renoised",
+    "settled",
 )  # states whose sign stands in a small cell
 TRACK = 3.2
 

@@ -1,5 +1,6 @@
 """The board of a trace after every step: what the commits so far have left standing. A negative token takes away its
-position and all behind it; removed and inserted positions move what stands behind them.
+position and all behind it; removed and inserted positions move what stands behind them. Where a token was drawn at
+random, as noise that a model is to make a text of, nothing is written yet.
 
 A *cell* is a place that keeps its number while others go and come in front of it. In a run that moves nothing, which is
 nearly every one, a cell's number is its position."""
@@ -15,12 +16,14 @@ from engines import Step, Trace
 
 Board = list[int | None]
 REMOVED = "removed"  # the cause of a write that takes a single cell away
+RANDOM = frozenset({"noise", "renoised"})  # causes of tokens that were drawn at random
+DRAWN = -2  # stands for such a token in `History.writes`
 
 
 @dataclass
 class History:
-    """What was written where. writes: cell -> its writes (step, token, cause) in order; a negative token is a write to
-    each cell that it takes away, and so is a removal. widths: of the board before the first step and after each one.
+    """What was written where. writes: cell -> its writes (step, token, cause) in order; -1 is a write to each cell that
+    is taken away, DRAWN one of noise. widths: of the board before the first step and after each one.
     orders: for each step that moved cells, (steps done, the cells from left to right since). inserted: cell -> the step
     that put it in, where nothing was before."""
 
@@ -86,7 +89,7 @@ def history(trace: Trace) -> History:
                 fresh += grown
             for place in range(position, width) if token < 0 else (position,):
                 cell = place if cells is None else cells[place]
-                found.writes.setdefault(cell, []).append((number, token, cause))
+                found.writes.setdefault(cell, []).append((number, DRAWN if cause in RANDOM else token, cause))
             width = min(width, position) if token < 0 else max(width, position + 1)
         most = max(most, width)
         found.widths.append(width)
@@ -110,7 +113,7 @@ def boards(trace: Trace) -> Iterator[Board]:
         if step.commits:
             step.commits.shift(board, lambda: None)
         for position, token in _written(step):
-            if token < 0:
+            if token is not None and token < 0:
                 del board[position:]
             else:
                 board += [None] * (position + 1 - len(board))
@@ -118,8 +121,11 @@ def boards(trace: Trace) -> Iterator[Board]:
         yield board
 
 
-def _written(step: Step) -> Iterable[tuple[int, int]]:
-    return zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ()
+def _written(step: Step) -> Iterable[tuple[int, int | None]]:
+    if not step.commits:
+        return ()
+    told = zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True)
+    return ((position, None if cause in RANDOM else token) for position, token, cause in told)
 
 
 def gained(trace: Trace, answer: Iterable[int | None]) -> int:
@@ -153,7 +159,7 @@ def growth(trace: Trace) -> Iterator[int]:
                 filled.add(at, token is not None)
             stops = [at for at, token in enumerate(board) if token in ends]  # rising, so a heap
         for position, token in _written(step):
-            at, gone = position - start, token < 0
+            at, gone = position - start, token is not None and token < 0
             for place in range(max(at, 0), len(board)) if gone else [at] if 0 <= at < len(board) else []:
                 filled.add(place, -(board[place] is not None))
             if gone:

@@ -21,7 +21,7 @@ from explorer.export.bundle import ENTRIES, _bundle, bundle, closure, module, vi
 from explorer.export.html import export_html
 from explorer.figures.hindsight import hindsight
 from explorer.runs.gallery import gallery
-from tests.explorer.figures.lookback import invented, moving
+from tests.explorer.figures.lookback import NOISY, invented, moving, noisy
 from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
 PLAYER = ASSETS / "player"
@@ -124,6 +124,18 @@ def test_states_of_a_masked_board(js: Call) -> None:
     states = read(js, trace, f"[0, 1, 2, 3, 4].map((t) => run.board(t)[{place}].state)")
     assert states == ["masked", "new", "old", "remasked", "masked"]
     assert read(js, trace, "run.board(4)[0].state") == "prompt"
+
+
+def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
+    """As in Python; noise stays noise until something is written there, and what was drawn can be shown."""
+    trace = noisy()
+    got = read(js, trace, "[0, 1, 2, 3, 4].map((t) => ({ board: run.board(t).slice(2), tokens: run.tokens(t) }))")
+    assert [one["tokens"] for one in got] == NOISY["tokens"]
+    assert [[cell["token"] for cell in one["board"]] for one in got] == NOISY["boards"]
+    assert [[cell["state"] for cell in one["board"]] for one in got] == NOISY["states"]
+    assert [cell["entry"]["drawn"] for cell in got[3]["board"]] == [4, 5, 6]
+    assert {"noise", "renoised", "accepted", "settled"} <= set(read(js, trace, "[...run.states]"))
+    assert "remasked" not in read(js, trace, "[...run.states]")
 
 
 def test_strange_names_are_only_names(js: Call) -> None:

@@ -15,7 +15,7 @@ from explorer.figures.clock import steps_within
 from explorer.figures.compare import Difference, answer_ids, difference
 from explorer.figures.curves import growth
 from explorer.figures.work import lasting, work
-from tests.explorer.figures.lookback import invented, moving
+from tests.explorer.figures.lookback import invented, moving, noisy
 from tests.explorer.figures.standing import standing
 from tests.player.handmade import both_at_once, drafting, masked, recorded
 
@@ -25,7 +25,7 @@ RUN = "const run = modules['store.js'].Run.from(text);"
 
 @pytest.mark.parametrize(
     "traces",
-    [lambda: [*map(invented, range(120))], lambda: [*map(moving, range(60))], recorded, lambda: [masked(), drafting()]],
+    [lambda: [*map(invented, range(120))], lambda: [*map(moving, range(60))], recorded, lambda: [masked(), drafting(), noisy()]],
     ids=["invented", "moving", "recorded", "made"],
 )
 def test_what_stands_at_a_budget_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:

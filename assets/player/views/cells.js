@@ -19,6 +19,8 @@ function ends(run, cells) {
   return found;
 }
 
+const OPEN = ["masked", "remasked", "noise", "renoised"];
+
 /** The model's best guess at each position of which a step recorded candidates: position -> token. */
 function guesses(group) {
   if (!group) return new Map();
@@ -47,7 +49,8 @@ export class Looks {
       const { token, state, entry } = cells[position],
         open = token === null,
         told = run.found(t - 1, position), // where the step's scores and guesses speak of it
-        shown = token ?? best.get(told) ?? null,
+        noise = state === "noise" || state === "renoised", // it is read by the model, but nothing is written yet
+        shown = token ?? (noise ? entry.drawn : best.get(told)) ?? null,
         end = position >= run.prompt.length && run.eos.has(shown) ? (open ? 1 : (marks.get(position) ?? 0)) : null,
         heat = scores && state === "masked" && end === null;
       return {
@@ -65,7 +68,7 @@ export class Looks {
     if (shown === null) return { text: this.context.theme.states[state].glyph, kind: "mark" };
     if (end !== null) return { text: end > 1 ? tr`end ×${end}` : end ? tr`end` : "·", kind: "end" };
     const { text, kind } = this.run.piece(shown);
-    return { text: glyphs(text, 24), kind: state === "masked" || state === "remasked" ? "peek" : kind };
+    return { text: glyphs(text, 24), kind: OPEN.includes(state) ? "peek" : kind };
   }
 
   /** Makes an element look like that. */

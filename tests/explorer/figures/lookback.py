@@ -102,3 +102,29 @@ def moving(seed: int) -> Trace:
             width += 2
         turns.append((guesses, writes, removed, sorted(inserted)))
     return looked(turns, canvas=8 if masked else None, forwards=rng.integers(0, 4, len(turns)).tolist())
+
+
+def noisy() -> Trace:
+    """A canvas of three positions behind a prompt of two: noise with an end mark (7) in it, two steps, what is kept."""
+    drawn = (5, 7, 6), (4, 3, 7), (4, 5, 6), (4, 3, 6)
+    trace = looked([({}, [*zip((2, 3, 4), tokens, strict=True)]) for tokens in drawn], canvas=None)
+    causes = ["noise noise noise", "accepted accepted noise", "accepted renoised noise", "settled settled settled"]
+    for step, why in zip(trace.steps, causes, strict=True):
+        assert step.commits
+        step.commits.causes = why.split()
+    trace.end.output_ids = [4, 3, 6]
+    return trace
+
+
+# Of `noisy`, before the first step and after each one.
+NOISY = {
+    "tokens": [0, 0, 2, 1, 3],
+    "boards": [[], [None] * 3, [4, 3, None], [4, None, None], [4, 3, 6]],
+    "states": [
+        [],
+        ["noise"] * 3,
+        ["accepted", "accepted", "noise"],
+        ["accepted", "renoised", "noise"],
+        ["settled"] * 3,
+    ],
+}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from engines import Trace
-from explorer.figures.board import History, history
+from explorer.figures.board import DRAWN, History, history
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.hindsight import hidden
 
@@ -80,4 +80,5 @@ def _fate(trace: Trace, entries: list[tuple[int, int, str]], steps: int, token: 
     later = next((other for step, other, _ in entries if step >= steps and other != token), None)
     if later is None:
         return "behind" if behind else "kept"
-    return "cut" if later < 0 else "remasked" if later == trace.header.mask_id else "changed"
+    open_ = later in (DRAWN, trace.header.mask_id)
+    return "remasked" if open_ else "cut" if later < 0 else "changed"

@@ -10,7 +10,8 @@ from engines import Trace
 from explorer.export.playback import Playback
 from explorer.figures import board
 from explorer.figures.hindsight import hindsight
-from tests.explorer.figures.lookback import MASK, looked, moving
+from tests.explorer.figures.lookback import MASK, NOISY, looked, moving, noisy
+from tests.explorer.figures.standing import standing
 
 
 @dataclass(eq=False)
@@ -100,3 +101,15 @@ def test_a_board_that_an_insertion_made_longer_is_read_and_one_that_it_cannot_be
     for said, turns in wrong.items():
         with pytest.raises(ValueError, match=said):
             Trace.from_json(looked(turns, canvas=6).to_json())
+
+
+def test_a_token_drawn_at_random_is_not_written_yet():
+    """A canvas of noise: an end mark among it ends nothing, what is accepted may be noise again, and in the end all is
+    written; the player counts so, too (tests/player/test_player_js.py)."""
+    trace = noisy()
+    shown = Playback(trace)
+    assert [*board.growth(trace)] == [shown.tokens(t) for t in range(5)] == NOISY["tokens"]
+    assert [found[2:] for found in map(list, board.boards(trace))] == NOISY["boards"]
+    assert [[cell.state for cell in shown.board(t)] for t in range(5)] == NOISY["states"]
+    assert {write for _, write, cause in board.history(trace).writes[3] if cause in board.RANDOM} == {board.DRAWN}
+    assert [standing(trace, t).remasked for t in range(5)] == [0, 0, 1, 0, 0]
