@@ -25,7 +25,12 @@ RUN = "const run = modules['store.js'].Run.from(text);"
 
 @pytest.mark.parametrize(
     "traces",
-    [lambda: [*map(invented, range(120))], lambda: [*map(moving, range(60))], recorded, lambda: [masked(), drafting(), noisy()]],
+    [
+        lambda: [*map(invented, range(120))],
+        lambda: [*map(moving, range(60))],
+        recorded,
+        lambda: [masked(), drafting(), noisy()],
+    ],
     ids=["invented", "moving", "recorded", "made"],
 )
 def test_what_stands_at_a_budget_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:

@@ -7,8 +7,9 @@ padding). α is uniform in 0 ... 1, and 0 for a quarter of the rows, since every
 first look at the canvas without conditions and feed the logits that come of it, sharpened by a random temperature as
 the sampler sharpens them (self-conditioning, Chen et al., arXiv:2208.04202).
 
-Tasks: copy, reverse and sort of two to four names, sums of two digits with the columns said aloud. Rows of a batch have
-prompts of one length, so that no row needs a mask. Every batch is made from its step's number."""
+Tasks: copy, reverse and sort of two to four names, sums of two digits with the columns said aloud, which all have one
+answer; and Latin squares, which have many, so that positions that are drawn at once can contradict each other. Rows of
+a batch have prompts of one length, so that no row needs a mask. Every batch is made from its step's number."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ from engines.training.tiny.tokenizer import FOLDER, give_tokenizer, load_tokeniz
 NAME = "tiny-canvas"
 CANVAS, POSITIONS = 32, 256
 STEPS, ROWS, RATE, RISE = 9000, 64, 2e-3, 100
-SIZES = {"copy": (2, 3, 4), "reverse": (2, 3, 4), "sort": (2, 3, 4), "add": (2,)}
-SHARES = {"copy": 1.0, "reverse": 2.0, "sort": 3.0, "add": 4.0}
+SIZES = {"copy": (2, 3, 4), "reverse": (2, 3, 4), "sort": (2, 3, 4), "add": (2,), "latin": (3, 4)}
+SHARES = {"copy": 0.5, "reverse": 1.0, "sort": 2.0, "add": 3.0, "latin": 3.0}
 GOALS = {"copy": 0.9, "reverse": 0.9, "sort": 0.7, "add": 0.6}  # held-out exact
 PURE, CONDITIONED = 0.25, 0.5  # rows of pure noise; steps with self-conditioning
 SHARPEST = 0.4  # the lowest temperature of what conditions
@@ -279,7 +280,7 @@ def _facts(training: CanvasTraining, model: Model, minutes: float | None) -> dic
         "name": NAME,
         "title": "Tiny canvas model (uniform noise that settles)",
         "kind": "canvas",
-        "note": "copies, reverses and sorts up to four names and adds numbers of two digits; nothing else",
+        "note": "copies, reverses and sorts up to four names, adds two digits to two, fills Latin squares; nothing else",
         "data": "train split of engines/tasks (shares in engines/training/tiny/canvas.py)",
         "seed": training.seed,
         **spent(training.progress),
