@@ -57,6 +57,7 @@ export const VIEWS = [
   view("arena", "Arena", "Bytes by purpose", 129, "intervals.group"),
   view("gantt", "Gantt", "Devices and workers", 130, "intervals"),
   view("memory", "Memory", "Memory", 140, "memory"),
+  view("canvas", "Canvas", "Noise that settles", 149, "canvas"),
   view("ribbon", "Ribbon", "Decision at each step", 150, "choice"),
   view("baton", "Baton", "Who writes, and when it hands over", 151, "choice"),
   view("openblock", "OpenBlock", "The block that is being filled", 152, "openblock"),

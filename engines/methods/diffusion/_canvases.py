@@ -55,6 +55,8 @@ class Canvas(Record):
     held: list[Position] = []  # where a person's token stands
     routes: list[int] = []  # drawn at each position: 0 the model's token, 1 what stands there, 2 noise
     uniform: list[float] = []  # drawn at each position, to choose those that are corrected
+    line: float | None = None  # what is taken: up to this sum of entropies (nats), or above this probability
+    quiet: float = 0.0  # nats: the canvas may end below it
     temperature: float = 0.0
     mean_entropy: float = 0.0  # nats
     stable: bool = False  # the argmax canvas is that of the last steps
@@ -174,7 +176,9 @@ class Canvases:
         """Positions on the board of a mask [L] of the canvas."""
         return [self.start + i for i in mask.nonzero()[:, 0].tolist()]
 
-    def record(self, kind: Literal["denoise", "correct"], steps: int, before: Tensor, after: Tensor) -> Canvas:
+    def record(
+        self, kind: Literal["denoise", "correct"], steps: int, before: Tensor, after: Tensor, p: Params
+    ) -> Canvas:
         """The record of a step over this canvas, with what every sampler says."""
         return Canvas(
             kind,
@@ -185,6 +189,7 @@ class Canvases:
             before.tolist(),
             after.tolist(),
             held=sorted(self._held),
+            quiet=p.confidence_threshold,
         )
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         CONFIDENCE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    signature="canvas",
     records={"canvas": Canvas},
     lanes={"confidence": "probability"},
 )
@@ -101,9 +102,10 @@ def stepped(
     """Write the canvas that a step leaves and record it. drew: proposals, their probabilities, noise, the canvas after
     it; took: what is committed and what is edited; ends: mean entropy, whether it ends early, and whether it ends."""
     (sampled, chance, noise, after), (new, edited), (mean, stop, done) = drew, took, ends
-    record = board.record("denoise", p.max_denoising_steps, board.canvas, after)
+    record = board.record("denoise", p.max_denoising_steps, board.canvas, after, p)
     record.sampled, record.noise, record.argmax = sampled.tolist(), noise.tolist(), z.argmax(-1).tolist()
     record.accepted, record.edited = board.positions(new), board.positions(edited)
+    record.line = p.threshold
     record.kept = board.positions(board.source & ~edited)
     record.temperature, record.mean_entropy, record.stop, record.last = p.temperature, mean, stop, done
     record.chances = exact(chance)
@@ -115,7 +117,7 @@ def stepped(
     shown = places if stop else [at for at in places if at not in record.kept]
     why = causes(
         shown,
-        {"forced": record.held, "settled": places if stop else [], "edited": record.edited}
+        {"forced": record.held, "settled": places if stop else [], "changed": record.edited}
         | {"threshold": sure, "quota": record.accepted},
         "noise",
     )

@@ -74,6 +74,7 @@ CLEAN, STAY, NOISE = 0, 1, 2
         CONFIDENCE,
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    signature="canvas",
     records={"canvas": Canvas},
     lanes={"confidence": "probability"},
 )
@@ -176,7 +177,7 @@ def stepped(
     after it, routes; ends: mean entropy, whether it ends early, and whether it is the last step."""
     (x0, chance, noise, after, routes), (mean, stop, done) = drew, ends
     _, N = budget(p.max_denoising_steps, p.corrector_steps)
-    record = board.record("denoise", N, board.canvas, after)
+    record = board.record("denoise", N, board.canvas, after, p)
     record.sampled, record.noise, record.argmax = x0.tolist(), noise.tolist(), z.argmax(-1).tolist()
     record.routes, record.accepted = routes.tolist(), board.positions(routes == CLEAN)
     record.kept = board.positions(routes == STAY)
@@ -221,7 +222,7 @@ def swept(board: Canvases, p: Params, run: Recorder, z: Tensor, a_s: float, kept
     tokens = drawn(chances, run)
     after = before.clone()
     after[at] = tokens
-    record = board.record("correct", budget(p.max_denoising_steps, p.corrector_steps)[1], before, after)
+    record = board.record("correct", budget(p.max_denoising_steps, p.corrector_steps)[1], before, after, p)
     record.accepted, record.uniform = [board.start + i for i in at.tolist()], u.tolist()
     record.stop = record.last = kept is not None
     board.source[at] = True

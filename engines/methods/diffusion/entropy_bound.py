@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Choice("answer", "argmax", ("argmax", "canvas"), source="argmax in transformers, canvas in diffusers"),
     ],
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
+    signature="canvas",
     records={"canvas": Canvas},
     lanes={"entropy": "nats", "joint": "nats"},
 )
@@ -125,7 +126,8 @@ def stepped(
     t, mean, stable, stop, done = end
     before, was = board.canvas, board.source
     after = torch.where(d.accepted, d.sampled, d.noise)
-    record = board.record("denoise", p.max_denoising_steps, before, after)
+    record = board.record("denoise", p.max_denoising_steps, before, after, p)
+    record.line = p.entropy_bound
     renoised, board.source = was & ~d.accepted, d.accepted
     record.sampled, record.noise, record.argmax = d.sampled.tolist(), d.noise.tolist(), d.argmax.tolist()
     record.accepted, record.renoised = board.positions(d.accepted), board.positions(renoised)
@@ -143,8 +145,8 @@ def stepped(
     why = causes(
         places,
         {"padding": padded, "forced": record.held, "settled": places if settled else []}
-        | {"accepted": record.accepted, "renoised": record.renoised},
-        "noise",
+        | {"accepted": record.accepted, "renoised": [] if done else record.renoised},
+        "kept" if done else "noise",  # with its noise the canvas is the answer
     )
     likely = chance.gather(-1, (d.argmax if settled else d.sampled)[:, None])[:, 0].tolist()
     known = [c if w in ("accepted", "settled") else None for c, w in zip(likely, why, strict=True)]
@@ -172,8 +174,9 @@ def padded_behind(canvas: Tensor, board: Canvases) -> tuple[Tensor, list[int]]:
 
 def note(accepted: int, renoised: int, mean: float, settled: bool, stop: bool) -> str:
     """A sentence on what was accepted, and one on how the canvas ended."""
-    be = "is" if accepted == 1 else "are"
-    counts = f"{accepted} {be} accepted, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again"
+    counts = f"{accepted} {'is' if accepted == 1 else 'are'} accepted"
+    if renoised:
+        counts += f", {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again"
     if not settled:
         return f"{counts}; the mean entropy is {mean:.3f}."
     why = "they stayed the same and are sure" if stop else "the steps are used up"

@@ -280,7 +280,7 @@ def _facts(training: CanvasTraining, model: Model, minutes: float | None) -> dic
         "name": NAME,
         "title": "Tiny canvas model (uniform noise that settles)",
         "kind": "canvas",
-        "note": "copies, reverses and sorts up to four names, adds two digits to two, fills Latin squares; nothing else",
+        "note": "copies, reverses and sorts up to four names, adds up to 99 + 99, fills Latin squares; nothing else",
         "data": "train split of engines/tasks (shares in engines/training/tiny/canvas.py)",
         "seed": training.seed,
         **spent(training.progress),

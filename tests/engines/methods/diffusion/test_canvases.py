@@ -2,6 +2,7 @@
 the record of their draws, and of what a person changes on a canvas without masks."""
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -12,7 +13,8 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.core.registry import registry
+from engines.core.kinds import KINDS
+from engines.core.registry import _can_be_tried, registry
 from engines.core.trace import Edit
 from engines.driver.run import Run
 from engines.methods.diffusion import block_refinement, discrete_ddim, entropy_bound
@@ -309,13 +311,7 @@ def test_a_position_hidden_at_the_end_of_a_canvas_is_written_after_all(method, m
 
 def test_another_sampler_takes_the_open_canvas_over(model):
     edit = Edit(method="block-refinement", params={"max_denoising_steps": 3})
-    methods = registry().methods
-    run = None
-    try:
-        methods["block-refinement"] = block_refinement.decode
-        run = run_of(entropy_bound.decode, model, edits=[(2, edit)])
-    finally:
-        del methods["block-refinement"]
+    run = run_of(entropy_bound.decode, model, edits=[(2, edit)])
     before, begun, first = (canvases(run)[i] for i in (2, 3, 4))
     assert begun["kind"] == "drawn" and begun["before"] == before["after"] == first["before"]
     assert run.steps[3].commits is None and len(run.output_ids) == 2 * L
@@ -362,6 +358,14 @@ def test_an_edit_before_the_first_step_is_kept_in_every_canvas(method, model):
     assert forced.output_ids[0] == 7 and canvases(forced)[0]["start"] == len(PROMPT) + 1
 
 
-def test_they_are_not_offered_before_a_model_of_their_kind_ships():
-    if not engines.core.kinds.KINDS["canvas"].example:
-        assert not {method.info.slug for method in METHODS} & registry().methods.keys()
+def test_a_method_is_offered_once_a_model_of_its_kind_ships(monkeypatch):
+    (kept,) = {_can_be_tried(method) for method in METHODS}
+    assert kept and {method.info.slug for method in METHODS} <= registry().methods.keys()
+    monkeypatch.setitem(KINDS, "canvas", dataclasses.replace(KINDS["canvas"], example=""))
+    assert not any(_can_be_tried(method) for method in METHODS)
+
+
+def test_a_canvas_that_is_kept_with_its_noise_says_so(model):
+    """Only under `answer=canvas` noise is part of the answer, and then nothing of it is called noise any more."""
+    last = run_of(entropy_bound.decode, model, answer="canvas", max_denoising_steps=1).steps[-1]
+    assert set(last.commits.causes) == {"accepted", "kept"}
