@@ -51,10 +51,10 @@ def log_likelihood(model: Model, ids: Sequence[int], start: int) -> tuple[float,
     target = _causal(model)
     if not 0 < start < len(ids) or not all(takes(model, t) for t in ids):
         raise UserError(
-            f"a likelihood needs a text with a token before and one behind {start}, and ids from 0 to "
-            f"{model.vocab_size - 1}."
+            f"start={start} leaves nothing to score in a text of {len(ids)} tokens, or an id is none of the model's; "
+            f"give a place behind the first token and before the end, and ids from 0 to {model.vocab_size - 1}."
         )
-    check_room({"": model}, list(ids[:-1]), 1)
+    check_room({"": model}, list(ids[:-1]), 0)
     with torch.inference_mode():
         logits = target.extend(ids[:-1], target.new_cache(len(ids))).logits[start - 1 :].double()
         wanted = torch.tensor(ids[start:], device=logits.device)

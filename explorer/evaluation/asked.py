@@ -10,6 +10,7 @@ from engines import MethodInfo, Param, UserError
 from explorer.bench.quality import fitted
 
 LENGTH, TEMPERATURE = "max_new_tokens", "temperature"
+USUAL_LENGTH = 256  # where a task says none: that of the harness's own models
 OF_SAMPLING = {"top_p", "top_k", "min_p", "typical_p"}  # without effect where nothing is drawn
 NEUTRAL = {"top_p": 1, "top_k": 0, "min_p": 0, "typical_p": 1, "num_beams": 1, "repetition_penalty": 1}
 
@@ -31,7 +32,7 @@ def asked_of(
     from lm_eval.models.utils import normalize_gen_kwargs
 
     declared = {p.name: p for p in info.params}
-    wish = dict(normalize_gen_kwargs(dict(gen_kwargs), default_max_gen_toks=declared[LENGTH].default))
+    wish = dict(normalize_gen_kwargs(dict(gen_kwargs), default_max_gen_toks=USUAL_LENGTH))
     length = own.get(LENGTH, wish.pop("max_gen_toks"))
     params = fitted(info, declared[LENGTH].check(length))
     until = [end for end in wish.pop("until") if isinstance(end, str) and end]

@@ -99,7 +99,7 @@ def went_wrong(trace: Trace, one: Marked) -> tuple[int, str]:
     """How many steps are done once the answer is wrong, and what that was derived from: the first word in which the
     part of the answer that was marked departs from the reference (from the one that it follows longest), and the step
     that wrote what stands there; the last step where no such word is known."""
-    last = len(trace.steps), "the last step: no word of the answer departs from a reference"
+    last = len(trace.steps), "the last step, since no word can be named in which it departs from a reference"
     text = one.answer.strip()  # what the harness saw of the run's text, which may go on behind it
     start = text.rfind(one.filtered.strip()) if one.filtered.strip() and trace.text.startswith(text) else -1
     if start < 0 or not one.references:

@@ -115,7 +115,7 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         items, owners = list[Scored](), list[int]()
         for i, request in enumerate(requests):
             windows = utils.get_rolling_token_windows(
-                self.tok_encode(request.args[0]), self.prefix_token_id, self.main.max_positions - 1, context_len=1
+                self.tok_encode(request.args[0]), self.prefix_token_id, self.main.max_positions, context_len=1
             )
             for context, text in map(utils.make_disjoint_window, windows):
                 items.append(Scored(self.info.slug, [*context, *text], len(context)))

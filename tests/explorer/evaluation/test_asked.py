@@ -20,9 +20,11 @@ def test_length_and_ends_are_the_tasks():
     assert asked("greedy", until="Q:", max_tokens=17) == ({"max_new_tokens": 17}, ["Q:"])  # the harness's other names
 
 
-def test_a_task_without_a_length_leaves_the_methods_own():
-    usual = next(p.default for p in engines.get_method("greedy").info.params if p.name == "max_new_tokens")
-    assert asked("greedy")[0] == {"max_new_tokens": usual}
+def test_a_task_without_a_length_has_that_of_the_harness():
+    from lm_eval.models.huggingface import HFLM
+
+    theirs = HFLM.max_gen_toks.fget(None)
+    assert asked("greedy")[0] == {"max_new_tokens": theirs}
 
 
 def test_a_persons_parameter_stands_before_the_tasks():
