@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import engines
 from engines import UserError
 from explorer.arguments import Parser
+from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import complain, key_values, own_methods, positive, print_table
 from explorer.cli.run import INTERRUPTED, option_value
 from explorer.words import printable
@@ -23,6 +25,7 @@ OURS = {
     "model_args": "parameters are given with --param NAME=VALUE, options of the model's loader with --option",
     "use_cache": "answers are kept anyway, with what they cost; --fresh answers anew",
 }
+WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what its options and tasks may raise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
     parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda ...")
     parser.add_argument("--dtype", metavar="T", help="float32, bfloat16 ... (default: the model's own)")
+    add_part(parser)
     parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")
     parser.add_argument(
         "--keep-failing",
@@ -69,14 +73,18 @@ def eval_command(args: argparse.Namespace) -> int:
     asked = _asked(args.rest)
     from explorer.evaluation import DecodingLM
 
+    loading: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
+    loading |= {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
+    model: Any = args.model
+    if args.part:  # beside a loaded model, in this process
+        info = engines.get_method(args.method).info
+        model, loading = with_part(engines.load_model(model, **loading), args, [info]), {}
     lm = DecodingLM(
         args.method,
-        args.model,
+        model,
         key_values(args.param, "--param"),
         seed=(asked.seed or [0, 0, 0])[2] or 0,
-        device=args.device,
-        dtype=args.dtype,
-        options={name: option_value(text) for name, text in key_values(args.option, "--option").items()},
+        options=loading,
         resume=not args.fresh,
         workers=args.workers,
         threads=args.threads,
@@ -107,7 +115,7 @@ def _asked(rest: list[str]) -> argparse.Namespace:
     setup_logging()
     top = Parser(prog="decoding-explorer eval")
     Run(top.add_subparsers())
-    with _refusals():
+    with _refusals(*WRONG):
         asked = top.parse_args(["run", *rest])
     for name, instead in OURS.items():
         if getattr(asked, name, None):
@@ -122,12 +130,13 @@ def _evaluated(lm: Any, asked: argparse.Namespace, args: argparse.Namespace) -> 
     from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.loggers import EvaluationTracker
 
-    with _refusals():
+    with _refusals(*WRONG):
         config = EvaluatorConfig.from_cli(asked)
         if config.output_path:
             config.hf_hub_log_args["output_path"] = config.output_path
         tracker = EvaluationTracker(**config.hf_hub_log_args)
         tasks = config.process_tasks(config.metadata)
+    with _refusals(ValueError, ImportError):  # tasks that need another package, or a flag
         results = simple_evaluate(
             model=lm,
             model_args=config.model_args,
@@ -163,13 +172,13 @@ def _evaluated(lm: Any, asked: argparse.Namespace, args: argparse.Namespace) -> 
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """What the harness refuses, as a sentence of ours."""
+def _refusals(*kinds: type[Exception]) -> Iterator[None]:
+    """What the harness refuses by errors of these kinds, as a sentence of ours."""
     try:
         yield
     except UserError:
         raise
-    except (ValueError, TypeError, KeyError, ImportError, AssertionError) as error:
+    except kinds as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         if said[0].startswith("Tasks not found"):
             said = [f"{said[0]}; `lm-eval ls tasks` lists them, --include_path FOLDER adds your own"]

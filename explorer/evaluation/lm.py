@@ -198,13 +198,15 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         """For `results["config"]`: what ran, and what it cost by task since this was last asked."""
         costs = {task: one.means() for task, one in self._costs.items()}
         self._costs = {}
-        models = engines.assign_roles(self.info, self.model).values()
+        models = [one.record for one in engines.assign_roles(self.info, self.model).values()]
+        if (drafter := getattr(self.main, "drafter", None)) is not None:
+            models.append(drafter.record("head", self.main.record))
         return {
             "decoding_explorer": {
                 "method": self.info.slug,
                 "params": self.params,
                 "seed": self.seed,
-                "models": [msgspec.to_builtins(one.record) for one in models],
+                "models": [msgspec.to_builtins(one) for one in models],
                 "code": engines.code_version(),
                 "cost": costs,
             }

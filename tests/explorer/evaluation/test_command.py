@@ -13,6 +13,7 @@ from explorer import cli
 from explorer.evaluation.items import Item
 from explorer.page.links import read_query
 from explorer.runs.store import RunStore
+from tests.engines.conftest import GOLDEN
 
 MASKED = ["--method", "threshold", "--model", "tiny-dlm"]
 
@@ -135,6 +136,25 @@ def test_an_own_method_is_evaluated_like_any_other(sorting, tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(ask) == 0
     assert f"{slug} on tiny-dlm" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_published_drafter_drafts_beside_the_model(task, tmp_path):
+    drafters = GOLDEN / "drafters" / "medusa"
+    path = task(
+        "ids",
+        [{"q": "13 59 30 58 48 5 57 44 56", "a": "1"}],  # this model has no tokenizer
+        output_type="generate_until",
+        doc_to_text="{{q}}",
+        doc_to_target="{{a}}",
+        generation_kwargs={"until": [], "max_gen_toks": 16},
+    )
+    ask = ["eval", "--method", "medusa", "--model", str(drafters / "verifier"), "--tasks", str(path)]
+    out = ["--output_path", str(tmp_path / "out.json")]
+    assert cli.main([*ask, "--part", f"head={drafters / 'drafter'}", *out]) == 0
+    ours = json.loads(next(tmp_path.glob("out_*.json")).read_text())["config"]["decoding_explorer"]
+    assert [one["kind"] for one in ours["models"]] == ["causal", "part"]
+    assert ours["cost"]["ids"]["tokens"] == 16 and ours["cost"]["ids"]["other_calls"] > 0
 
 
 def test_without_the_harness_the_command_says_what_to_install(monkeypatch, capsys):

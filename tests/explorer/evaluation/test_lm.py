@@ -225,6 +225,7 @@ def without_seconds(lm, items):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_workers_on_ray_answer_the_same():
     pytest.importorskip("ray")
     contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom", "Eva")]
@@ -237,6 +238,7 @@ def test_workers_on_ray_answer_the_same():
         two._answers([bad], ["t"])
 
 
+@pytest.mark.slow
 def test_processes_answer_the_same():
     contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom")]
     alone = model_of("threshold", "tiny-dlm", resume=False)
