@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
 from engines.core.kinds import kinds_of
-from engines.core.measure import RowClock, network_choices, next_logits, row_costs
+from engines.core.measure import RowClock, log_likelihood, network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
 from engines.core.registry import broken_methods, current, get_method, list_methods
@@ -89,6 +89,7 @@ __all__ = [
     "load_method_file",
     "load_drafter",
     "load_model",
+    "log_likelihood",
     "median_interval",
     "method_texts",
     "models_of",

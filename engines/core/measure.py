@@ -1,5 +1,5 @@
-"""Measurements of a model by itself: the logits of given tokens behind a text, what its network chooses without our
-cache, and what a forward of n rows costs on this machine."""
+"""Measurements of a model by itself: the logits of given tokens behind a text, its likelihood, what its network chooses
+without our cache, and what a forward of n rows costs on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import CausalLM, Model
 from engines.core.lazy import torch
 from engines.core.meter import synchronise
-from engines.core.validation import takes
+from engines.core.validation import check_room, takes
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)  # rows of a forward whose cost is measured
 PAST = 128  # positions that lie in the cache meanwhile
@@ -42,6 +42,25 @@ def network_choices(model: Model, ids: Sequence[int], start: int) -> list[int] |
     with torch.inference_mode():
         chosen: list[int] = read(ids[:-1])[start - 1 :].argmax(-1).tolist()
     return chosen
+
+
+def log_likelihood(model: Model, ids: Sequence[int], start: int) -> tuple[float, bool]:
+    """The log-probability, in nats, that the model gives the tokens of a text from `start` on behind those before, by
+    one forward over all of it, and whether each of them is the one that greedy decoding takes. Raises UserError for a
+    model that is not causal, and for a text that does not fit."""
+    target = _causal(model)
+    if not 0 < start < len(ids) or not all(takes(model, t) for t in ids):
+        raise UserError(
+            f"start={start} leaves nothing to score in a text of {len(ids)} tokens, or an id is none of the model's; "
+            f"give a place behind the first token and before the end, and ids from 0 to {model.vocab_size - 1}."
+        )
+    check_room({"": model}, list(ids[:-1]), 0)
+    with torch.inference_mode():
+        logits = target.extend(ids[:-1], target.new_cache(len(ids))).logits[start - 1 :].double()
+        wanted = torch.tensor(ids[start:], device=logits.device)
+        sums = logits.log_softmax(-1).gather(-1, wanted[:, None]).sum()
+        greedy = bool((logits.argmax(-1) == wanted).all())
+    return float(sums), greedy
 
 
 class RowClock:

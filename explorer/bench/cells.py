@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from explorer.bench.quality import SEED, Setting, canvas, fitted
 
 KEPT = 50_000  # finished cells; beyond that the oldest tenth is forgotten
 IN_MEMORY = 4_000
+T = TypeVar("T")
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -44,6 +45,12 @@ class Cell(msgspec.Struct, frozen=True):
     def again(self, model: Any, **options: Any) -> Trace:
         """Run it with everything recorded. Raises UserError."""
         return engines.run(self.method, model, self.prompt, params=self.params, seed=self.seed, **options)
+
+    def work(self, model: Any) -> Outcome:
+        """Decode and mark it."""
+        outcome = decode(self, model)
+        assert outcome is not None  # nothing stops it here
+        return outcome
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,11 +122,13 @@ def _outcome(cell: Cell, trace: Trace, seconds: float) -> Outcome:
 
 def keys(found: Sequence[Cell], model: Any) -> list[str | None]:
     """The hash of each cell; None where the weights cannot be told apart from others, so that nothing may be reused."""
-    records = {method: _weights(method, model) for method in dict.fromkeys(cell.method for cell in found)}
+    records = {method: weights_of(method, model) for method in dict.fromkeys(cell.method for cell in found)}
     return [_key(cell, records[cell.method]) for cell in found]
 
 
-def _weights(method: str, model: Any) -> list[Any] | None:
+def weights_of(method: str, model: Any) -> list[Any] | None:
+    """What tells the weights of all models of a method from others; None where that cannot be told. model: as
+    `engines.run` takes it."""
     info = engines.get_method(method).info
     try:
         loaded = engines.assign_roles(info, model)
@@ -151,14 +160,14 @@ def _key(cell: Cell, weights: list[Any] | None) -> str | None:
 # --- keeping them
 
 
-class Kept(Protocol):
+class Kept(Protocol[T]):
     """Where finished cells are."""
 
-    def get(self, key: str) -> Outcome | None:
+    def get(self, key: str) -> T | None:
         """The outcome of that cell, or None."""
         ...
 
-    def put(self, key: str, outcome: Outcome) -> None:
+    def put(self, key: str, outcome: T) -> None:
         """Keep it."""
         ...
 
@@ -181,13 +190,14 @@ class Memory:
             self._all.popitem(last=False)
 
 
-class Folder:
-    """Finished cells on disk, a small file each, written whole or not at all. By default in the user's cache;
-    EXPLORER_SWEEPS names another place."""
+class Files(Generic[T]):
+    """Finished work of one kind on disk, a small file each, written whole or not at all. By default in the user's
+    cache; EXPLORER_SWEEPS names another place. Several kinds share the folder: their keys must differ."""
 
-    def __init__(self, folder: Path | None = None, most: int = KEPT) -> None:
+    def __init__(self, kind: type[T], folder: Path | None = None, most: int = KEPT) -> None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         self.folder = folder or Path(os.environ.get("EXPLORER_SWEEPS") or Path(base) / "decoding-explorer" / "sweeps")
+        self._kind = kind
         self.folder.mkdir(parents=True, exist_ok=True)
         files = sorted(self.folder.glob("*/*.json"), key=lambda path: path.stat().st_mtime)
         for path in files[: len(files) - most * 9 // 10] if len(files) > most else []:
@@ -196,14 +206,14 @@ class Folder:
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
 
-    def get(self, key: str) -> Outcome | None:
-        """The outcome of that cell, or None; a damaged file counts as none."""
+    def get(self, key: str) -> T | None:
+        """What was kept, or None; a damaged file counts as none."""
         try:
-            return msgspec.json.decode(self._path(key).read_bytes(), type=Outcome)
+            return msgspec.json.decode(self._path(key).read_bytes(), type=self._kind)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def put(self, key: str, outcome: Outcome) -> None:
+    def put(self, key: str, outcome: T) -> None:
         """Keep it."""
         path = self._path(key)
         path.parent.mkdir(exist_ok=True)
@@ -215,6 +225,13 @@ class Folder:
         except BaseException:  # a full disk, Ctrl-C: no half of a file stays
             part.unlink(missing_ok=True)
             raise
+
+
+class Folder(Files[Outcome]):
+    """Finished cells on disk."""
+
+    def __init__(self, folder: Path | None = None, most: int = KEPT) -> None:
+        super().__init__(Outcome, folder, most)
 
 
 class Pace:

@@ -1,5 +1,5 @@
-"""Who runs the cells of a sweep: this process, local processes, or a Ray cluster. Outcomes always come in the order of
-the cells."""
+"""Who does the jobs, such as the cells of a sweep: this process, local processes, or a Ray cluster. What comes out of
+them always comes in the order of the jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -23,6 +23,15 @@ from explorer.bench.cells import Cell, Outcome, decode
 
 LOOK_EVERY = 0.2  # seconds between two looks at the clock while workers are busy
 Stopped = Callable[[], bool]
+R = TypeVar("R", covariant=True)
+
+
+class Job(Protocol[R]):
+    """Something that takes a loaded model, and can be sent to another process."""
+
+    def work(self, model: Any) -> R:
+        """Do it. Raises UserError where it cannot be done."""
+        ...
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -63,11 +72,9 @@ class Worker:
             engines.load_method_file(place / next(iter(texts)).split("/")[0], sentences=False)
         self.model = engines.load_model(about.model, **about.options)
 
-    def run(self, cell: Cell) -> Outcome:
-        """Decode and mark one cell."""
-        outcome = decode(cell, self.model)
-        assert outcome is not None  # nothing stops it here
-        return outcome
+    def run(self, job: Job[R]) -> R:
+        """Do one job."""
+        return job.work(self.model)
 
 
 def in_turn(model: Any, found: Sequence[Cell], stopped: Stopped, **options: Any) -> Generator[Outcome, None, None]:
@@ -79,7 +86,7 @@ def in_turn(model: Any, found: Sequence[Cell], stopped: Stopped, **options: Any)
         yield outcome
 
 
-def in_processes(about: Task, workers: int, found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+def in_processes(about: Task, workers: int, found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises
     UserError if one cannot work."""
     if not found:
@@ -101,9 +108,9 @@ def in_processes(about: Task, workers: int, found: Sequence[Cell], stopped: Stop
             pipe.close()
 
 
-def _in_order(crew: dict[Connection, Any], found: Sequence[Cell], stopped: Stopped) -> Generator[Outcome, None, None]:
+def _in_order(crew: dict[Connection, Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     given, done, sent = 0, 0, {}
-    waiting: dict[int, Outcome] = {}
+    waiting: dict[int, R] = {}
     for pipe in crew:
         pipe.send(found[given])
         sent[pipe] = given
@@ -123,7 +130,7 @@ def _in_order(crew: dict[Connection, Any], found: Sequence[Cell], stopped: Stopp
             done += 1
 
 
-def _received(pipe: Connection, process: Any) -> Outcome:
+def _received(pipe: Connection, process: Any) -> Any:
     try:
         answer = pipe.recv()
     except (EOFError, ConnectionResetError):
@@ -133,12 +140,11 @@ def _received(pipe: Connection, process: Any) -> Outcome:
         ) from None
     if isinstance(answer, str):
         raise UserError(answer)
-    outcome: Outcome = answer
-    return outcome
+    return answer
 
 
 def _serve(pipe: Connection, about: Task) -> None:
-    """A worker process: a cell in, its outcome out, until nobody is there."""
+    """A worker process: a job in, what comes of it out, until nobody is there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     try:
         worker = Worker(about)
@@ -153,8 +159,8 @@ def _serve(pipe: Connection, about: Task) -> None:
 
 
 def on_ray(
-    about: Task, workers: int, address: str, found: Sequence[Cell], stopped: Stopped
-) -> Generator[Outcome, None, None]:
+    about: Task, workers: int, address: str, found: Sequence[Job[R]], stopped: Stopped
+) -> Generator[R, None, None]:
     """On a Ray cluster, an actor per worker; address: 'local' starts one here, else as `ray.init` takes it. The program
     must be installed on its nodes.
 
@@ -180,6 +186,8 @@ def on_ray(
         make = ray.remote(Worker).options(num_cpus=about.threads)
         yield from _on_actors(ray, [make.remote(about) for _ in range(min(workers, len(found)))], found, stopped)
     except ray.exceptions.RayError as error:
+        if isinstance(error, UserError):  # of a job, on one of the nodes
+            raise UserError(str(error.cause)) from None  # type: ignore[attr-defined]
         raise UserError(f"the Ray cluster gave up: {str(error).strip().splitlines()[-1][:300]}.") from None
     finally:
         ray.shutdown()
@@ -198,11 +206,9 @@ def _answers(address: str) -> None:
         ) from None
 
 
-def _on_actors(
-    ray: Any, actors: Sequence[Any], found: Sequence[Cell], stopped: Stopped
-) -> Generator[Outcome, None, None]:
+def _on_actors(ray: Any, actors: Sequence[Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     given, done, busy = 0, 0, {}
-    waiting: dict[int, Outcome] = {}
+    waiting: dict[int, R] = {}
     idle = list(actors)
     while done < len(found):
         while idle and given < len(found):

@@ -1,6 +1,6 @@
 """The command line: `decoding-explorer methods | models | run | compare | attach | replay | export | report | fork |
-import | doctor | verify | advise | bench | certify | sweep | study | parallelbench | template | site | publish | runs |
-serve`.
+import | doctor | verify | advise | bench | certify | sweep | eval | study | parallelbench | template | site | publish |
+runs | serve`.
 
 Exit status: 0 done; 1 a check failed (`doctor`, `verify`, `replay --rerun`, `fork`); 2 bad input, with one line on
 standard error that says what is allowed. Nothing heavy is imported before a command needs it: `methods` and `--help`
@@ -27,6 +27,7 @@ from explorer.cli import attach as cli_attach
 from explorer.cli import bench as cli_bench
 from explorer.cli import diagnose as cli_diagnose
 from explorer.cli import doctor as cli_doctor
+from explorer.cli import eval as cli_eval
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
 from explorer.cli import parallelbench as cli_parallelbench
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character gets its escape
     try:
-        args = parser().parse_args(argv)
+        args = _parsed(argv)
         args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
         if not getattr(args, "fetch", None):
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
@@ -67,6 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
         return cli_run.INTERRUPTED
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; those that a command hands on to another program, as it says by `takes_rest`, are `rest`. Raises
+    UserError."""
+    args, rest = (top := parser()).parse_known_args(argv)
+    if rest and not getattr(args, "takes_rest", False):
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = rest
+    return args
 
 
 def load_own_methods(args: argparse.Namespace) -> None:
@@ -115,6 +126,10 @@ def parser() -> argparse.ArgumentParser:
         "sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method"
     )
     cli_sweep.add_arguments(sweep)
+
+    cli_eval.add_arguments(
+        commands.add_parser("eval", help="benchmarks of lm-evaluation-harness, with what the answers cost beside them")
+    )
 
     cli_study.add_arguments(
         commands.add_parser("study", help="laws, bounds and cost models of papers: inputs in, tables and figures out")

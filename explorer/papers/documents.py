@@ -31,8 +31,8 @@ PICTURES = DOCS / "pictures"
 MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (
-    "using", "teaching", "papers", "models", "drafters", "numbers", "measured", "sweeps", "studies", "watch", "servers",
-    "own-method", "python", "command-line", "figures", "my-runs", "hosting", "training", "features",
+    "using", "teaching", "papers", "models", "drafters", "numbers", "measured", "sweeps", "evaluation", "studies",
+    "watch", "servers", "own-method", "python", "command-line", "figures", "my-runs", "hosting", "training", "features",
     "accessibility", "design",
 )  # fmt: skip
 

@@ -355,11 +355,15 @@ def modules_after(code: str) -> set[str]:
     ("code", "unwanted"),
     [
         ("import explorer", {"torch", "transformers", "plotly", "gradio"}),
+        ("import explorer.evaluation", {"torch", "transformers", "plotly", "gradio", "lm_eval", "datasets"}),
         (
             "import engines; engines.list_methods(); engines.list_studies(); engines.list_models()",
             {"torch", "transformers", "plotly", "gradio"},
         ),
-        ("import explorer.cli; explorer.cli.parser()", {"torch", "transformers", "plotly", "gradio", "pandas"}),
+        (
+            "import explorer.cli; explorer.cli.parser()",
+            {"torch", "transformers", "plotly", "gradio", "pandas", "lm_eval"},
+        ),
         ("import explorer.figures.metrics, explorer.runs.gallery", {"torch", "transformers", "plotly", "gradio"}),
     ],
 )
@@ -368,7 +372,7 @@ def test_imports_stay_light(code: str, unwanted: set[str]):
 
 
 def test_the_page_starts_without_torch():
-    assert not modules_after("import explorer.page.server") & {"torch", "transformers", "plotly"}
+    assert not modules_after("import explorer.page.server") & {"torch", "transformers", "plotly", "lm_eval"}
 
 
 # --- sizes

@@ -39,7 +39,7 @@ client = Client(demo.local_url, verbose=False)
 seconds = used.ru_utime + used.ru_stime
 class Request: session_hash = "visitor"
 value = button.fn(asked, Request())[0]
-heavy = [m for m in ("torch", "transformers", "plotly") if m in sys.modules]
+heavy = [m for m in ("torch", "transformers", "plotly", "lm_eval") if m in sys.modules]
 print(json.dumps({"cpu": seconds, "gradio": imported.ru_utime + imported.ru_stime, "heavy": heavy, "outside": outside,
     "page": len(page), "trace": '"trace"' in value}))
 sys.stdout.flush()

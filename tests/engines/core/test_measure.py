@@ -1,5 +1,7 @@
 """The two measurements of a model by itself."""
 
+import math
+
 import pytest
 import torch
 
@@ -25,6 +27,31 @@ def test_on_a_network_both_ways_agree_in_float32():
 def test_what_is_no_text_is_refused(ids, tokens):
     with pytest.raises(engines.UserError, match="ids from 0 to 7"):
         engines.next_logits(TableCausal(), ids, tokens)
+
+
+def test_the_likelihood_of_a_text_is_the_chain_of_its_tokens():
+    model, text = TableCausal(memory=None), [1, 2, 3, 4, 5]
+    rows = model.logits(text[:2], text[:3], text[:4]).double().log_softmax(-1)
+    found, greedy = engines.log_likelihood(model, text, 2)
+    assert found == pytest.approx(float(rows[[0, 1, 2], text[2:]].sum())) and not greedy
+    assert [len(fed) for _, fed in model.calls] == [4]  # one forward
+
+
+def test_the_likelihoods_of_all_next_tokens_sum_to_one_and_greedy_is_one_of_them():
+    model = TableCausal(memory=None)
+    found = [engines.log_likelihood(model, [3, 1, token], 2) for token in range(8)]
+    assert sum(math.exp(score) for score, _ in found) == pytest.approx(1)
+    best = max(range(8), key=lambda token: found[token][0])
+    assert [greedy for _, greedy in found] == [token == best for token in range(8)]
+
+
+def test_a_likelihood_needs_a_causal_model_and_a_text_that_fits():
+    with pytest.raises(engines.UserError, match="needs a causal model"):
+        engines.log_likelihood(TableMasked(), [1, 2], 1)
+    with pytest.raises(engines.UserError, match="start=2 leaves nothing to score in a text of 2 tokens"):
+        engines.log_likelihood(TableCausal(), [1, 2], 2)
+    with pytest.raises(engines.UserError, match="has room for 4 in all"):
+        engines.log_likelihood(TableCausal(max_positions=4), [1, 2, 3, 4, 5, 6], 1)
 
 
 def test_row_costs_are_of_the_rows_asked_for():

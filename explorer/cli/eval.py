@@ -1,0 +1,251 @@
+"""The command `eval`: lm-evaluation-harness with a method as its model. What is ours stands here; all further arguments
+go to the harness as they are."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import engines
+from engines import UserError
+from explorer.arguments import Parser
+from explorer.cli.drafters import add_part, with_part
+from explorer.cli.io import complain, key_values, own_methods, positive, print_table
+from explorer.cli.run import INTERRUPTED, option_value
+from explorer.words import printable
+
+FAILING = 5  # runs that are kept of each task
+OURS = {
+    "model": "the method's model is given with --model NAME",
+    "model_args": "parameters are given with --param NAME=VALUE, options of the model's loader with --option",
+    "use_cache": "answers are kept anyway, with what they cost; --fresh answers anew",
+}
+WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what its options and tasks may raise
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; those of the harness are its own."""
+    parser.add_argument("--method", required=True, metavar="M", help="the method's slug")
+    parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id or folder")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the method; it stands before what the task asks for",
+    )
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
+    parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda ...")
+    parser.add_argument("--dtype", metavar="T", help="float32, bfloat16 ... (default: the model's own)")
+    add_part(parser)
+    parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")
+    parser.add_argument(
+        "--keep-failing",
+        type=int,
+        default=FAILING,
+        metavar="N",
+        help=f"keep N failing items of each task as runs of the page (default {FAILING})",
+    )
+    parser.add_argument(
+        "--workers", type=positive, default=1, metavar="N", help="processes, each with its own model (default 1)"
+    )
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="threads of each worker (default: an equal share of the cores)"
+    )
+    parser.add_argument("--ray", metavar="ADDRESS", help="run the workers on a Ray cluster; local starts one here")
+    own_methods(parser)
+    parser.epilog = (
+        "All further arguments are those of lm-evaluation-harness (`lm-eval run --help`): --tasks, --limit, "
+        "--num_fewshot, --gen_kwargs, --apply_chat_template, --include_path, --output_path, --log_samples, --seed ..."
+    )
+    parser.set_defaults(command=eval_command, takes_rest=True)
+
+
+def eval_command(args: argparse.Namespace) -> int:
+    """Evaluate, print two tables, and keep what failed. What is answered stays when it is interrupted."""
+    if args.keep_failing < 0:
+        raise UserError(f"--keep-failing {args.keep_failing} is not allowed; give 0 or a whole number above it.")
+    asked = _asked(args.rest)
+    from explorer.evaluation import DecodingLM
+
+    loading: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
+    loading |= {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
+    model: Any = args.model
+    if args.part:  # beside a loaded model, in this process
+        info = engines.get_method(args.method).info
+        model, loading = with_part(engines.load_model(model, **loading), args, [info]), {}
+    lm = DecodingLM(
+        args.method,
+        model,
+        key_values(args.param, "--param"),
+        seed=(asked.seed or [0, 0, 0])[2] or 0,
+        options=loading,
+        resume=not args.fresh,
+        workers=args.workers,
+        threads=args.threads,
+        ray=args.ray,
+        batch_size=getattr(asked, "batch_size", None),
+        max_batch_size=asked.max_batch_size,
+    )
+    asked.model, asked.model_args = "decoding-explorer", {"model": args.model, "method": args.method, **lm.params}
+    try:
+        return _evaluated(lm, asked, args)
+    except KeyboardInterrupt:
+        print("decoding-explorer: what is answered is kept; the same command goes on from here.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _asked(rest: list[str]) -> argparse.Namespace:
+    """The harness's own arguments, read by its own parser. Raises UserError."""
+    try:
+        from lm_eval._cli.run import Run
+        from lm_eval.utils import setup_logging
+    except ImportError:
+        raise UserError(
+            'eval needs the package lm_eval, which is not installed; pip install "decoding-explorer[eval]".'
+        ) from None
+    os.environ.setdefault("LMEVAL_LOG_LEVEL", "ERROR")  # standard error is for complaints
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # it forks
+    setup_logging()
+    top = Parser(prog="decoding-explorer eval")
+    Run(top.add_subparsers())
+    with _refusals(*WRONG):
+        asked = top.parse_args(["run", *rest])
+    for name, instead in OURS.items():
+        if getattr(asked, name, None):
+            raise UserError(f"--{name} is not taken: {instead}.")
+    if not asked.tasks and not asked.config:
+        raise UserError("no task is given; give --tasks with names of `lm-eval ls tasks`, or a task's YAML file.")
+    return asked
+
+
+def _evaluated(lm: Any, asked: argparse.Namespace, args: argparse.Namespace) -> int:
+    from lm_eval import simple_evaluate
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.loggers import EvaluationTracker
+
+    with _refusals(*WRONG):
+        config = EvaluatorConfig.from_cli(asked)
+        if config.output_path:
+            config.hf_hub_log_args["output_path"] = config.output_path
+        tracker = EvaluationTracker(**config.hf_hub_log_args)
+        tasks = config.process_tasks(config.metadata)
+    with _refusals(ValueError, ImportError):  # tasks that need another package, or a flag
+        results = simple_evaluate(
+            model=lm,
+            model_args=config.model_args,
+            tasks=config.tasks,
+            num_fewshot=config.num_fewshot,
+            device=args.device,
+            limit=config.limit,
+            samples=config.samples,
+            cache_requests=config.cache_requests.get("cache_requests", False),
+            rewrite_requests_cache=config.cache_requests.get("rewrite_requests_cache", False),
+            delete_requests_cache=config.cache_requests.get("delete_requests_cache", False),
+            write_out=config.write_out,
+            log_samples=True,
+            evaluation_tracker=tracker,
+            system_instruction=config.system_instruction,
+            apply_chat_template=config.apply_chat_template,
+            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
+            gen_kwargs=config.gen_kwargs,
+            task_manager=tasks,
+            predict_only=config.predict_only,
+            random_seed=config.seed[0],
+            numpy_random_seed=config.seed[1],
+            torch_random_seed=config.seed[2],
+            fewshot_random_seed=config.seed[3],
+            confirm_run_unsafe_code=config.confirm_run_unsafe_code,
+            metadata=config.metadata,
+        )
+    failed, code = _failed(lm, results, args.keep_failing)
+    results["config"]["decoding_explorer"]["failing"] = failed
+    _told(results, config)
+    _saved(results, config, tracker)
+    return code
+
+
+@contextlib.contextmanager
+def _refusals(*kinds: type[Exception]) -> Iterator[None]:
+    """What the harness refuses by errors of these kinds, as a sentence of ours."""
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        if said[0].startswith("Tasks not found"):
+            said = [f"{said[0]}; `lm-eval ls tasks` lists them, --include_path FOLDER adds your own"]
+        raise UserError(f"lm_eval refuses: {said[0].rstrip('.')[:400]}.") from error
+
+
+def _failed(lm: Any, results: dict[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
+    """Failing items, kept and told; the exit status."""
+    import msgspec
+
+    from explorer.evaluation import keep_failing
+    from explorer.runs.store import RunStore
+
+    store = RunStore.from_env() if most else None
+    if store is None:
+        return [], 0
+    code = 0
+    try:
+        found = keep_failing(results, lm, most, store)
+    except UserError as error:
+        found, code = [], complain(f"failing items are not kept: {error}")
+    for one in found:
+        again = "" if one.same else "; this run gives another answer than the one that was marked"
+        print(f"{one.task} {one.doc}: {one.link} behind the address of the page, {one.how}{again}", file=sys.stderr)
+    return [{**msgspec.to_builtins(one), "link": one.link} for one in found], code
+
+
+def _told(results: dict[str, Any], config: Any) -> None:
+    from lm_eval.utils import make_table
+
+    from explorer.evaluation.costs import LEGEND, table
+
+    ours = results["config"]["decoding_explorer"]
+    params = ", ".join(f"{name}={value}" for name, value in ours["params"].items())
+    print(printable(f"{ours['method']}{f' ({params})' if params else ''} on {ours['models'][0]['name']}"))
+    print(make_table(results))
+    if results.get("groups"):
+        print(make_table(results, "groups"))
+    print_table(*table(ours["cost"]))
+    print(LEGEND)
+
+
+def _saved(results: dict[str, Any], config: Any, tracker: Any) -> None:
+    """Results and samples as the harness writes them: for --output_path, the Hub and the loggers of its options."""
+    from lm_eval.utils import handle_non_serializable
+
+    samples = results.pop("samples")
+    if config.show_config:
+        print(json.dumps(results, indent=2, default=handle_non_serializable, ensure_ascii=False))
+    for name, logger in _loggers(config):
+        logger.post_init(results)
+        logger.log_eval_result()
+        if config.log_samples:
+            logger.log_eval_samples(samples)
+        print(f"{name}: logged", file=sys.stderr)
+    tracker.save_results_aggregated(results=results, samples=samples if config.log_samples else None)
+    if config.log_samples:
+        for task in results["configs"]:
+            tracker.save_results_samples(task_name=task, samples=samples[task])
+    if tracker.push_results_to_hub or tracker.push_samples_to_hub:
+        tracker.recreate_metadata_card()
+
+
+def _loggers(config: Any) -> Iterator[tuple[str, Any]]:
+    from lm_eval.loggers import TrackioLogger, WandbLogger
+
+    if config.wandb_args:
+        yield "wandb", WandbLogger(config.wandb_args, config.wandb_config_args)
+    if config.trackio_args:
+        yield "trackio", TrackioLogger(config.trackio_args)

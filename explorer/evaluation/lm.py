@@ -1,0 +1,243 @@
+"""A method and its model as a model of lm-evaluation-harness. Importing this file registers it there as
+`decoding-explorer`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import lm_eval.api.model
+import lm_eval.api.registry
+import msgspec
+from lm_eval import utils
+from tqdm import tqdm
+
+import engines
+from engines import UserError
+from explorer.bench import workers
+from explorer.bench.cells import Files, weights_of
+from explorer.evaluation.asked import asked_of, checked
+from explorer.evaluation.costs import Costs
+from explorer.evaluation.items import Answer, Item, Scored, key, main_model
+
+NAME = "decoding-explorer"
+Request = Any  # lm_eval.api.instance.Instance
+Decode = Callable[[Sequence[Item | Scored]], Generator[Answer, None, None]]
+
+
+@lm_eval.api.registry.register_model(NAME)
+class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
+    """One method with its parameters on one model.
+
+    method: a slug. model: a name, hub id or folder, a loaded model, or a dict role -> model. params: those that are not
+    left to the task (`max_gen_toks`, `temperature`) or the method's defaults. seed: of every answer; the n-th repeat of
+    a request takes seed + n. device, dtype, options: of the model's loader. resume: take answers that were given
+    before, by the same code and weights to the same request; new ones are kept in any case. workers, threads, ray: as
+    `decoding-explorer sweep` has them; they need the model by its name.
+
+    `get_model_info`, which the harness writes into `results["config"]`, holds what the answers cost. Raises UserError
+    for bad input."""
+
+    def __init__(
+        self,
+        method: str,
+        model: Any,
+        params: Mapping[str, Any] | None = None,
+        *,
+        seed: int = 0,
+        device: str | None = None,
+        dtype: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        resume: bool = True,
+        workers: int = 1,
+        threads: int | None = None,
+        ray: str | None = None,
+        batch_size: int | str | None = None,
+        max_batch_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        _one_at_a_time(batch_size, max_batch_size)
+        self.info = engines.get_method(method).info
+        self.params = checked(self.info, params or {})
+        self.seed, self._resume = seed, resume
+        given = {"device": device, "dtype": dtype, **(options or {})}
+        loading = {name: value for name, value in given.items() if value is not None}
+        named = isinstance(model, (str, os.PathLike))
+        if not named and (workers > 1 or ray or loading):
+            raise UserError("workers, ray, device, dtype and options need the model by its name, not loaded.")
+        self.model = engines.load_model(model, **loading) if named else model
+        self.main = main_model(method, self.model)
+        self._decode = _crew(self.model, str(model), loading, workers, threads, ray)
+        self._kept, self._weights = Files(Answer), weights_of(method, self.model)
+        self._costs: dict[str, Costs] = {}
+        self._scoring: list[str] = []  # the task of each request that is being scored
+        self.tokenizer = getattr(self.main.tokenizer, "tokenizer", None)
+
+    # --- what the harness asks
+
+    def generate_until(self, requests: list[Request], disable_tqdm: bool = False) -> list[str]:
+        """See `lm_eval.api.model.LM`."""
+        seen: Counter[str] = Counter()
+        items = []
+        for request in requests:
+            item = self.item(*request.args)
+            again = key(item, []) or ""
+            items.append(msgspec.structs.replace(item, seed=item.seed + seen[again]))
+            seen[again] += 1
+        answers = self._answers(items, [request.task_name or "" for request in requests], disable_tqdm)
+        return [answer.text for answer in answers]
+
+    def item(self, context: str, gen_kwargs: Mapping[str, Any]) -> Item:
+        """A request as a run. Raises UserError where the method cannot do what the task asks for."""
+        params, until = asked_of(self.info, self.params, gen_kwargs)
+        return Item(self.info.slug, params, self.tok_encode(context), until, self.seed)
+
+    def loglikelihood(self, requests: list[Request], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """See `lm_eval.api.model.LM`: what the model itself gives, whatever the method; of causal models alone."""
+        self._must_score(requests)
+        self._scoring = [request.task_name or "" for request in requests]
+        found: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
+        return found
+
+    def _loglikelihood_tokens(
+        self, requests: list[tuple[Any, list[int], list[int]]], **options: Any
+    ) -> list[tuple[float, bool]]:
+        items = [Scored(self.info.slug, [*context, *text], len(context)) for _, context, text in requests]
+        return [(one.score or 0.0, one.greedy) for one in self._answers(items, self._scoring)]
+
+    def loglikelihood_rolling(self, requests: list[Request], disable_tqdm: bool = False) -> list[float]:
+        """See `lm_eval.api.model.LM`; windows as the harness lays them."""
+        self._must_score(requests)
+        items, owners = list[Scored](), list[int]()
+        for i, request in enumerate(requests):
+            windows = utils.get_rolling_token_windows(
+                self.tok_encode(request.args[0]), self.prefix_token_id, self.main.max_positions, context_len=1
+            )
+            for context, text in map(utils.make_disjoint_window, windows):
+                items.append(Scored(self.info.slug, [*context, *text], len(context)))
+                owners.append(i)
+        answers = self._answers(items, [requests[i].task_name or "" for i in owners], disable_tqdm)
+        sums: dict[int, float] = defaultdict(float)
+        for i, answer in zip(owners, answers, strict=True):
+            sums[i] += answer.score or 0.0
+        return [sums[i] for i in range(len(requests))]
+
+    def _must_score(self, requests: Sequence[Request]) -> None:
+        if self.main.record.kind == "causal":
+            return
+        tasks = ", ".join(dict.fromkeys(request.task_name or "" for request in requests))
+        raise UserError(
+            f"{tasks} asks for log-likelihoods, which are defined here for causal models alone, and "
+            f"{self.main.record.name} is {self.main.record.kind}; choose tasks whose output_type is generate_until, or "
+            "a causal model."
+        )
+
+    # --- texts and tokens
+
+    @property
+    def eot_token_id(self) -> int:
+        """What ends a text."""
+        return int(min(self.main.eos_ids, default=0))
+
+    @property
+    def prefix_token_id(self) -> int:
+        """What an empty context is read as: the mark that begins a text, or else that of its end."""
+        begin = getattr(self.tokenizer, "bos_token_id", None)
+        return self.eot_token_id if begin is None else int(begin)
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **options: Any) -> list[int]:
+        """Ids of a text as it stands, special tokens that are written in it included, with the marks that the tokenizer
+        puts around a text unless it has that of its beginning already."""
+        if self.tokenizer is None:
+            return list(self.main.tokenizer.encode(string))
+        begin = getattr(self.tokenizer, "bos_token", None)
+        marks = add_special_tokens if add_special_tokens is not None else not (begin and string.startswith(begin))
+        return list(self.tokenizer(string, add_special_tokens=marks)["input_ids"])
+
+    @property
+    def tokenizer_name(self) -> str:
+        """For the harness's own cache of requests."""
+        return str(self.main.record.name).replace("/", "__")
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """The turns in the model's own chat format. Raises UserError where it has none."""
+        if self.tokenizer is None or not self.tokenizer.chat_template:
+            raise UserError(f"{self.main.record.name} has no chat template; leave out --apply_chat_template.")
+        form = partial(self.tokenizer.apply_chat_template, tokenize=False)
+        return str(
+            form(
+                chat_history,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+            )
+        )
+
+    # --- answers
+
+    def _answers(self, items: Sequence[Item | Scored], tasks: Sequence[str], quiet: bool = False) -> list[Answer]:
+        """In the order of the items: what was kept, and then what is new, each kept as soon as it is there."""
+        names = [key(item, self._weights) for item in items]
+        found = {i: one for i, name in enumerate(names) if self._resume and name and (one := self._kept.get(name))}
+        before, new = set(found), [i for i in range(len(items)) if i not in found]
+        bar = tqdm(total=len(items), initial=len(before), unit="answer", disable=True if quiet else None)
+        with bar, closing(self._decode([items[i] for i in new])) as answers:
+            for i, answer in zip(new, answers if new else (), strict=True):
+                found[i] = answer
+                if name := names[i]:
+                    self._kept.put(name, answer)
+                bar.update()
+        for i, task in enumerate(tasks):
+            self._costs.setdefault(task, Costs()).add(found[i], reused=i in before)
+        return [found[i] for i in range(len(items))]
+
+    def get_model_info(self) -> dict[str, Any]:
+        """For `results["config"]`: what ran, and what it cost by task since this was last asked."""
+        costs = {task: one.means() for task, one in self._costs.items()}
+        self._costs = {}
+        models = [one.record for one in engines.assign_roles(self.info, self.model).values()]
+        if (drafter := getattr(self.main, "drafter", None)) is not None:
+            models.append(drafter.record("head", self.main.record))
+        return {
+            "decoding_explorer": {
+                "method": self.info.slug,
+                "params": self.params,
+                "seed": self.seed,
+                "models": [msgspec.to_builtins(one) for one in models],
+                "code": engines.code_version(),
+                "cost": costs,
+            }
+        }
+
+
+def _one_at_a_time(batch_size: int | str | None, max_batch_size: int | None) -> None:
+    for given in (batch_size, max_batch_size):
+        if given is not None and str(given) != "1":
+            raise UserError(
+                f"batch_size={str(given)[:20]} is not possible: a run decodes one answer; leave it out, or use "
+                "--workers for several at once."
+            )
+
+
+def _crew(
+    model: Any, name: str, loading: Mapping[str, Any], number: int, threads: int | None, ray: str | None
+) -> Decode:
+    """Who answers: this process where one worker is enough."""
+    if number == 1 and not ray:
+        if threads:
+            import torch
+
+            torch.set_num_threads(threads)
+        return partial(_here, model)
+    about = workers.task(name, dict(loading), threads or workers.threads_each(number))
+    if ray:
+        return lambda items: workers.on_ray(about, number, ray, items, lambda: False)
+    return lambda items: workers.in_processes(about, number, items, lambda: False)
+
+
+def _here(model: Any, items: Sequence[Item | Scored]) -> Generator[Answer, None, None]:
+    for item in items:
+        yield item.work(model)

@@ -1,0 +1,88 @@
+"""Ours against the harness's own model of transformers, on one network of random weights."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from explorer import ASSETS
+
+pytest.importorskip("lm_eval", reason="lm_eval is not installed (the extra eval)")
+
+CONTEXTS = ["sort: Mia, Leo, Ada", "<user> copy: Tom, Eva<turn>", "Question: what?\n\nAnswer:"]
+
+
+def asked(*args):
+    return SimpleNamespace(args=args, arguments=args, task_name="t", repeats=1)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """(ours, theirs)"""
+    import torch
+    from lm_eval.models.huggingface import HFLM
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from explorer.evaluation import DecodingLM
+
+    folder = tmp_path_factory.mktemp("models") / "random"
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=2048,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
+    LlamaForCausalLM(config).float().save_pretrained(folder)
+    for file in (ASSETS / "models" / "tokenizer").iterdir():
+        shutil.copy(file, folder / file.name)
+    theirs = HFLM(pretrained=str(folder), device="cpu", dtype="float32")
+    return DecodingLM("greedy", str(folder), dtype="float32", resume=False), theirs
+
+
+def texts(lm, until):
+    asks = {"until": until, "do_sample": False, "max_gen_toks": 24}
+    return lm.generate_until([asked(context, asks) for context in CONTEXTS], disable_tqdm=True)
+
+
+def test_greedy_answers_are_the_same_whole_and_cut(both):
+    ours, theirs = both
+    whole = texts(ours, [])
+    assert whole == texts(theirs, []) and all(len(text) > 12 for text in whole)
+    ends = [text[6:9] for text in whole]
+    cut = texts(ours, ends)
+    assert cut == texts(theirs, ends)
+    assert all(text.startswith(short) and len(short) < len(text) for short, text in zip(cut, whole, strict=True))
+
+
+def test_likelihoods_are_the_same(both):
+    ours, theirs = both
+    pairs = [asked(context, text) for context in [*CONTEXTS, ""] for text in (" Ada Leo", " x", " 12")]
+    found, wanted = (lm.loglikelihood(pairs, disable_tqdm=True) for lm in (ours, theirs))
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in wanted]
+    assert [score for score, _ in found] == pytest.approx([score for score, _ in wanted], rel=1e-4)
+
+
+def test_likelihoods_of_texts_longer_than_the_model_are_the_same(both):
+    ours, theirs = both
+    long = [asked("sort: Mia, Leo, Ada. " * 70), asked("Tom")]
+    assert len(ours.tok_encode(long[0].args[0])) > ours.main.max_positions
+    found, wanted = (lm.loglikelihood_rolling(long, disable_tqdm=True) for lm in (ours, theirs))
+    assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_turns_and_ids_are_the_same(both):
+    ours, theirs = both
+    turns = [{"role": "user", "content": "sort: Mia, Leo"}]
+    assert ours.apply_chat_template(turns) == theirs.apply_chat_template(turns)
+    for text in CONTEXTS:
+        assert ours.tok_encode(text) == theirs.tok_encode(text)

@@ -1,0 +1,249 @@
+"""A method as a model of the harness: its answers are those of `engines.run`, and nothing is answered twice."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+import engines
+from explorer.cli.run import row
+from explorer.evaluation.items import Answer, Item, Scored, key
+from explorer.figures.verdict import judge
+from explorer.runs.store import RunStore
+
+pytest.importorskip("lm_eval", reason="lm_eval is not installed (the extra eval)")
+
+THREE = [("greedy", "tiny-ar-l"), ("threshold", "tiny-dlm"), ("fast-dllm-v2", "tiny-blockdlm")]
+
+
+def evaluated(lm, path, **options):
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    config = load_yaml(path, resolve_func=True)
+    return simple_evaluate(lm, tasks=[config], task_manager=TaskManager(), bootstrap_iters=0, **options)
+
+
+def model_of(*args, **options):
+    from explorer.evaluation import DecodingLM
+
+    return DecodingLM(*args, **options)
+
+
+def ours(results):
+    return results["config"]["decoding_explorer"]
+
+
+@pytest.mark.parametrize(("method", "model"), THREE)
+def test_answers_and_costs_are_those_of_runs(method, model, sorting):
+    results = evaluated(model_of(method, model, seed=3), sorting(4))
+    samples = results["samples"]["sorting"]
+    runs = [engines.run(method, model, s["doc"]["prompt"][7:-6], params={"max_new_tokens": 32}) for s in samples]
+    assert [s["filtered_resps"][0] for s in samples] == [run.text for run in runs]
+    right = [judge(run).right for run in runs]
+    assert results["results"]["sorting"]["exact_match,stripped"] == sum(right) / 4
+    cost, rows = ours(results)["cost"]["sorting"], [row(run, run) for run in runs]
+    for name in ("steps", "target_calls", "other_calls", "work", "tokens_fed", "tokens"):
+        assert cost[name] == sum(one[name] for one in rows) / 4, name
+    assert cost["tokens_per_call"] == sum(one["tokens"] for one in rows) / sum(one["target_calls"] for one in rows)
+    assert (cost["answers"], cost["reused"], cost["cut"]) == (4, 0, 0) and cost["seconds"] > 0
+    assert ours(results)["models"][0]["name"] == model and ours(results)["seed"] == 3
+
+
+def test_what_is_answered_is_not_answered_again(sorting, monkeypatch):
+    path, work, asked = sorting(4), Item.work, itertools.count(1)
+
+    def interrupted(item, model):
+        if next(asked) == 3:
+            raise KeyboardInterrupt
+        return work(item, model)
+
+    monkeypatch.setattr(Item, "work", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluated(model_of("threshold", "tiny-dlm"), path)
+    again = []
+    monkeypatch.setattr(Item, "work", lambda item, model: again.append(item) or work(item, model))
+    resumed = evaluated(model_of("threshold", "tiny-dlm"), path)
+    assert len(again) == 2 and ours(resumed)["cost"]["sorting"]["reused"] == 2
+    whole = evaluated(model_of("threshold", "tiny-dlm", resume=False), path)
+    assert len(again) == 6 and ours(whole)["cost"]["sorting"]["reused"] == 0
+    assert [s["resps"] for s in resumed["samples"]["sorting"]] == [s["resps"] for s in whole["samples"]["sorting"]]
+    evaluated(model_of("threshold", "tiny-dlm", {"threshold": 0.5}), path)
+    assert len(again) == 10  # other parameters, other answers
+
+
+def test_everything_that_decides_an_answer_is_in_its_key():
+    item = Item("m", {"a": 1}, [1, 2], ["\n"], 0)
+    others = [
+        Item("n", {"a": 1}, [1, 2], ["\n"], 0),
+        Item("m", {"a": 2}, [1, 2], ["\n"], 0),
+        Item("m", {"a": 1}, [1, 3], ["\n"], 0),
+        Item("m", {"a": 1}, [1, 2], [], 0),
+        Item("m", {"a": 1}, [1, 2], ["\n"], 1),
+        Scored("m", [1, 2], 1),
+    ]
+    names = {key(one, ["weights"]) for one in [item, *others]} | {key(item, ["other weights"])}
+    assert len(names) == 8 and key(item, ["weights"]) == key(Item("m", {"a": 1}, [1, 2], ["\n"], 0), ["weights"])
+    assert key(item, None) is None  # weights that cannot be told from others
+
+
+def test_repeats_of_a_request_are_drawn_apart(sorting):
+    results = evaluated(
+        model_of("temperature", "tiny-ar-s", {"temperature": 2.0}), sorting(1, do_sample=True), gen_kwargs={}
+    )
+    lm = model_of("temperature", "tiny-ar-s", {"temperature": 2.0})
+    sample = results["samples"]["sorting"][0]
+
+    class Request:
+        args = tuple(sample["arguments"][0])
+        task_name = "sorting"
+
+    three = lm.generate_until([Request(), Request(), Request()])
+    assert three[0] == sample["resps"][0][0] and len(set(three)) == 3
+    assert lm.generate_until([Request(), Request(), Request()]) == three
+
+
+@pytest.mark.parametrize("method", ["greedy", "prompt-lookup", "token-recycling"])
+def test_an_answer_that_only_grows_ends_at_the_string_that_ends_it(method):
+    lm = model_of(method, "tiny-ar-l")
+    context = "<user> copy: Mia, Leo, Ada, Tom, Eva, Ida<turn>"
+    whole = lm.item(context, {"max_gen_toks": 32}).work(lm.model)
+    item = lm.item(context, {"max_gen_toks": 32, "until": ["Ada"]})
+    ended = item.work(lm.model)
+    assert "Ada" in whole.text and ended.text == whole.text.partition("Ada")[0]
+    assert 0 < ended.target_calls < whole.target_calls
+    assert item.run(lm.model).end.reason == "stopped"
+
+
+def test_a_masked_board_is_finished_and_cut_afterwards():
+    lm = model_of("threshold", "tiny-dlm")
+    context = "<user> copy: Mia, Leo, Ada, Tom, Eva, Ida<turn>"
+    whole, ended = (
+        lm.item(context, {"max_gen_toks": 32, "until": until}).work(lm.model) for until in ([], ["Tom", "Ada"])
+    )
+    assert ended.text == whole.text.partition("Ada")[0]
+    assert (ended.target_calls, ended.tokens) == (whole.target_calls, whole.tokens)
+
+
+def test_a_likelihood_is_the_models_own(choice):
+    results = evaluated(model_of("greedy", "tiny-ar-l"), choice)
+    assert results["results"]["choice"]["acc,none"] == 1
+    model = engines.load_model("tiny-ar-l")
+    for sample in results["samples"]["choice"]:
+        for (context, text), ((score, greedy),) in zip(sample["arguments"], sample["resps"], strict=True):
+            before, after = (model.tokenizer.encode(one) for one in (context, text))
+            chain = 0.0
+            for i, token in enumerate(after):
+                logits = engines.next_logits(model, [*before, *after[:i]], range(model.vocab_size))["alone"]
+                chain += logits[token] - math.log(sum(math.exp(x - max(logits)) for x in logits)) - max(logits)
+            assert score == pytest.approx(chain, abs=1e-3)
+            own = engines.run("greedy", model, before, params={"max_new_tokens": len(after)}).output_ids
+            assert greedy == (own == after)
+    cost = ours(results)["cost"]["choice"]
+    assert (cost["answers"], cost["target_calls"], cost["tokens"], cost["tokens_per_call"]) == (4, 1, 0, None)
+
+
+def test_a_whole_text_is_scored_token_by_token_once(task):
+    path = task(
+        "rolling",
+        [{"text": "<user> sort: Mia, Leo<turn>"}],
+        output_type="loglikelihood_rolling",
+        doc_to_text="",
+        doc_to_target="{{text}}",
+        metric_list=[{"metric": "bits_per_byte"}],
+    )
+    results = evaluated(model_of("greedy", "tiny-ar-l"), path)
+    model = engines.load_model("tiny-ar-l")
+    ids = [min(model.eos_ids), *model.tokenizer.encode("<user> sort: Mia, Leo<turn>")]
+    assert results["samples"]["rolling"][0]["resps"][0][0] == pytest.approx(
+        engines.log_likelihood(model, ids, 1)[0], abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(("method", "model"), THREE[1:])
+def test_no_likelihood_is_made_up(method, model, choice):
+    kind = engines.get_method(method).info.kind
+    with pytest.raises(engines.UserError, match=f"choice asks for log-likelihoods.*{model} is {kind}; choose tasks"):
+        evaluated(model_of(method, model), choice)
+
+
+def test_turns_are_written_in_the_models_own_format():
+    lm = model_of("greedy", "tiny-ar-l")
+    written = lm.apply_chat_template([{"role": "user", "content": "sort: Mia, Leo"}])
+    assert lm.tok_encode(written) == lm.main.tokenizer.encode_prompt("sort: Mia, Leo")
+    assert "<turn>" in lm.chat_template(True) and lm.tokenizer_name == "tiny-ar-l"
+
+
+def test_what_cannot_be_is_refused_before_anything_is_loaded():
+    with pytest.raises(engines.UserError, match="a run decodes one answer"):
+        model_of("greedy", "tiny-ar-l", batch_size=8)
+    with pytest.raises(engines.UserError, match="need the model by its name"):
+        model_of("greedy", engines.load_model("tiny-ar-l"), workers=2)
+    with pytest.raises(engines.UserError, match="unknown method 'nope'"):
+        model_of("nope", "tiny-ar-l")
+
+
+# --- failing items
+
+
+def test_a_failing_item_opens_at_the_step_that_wrote_its_first_wrong_word(sorting, tmp_path):
+    from explorer.evaluation import keep_failing
+
+    lm = model_of("threshold", "tiny-dlm", {"threshold": 0.1})
+    results = evaluated(lm, sorting(12))
+    wrong = [s["doc_id"] for s in results["samples"]["sorting"] if not s["exact_match"]]
+    assert len(wrong) > 2, "this threshold answers some of them wrong"
+    store = RunStore(tmp_path / "kept")
+    failed = keep_failing(results, lm, 2, store)
+    assert [one.doc for one in failed] == wrong[:2] and all(one.same for one in failed)
+    for one in failed:
+        trace = store.get(one.run)
+        mark = judge(trace)
+        assert not mark.right and one.step == mark.step + 1
+        assert one.link == f"/?run={one.run}&step={one.step}" and store.card(one.run).label.startswith("sorting, item")
+        assert any(step.candidates for step in trace.steps), "everything is recorded"
+
+
+def test_items_that_are_scored_leave_no_run(choice, tmp_path):
+    from explorer.evaluation import keep_failing
+
+    lm = model_of("greedy", "tiny-ar-l")
+    results = evaluated(lm, choice)
+    for sample in results["samples"]["choice"]:
+        sample["acc"] = 0.0
+    assert keep_failing(results, lm, 5, RunStore(tmp_path / "kept")) == []
+
+
+# --- several at once
+
+
+def without_seconds(lm, items):
+    return [(a.text, a.target_calls, a.work) for a in lm._answers(items, ["t"] * len(items))]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_workers_on_ray_answer_the_same():
+    pytest.importorskip("ray")
+    contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom", "Eva")]
+    alone = model_of("threshold", "tiny-dlm", resume=False)
+    two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1, ray="local")
+    items = [alone.item(context, {"max_gen_toks": 16}) for context in contexts]
+    assert without_seconds(two, items) == without_seconds(alone, items)
+    bad = Item("threshold", {"max_new_tokens": 1000}, items[0].prompt, [], 0)
+    with pytest.raises(engines.UserError, match=r"^the prompt has .* tiny-dlm has room for 512"):
+        two._answers([bad], ["t"])
+
+
+@pytest.mark.slow
+def test_processes_answer_the_same():
+    contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom")]
+    alone = model_of("threshold", "tiny-dlm", resume=False)
+    two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1)
+    items = [alone.item(context, {"max_gen_toks": 16}) for context in contexts]
+    assert without_seconds(two, items) == without_seconds(alone, items)
+    scored = Scored("greedy", [3, 4, 5], 1)
+    assert isinstance(scored.work(engines.load_model("tiny-ar-s")), Answer)
