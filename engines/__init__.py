@@ -99,6 +99,7 @@ __all__ = [
     "read_trace",
     "row_costs",
     "run",
+    "size_of",
     "stream",
     "stream_fork",
     "study",
@@ -127,7 +128,7 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "target_and_drafter"):
+    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
         from engines.models import zoo
 
         return getattr(zoo, name)

@@ -18,6 +18,7 @@ from engines.models import stored
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 WEIGHTS = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
+CONFIGS = ["config.json", "generation_config.json"]
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
 
 

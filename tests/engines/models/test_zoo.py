@@ -160,7 +160,7 @@ REFUSED_OPTIONS = [
     ),
     ({"device_map": {"": "warp"}}, "cannot be loaded with device_map as given"),
     ({"quantization": {"a": 1}}, "cannot be loaded with quantization as given"),
-    ({"quantization": "x"}, "cannot be loaded with quantization as given"),
+    ({"quantization": "x"}, "quantisation 'x' is unknown; choose 4bit or 8bit"),
 ]
 
 
