@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engines.core.devices import cards, free_bytes
+from engines.core.devices import cards, chosen_device, free_bytes
 from engines.core.errors import UserError
 from engines.models.bounds import check_size, within
 from engines.models.configs import check_class, config_of, refusing
@@ -49,9 +49,23 @@ class Size:
         cache = f", and about {self.cache * 1000 / 1e6:,.0f} MB of cache for 1,000 tokens" if self.cache else ""
         return f"{self.name} has {self.parameters:,} parameters: {gigabytes(self.weights)} of weights as {form}{cache}"
 
+    @property
+    def large(self) -> bool:
+        """Whether it is refused where there is no room, and worth a word before it is loaded."""
+        return self.weights >= LARGE
+
+    def beside(self, device: str, device_map: Any = None) -> str:
+        """What it needs, with what is free on the devices that it would go to."""
+        places = {place for group, _ in shares(self, chosen_device(device), device_map) for place in group}
+        rooms = {place: free_bytes(place) for place in sorted(places)}
+        said = [f"{_called(place)} has {gigabytes(room)} free" for place, room in rooms.items() if room is not None]
+        return "; ".join([str(self), *said])
+
 
 def gigabytes(count: float) -> str:
-    """Bytes in GB (10^9)."""
+    """Bytes in GB (10^9), few of them in MB."""
+    if count < GIGABYTE:
+        return f"{count / 1e6:,.3g} MB"
     return f"{count / GIGABYTE:.3g} GB" if count < 99.5 * GIGABYTE else f"{count / GIGABYTE:,.0f} GB"
 
 
@@ -168,11 +182,11 @@ def check_room(
 ) -> None:
     """Raises NoRoom where the weights alone do not fit into the free memory of the places that they go to. smaller: a
     quantisation -> bytes of the weights with it, to be named where that would fit."""
-    for places, needed in _shares(size, device, device_map):
+    for places, needed in shares(size, device, device_map):
         rooms = [free_bytes(place) for place in places]
         if None in rooms or needed <= (free := sum(room or 0 for room in rooms)):
             continue
-        where = " and ".join(("the memory of this machine" if one == "cpu" else one) for one in places)
+        where = " and ".join(map(_called, places))
         fitting = [f"{wish} ({gigabytes(count)})" for wish, count in smaller().items() if count <= free]
         spread = "device_map auto, which leaves on the CPU what the card has no room for"
         ways = [f"quantisation {' or '.join(fitting)}"] if fitting else []
@@ -184,7 +198,11 @@ def check_room(
         )
 
 
-def _shares(size: Size, device: str, device_map: Any) -> list[tuple[list[str], float]]:
+def _called(place: str) -> str:
+    return "the memory of this machine" if place == "cpu" else place
+
+
+def shares(size: Size, device: str, device_map: Any) -> list[tuple[list[str], float]]:
     """Groups of devices, and how many bytes each has to hold."""
     if isinstance(device_map, Mapping):
         found: dict[str, float] = {}

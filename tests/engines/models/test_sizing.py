@@ -139,7 +139,7 @@ def test_loading_is_refused_with_the_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(sizing, "LARGE", 1000)
     monkeypatch.setattr("engines.models.loader.LARGE", 1000)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 200_000)
-    with pytest.raises(UserError, match=r"'checkpoint' take 0.000302 GB as float32 and the memory of this machine has"):
+    with pytest.raises(UserError, match=r"'checkpoint' take 0.302 MB as float32 and the memory of this machine has"):
         engines.load_model(MIXTURES / "llada2" / "checkpoint", dtype="float32")
     engines.load_model(MIXTURES / "llada2" / "checkpoint", dtype="bfloat16")
 
