@@ -107,6 +107,7 @@ __all__ = [
     "verify",
     "visible",
     "watch",
+    "watching_downloads",
     "wilson",
     "with_drafter",
 ]
@@ -140,6 +141,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import drafters
 
         return getattr(drafters, name)
+    if name == "watching_downloads":
+        from engines.models.downloads import watching_downloads
+
+        return watching_downloads
     if name == "joint":
         from engines.models import joint
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from engines.core.lazy import torch
 
 AUTO = "auto"
+GIGABYTE = 1e9
 GROUP = Path("/sys/fs/cgroup")  # of the container, where this process runs in one
 
 
@@ -41,6 +42,13 @@ def free_bytes(device: str) -> int | None:
     import psutil
 
     return min(int(psutil.virtual_memory().available), _left_in_group())
+
+
+def gigabytes(count: float) -> str:
+    """Bytes in GB (10^9), few of them in MB."""
+    if count < GIGABYTE:
+        return f"{count / 1e6:,.3g} MB"
+    return f"{count / GIGABYTE:.3g} GB" if count < 99.5 * GIGABYTE else f"{count / GIGABYTE:,.0f} GB"
 
 
 def _left_in_group() -> int:

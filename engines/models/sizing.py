@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engines.core.devices import cards, chosen_device, free_bytes
+from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gigabytes
 from engines.core.errors import UserError
 from engines.models.bounds import check_size, within
 from engines.models.configs import check_class, config_of, refusing
@@ -17,7 +17,6 @@ from engines.models.mapping import plan
 from engines.models.plans import Plan
 from engines.models.quantised import BITS, codable, coded_bytes
 
-GIGABYTE = 1e9
 LARGE = GIGABYTE  # bytes of weights from which on it is told what they need, and refused where there is no room
 SMALL = 100e6  # bytes of weights up to which float32 is the default
 SECONDS = 60.0  # that a network without numbers may take to build
@@ -62,13 +61,6 @@ class Size:
         return "; ".join([str(self), *said])
 
 
-def gigabytes(count: float) -> str:
-    """Bytes in GB (10^9), few of them in MB."""
-    if count < GIGABYTE:
-        return f"{count / 1e6:,.3g} MB"
-    return f"{count / GIGABYTE:.3g} GB" if count < 99.5 * GIGABYTE else f"{count / GIGABYTE:,.0f} GB"
-
-
 def size_of_folder(
     folder: Path, name: str, dtype: Any = None, quantization: Any = None, block_size: int | None = None
 ) -> Size:
@@ -78,11 +70,12 @@ def size_of_folder(
     raw = read_json(folder / "config.json")
     if quantization is not None and quantization not in BITS:
         raise UserError(f"quantisation '{quantization!s:.40}' is unknown; choose {' or '.join(BITS)}, or leave it out.")
-    if shards(folder):
+    files = _files(folder)
+    if files:
         check_size(raw, folder, name)
     with refusing(name, {}):
         how = plan(read_json(folder / "generation_config.json") | raw, name, block_size)
-    stored = stored_dtype(folder, raw)
+    stored = stored_dtype(files, raw)
     if how.kind in OWN_KINDS or raw.get("draft_of"):
         numbers = count_parameters(folder)
         chosen = chosen_dtype(dtype, stored, numbers * stored.itemsize)
@@ -100,6 +93,12 @@ def size_of_folder(
     parts |= {key: one.numel() * one.element_size() for key, one in buffers.items()}
     cache = _cache(network) * chosen.itemsize
     return Size(name, numbers, _word(chosen), quantization or "", sum(parts.values()), cache, parts)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The weight files, where all of them are there: of a model of the hub they may still be on their way."""
+    files = shards(folder)
+    return files if all(file.is_file() for file in files) else []
 
 
 def network_without_numbers(folder: Path, name: str, how: Plan) -> Any:
@@ -128,14 +127,14 @@ def _cache(network: Any) -> int:
     return total
 
 
-def stored_dtype(folder: Path, raw: Mapping[str, Any]) -> Any:
+def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
     """The type in which a checkpoint's weights lie: what transformers takes for "auto"."""
     import torch
 
     types = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
     text = raw.get("text_config") if isinstance(raw.get("text_config"), Mapping) else {}
     said = next((str(one[key]) for one in (raw, text) for key in ("dtype", "torch_dtype") if one.get(key)), "")
-    held = (entry.get("dtype") for shard in shards(folder) for entry in header(shard).values())
+    held = (entry.get("dtype") for file in files for entry in header(file).values())
     found = getattr(torch, said.removeprefix("torch."), None) if said else None
     if not isinstance(found, torch.dtype):
         found = getattr(torch, next((types[str(one)] for one in held if one in types), "float32"))

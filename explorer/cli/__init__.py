@@ -53,10 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser().parse_args(argv)
         args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
-        if not getattr(args, "fetch", None):
-            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # `downloads_told` has one of its own
         load_own_methods(args)
-        code: int = args.command(args)
+        with cli_loading.downloads_told():
+            code: int = args.command(args)
         sys.stdout.flush()
         return code
     except UserError as error:

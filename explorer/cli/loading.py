@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import engines
@@ -90,6 +91,32 @@ def tell(name: str, options: Mapping[str, Any]) -> None:
             print(f"decoding-explorer: {printable(line)}", file=sys.stderr)
     except UserError:
         return
+
+
+@contextmanager
+def downloads_told() -> Iterator[None]:
+    """Inside, a download says its size on standard error before it begins, and shows a bar where that is a terminal.
+    Ctrl-C ends it, and the next one goes on from there."""
+    bars: dict[tuple[str, int], Any] = {}
+
+    def watch(now: Any) -> None:
+        from tqdm import tqdm
+
+        if (key := (now.repo, now.bytes)) not in bars:
+            print(f"decoding-explorer: {printable(str(now))}", file=sys.stderr)
+            bars[key] = tqdm(total=now.bytes, initial=now.done, unit="B", unit_scale=True, disable=None)
+        bars[key].update(now.done - bars[key].n)
+
+    try:
+        with engines.watching_downloads(watch):
+            yield
+    except KeyboardInterrupt:
+        if any(bar.n < bar.total for bar in bars.values()):
+            print("decoding-explorer: the download was stopped; the same command goes on from there.", file=sys.stderr)
+        raise
+    finally:
+        for bar in bars.values():
+            bar.close()
 
 
 def sized(name: str, options: Mapping[str, Any]) -> Any:
