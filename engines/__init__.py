@@ -10,6 +10,7 @@ Importing this package, listing methods and listing models load neither torch no
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engines.core.devices import gigabytes
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
 from engines.core.kinds import kinds_of
@@ -79,6 +80,7 @@ __all__ = [
     "forking_method",
     "get_method",
     "get_study",
+    "gigabytes",
     "is_known",
     "is_loaded",
     "joint",
