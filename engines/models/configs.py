@@ -26,8 +26,8 @@ def config_of(folder: Path, name: str, how: Plan) -> Any:
     except (ValueError, KeyError) as error:
         kind = read_json(folder / "config.json").get("model_type")
         raise UserError(
-            f"'{name}' has the model type '{kind}', which would need code from the checkpoint; choose a Llama- or "
-            "Qwen-like model."
+            f"'{name}' has the model type '{kind}', which would need code from the checkpoint (trust_remote_code), and "
+            "none is run here; choose a Llama- or Qwen-like model."
         ) from error
 
 

@@ -196,6 +196,11 @@ def load_model(
 
         model = load_model(target, kind=kind, device=device, dtype=dtype, **options)
         return cast(Model, with_drafter(model, load_drafter(drafter, model)))
+    if "trust_remote_code" in options:
+        raise UserError(
+            "no code of a checkpoint is run here, so trust_remote_code is no option; leave it out: what is loaded goes "
+            "through the classes of transformers."
+        )
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
     device = chosen_device(device)
