@@ -10,6 +10,7 @@ Importing this package, listing methods and listing models load neither torch no
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engines.core.devices import gigabytes
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder, extra_methods
 from engines.core.kinds import kinds_of
@@ -79,6 +80,7 @@ __all__ = [
     "forking_method",
     "get_method",
     "get_study",
+    "gigabytes",
     "is_known",
     "is_loaded",
     "joint",
@@ -100,6 +102,7 @@ __all__ = [
     "read_trace",
     "row_costs",
     "run",
+    "size_of",
     "stream",
     "stream_fork",
     "study",
@@ -107,6 +110,7 @@ __all__ = [
     "verify",
     "visible",
     "watch",
+    "watching_downloads",
     "wilson",
     "with_drafter",
 ]
@@ -128,7 +132,7 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "target_and_drafter"):
+    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
         from engines.models import zoo
 
         return getattr(zoo, name)
@@ -140,6 +144,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import drafters
 
         return getattr(drafters, name)
+    if name == "watching_downloads":
+        from engines.models.downloads import watching_downloads
+
+        return watching_downloads
     if name == "joint":
         from engines.models import joint
 

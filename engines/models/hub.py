@@ -8,27 +8,56 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
-from engines.models import stored
+from engines.models import downloads, stored
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 WEIGHTS = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
+CONFIGS = ["config.json", "generation_config.json"]
 WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
 
 
 def snapshot(repo: str, revision: str | None = None, wanted: Sequence[str] = WANTED) -> tuple[Path, str]:
-    """The folder of a hub model, downloaded at the first use, and its commit. wanted: patterns of its files. Raises
-    UserError where it cannot be had."""
+    """The folder of a hub model, downloaded at the first use, and its commit. wanted: patterns of its files. Large ones
+    are fetched as `engines.models.downloads` does. Raises UserError where it cannot be had."""
     import huggingface_hub as hub
+    from huggingface_hub import constants
+
+    missing = [] if constants.HF_HUB_OFFLINE else _missing(repo, revision, wanted)
+    commit = missing[0].commit_hash if missing else revision
+    files = {file.filename: file.file_size or 0 for file in missing}
+    if sum(files.values()) >= downloads.LARGE:
+        downloads.fetch(repo, str(commit), files, Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}")
+    with _explaining(repo, revision):
+        folder = Path(hub.snapshot_download(repo, revision=commit, allow_patterns=list(wanted)))
+    return folder, folder.name
+
+
+def _missing(repo: str, revision: str | None, wanted: Sequence[str]) -> list[Any]:
+    """The files that are not on this machine, as the hub's library describes them; none where it cannot be asked, which
+    the attempt to fetch them explains."""
+    import huggingface_hub as hub
+
+    try:
+        found = hub.snapshot_download(repo, revision=revision, allow_patterns=list(wanted), dry_run=True)
+    except Exception:
+        return []
+    return [file for file in found if file.will_download]
+
+
+@contextmanager
+def _explaining(repo: str, revision: str | None) -> Iterator[None]:
+    """What the hub's library raises, as a UserError with what to do."""
     from huggingface_hub import errors
 
     try:
-        folder = Path(hub.snapshot_download(repo, revision=revision, allow_patterns=list(wanted)))
+        yield
     except errors.GatedRepoError:
         raise UserError(
             f"'{repo}' asks its users to accept terms first; accept them on its page and run `hf auth login`."
@@ -45,7 +74,6 @@ def snapshot(repo: str, revision: str | None = None, wanted: Sequence[str] = WAN
             f"'{repo}' is not in the local cache and the hub cannot be reached ({why}); go online or give a local "
             "folder."
         ) from error
-    return folder, folder.name
 
 
 def check_folder(folder: Path, name: str) -> str:

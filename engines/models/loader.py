@@ -15,6 +15,7 @@ from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
 from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_experts, check_size
+from engines.models.configs import check_class, config_of, refusing
 from engines.models.hub import (
     TOKENIZER_FILES,
     check_folder,
@@ -25,8 +26,10 @@ from engines.models.hub import (
     tokenizer_folder,
 )
 from engines.models.mapping import plan
-from engines.models.networks import OURS, network_class
 from engines.models.plans import Plan
+from engines.models.quantised import settings
+from engines.models.sizing import LARGE, SMALL, chosen_dtype
+from engines.models.sizing import check_folder as check_room
 from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
 from engines.models.weights import check_fit, pretrained
 
@@ -37,7 +40,6 @@ OPTION_KINDS = {  # an option -> the kinds of models that have it
 }
 OF_PICTURES = ("reader", "scene")  # kinds of our own networks; each has an adapter of its name with `LOADED`
 NO_NUMBERS = "device 'meta' holds no numbers, so nothing runs on it; use 'cpu' or 'cuda'."
-SMALL = 100e6  # bytes of weights up to which float32 is the default
 
 
 def load_folder(
@@ -58,13 +60,15 @@ def load_folder(
     check_size(raw, folder, name)
     check_experts(raw, folder, name)
     _check_types(options)
-    with _refusing(name, {}):  # some publish the block length as a setting of generation
+    with refusing(name, {}):  # some publish the block length as a setting of generation
         how = plan(read_json(folder / "generation_config.json") | raw, name, options.get("block_size"))
     require_kind(name, how.kinds, kind)
     for option, kinds in OPTION_KINDS.items():
         if options.get(option) is not None and not {*kinds} & {*how.kinds}:
             several = f"{', '.join(kinds[:-1])} and {kinds[-1]}"
             raise UserError(f"{option} is an option of {several} models and {name} is {how.kind}; leave it out.")
+    if _bytes(folder) >= LARGE or (dtype is not None and 4 * _bytes(folder) >= LARGE):
+        check_room(folder, name, device, dtype, options)
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind in OF_PICTURES:
@@ -89,7 +93,7 @@ def load_folder(
         tokenizer=tokenizer_folder(folder),
     )
     record.options = _told(options)
-    with _refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
+    with refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
         return model_of(how, network, tokenizer, record, mask_id, ends, options)
 
 
@@ -133,28 +137,23 @@ def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:
 
 
 def _dtype(wanted: Any, folder: Path) -> Any:
-    import torch
-
-    if wanted is None:
-        return torch.float32 if _bytes(folder) <= SMALL else "auto"
-    value = (
-        getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) and wanted != "auto" else wanted
-    )
-    if value != "auto" and not (isinstance(value, torch.dtype) and value.is_floating_point):
-        raise UserError(f"dtype '{wanted}' is unknown; choose float32, bfloat16, float16 or auto (as stored).")
-    return value
+    """The type to load in; transformers finds out what "auto" is."""
+    if wanted == "auto" or (wanted is None and _bytes(folder) > SMALL):
+        return "auto"
+    return chosen_dtype(wanted, None, 0)
 
 
 def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, options: dict[str, Any]) -> Any:
-    with _refusing(name, {}):
-        config = _config(folder, name, how)
-    _check_class(config, how, name)
+    with refusing(name, {}):
+        config = config_of(folder, name, how)
+    check_class(config, how, name)
     where = options.get("device_map") or (usable(device) if device != "cpu" else None)
     placed = where.values() if isinstance(where, dict) else [where]
     if any(str(one).partition(":")[0] == "meta" for one in placed):
         raise UserError(NO_NUMBERS)
-    extra = {"quantization_config": options["quantization"]} if options.get("quantization") is not None else {}
-    with _quiet(_bytes(folder) <= SMALL, report=not how.unread), _refusing(name, options):
+    wish = settings(options.get("quantization"))
+    extra = {"quantization_config": wish} if wish is not None else {}
+    with _quiet(_bytes(folder) <= SMALL, report=not how.unread), refusing(name, options):
         network, info = pretrained(
             how.model_class,
             folder,
@@ -171,37 +170,6 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
         )
     check_fit(network, info, how, name)
     return network
-
-
-def _check_class(config: Any, how: Plan, name: str) -> None:
-    """Raises UserError for a family that transformers has no network of the wanted kind for."""
-    import transformers
-
-    known = getattr(getattr(transformers, how.model_class, None), "_model_mapping", None)
-    if known is not None and type(config) not in known:
-        raise UserError(
-            f"'{name}' is of the type '{config.model_type}', which {how.model_class} of transformers does not know; "
-            "choose a Llama- or Qwen-like model."
-        )
-
-
-@contextmanager
-def _refusing(name: str, options: dict[str, Any]) -> Iterator[None]:
-    """What transformers says of a device map, a quantisation or a damaged file, in one sentence of ours."""
-    wishes = [key for key in ("device_map", "quantization") if options.get(key) is not None]
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file can make transformers raise anything
-        reason = " ".join(str(error).split())[:200]
-        if not wishes:
-            raise UserError(
-                f"'{name}' cannot be loaded: {reason}; download it again or choose another model."
-            ) from error
-        raise UserError(
-            f"'{name}' cannot be loaded with {' and '.join(wishes)} as given: {reason}; change that or leave it out."
-        ) from error
 
 
 @contextmanager
@@ -226,23 +194,6 @@ def _bytes(folder: Path) -> int:
     return sum(shard.stat().st_size for shard in shards(folder))
 
 
-def _config(folder: Path, name: str, how: Plan) -> Any:
-    import transformers
-
-    if how.config is not None:
-        return getattr(transformers, how.config_class)(**how.config)
-    if (model_type := str(read_json(folder / "config.json").get("model_type"))) in OURS:
-        network_class(model_type)
-    try:
-        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (ValueError, KeyError) as error:
-        kind = read_json(folder / "config.json").get("model_type")
-        raise UserError(
-            f"'{name}' has the model type '{kind}', which would need code from the checkpoint; choose a Llama- or "
-            "Qwen-like model."
-        ) from error
-
-
 def usable(device: str) -> str:
     """A device on which something can be computed here. Raises UserError."""
     import torch
@@ -263,7 +214,7 @@ def _tokenizer(folder: Path, how: Plan) -> Any | None:
 
     if not any((folder / file).is_file() for file in TOKENIZER_FILES):
         return None
-    with _refusing(f"the tokenizer of {folder.name}", {}):
+    with refusing(f"the tokenizer of {folder.name}", {}):
         return getattr(transformers, how.tokenizer_class).from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )

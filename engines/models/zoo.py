@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import copy
 import difflib
+import gc
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from engines.core.devices import AUTO, chosen_device
 from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models import grid_drafts, oracle, smollm2
-from engines.models.hub import HUB_ID, assets, count_parameters, read_json, shards, snapshot
+from engines.models.hub import CONFIGS, HUB_ID, assets, count_parameters, read_json, shards, snapshot
 from engines.models.mapping import plan
 from engines.models.parts import parts_for
+
+if TYPE_CHECKING:
+    from engines.models.sizing import Size
 
 OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
@@ -152,6 +157,10 @@ def target_and_drafter(name: str) -> tuple[str, str]:
 def is_loaded(name: str, device: str = "cpu") -> bool:
     """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
+    if device == AUTO:
+        if not _loaded:  # and torch perhaps not yet imported, which would have to say what it stands for
+            return False
+        device = chosen_device(device)
     return _key(smollm2.NAME if plain == smollm2.TEXT else plain, device) in _loaded
 
 
@@ -173,12 +182,13 @@ def load_model(
     it (`engines.load_drafter`), each by its own name.
 
     kind: "causal", "layered", "two-way", "moe", "split", "memory", "masked", "block", "canvas", "seq2seq",
-    "reader", "power-law" or "scene", checked. dtype: float32, bfloat16, float16 or "auto" (as stored); by default
-    float32 for weights up to 100 MB, as stored above. options: eos_id, mask_id, shift and block_size (where the files
-    do not say it), revision (hub), device_map, quantization (a transformers quantisation config). The last four loaded
-    models stay in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file
-    included."""
-    from engines.models.loader import load_folder, require_kind, usable
+    "reader", "power-law" or "scene", checked. device: cpu, cuda, cuda:1, mps, or auto: the best that torch has. dtype:
+    float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as stored above.
+    options: eos_id, mask_id, shift and block_size (where the files do not say it), revision (hub), device_map ("auto",
+    or module -> device), quantization ("4bit", "8bit" or a transformers quantisation config). The last four loaded
+    models stay in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file and
+    weights for which there is no room (`size_of`) included."""
+    from engines.models.loader import require_kind, usable
 
     target, drafter = target_and_drafter(os.fspath(name_or_path))
     if drafter:
@@ -186,8 +196,14 @@ def load_model(
 
         model = load_model(target, kind=kind, device=device, dtype=dtype, **options)
         return cast(Model, with_drafter(model, load_drafter(drafter, model)))
+    if "trust_remote_code" in options:
+        raise UserError(
+            "no code of a checkpoint is run here, so trust_remote_code is no option; leave it out: what is loaded goes "
+            "through the classes of transformers."
+        )
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")
+    device = chosen_device(device)
     if device != "cpu":
         usable(device)  # also for what ships, and before anything is fetched
     name = _canonical(os.fspath(name_or_path))
@@ -201,16 +217,58 @@ def load_model(
         if key not in _loaded and name == oracle.NAME:
             _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
         elif key not in _loaded:
-            folder, label, revision, licence = _locate(name, options.pop("revision", None))
-            _loaded[key] = load_folder(
-                folder, label, kind=kind, device=device, dtype=dtype, revision=revision, licence=licence, **options
-            )
+            _loaded[key] = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
         _loaded.move_to_end(key)
         while len(_loaded) > KEPT:
             _loaded.popitem(last=False)
         model = _loaded[key]
     require_kind(model.record.name, kinds_of(model), kind)
     return model
+
+
+def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:
+    from engines.models.loader import load_folder
+    from engines.models.sizing import check_folder
+
+    def check(folder: Path) -> None:
+        check_folder(folder, name, device, dtype, options)
+
+    folder, label, commit, licence = _locate(name, revision, check)
+    return load_folder(folder, label, device=device, dtype=dtype, revision=commit, licence=licence, **options)
+
+
+def _with_room(load: Callable[[], Model]) -> Model:
+    """What `load` gives; where there is no room, tried again without the models that were kept."""
+    from engines.models.sizing import NoRoom
+
+    try:
+        return load()
+    except NoRoom:
+        if not _loaded:
+            raise
+        _loaded.clear()
+        gc.collect()
+    return load()
+
+
+def size_of(
+    name_or_path: str | os.PathLike[str],
+    *,
+    dtype: Any = None,
+    quantization: str | None = None,
+    revision: str | None = None,
+    block_size: int | None = None,
+) -> Size:
+    """What `load_model` with these arguments needs, without reading a weight; of a hub id only the config is fetched.
+
+    dtype: as `load_model` takes it; by default float32 for weights up to 100 MB, as stored above. quantization: "4bit"
+    or "8bit". Raises UserError for a model that cannot be loaded here."""
+    from engines.models.sizing import Size, size_of_folder
+
+    if name_or_path == oracle.NAME:
+        return Size(oracle.NAME, 0, "float32", "", 0)
+    folder, name = config_folder(os.fspath(name_or_path), revision)
+    return size_of_folder(folder, name, dtype, quantization, block_size)
 
 
 def _as_text(model: Any) -> Model:
@@ -224,8 +282,22 @@ def _canonical(name: str) -> str:
     return smollm2.NAME if name.lower() in smollm2.ALIASES else name
 
 
-def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
-    """(folder, name for the record, revision, licence if it is not in a card) of a canonical name."""
+def config_folder(name: str, revision: str | None = None) -> tuple[Path, str]:
+    """The folder that holds the config.json of a model, and its name; of a hub id nothing else is fetched. Raises
+    UserError."""
+    plain = _canonical(plain_name(target_and_drafter(name)[0]))
+    if plain in (smollm2.NAME, smollm2.TEXT):
+        if not smollm2.ready():
+            raise UserError(f"{smollm2.NAME} is not on this machine yet; `decoding-explorer models --fetch` gets it.")
+        return smollm2.ensure()[0], plain
+    return _locate(plain, revision, whole=False)[:2]
+
+
+def _locate(
+    name: str, revision: str | None, check: Callable[[Path], None] = lambda folder: None, whole: bool = True
+) -> tuple[Path, str, str, str]:
+    """(folder, name for the record, revision, licence if it is not in a card) of a canonical name. check: of a hub id,
+    looks at the config before the weights are fetched. whole: with the weights."""
     embedded, folder = assets() / "models" / name, expanded(name)
     plain = "/" not in name and "\\" not in name and name not in (".", "..")
     on_the_hub = name != smollm2.NAME and not folder.is_dir() and HUB_ID.fullmatch(name) is not None
@@ -239,7 +311,10 @@ def _locate(name: str, revision: str | None) -> tuple[Path, str, str, str]:
     if folder.is_dir():
         return folder, folder.resolve().name, "", ""
     if on_the_hub:
-        folder, commit = snapshot(name, revision)
+        folder, commit = snapshot(name, revision, CONFIGS)
+        if whole:
+            check(folder)
+            folder, commit = snapshot(name, commit)
         return folder, name, commit, ""
     names = [info.name for info in list_models()]
     near = difflib.get_close_matches(name, names, 1, 0.7)

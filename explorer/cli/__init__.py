@@ -30,6 +30,7 @@ from explorer.cli import doctor as cli_doctor
 from explorer.cli import eval as cli_eval
 from explorer.cli import export as cli_export
 from explorer.cli import fork as cli_fork
+from explorer.cli import loading as cli_loading
 from explorer.cli import parallelbench as cli_parallelbench
 from explorer.cli import publish as cli_publish
 from explorer.cli import report as cli_report
@@ -53,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = _parsed(argv)
         args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
-        if not getattr(args, "fetch", None):
-            os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # standard error is for complaints
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # `downloads_told` has one of its own
         load_own_methods(args)
-        code: int = args.command(args)
+        with cli_loading.downloads_told():
+            code: int = args.command(args)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -170,6 +171,8 @@ def _lists(commands: Any) -> argparse.ArgumentParser:
 
     models = commands.add_parser("models", help="list the models, or fetch one that is not in the repository")
     models.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
+    models.add_argument("--size", metavar="NAME", help="what this model needs, by its config alone; nothing is loaded")
+    cli_loading.add_loading(models)
     models.add_argument("--json", action="store_true", help="print JSON")
     models.set_defaults(command=models_command)
     return methods  # type: ignore[no-any-return]
@@ -295,12 +298,14 @@ def show_method(info: MethodInfo, as_json: bool) -> int:
 def models_command(args: argparse.Namespace) -> int:
     """List the models, or make one ready to run without a network."""
     if args.fetch:
-        model = engines.load_model(args.fetch)
+        model = cli_loading.load(args.fetch, cli_loading.loading(args))
         print(
             f"{model.record.name} is ready: {model.record.kind}, {model.record.parameters:,} parameters, sha256 "
             f"{model.record.sha256[:16] or 'unknown'}"
         )
         return 0
+    if args.size:
+        return cli_loading.size_command(args)
     models = engines.list_models()
     if args.json:
         print_json(models)

@@ -23,6 +23,7 @@ from explorer.cli.io import (
     signed,
     write,
 )
+from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.words import printable
@@ -49,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a parameter of the methods that have it, or of one",
     )
     add_part(parser)
-    parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
-    parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda, cuda:1 ...")
+    add_loading(parser)
     parser.add_argument(
         "--max-new-tokens",
         type=positive,
@@ -80,9 +80,8 @@ def advise_command(args: argparse.Namespace) -> int:
 
     check_target(args.json)
     prompts = given_prompts(args)
-    options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
     asked = [engines.get_method(slug).info for slug in args.method] or engines.list_methods()
-    model = with_part(engines.load_model(args.model, **options), args, asked)
+    model = with_part(load(args.model, loading(args)), args, asked)
     infos = chosen.named(args.method, model) if args.method else chosen.chosen(model)
     with _interrupts() as stopped, _bar() as progress:
         found: Advice = advise.advise(

@@ -13,6 +13,7 @@ import engines
 from engines import MethodInfo, UserError
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
+from explorer.cli.loading import add_loading, load, loading
 from explorer.figures import compare
 from explorer.fitting import runs_on
 from explorer.words import printable
@@ -26,7 +27,7 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         )
         parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
         add_part(parser)
-        parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
+        add_loading(parser)
         parser.add_argument(
             "--param",
             action="append",
@@ -67,7 +68,7 @@ def bench_command(args: argparse.Namespace) -> int:
     from explorer.bench import measure
 
     check_target(args.json)
-    model = with_part(engines.load_model(args.model, dtype=args.dtype), args, asked(args))
+    model = with_part(load(args.model, loading(args)), args, asked(args))
     if args.by_class:
         return _by_class(args, model)
     if args.names:
@@ -199,7 +200,7 @@ def certify_command(args: argparse.Namespace) -> int:
     from explorer.bench.measure import prompts_for
 
     check_target(args.json)
-    model = with_part(engines.load_model(args.model, dtype=args.dtype), args, asked(args))
+    model = with_part(load(args.model, loading(args)), args, asked(args))
     controls = dict[str, dict[str, engines.Trace]]()
     kept, network = list[certified.Kept](), list[certified.Kept]()
     for slug, params in _lossless(args, model):

@@ -21,6 +21,7 @@ from explorer.cli.io import (
     signed,
     write,
 )
+from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.figures import diagnosed
 from explorer.words import printable
@@ -33,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="NAME", help="the target: a name, hub id or folder")
     add_part(parser)
     add_prompts(parser)
-    parser.add_argument("--dtype", metavar="D", help="float32, bfloat16 ... (default: the model's own)")
-    parser.add_argument("--device", metavar="D", help="where both run: cpu (default), cuda, cuda:1 ...")
+    add_loading(parser)
     parser.add_argument(
         "--max-new-tokens",
         type=positive,
@@ -69,8 +69,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
     prompts = given_prompts(args)
     if not args.part:
         raise UserError("no drafter is given; write --part head=ID_OR_FOLDER.")
-    options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
-    model = with_part(engines.load_model(args.model, **options), args, any_format=True)
+    model = with_part(load(args.model, loading(args)), args, any_format=True)
     drafted = record_file(args.record) if args.record else None
     found = engines.diagnose(
         model,

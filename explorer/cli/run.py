@@ -24,6 +24,7 @@ from explorer.cli.io import (
     read_bytes,
     write,
 )
+from explorer.cli.loading import add_loading, load, loading
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
@@ -60,10 +61,7 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
             help="a model's name, hub id or folder; large=NAME sets a role",
         )
         add_part(parser)
-        parser.add_argument(
-            "--device", default=None, metavar="D", help="where the models run: cpu (default), cuda, cuda:1 ..."
-        )
-        parser.add_argument("--dtype", default=None, metavar="T", help="the weights' type: float32, bfloat16 ...")
+        add_loading(parser)
         parser.add_argument(
             "--option",
             action="append",
@@ -270,8 +268,8 @@ def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[s
     it needs."""
     wanted = [split_role(one, infos) for one in args.model]
     options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
-    options |= {name: getattr(args, name) for name in ("device", "dtype") if getattr(args, name) is not None}
-    loaded = {name: engines.load_model(name, **options) for name in dict.fromkeys(name for _, name in wanted)}
+    options |= loading(args)
+    loaded = {name: load(name, options) for name in dict.fromkeys(name for _, name in wanted)}
     chosen, beside = dict[str, Models](), dict[int, Any]()
     for info in infos:
         roles: Models = {role: loaded[name] for role, name in wanted if role in info.needs}

@@ -15,6 +15,7 @@ import engines
 from engines import UserError
 from engines.tasks import TASKS
 from explorer.cli.io import check_target, complain, key_values, positive, print_table, signed, write
+from explorer.cli.loading import add_loading, load, loading
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -26,8 +27,7 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
         "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
     )
     sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-    sweep.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda ...")
-    sweep.add_argument("--dtype", metavar="T", help="float32, bfloat16 ... (default: the model's own)")
+    add_loading(sweep)
     sweep.add_argument(
         "--param",
         action="append",
@@ -67,9 +67,9 @@ def sweep_command(args: argparse.Namespace) -> int:
     check_target(args.json)
     if args.seconds is not None and not args.seconds > 0:
         raise UserError(f"--seconds {args.seconds:g} is not allowed; give a number above 0.")
-    options = {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
+    options = loading(args)
     stopped = workers.until(args.seconds)
-    sweep = _asked(args, engines.load_model(args.model, **options))
+    sweep = _asked(args, load(args.model, options))
     ways = len(sweep.tasks) * args.prompts
     print(
         f"{len(sweep.settings)} settings on {ways} prompts of {len(sweep.tasks)} tasks: {sweep.total} runs",

@@ -8,21 +8,21 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import engines
-from engines import Step, Trace, UserError
+from engines import Step, Trace, UserError, gigabytes
 from explorer.attach import Attached
 from explorer.figures.verdict import judge
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from explorer.page.starting import start
+from explorer.page.starting import needs, start
 from explorer.runs.journal import Journal
 from explorer.runs.store import RunStore
 
@@ -80,6 +80,8 @@ class Feed:
         self._unsent: list[Step] = []
         self._pieces: list[Any] = []  # entries of the token table that were not sent yet
         self._pieces_known = 0
+        self.waiting = ""  # what is loaded for it, in words, while it is
+        self._waits: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._made: queue.SimpleQueue[tuple[Step, list[Any]] | BaseException | None] = queue.SimpleQueue()
         self._left = threading.Event()
         self._lock: AbstractContextManager[Any] = MODEL_LOCK
@@ -97,9 +99,14 @@ class Feed:
         return self._message(state="queued", loading=model)
 
     def messages(self, plan: Plan, prompt: str, seed: int, limits: Limits) -> Iterator[str]:
-        """Decode as planned; see `play`."""
+        """Decode as planned; see `play`. What a large model takes is told while it is loaded."""
 
-        return self.play(lambda: start(plan, prompt, seed, limits), f"{plan.method} on {plan.model}")
+        def begin() -> Live:
+            if needed := needs(plan, limits):
+                self._waits.put(needed)
+            return start(plan, prompt, seed, limits)
+
+        return self.play(begin, f"{plan.method} on {plan.model}")
 
     def play(
         self,
@@ -114,8 +121,7 @@ class Feed:
         self.begun, self._lock = True, lock
         try:
             try:
-                with lock:
-                    run = begin()
+                run = yield from self._begun(begin)
                 if (
                     self.job.stop.is_set()
                 ):  # while the model was loaded: nothing that is shown goes for a run without a step
@@ -141,6 +147,41 @@ class Feed:
             last = self._message(**self._seal())
         yield from unread
         yield last
+
+    def _begun(self, begin: Callable[[], Live]) -> Generator[str, None, Live]:
+        """What `begin` gives; meanwhile a message whenever `waiting` changes, empty as long as the page is not this
+        job's. A download ends when this slot is stopped or the page has left. Raises what `begin` raises."""
+        found: list[Live | BaseException] = []
+
+        def work() -> None:
+            try:
+                with self._lock, engines.watching_downloads(self._downloading):
+                    found.append(begin())
+            except BaseException as error:
+                found.append(error)
+            self._waits.put(None)
+
+        worker = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="begin", daemon=True)
+        worker.start()
+        try:
+            while words := self._waits.get():
+                self.waiting = words
+                yield self.loading(words) if self.job.cleared else ""
+        except GeneratorExit:
+            self._left.set()
+            worker.join()
+            if found and not isinstance(found[0], BaseException):
+                found[0].close()
+            raise
+        self.waiting = ""
+        if isinstance(found[0], BaseException):
+            raise found[0]
+        return found[0]
+
+    def _downloading(self, now: Any) -> None:
+        if self.over():
+            raise UserError("stopped while a model was downloaded; the next run goes on with it.")
+        self._waits.put(f"{now.repo} · {gigabytes(now.done)} / {gigabytes(now.bytes)}")
 
     def _hang_up(self) -> list[str]:
         """No more steps. Returns the messages that nobody has taken from the stream."""

@@ -38,6 +38,18 @@ def loading(plan: Plan, limits: Limits) -> str:
     return "" if lent() or engines.is_loaded(plan.model, limits.device) else plan.model
 
 
+def needs(plan: Plan, limits: Limits) -> str:
+    """The model that a run loads, with the bytes of its weights; "" for one that is listed or loaded, all of which are
+    small, and where nothing can be told, of which loading it says why."""
+    if lent() or engines.is_known(engines.target_and_drafter(plan.model)[0]) or not loading(plan, limits):
+        return ""
+    try:
+        size = engines.size_of(plan.model)
+    except UserError:
+        return ""
+    return f"{plan.model} · {engines.gigabytes(size.weights)}" if size.large else ""
+
+
 def reads(plan: Plan, prompt: str, limits: Limits) -> int | None:
     """How many tokens the prompt has for the model of a run, which is in memory: its tokenizer counts them. None where
     it is not, and for a prompt that it refuses, of which the run will speak."""

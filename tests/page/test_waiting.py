@@ -6,11 +6,17 @@ from __future__ import annotations
 import re
 import threading
 
+import pytest
 from playwright.sync_api import expect
 
 import engines
+from engines.models import downloads, sizing
+from explorer.page import starting
 from explorer.page.catalogue import Plan
 from explorer.page.handlers import running
+from explorer.page.limits import Limits
+from tests.engines.conftest import GOLDEN
+from tests.hub import COMMIT, serving
 from tests.page.conftest import PROMPT, Slow, first_model
 
 PILLS = """() => { window.told = []; window.gone = false;
@@ -141,3 +147,50 @@ def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_
     run = {"prompt": [1, 2, 3], "steps": [], "sums": [], "length": 0}
     assert js("/page/progress.js", "M.progress(run)", run=run) == "reading 3 tokens"
     assert js("/page/waiting.js", "['queue: 2/3 | 0.4s', '0.4s', null].map(M.before)") == [2, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A file of 32 MB on a hub of this machine; it comes in pieces of 10 MB."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 125_000)
+    return folder
+
+
+def test_a_download_is_shown_with_its_bytes_and_ended_by_stop(visit, monkeypatch, tmp_path, published):
+    real, cache = Plan.begin, tmp_path / "models--someone--llama"
+
+    def begin(*given):
+        if not list(cache.glob("blobs/*")) or list(cache.glob("blobs/*.part")):
+            downloads.fetch("someone/llama", COMMIT, {"model.safetensors": 32_000_000}, cache)
+        return real(*given)
+
+    monkeypatch.setattr(Plan, "begin", begin)
+    with serving({"someone/llama": published}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.address)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        hub.slow = 0.03
+        screen = visit()
+        before = screen.player(0).locator("h2").text_content()
+        ask(screen, "greedy")
+        pill = screen.player(0).locator(".dx-pill")
+        expect(pill).to_have_text(re.compile(r"loading someone/llama · 10\.5 MB / 32 MB: first use"), timeout=60_000)
+        screen.press("Stop")
+        screen.says("Stopped before anything was decoded; what was shown stays.")
+        expect(screen.player(0).locator("h2")).to_have_text(before)
+        held = [file.stat().st_size for file in cache.glob("blobs/*.part")]
+        hub.slow = 0.0
+        hub.ranges.clear()
+        ask(screen, "greedy")
+        screen.wait(0, "done")
+        assert hub.ranges == [("model.safetensors", held[0])] and held[0] >= 10_000_000
+
+
+def test_what_a_large_model_takes_is_told_while_it_is_loaded(monkeypatch):
+    monkeypatch.setattr(sizing, "LARGE", 100_000)
+    monkeypatch.setattr(starting, "lent", lambda: False)
+    limits = Limits(1000, 100, 60, public=False)
+    mixture = str(GOLDEN / "diffusion2026" / "llada2" / "checkpoint")
+    assert starting.needs(Plan("llada2", mixture, {}), limits) == f"{mixture} · 0.302 MB"
+    assert starting.needs(Plan("greedy", "tiny-ar-l", {}), limits) == ""
+    assert starting.needs(Plan("greedy", "nobody/here/at/all", {}), limits) == ""

@@ -63,6 +63,8 @@ class Running:
                     for batch in feed.messages(plan, prompt, seed, self.desk.limits):
                         if job.cleared:
                             yield batch, gr.skip(), gr.skip()
+                        elif feed.waiting:
+                            yield message(expect=True, loading=feed.waiting), gr.skip(), gr.skip()
                         elif job.begun:
                             session.show({})
                             yield joined(job), say(words, go="stage"), tables.results({})

@@ -160,7 +160,7 @@ REFUSED_OPTIONS = [
     ),
     ({"device_map": {"": "warp"}}, "cannot be loaded with device_map as given"),
     ({"quantization": {"a": 1}}, "cannot be loaded with quantization as given"),
-    ({"quantization": "x"}, "cannot be loaded with quantization as given"),
+    ({"quantization": "x"}, "quantisation 'x' is unknown; choose 4bit or 8bit"),
 ]
 
 
@@ -319,18 +319,16 @@ def test_missing_weights(assets: Path, tmp_path: Path) -> None:
 def test_the_hub_is_asked_for_safe_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 
-    def download(repo: str, **options: Any) -> str:
+    def download(repo: str, dry_run: bool = False, **options: Any) -> Any:
         asked.update(options, repo=repo)
-        return str(causal(tmp_path / "0123abc"))
+        return [] if dry_run else str(causal(tmp_path / "0123abc"))
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     model = zoo.load_model("someone/llama", revision="main")
     assert (model.record.name, model.record.revision) == ("someone/llama", "0123abc")
-    assert (
-        asked["allow_patterns"] == hub.WANTED
-        and not any(p.endswith((".bin", ".py", ".pt")) for p in hub.WANTED)
-        and asked["revision"] == "main"
-    )
+    assert asked["allow_patterns"] == hub.WANTED
+    assert not any(pattern.endswith((".bin", ".py", ".pt")) for pattern in hub.WANTED)
+    assert asked["revision"] == "0123abc", "the commit that `main` was when its config was fetched"
 
     def offline(repo: str, **options: Any) -> str:
         raise OSError("no route")

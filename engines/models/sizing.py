@@ -1,0 +1,218 @@
+"""How much memory a checkpoint needs, from its config.json alone: the network of its plan, built without numbers (on
+torch's device meta), tells every parameter that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gigabytes
+from engines.core.errors import UserError
+from engines.models.bounds import check_size, within
+from engines.models.configs import check_class, config_of, refusing
+from engines.models.hub import count_parameters, header, read_json, shards
+from engines.models.mapping import plan
+from engines.models.plans import Plan
+from engines.models.quantised import BITS, codable, coded_bytes
+
+LARGE = GIGABYTE  # bytes of weights from which on it is told what they need, and refused where there is no room
+SMALL = 100e6  # bytes of weights up to which float32 is the default
+SECONDS = 60.0  # that a network without numbers may take to build
+CACHED = ("k_proj", "v_proj")  # names of the layers that make keys and values
+OWN_KINDS = ("reader", "scene")  # kinds of our own networks, which no class of transformers holds
+SPREAD = ("auto", "balanced", "balanced_low_0", "sequential")  # device maps that transformers fills in itself
+
+
+class NoRoom(UserError):
+    """The weights do not fit into the memory that is free."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a model needs. parameters: of the network, shared ones once. weights: bytes, as they are loaded, exact.
+    cache: bytes that a position of text takes in the key-value cache where every layer keeps it, an estimate from the
+    shapes of the layers; 0 where that cannot be told. parts: bytes of every tensor, by name."""
+
+    name: str
+    parameters: int
+    dtype: str
+    quantization: str
+    weights: int
+    cache: int = 0
+    parts: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        form = f"{self.quantization} and {self.dtype}" if self.quantization else self.dtype
+        cache = f", and about {self.cache * 1000 / 1e6:,.0f} MB of cache for 1,000 tokens" if self.cache else ""
+        return f"{self.name} has {self.parameters:,} parameters: {gigabytes(self.weights)} of weights as {form}{cache}"
+
+    @property
+    def large(self) -> bool:
+        """Whether it is refused where there is no room, and worth a word before it is loaded."""
+        return self.weights >= LARGE
+
+    def beside(self, device: str, device_map: Any = None) -> str:
+        """What it needs, with what is free on the devices that it would go to."""
+        places = {place for group, _ in shares(self, chosen_device(device), device_map) for place in group}
+        rooms = {place: free_bytes(place) for place in sorted(places)}
+        said = [f"{_called(place)} has {gigabytes(room)} free" for place, room in rooms.items() if room is not None]
+        return "; ".join([str(self), *said])
+
+
+def size_of_folder(
+    folder: Path, name: str, dtype: Any = None, quantization: Any = None, block_size: int | None = None
+) -> Size:
+    """What a folder that has a config.json needs, with weights in it or without. Raises UserError."""
+    if not (folder / "config.json").is_file():
+        raise UserError(f"'{name}' has no config.json, so it is not a transformers model; what it needs is not known.")
+    raw = read_json(folder / "config.json")
+    if quantization is not None and quantization not in BITS:
+        raise UserError(f"quantisation '{quantization!s:.40}' is unknown; choose {' or '.join(BITS)}, or leave it out.")
+    files = _files(folder)
+    if files:
+        check_size(raw, folder, name)
+    with refusing(name, {}):
+        how = plan(read_json(folder / "generation_config.json") | raw, name, block_size)
+    stored = stored_dtype(files, raw)
+    if how.kind in OWN_KINDS or raw.get("draft_of"):
+        numbers = count_parameters(folder)
+        chosen = chosen_dtype(dtype, stored, numbers * stored.itemsize)
+        return Size(name, numbers, _word(chosen), "", numbers * chosen.itemsize)
+    with refusing(name, {}):
+        network = within(SECONDS, lambda: network_without_numbers(folder, name, how), f"building '{name}'")
+    tensors = {key: one for key, one in network.named_parameters() if not key.startswith(how.unread)}
+    numbers = sum(one.numel() for one in tensors.values())
+    chosen = chosen_dtype(dtype, stored, numbers * stored.itemsize)
+    parts = {key: one.numel() * chosen.itemsize for key, one in tensors.items()}
+    for key, one in codable(network) if quantization else ():
+        if key in parts:
+            parts[key] = round(coded_bytes(one, quantization))
+    buffers = {key: one for key, one in network.named_buffers() if not key.startswith(how.unread)}
+    parts |= {key: one.numel() * one.element_size() for key, one in buffers.items()}
+    cache = _cache(network) * chosen.itemsize
+    return Size(name, numbers, _word(chosen), quantization or "", sum(parts.values()), cache, parts)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The weight files, where all of them are there: of a model of the hub they may still be on their way."""
+    files = shards(folder)
+    return files if all(file.is_file() for file in files) else []
+
+
+def network_without_numbers(folder: Path, name: str, how: Plan) -> Any:
+    """The network of a plan on torch's device meta. Raises UserError."""
+    import torch
+    import transformers
+
+    config = config_of(folder, name, how)
+    check_class(config, how, name)
+    made = getattr(transformers, how.model_class)
+    with torch.device("meta"):
+        network = made.from_config(config) if how.model_class.startswith("Auto") else made(config)
+    network.tie_weights()
+    return network
+
+
+def _cache(network: Any) -> int:
+    """Numbers that a position takes in the cache: the widths of the layers that make keys and values, each weight
+    counted once; values that are the keys' own are kept, too."""
+    seen, total = set[int](), 0
+    for module in network.modules():
+        keys, values = (getattr(module, name, None) for name in CACHED)
+        if hasattr(keys, "out_features") and id(keys.weight) not in seen:
+            seen.add(id(keys.weight))
+            total += keys.out_features + getattr(values, "out_features", keys.out_features)
+    return total
+
+
+def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
+    """The type in which a checkpoint's weights lie: what transformers takes for "auto"."""
+    import torch
+
+    types = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+    text = raw.get("text_config") if isinstance(raw.get("text_config"), Mapping) else {}
+    said = next((str(one[key]) for one in (raw, text) for key in ("dtype", "torch_dtype") if one.get(key)), "")
+    held = (entry.get("dtype") for file in files for entry in header(file).values())
+    found = getattr(torch, said.removeprefix("torch."), None) if said else None
+    if not isinstance(found, torch.dtype):
+        found = getattr(torch, next((types[str(one)] for one in held if one in types), "float32"))
+    return found
+
+
+def chosen_dtype(wanted: Any, stored: Any, stored_bytes: float) -> Any:
+    """The type that weights are loaded in: the one that is wished; else float32 for few bytes, as stored for more.
+    Raises UserError."""
+    import torch
+
+    if wanted is None:
+        return torch.float32 if stored_bytes <= SMALL else stored
+    value = getattr(torch, wanted.removeprefix("torch."), None) if isinstance(wanted, str) else wanted
+    if wanted == "auto":
+        return stored
+    if not (isinstance(value, torch.dtype) and value.is_floating_point):
+        raise UserError(f"dtype '{wanted}' is unknown; choose float32, bfloat16, float16 or auto (as stored).")
+    return value
+
+
+def _word(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def check_folder(folder: Path, name: str, device: str, dtype: Any, options: Mapping[str, Any]) -> None:
+    """Raises NoRoom, with the figures, where the weights of a large model do not fit into the memory that is free.
+    options: of `load_model`."""
+    wish, block_size = options.get("quantization"), options.get("block_size")
+    if wish is not None and not isinstance(wish, str):
+        return  # a config of transformers, which alone knows what it makes of the weights
+    size = size_of_folder(folder, name, dtype, wish, block_size)
+    if size.weights < LARGE:
+        return
+
+    def smaller() -> dict[str, int]:
+        return {} if wish else {one: size_of_folder(folder, name, dtype, one, block_size).weights for one in BITS}
+
+    check_room(size, device, options.get("device_map"), smaller)
+
+
+def check_room(
+    size: Size, device: str, device_map: Any = None, smaller: Callable[[], Mapping[str, float]] = dict
+) -> None:
+    """Raises NoRoom where the weights alone do not fit into the free memory of the places that they go to. smaller: a
+    quantisation -> bytes of the weights with it, to be named where that would fit."""
+    for places, needed in shares(size, device, device_map):
+        rooms = [free_bytes(place) for place in places]
+        if None in rooms or needed <= (free := sum(room or 0 for room in rooms)):
+            continue
+        where = " and ".join(map(_called, places))
+        fitting = [f"{wish} ({gigabytes(count)})" for wish, count in smaller().items() if count <= free]
+        spread = "device_map auto, which leaves on the CPU what the card has no room for"
+        ways = [f"quantisation {' or '.join(fitting)}"] if fitting else []
+        ways += [spread] if not device_map and places != ["cpu"] and needed <= free + (free_bytes("cpu") or 0) else []
+        raise NoRoom(
+            f"the weights of '{size.name}' take {gigabytes(needed)} as {size.quantization or size.dtype} and {where} "
+            f"{'has' if len(places) == 1 else 'have'} {gigabytes(free)} free; choose "
+            f"{'; or '.join(ways) if ways else 'a smaller model, or a machine with more memory'}."
+        )
+
+
+def _called(place: str) -> str:
+    return "the memory of this machine" if place == "cpu" else place
+
+
+def shares(size: Size, device: str, device_map: Any) -> list[tuple[list[str], float]]:
+    """Groups of devices, and how many bytes each has to hold."""
+    if isinstance(device_map, Mapping):
+        found: dict[str, float] = {}
+        places = {str(part): f"cuda:{one}" if isinstance(one, int) else str(one) for part, one in device_map.items()}
+        for name, count in size.parts.items():
+            holders = [part for part in places if not part or name == part or name.startswith(f"{part}.")]
+            if holders:
+                place = places[max(holders, key=len)]
+                found[place] = found.get(place, 0) + count
+        return [([place], count) for place, count in found.items() if place != "disk"]
+    if device_map in SPREAD:
+        beside = [] if size.quantization and cards() else ["cpu"]
+        return [([*cards(), *beside], size.weights)]
+    return [([str(device_map or device)], size.weights)]

@@ -1,0 +1,138 @@
+"""How the commands load a model: the options that say where its weights lie and in what form, and what it needs, told
+before it is loaded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import engines
+from engines import UserError
+from explorer.cli.io import print_json
+from explorer.words import printable
+
+FIELDS = ("name", "parameters", "dtype", "quantization", "weights", "cache")
+MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+GIVEN = {"device": "device", "dtype": "dtype", "quantisation": "quantization"}  # of the command -> of the loader
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; `loading` reads them."""
+    parser.add_argument(
+        "--device",
+        metavar="D",
+        help="where the models run: cpu (default), cuda, cuda:1, mps, or auto: the best of them",
+    )
+    parser.add_argument(
+        "--dtype", metavar="T", help="the weights' type: float32, bfloat16 ... (default: the model's own)"
+    )
+    parser.add_argument(
+        "--quantisation", choices=("4bit", "8bit"), help="code the weights of linear layers and experts while loading"
+    )
+    parser.add_argument(
+        "--device-map",
+        metavar="MAP",
+        help='spread the layers: auto (cards, then the CPU), or JSON such as {"model": 0, "lm_head": "cpu"}',
+    )
+
+
+def loading(args: argparse.Namespace) -> dict[str, Any]:
+    """What `engines.load_model` is given. Raises UserError for a device map that is none, or beside a device."""
+    found = {name: value for key, name in GIVEN.items() if (value := getattr(args, key)) is not None}
+    if args.device_map is None:
+        return found
+    if args.device is not None:
+        raise UserError("--device and --device-map both say where the layers go; leave one of them out.")
+    return found | {"device_map": device_map(args.device_map)}
+
+
+def device_map(text: str) -> str | dict[str, Any]:
+    """A word, or JSON: part of the network -> device. Raises UserError."""
+    if not text.lstrip().startswith("{"):
+        if text not in MAPS:
+            raise UserError(
+                f"--device-map {text[:60]} is not understood; give {', '.join(MAPS)}, or JSON such as "
+                '{"model": 0, "lm_head": "cpu"}.'
+            )
+        return text
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UserError(f'--device-map is not valid JSON ({error}); write {{"model": 0, "lm_head": "cpu"}}.') from None
+    wrong = next((key for key, one in found.items() if isinstance(one, bool) or not isinstance(one, (int, str))), None)
+    if wrong is not None or not found:
+        raise UserError(
+            f"--device-map gives '{str(wrong)[:40]}' no device; a device is a card's number, or a word such as cpu."
+            if found
+            else "--device-map is empty; name at least one part of the network."
+        )
+    return found
+
+
+def load(name: str, options: Mapping[str, Any]) -> Any:
+    """`engines.load_model`; what a large model needs is told first, on standard error."""
+    tell(name, options)
+    return engines.load_model(name, **options)
+
+
+def tell(name: str, options: Mapping[str, Any]) -> None:
+    """One line on standard error for a large model: its parameters and memory, and what is free. Loading says what is
+    wrong with a model that none can be told for."""
+    if engines.is_known(name):  # all listed ones are small
+        return
+    try:
+        size = sized(name, options)
+        if size.large:
+            line = size.beside(options.get("device") or "cpu", options.get("device_map"))
+            print(f"decoding-explorer: {printable(line)}", file=sys.stderr)
+    except UserError:
+        return
+
+
+@contextmanager
+def downloads_told() -> Iterator[None]:
+    """Inside, a download says its size on standard error before it begins, and shows a bar where that is a terminal.
+    Ctrl-C ends it, and the next one goes on from there."""
+    bars: dict[tuple[str, int], Any] = {}
+
+    def watch(now: Any) -> None:
+        from tqdm import tqdm
+
+        if (key := (now.repo, now.bytes)) not in bars:
+            print(f"decoding-explorer: {printable(str(now))}", file=sys.stderr)
+            bars[key] = tqdm(total=now.bytes, initial=now.done, unit="B", unit_scale=True, disable=None)
+        bars[key].update(now.done - bars[key].n)
+
+    try:
+        with engines.watching_downloads(watch):
+            yield
+    except KeyboardInterrupt:
+        if any(bar.n < bar.total for bar in bars.values()):
+            print("decoding-explorer: the download was stopped; the same command goes on from there.", file=sys.stderr)
+        raise
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
+def sized(name: str, options: Mapping[str, Any]) -> Any:
+    """`engines.size_of` with those of the loader's options that matter."""
+    wanted = ("dtype", "quantization", "revision", "block_size")
+    return engines.size_of(name, **{key: options[key] for key in wanted if options.get(key) is not None})
+
+
+def size_command(args: argparse.Namespace) -> int:
+    """`models --size`: parameters and memory, with what is free where the options would put it."""
+    options = loading(args)
+    size = sized(args.size, options)
+    if args.json:
+        print_json(
+            {key: getattr(size, key) for key in ("name", "parameters", "dtype", "quantization", "weights", "cache")}
+        )
+    else:
+        print(printable(size.beside(options.get("device") or "cpu", options.get("device_map"))))
+    return 0

@@ -1,0 +1,91 @@
+"""The options that say how a model is loaded, and what is told before it is."""
+
+import argparse
+import json
+
+import pytest
+
+import engines
+from engines.models import sizing
+from explorer.arguments import Parser
+from explorer.cli import main, parser
+from explorer.cli.loading import add_loading, loading
+from tests.engines.conftest import GOLDEN
+
+MIXTURE = GOLDEN / "diffusion2026" / "llada2" / "checkpoint"
+RUN = ["run", "--method", "llada2", "--model", str(MIXTURE), "--prompt-ids", "5 6 7 8", "--param", "max_new_tokens=8"]
+LOADERS = ("run", "compare", "bench", "certify", "advise", "diagnose", "sweep", "models")
+
+
+def options(*given):
+    declared = Parser()
+    add_loading(declared)
+    return loading(declared.parse_args(given))
+
+
+def test_options_are_those_of_the_loader():
+    assert options() == {}
+    assert options("--device", "auto", "--dtype", "bfloat16", "--quantisation", "4bit") == {
+        **{"device": "auto", "dtype": "bfloat16", "quantization": "4bit"}
+    }
+    assert options("--device-map", "auto") == {"device_map": "auto"}
+    assert options("--device-map", '{"model": 0, "lm_head": "cpu"}') == {"device_map": {"model": 0, "lm_head": "cpu"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("spread", "--device-map spread is not understood; give auto, balanced"),
+        ('{"model": 0', "--device-map is not valid JSON"),
+        ('{"model": true}', "--device-map gives 'model' no device; a device is a card's number"),
+        ("{}", "--device-map is empty; name at least one part"),
+    ],
+)
+def test_a_device_map_that_is_none(text, said):
+    with pytest.raises(engines.UserError, match=said):
+        options("--device-map", text)
+
+
+def test_two_places_at_once_are_refused():
+    with pytest.raises(engines.UserError, match="--device and --device-map both say where"):
+        options("--device", "cpu", "--device-map", "auto")
+
+
+@pytest.mark.parametrize("command", LOADERS)
+def test_every_command_that_loads_has_them(command):
+    found = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction)).choices[command]
+    assert {"--device", "--dtype", "--quantisation", "--device-map"} <= set(found._option_string_actions)
+
+
+def test_a_run_with_coded_weights_spread_by_a_map(capsys, tmp_path):
+    file = tmp_path / "run.json"
+    assert main([*RUN, "--quantisation", "4bit", "--device-map", '{"": "cpu"}', "--json", str(file)]) == 0
+    record = json.loads(file.read_text())["header"]["models"][0]
+    assert record["options"] == {"quantization": "4bit", "device_map": {"": "cpu"}} and record["device"] == "cpu"
+    assert capsys.readouterr().err == "", "nothing is said of a small one"
+
+
+def test_what_a_large_model_needs_is_told_before_it_is_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(sizing, "LARGE", 100_000)
+    assert main(RUN) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("decoding-explorer: checkpoint has 75,536 parameters: 0.302 MB of weights as float32")
+    assert "the memory of this machine has" in told and len(told.splitlines()) == 1
+    monkeypatch.setattr("engines.models.loader.LARGE", 1)
+    monkeypatch.setattr(sizing, "free_bytes", lambda device: 250_000)
+    engines.models.zoo._loaded.clear()
+    assert main(RUN) == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]
+    assert "take 0.302 MB as float32 and the memory of this machine has 0.25 MB free; choose quantisation" in refusal
+
+
+def test_the_size_of_a_model_that_is_not_loaded(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(engines.models.zoo, "_load", lambda *a, **k: pytest.fail("it was loaded"))
+    (tmp_path / "config.json").write_bytes((MIXTURE / "config.json").read_bytes())
+    assert main(["models", "--size", str(tmp_path), "--dtype", "bfloat16"]) == 0
+    assert "has 75,536 parameters: 0.151 MB of weights as bfloat16" in capsys.readouterr().out
+    assert main(["models", "--size", str(tmp_path), "--quantisation", "8bit", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["parameters"], found["quantization"], found["dtype"]) == (75_536, "8bit", "float32")
+    assert main(["models", "--size", "nobody"]) == 2
+    assert "no model 'nobody'" in capsys.readouterr().err
