@@ -61,8 +61,16 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
             )
         raise UserError(
             f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; {model.record.name} has "
-            f"room for {model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
+            f"room for {model.max_positions:,} in all{_grid(model)}. Shorten the prompt or ask for fewer new tokens."
         )
+
+
+def _grid(model: Model) -> str:
+    """How a board of this model is cut, where it is."""
+    if canvas := getattr(model, "canvas_length", 0):
+        return f", and an answer fills whole canvases of {canvas:,}"
+    block = getattr(model, "block_size", 0) if model.record.kind == "block" else 0
+    return f", whole blocks of {block:,} counted from the prompt's first token" if block else ""
 
 
 def check_seed(seed: object) -> None:
