@@ -17,6 +17,7 @@ from engines.watching.turn import Reading, Turn, Written
 if TYPE_CHECKING:
     from torch import Tensor
 
+ROUNDED = 2e-3  # by which a temperature may be off that is read from logits in bfloat16
 ANOTHER = "another prompt began; use one `with` for each answer."
 
 
@@ -150,7 +151,7 @@ class CanvasReader:
             return self._temperatures.get(step)
         a, b = known[0], known[-1]
         t, slope = self._temperatures[a], (self._temperatures[b] - self._temperatures[a]) / (b - a)
-        straight = all(abs(t + slope * (k - a) - self._temperatures[k]) < 1e-4 for k in known)
+        straight = all(abs(t + slope * (k - a) - self._temperatures[k]) < ROUNDED for k in known)
         found = t + slope * (step - a)
         return found if straight and found > 0 else None
 

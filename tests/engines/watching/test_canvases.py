@@ -206,6 +206,17 @@ def test_at_light_the_causes_are_the_same_and_no_distribution_is_kept(model):
         assert (a.commits.tokens, a.commits.causes) == (b.commits.tokens, b.commits.causes)
 
 
+def test_logits_that_are_handed_back_rounded_still_tell_what_was_accepted():
+    half = network().to(torch.bfloat16)
+    with engines.watch(half, eos_ids=[1]) as seen:
+        out = generate(half, CASES["eb-wide-bound"])
+    trace = seen.trace(out)
+    assert "keep to a bound" in trace.header.departures
+    for n, step in enumerate(trace.steps[1:]):
+        assert canvas(step)["temperature"] == pytest.approx(0.4 + 0.4 * (12 - n) / 12, abs=1e-3)
+        assert canvas(step)["sampled"] and (canvas(step).get("last") or canvas(step)["accepted"])
+
+
 def test_without_the_output_the_last_step_is_not_known(model):
     with engines.watch(model) as seen:
         generate(model, CASES["eb-default"])
