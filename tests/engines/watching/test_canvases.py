@@ -5,7 +5,9 @@ import torch
 from transformers import DynamicCache
 
 import engines
-from tests.engines.watching.canvases import CASES, GENERATE, HIDDEN, compared, generate, network, ours, pipeline
+from engines.core.registry import registry
+from engines.methods.diffusion import entropy_bound
+from tests.engines.watching.canvases import CASES, GENERATE, HIDDEN, compared, generate, loaded, network, ours, pipeline
 
 PROMPT = torch.tensor([[2, 31, 81, 74, 60]])
 V, L = 96, 16
@@ -232,6 +234,20 @@ def test_a_model_that_was_loaded_here_is_watched_by_its_network():
         out = generate(model.model, CASES["eb-default"])
     assert seen.trace(out).header.models[0].kind == "canvas"
     assert seen.trace(out).output_ids == CASES["eb-default"]["expected"]["sequence"][5:]
+
+
+@pytest.mark.parametrize("step", [3, 8])
+def test_a_method_takes_the_open_canvas_over(model, step, monkeypatch):
+    """Noise of the watched loop is no text, whether its canvas is settled or not."""
+    monkeypatch.setitem(registry().methods, "entropy-bound", entropy_bound.decode)
+    seen, out = watched(model, "eb-two-canvases")
+    params = {"max_new_tokens": 32, "max_denoising_steps": 3}
+    fork = engines.fork(seen.trace(out), step, method="entropy-bound", model=loaded(1), params=params)
+    start = {3: 11, 8: 11 + L}[step]
+    begun, first = canvas(fork.steps[step]), canvas(fork.steps[step + 1])
+    assert begun["kind"] == "drawn" and begun["start"] == first["start"] == start
+    assert begun["before"] == first["before"] == canvas(fork.steps[step - 1])["after"]
+    assert len(fork.output_ids) % L == 0 and len(fork.output_ids) >= 2 * L
 
 
 def test_what_cannot_be_followed_is_one_sentence(model):
