@@ -50,7 +50,7 @@ class Subject:
     def blocks(self) -> bool:
         """Whether it is known to see a board by blocks."""
         known = self.loaded.record.kind if self.loaded is not None else ""
-        return known == "block" or str(getattr(self.config, "model_type", "")).startswith("llada2")
+        return known == "block" or str(getattr(self.config, "model_type", "")).startswith("llada2_moe")
 
     @property
     def shift(self) -> bool | None:
