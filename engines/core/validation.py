@@ -4,7 +4,7 @@ refusal is a UserError."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from engines.core.errors import UserError
 from engines.core.kinds import Model
@@ -59,10 +59,27 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
                 f"{model.record.name} (LongRoPE) change after {model.max_positions:,} tokens, which the keys in a "
                 "cache cannot follow. Shorten the prompt or ask for fewer new tokens."
             )
+        _refuse_room(model, f"{len(prompt_ids):,}", f"{new_tokens:,}", f"{model.max_positions:,}")
+
+
+def _refuse_room(model: Model, prompt: str, new: str, room: str) -> NoReturn:
+    """Raises UserError, with the grid of a board that is cut into canvases or blocks. The numbers are written out."""
+    name = model.record.name
+    if canvas := getattr(model, "canvas_length", 0):
         raise UserError(
-            f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; {model.record.name} has "
-            f"room for {model.max_positions:,} in all. Shorten the prompt or ask for fewer new tokens."
+            f"the prompt has {prompt} tokens and {new} more are asked for; {name} has room for {room} in all, and an "
+            f"answer fills whole canvases of {canvas:,}. Shorten the prompt or ask for fewer new tokens."
         )
+    if model.record.kind == "block" and (block := getattr(model, "block_size", 0)):
+        raise UserError(
+            f"the prompt has {prompt} tokens and {new} more are asked for; {name} has room for {room} in all, whole "
+            f"blocks of {block:,} counted from the prompt's first token. Shorten the prompt or ask for fewer new "
+            "tokens."
+        )
+    raise UserError(
+        f"the prompt has {prompt} tokens and {new} more are asked for; {name} has room for {room} in all. Shorten the "
+        "prompt or ask for fewer new tokens."
+    )
 
 
 def check_seed(seed: object) -> None:

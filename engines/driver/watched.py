@@ -76,6 +76,12 @@ def board_after(trace: Trace, step: int) -> list[int]:
     return board
 
 
+def canvas_after(trace: Trace, step: int) -> int:
+    """Positions of the canvas of noise that the board ends with after `step` steps; 0 where it holds none."""
+    told = next((one.records["canvas"] for one in reversed(trace.steps[:step]) if "canvas" in one.records), {})
+    return len(told.get("before", ()))
+
+
 class FromBoard(Run):
     """A run that a method takes over from the board of a watched loop after `step` of its steps. Those stand before its
     own, as they were recorded, with what they cost; nothing is run again. Raises UserError."""
@@ -93,6 +99,8 @@ class FromBoard(Run):
         super().__init__(method, models, h.prompt_ids, params=given, **options)
         self._given = [_renamed(watched, h.models[0].role, info.role) for watched in trace.steps[:step]]
         self._recorder.board, self._recorder._index = board, step
+        if open_canvas := canvas_after(trace, step):
+            self._recorder._noise = models[info.role].vocab_size, open_canvas
         for piece in trace.pieces:
             self._recorder.pieces.setdefault(piece.id, piece)
         changed = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit

@@ -29,14 +29,16 @@ from engines.core.trace import (
     pack,
     step_tokens,
 )
+from engines.core.trace.records import places
 from engines.core.version import versions
 from engines.watching.hooks import Call
-from engines.watching.masked import row_of
+from engines.watching.rows import row_of
 from engines.watching.turn import Reading, Turn, Written
 
 LANES = {
     "confidence": LaneInfo("probability", "The largest probability at each open position."),
     "entropy": LaneInfo("nats", "Entropy of the distribution at each open position."),
+    "joint": LaneInfo("nats", "The entropies that are lower, added up."),
 }
 
 
@@ -67,8 +69,9 @@ def assemble(reading: Reading, session: Session, faults: Sequence[str] = ()) -> 
     output = reading.board[reading.prompt :]
     table.register_tokens(reading.board)
     table.register_tokens([] if session.mask_id is None else [session.mask_id])
+    held = places(reading.records, "token")
     for step in steps:
-        table.register_tokens(step_tokens(step))
+        table.register_tokens(step_tokens(step, held))
     return Trace(
         _header(reading, session, steps), steps, list(table.pieces.values()), _end(reading, session, output, table,
         [*faults, reading.fault])
@@ -97,7 +100,8 @@ def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
     forwards: dict[str, int] = {}
     work: dict[str, int] = {}
     for call in turn.calls:
-        forwards[call.role] = forwards.get(call.role, 0) + 1
+        if call.forward:
+            forwards[call.role] = forwards.get(call.role, 0) + 1
         if rows := _layer_rows(call, reading, session):
             work[call.role] = work.get(call.role, 0) + rows
     step = Step(
@@ -111,6 +115,8 @@ def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
         tree=turn.tree,
         spans=turn.spans,
         branches=turn.branches,
+        facts=turn.told,
+        records=turn.records,
         note=" ".join(turn.notes),
     )
     if turn.facts and turn.start is not None:
@@ -127,7 +133,7 @@ def _described(step: Step, turn: Turn, shift: bool) -> None:
         return
     index = [turn.facts.place[rows[place]] for place in at]
     facts = turn.facts
-    lanes = {"confidence": (at, facts.confidence[index]), "entropy": (at, facts.entropy[index])}
+    lanes = {"confidence": (at, facts.confidence[index]), "entropy": (at, facts.entropy[index]), **turn.lanes}
     step.scores = pack_scores(lanes, LANES, {})
     focus = index[:FOCUS_LIMIT]
     tokens, chances = facts.tokens[focus].cpu().numpy(), facts.chances[focus].cpu().numpy()
@@ -163,7 +169,7 @@ def _author(cause: str, turn: Turn, role: str) -> str:
     """Who proposed a token: a watched model, or nobody that is known."""
     if cause == "constraint":
         return cause
-    if cause != "accepted":
+    if cause != "accepted" or turn.records:
         return role
     return "draft" if any(call.role != role for call in turn.calls) else "unknown"
 
@@ -180,14 +186,13 @@ def _timed(steps: list[Step], turns: Sequence[Turn], session: Session) -> None:
 
 
 def _header(reading: Reading, session: Session, steps: Sequence[Step]) -> Header:
-    names = ("commits", "scores", "candidates", "tree", "spans", "branches", "note")
+    names = ("commits", "scores", "candidates", "tree", "spans", "branches", "facts", "note")
     groups = {name for step in steps for name in names if getattr(step, name)}
     ids = reading.board[: reading.prompt]
-    about = [
-        "The loop was watched from outside: its rule and its parameters are not known. Probabilities are the model's "
-        "own, without any temperature, filter or noise of the loop.",
-        *reading.remarks,
-    ]
+    about = ["The loop was watched from outside: its rule and its parameters are not known."]
+    if not reading.records:
+        about.append("Probabilities are the model's own, without any temperature, filter or noise of the loop.")
+    about += reading.remarks
     if reading.rows > 1:
         about.append(f"Row {reading.row} of {reading.rows} that were decoded together; times are those of all of them.")
     lost: list[Any] = ["params", "seed", "warmup_seconds"]
@@ -216,6 +221,7 @@ def _header(reading: Reading, session: Session, steps: Sequence[Step]) -> Header
         mask_id=session.mask_id,
         canvas=reading.canvas,
         missing=lost,
+        records=reading.records,
     )
 
 

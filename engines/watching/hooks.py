@@ -36,7 +36,8 @@ class Call:
     one, None where the cache does not tell. cached: whether a cache is among the arguments. positions [B, n] where
     they were given. place: where on the board the rows belong, where the call says it. rows: rows of logits. aside:
     whether this is the other half of guidance, behind a cache of its own; branch: `aside` of the call that used this
-    cache before, None for a cache that was not seen. layers: of the module, and depth: that ran; layer_rows: rows
+    cache before, None for a cache that was not seen. forward: False for one that gives no tokens and is not counted, of
+    an encoder. layers: of the module, and depth: that ran; layer_rows: rows
     that they computed, summed; 0 where layers cannot be seen. Times are those of time.perf_counter: `entered` and
     `left` enclose the hooks' own work, `began` and `ended` the forward alone."""
 
@@ -52,6 +53,7 @@ class Call:
     cached: bool = False
     branch: bool | None = None
     aside: bool = False
+    forward: bool = True
     rows: int = 0
     layers: int = 0
     depth: int = 0
@@ -106,6 +108,9 @@ class Hooks:
         layers = layers_in(self.module)
         self._layers = len(layers)
         self._handles += [one.register_forward_pre_hook(self._layer, with_kwargs=True) for one in layers]
+
+    def close(self) -> None:
+        """The loop has ended."""
 
     def remove(self) -> None:
         """Take the hooks away again."""

@@ -12,7 +12,7 @@ import numpy as np
 from engines.core.trace import Span
 from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
-from engines.watching.rows import fitting
+from engines.watching.rows import PADDING, fitting, guidance, padding, rivals, row_of
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -26,8 +26,11 @@ MOST_HALVES = 2  # calls beside the one that sees the prompt, of one step
 class MaskedReader:
     """The calls of one module over masked boards; one `Board` per prompt among the rows."""
 
-    def __init__(self, mask_id: int, shift: bool | None, full: bool, prompt: list[int] | None) -> None:
+    def __init__(
+        self, mask_id: int, shift: bool | None, full: bool, prompt: list[int] | None, blocks: bool = False
+    ) -> None:
         self.mask_id, self.shift, self.full, self.prompt = mask_id, shift, full, prompt
+        self.blocks = blocks  # whether the model is known to want a block mask
         self.boards: list[Board] = []
         self._batch = 0
 
@@ -71,11 +74,12 @@ class Board:
         self.fed = 0  # positions that were fed so far; behind them stands what is known of the prompt
         self.offset = 0  # from a position id to a position of the board (padding on the left)
         self.prompt, self.turns, self.fault = 0, list[Turn](), ""
+        self.since = 0  # where what was fed last begins, of a board that grows block by block
         self.evidence: list[tuple[float, float]] = []  # p and before of every token written, see `Written`
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
         self.trailing = 0  # of these, behind the last forward that saw it
         self.cached = False  # whether the last forward that saw the prompt was given a cache
-        self._skipped = self._masked = False
+        self._skipped = self._masked = self._padded = self._windows = self._edited = False
         self._describe = Describer()
 
     @property
@@ -101,6 +105,9 @@ class Board:
                 call.aside = True
                 return
             self.trailing, self.cached = 0, call.cached
+            self._padded |= padding(call)
+            if call.past == 0 and self.fed < len(part):
+                self._windows, self.since = True, self.fed
             start = self._start(part, call)
             given = self._write(part, start) if start is not None else []
             self.turns.append(self._turn(call, part, start))
@@ -125,6 +132,7 @@ class Board:
         if call.positions is not None:
             self.offset = len(part) - 1 - int(call.positions[self.row, -1])
         rest = [] if given is None else given[len(part) :]  # of a prompt that is fed in several calls
+        self.since = self.prompt
         self.x, self.fed = np.concatenate([part, np.asarray(rest, dtype=part.dtype)]), len(part)
 
     def _unguided(self, part: np.ndarray, call: Call) -> bool:
@@ -205,6 +213,7 @@ class Board:
         for position, token in zip(at.tolist(), tokens.tolist(), strict=True):
             cause = "remasked" if token == mask else "filled" if self.x[position] == mask else "changed"
             p = before = None
+            self._edited |= cause == "changed"
             if turn.facts and turn.start is not None and token != mask:
                 p = turn.facts.of(position - turn.start, token)
                 before = turn.facts.of(row_of(position, turn.start, True), token)
@@ -244,6 +253,10 @@ class Board:
             return
         ways = (False, True) if self.reader.shift is None else (self.reader.shift,)
         rows = {row_of(place, turn.start, way) for place in turn.open for way in ways} - {-1}
+        if self._padded or self._windows or self._edited or self.reader.blocks:
+            places = [p for p in range(max(turn.start, self.since), turn.end) if self.x[p] != self.reader.mask_id]
+            for way in ways:
+                rows |= rivals(logits, places, self.x, turn.start, way)
         if rows:
             turn.facts = self._describe(logits, sorted(rows))
 
@@ -275,6 +288,8 @@ class Board:
                 "Two rows or calls (guidance): the figures are those of the one that sees the prompt; the scale at "
                 "which the loop mixes the two cannot be seen, so the probabilities of what it wrote are not known."
             )
+        if self._padded and (self._windows or self.reader.blocks):
+            remarks.append(PADDING)
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said
@@ -292,6 +307,10 @@ class Board:
     def _outcome(self, output: list[int]) -> np.ndarray | None:
         """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""
         found, length, given = np.asarray(output, dtype=np.int64), len(self.x), self.x[: self.prompt]
+        end = length if (found[: self.prompt] == given).all() else length - self.prompt
+        masks = found == self.reader.mask_id
+        if masks[end:].all() and not masks[:end].all():  # blocks of which none was fed
+            found = found[:end]
         if len(found) == length and (found[: self.prompt] == given).all():
             return found
         whole = self.prompt < len(found) < length and (found[: self.prompt] == given).all()
@@ -321,26 +340,3 @@ class Board:
             f"({abs(said):.0f} nats)."
         )
         return shift
-
-
-def row_of(place: int, start: int, shift: bool) -> int:
-    """The row of a forward from `start` on that is the distribution of a place; -1 where it stands before what was
-    fed. The first row of a board keeps its own."""
-    return place - start if not shift or place == 0 else place - start - 1
-
-
-def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
-    """(row, its blind row or None) of every prompt in a first call [B, n]: a blind row is another one with more
-    masks."""
-    half = len(rows) // 2
-    if len(rows) % 2 == 0:
-        for first, second in ((0, half), (half, 0)):
-            pairs = list(zip(rows[first : first + half], rows[second : second + half], strict=True))
-            if all(_hidden(seen, blind, mask_id) for seen, blind in pairs):
-                return [(first + i, second + i) for i in range(half)]
-    return [(row, None) for row in range(len(rows))]
-
-
-def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
-    other = seen != blind
-    return bool(other.any() and (blind[other] == mask_id).all())

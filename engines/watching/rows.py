@@ -5,6 +5,7 @@ Shapes: B sequences, n rows fed, K columns of a mask or rows of a cache, h key-v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from engines.watching.hooks import Call, Unreadable, keys_of
 if TYPE_CHECKING:
     from torch import Tensor
 
+PADDING = (
+    "The calls gave a mask of two dimensions, which tells padding and nothing of blocks: unless the module makes "
+    "its block mask itself, its rows saw the whole window, or only what stands before them; give a model of blocks "
+    "attention_mask [1, 1, n, n], true where j // B <= i // B."
+)
 MOST_ROWS = 512  # of a forward whose keys are held against the next cache
 
 
@@ -96,3 +102,41 @@ def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
         return []
     windows = np.lib.stride_tricks.sliding_window_view(board, len(part))
     return np.flatnonzero(((windows == part) | (windows == mask_id)).all(1)).tolist()
+
+
+def padding(call: Call) -> bool:
+    """Whether a call gave a mask that says what is padding, [B, n]."""
+    mask = call.given.get("attention_mask")
+    return torch.is_tensor(mask) and mask.ndim == 2
+
+
+def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
+    """(row, its blind row or None) of every prompt in a first call [B, n]: a blind row is another one with more
+    masks."""
+    half = len(rows) // 2
+    if len(rows) % 2 == 0:
+        for first, second in ((0, half), (half, 0)):
+            pairs = list(zip(rows[first : first + half], rows[second : second + half], strict=True))
+            if all(_hidden(seen, blind, mask_id) for seen, blind in pairs):
+                return [(first + i, second + i) for i in range(half)]
+    return [(row, None) for row in range(len(rows))]
+
+
+def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
+    other = seen != blind
+    return bool(other.any() and (blind[other] == mask_id).all())
+
+
+def row_of(place: int, start: int, shift: bool) -> int:
+    """The row of a forward from `start` on that is the distribution of a place; -1 where it stands before what was
+    fed. The first row of a board keeps its own."""
+    return place - start if not shift or place == 0 else place - start - 1
+
+
+def rivals(logits: Tensor, places: Sequence[int], board: np.ndarray, start: int, shift: bool) -> set[int]:
+    """The rows of logits [n, V], of a forward from `start` on, that would write another token than stands at one of
+    these places of the board: it may be replaced."""
+    rows = [row_of(place, start, shift) for place in places]
+    likeliest = logits[rows].argmax(-1).tolist() if rows else []
+    pairs = zip(rows, places, likeliest, strict=True)
+    return {row for row, place, token in pairs if row >= 0 and token != board[place]}

@@ -16,12 +16,14 @@ from engines.core.kinds import KINDS
 from engines.core.lazy import torch
 from engines.core.trace import Detail, ModelRecord, Trace
 from engines.watching.assembly import Session, assemble
+from engines.watching.canvas import CanvasReader
 from engines.watching.causal import CausalReader
+from engines.watching.halves import CanvasHooks
 from engines.watching.hooks import Hooks, layer_count
 from engines.watching.masked import MaskedReader
 from engines.watching.subjects import Subject, end_ids, subjects_of, tokenizer_of
 
-Kind = Literal["masked", "causal"]
+Kind = Literal["masked", "causal", "canvas"]
 
 
 def watch(
@@ -35,24 +37,31 @@ def watch(
     eos_ids: Sequence[int] | None = None,
     detail: Detail = "full",
     title: str = "",
+    generator: Any = None,
 ) -> Watch:
     """Watch a decoding loop of your own: `with engines.watch(model, ...) as seen: out = generate(model, ...)`, then
     `seen.trace(out)`.
 
     model: the torch module that the loop calls, one of `load_model`, or several by role: {"target": ..., "draft": ...}.
-    kind: masked or causal; by default masked where a mask_id is given, or the model has one. tokenizer: that of
-    transformers; without one tokens are shown as numbers. mask_id: by default what model or tokenizer say. prompt: ids
-    or text of the prompt, where the first call holds more than it. shift: whether row i of a masked model predicts
-    token i + 1; None: found out from what was written. detail: full, or light for what was written alone. The loop's
-    results stay what they are, bit for bit; what a hook cannot read never ends the loop, it ends the watching. Raises
-    UserError, before the loop begins, for what cannot be watched."""
+    kind: masked, causal or canvas; by default canvas for a model with an encoder and a decoder of canvases, masked
+    where a mask_id is given, or the model has one. tokenizer: that of transformers; without one tokens are shown as
+    numbers. mask_id: by default what model or tokenizer say. prompt: ids or text of the prompt, where the first call
+    holds more than it. shift: whether row i of a masked model predicts token i + 1; None: found out from what was
+    written. detail: full, or light for what was written alone. generator: of a canvas loop, the torch.Generator that
+    it draws from; None: the default one of the device. The loop's results stay what they are, bit for bit; what a hook
+    cannot read never ends the loop, it ends the watching. Raises UserError, before the loop begins, for what cannot be
+    watched."""
     subjects = subjects_of(model)
     main = next(iter(subjects.values()))
     if detail not in ("full", "light"):
         raise UserError(f"detail='{str(detail)[:40]}' is not known; watch at full or at light.")
     known = tokenizer_of(tokenizer, main)
-    if kind not in (None, "masked", "causal"):
-        raise UserError(f"kind='{str(kind)[:40]}' is not known; a loop is watched as masked or as causal.")
+    if kind not in (None, "masked", "causal", "canvas"):
+        raise UserError(f"kind='{str(kind)[:40]}' is not known; a loop is watched as masked, causal or canvas.")
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise UserError(
+            f"generator is a {type(generator).__name__}; give the torch.Generator that the loop draws from."
+        )
     told = mask_id if mask_id is not None else main.mask_id(None)
     kind = kind or main.kind or ("masked" if told is not None else "causal")  # a causal model's tokenizer may have one
     mask_id = told if told is not None else main.mask_id(tokenizer)
@@ -74,6 +83,7 @@ def watch(
         eos_ids=sorted(set(eos_ids)) if eos_ids is not None else end_ids(main, tokenizer),
         detail=detail,
         title=title or f"Watched loop on {main.name}",
+        generator=generator,
     )
 
 
@@ -94,19 +104,24 @@ class Watch:
         eos_ids: list[int],
         detail: Detail,
         title: str,
+        generator: Any = None,
     ) -> None:
         self._subjects, self._kind, self._tokenizer = dict(subjects), kind, tokenizer
         self._mask_id, self._text, self._eos_ids, self._detail, self._title = mask_id, text, eos_ids, detail, title
         self._main = next(iter(subjects))
         full = detail == "full"
-        self._reader: MaskedReader | CausalReader = (
-            MaskedReader(int(mask_id or 0), shift, full, prompt)
-            if kind == "masked"
-            else CausalReader(self._main, full, prompt)
-        )
-        self._hooks = [
-            Hooks(role, one.module, self._reader.before, self._reader.after) for role, one in subjects.items()
-        ]
+        self._reader: MaskedReader | CausalReader | CanvasReader
+        if kind == "canvas":
+            canvases = CanvasReader(full, eos_ids, subjects[self._main].vocab_size, generator)
+            self._reader = canvases
+            self._hooks: list[Hooks] = [CanvasHooks(self._main, subjects[self._main].module, canvases)]
+        else:
+            self._reader = reader = (
+                MaskedReader(int(mask_id or 0), shift, full, prompt, subjects[self._main].blocks)
+                if kind == "masked"
+                else CausalReader(self._main, full, prompt)
+            )
+            self._hooks = [Hooks(role, one.module, reader.before, reader.after) for role, one in subjects.items()]
         self._began = self._ended = 0.0
         self._started = datetime.datetime.now(datetime.UTC)
         self._output: Any = None
@@ -128,6 +143,8 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._ended = time.perf_counter()
+        for hooks in self._hooks:
+            hooks.close()
         self._remove()
         if kind is not None:
             said = " ".join(str(error).split())[:200]

@@ -13,6 +13,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.lazy import torch
 from engines.core.trace import ModelRecord, Piece
+from engines.watching.halves import has_halves
 
 
 @dataclass
@@ -39,9 +40,17 @@ class Subject:
 
     @property
     def kind(self) -> Any:
-        """masked or causal where it was loaded here; else None."""
+        """masked, causal or canvas where it was loaded here, or has the two halves of a canvas model; else None."""
+        if has_halves(self.module):
+            return "canvas"
         kind = self.loaded.record.kind if self.loaded is not None else None
         return {"masked": "masked", "block": "masked", "causal": "causal"}.get(kind or "")
+
+    @property
+    def blocks(self) -> bool:
+        """Whether it is known to see a board by blocks."""
+        known = self.loaded.record.kind if self.loaded is not None else ""
+        return known == "block" or str(getattr(self.config, "model_type", "")).startswith("llada2_moe")
 
     @property
     def shift(self) -> bool | None:

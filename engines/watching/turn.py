@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engines.core.trace import Branch, Span, Tree
+from engines.core.trace import Branch, RecordInfo, Span, Tree
 
 if TYPE_CHECKING:
     from engines.watching.facts import Facts
@@ -42,13 +42,17 @@ class Turn:
     notes: list[str] = field(default_factory=list)
     tree: Tree | None = None
     branches: list[Branch] = field(default_factory=list)
+    lanes: dict[str, tuple[list[int], Any]] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass
 class Reading:
     """What was read of one answer. board: as it was last seen. prompt: how many of its tokens were given. fault: why
     reading ended early. canvas: positions of a masked board, None for one that grows. rows: of a batch that this
-    answer's row was in. complete: whether the last board is that of the loop's own output."""
+    answer's row was in. complete: whether the last board is that of the loop's own output. records: what the records of
+    its turns are."""
 
     turns: list[Turn]
     board: list[int]
@@ -60,3 +64,4 @@ class Reading:
     complete: bool = False
     row: int = 0
     rows: int = 1
+    records: dict[str, RecordInfo] = field(default_factory=dict)

@@ -6,7 +6,12 @@ Written from `animate_sampling.py capture` of huggingface/diffusers pull request
 begun) and `vocab` (id -> text, empty for the mask).
 
 A frame becomes a step that writes what differs from the frame before. The record has no confidence, no times, no end
-marks and no prompt ids."""
+marks and no prompt ids.
+
+Mask-free canvases: every step of EntropyBoundScheduler and BlockRefinementScheduler draws noise anew wherever it leaves
+no token of the model's. So a token that still stands in the next frame is the model's there, accepted, but for the one
+time in a vocabulary that the noise is the same. A token that does not may have been noise or the model's, and one that
+gives way may do so to either: neither is told. DiscreteDDIMScheduler leaves noise where it is, so of it nothing is."""
 
 from __future__ import annotations
 
@@ -34,6 +39,7 @@ class Recording(msgspec.Struct):
 
     frames: list[Frame]
     vocab: dict[str, str]
+    method: str = ""
     label: str = ""
     subtitle: str = ""
     model_id: str = ""
@@ -59,7 +65,8 @@ def read(body: Any) -> Trace:
     if width * len(told.frames) > MAX_CELLS:
         raise TraceError(f"the recording has {width * len(told.frames):,} cells; at most {MAX_CELLS:,} are read.")
     table, mask = Table(), told.mask_token_id
-    steps = []
+    redrawn = mask is None and "ddim" not in f"{told.method} {told.label} {told.subtitle}".lower()
+    steps, stood = [], list[int]()
     before = [PENDING if mask is None else mask] * width
     for index, frame in enumerate(told.frames):
         for token in frame.ids:
@@ -69,7 +76,13 @@ def read(body: Any) -> Trace:
                     "[MASK]" if token == mask else told.vocab.get(str(token), f"‹token {token}›"),
                     special=token == mask,
                 )
-        steps.append(step(index, note=f"Denoising step {frame.step}.", **written(before, frame.ids, mask)))
+        groups, kept, gone = written(before, frame.ids, mask), list[int](), 0
+        if redrawn:
+            gone = sum(frame.ids[place] != before[place] for place in stood)
+            kept = stood = standing(before, frame.ids)
+        note = f"Denoising step {frame.step}."
+        note += f" {gone} that had been accepted {'is' if gone == 1 else 'are'} no longer there." if gone else ""
+        steps.append(step(index, note=note, **accepted(groups, kept, frame.ids)))
         before = frame.ids
     if mask is not None:
         table.known(mask, "[MASK]", special=True)
@@ -86,7 +99,8 @@ def read(body: Any) -> Trace:
         output_ids=output,
         text=text,
         missing=["end_marks", "tokens"],
-        about=f"{told.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; "),
+        about=f"{told.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
+        + (". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""),
         params=params,
         **({} if mask is None else {"mask_id": mask, "canvas": width}),
     )
@@ -97,3 +111,18 @@ def written(before: list[int], now: list[int], mask: int | None) -> dict[str, An
     at = [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new and new >= 0]
     causes = ["remasked" if now[p] == mask else "filled" if before[p] in (mask, PENDING) else "changed" for p in at]
     return {"commits": {"positions": at, "tokens": [now[p] for p in at], "causes": causes}} if at else {}
+
+
+def standing(before: list[int], now: list[int]) -> list[int]:
+    """The places whose token is that of the frame before."""
+    return [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old == new and new >= 0]
+
+
+def accepted(groups: dict[str, Any], places: list[int], now: list[int]) -> dict[str, Any]:
+    """The commits of a step with those of the tokens that were accepted where they stood."""
+    if not places:
+        return groups
+    told = groups.get("commits", {"positions": [], "causes": []})
+    causes = dict(zip(told["positions"], told["causes"], strict=True)) | dict.fromkeys(places, "accepted")
+    at = sorted(causes)
+    return {"commits": {"positions": at, "tokens": [now[p] for p in at], "causes": [causes[p] for p in at]}}

@@ -176,8 +176,46 @@ def test_diffusers_frames_are_fills_changes_and_remasks():
 
 def test_mask_free_frames_begin_with_noise_and_grow_by_blocks():
     trace = import_trace(FILES["diffusers-gemma.json"])
-    assert words(trace) == [["@", "#"], ["Hel"], ["lo", "@", "@"], [" you"]]
+    assert words(trace) == [["@", "#"], ["Hel", "#"], ["Hel", "lo", "@", "@"], ["Hel", "lo", " you", "@"]]
     assert trace.header.mask_id is None and trace.text == "Hello you@"
+
+
+def test_a_token_that_stands_in_two_frames_is_accepted_where_noise_is_drawn_anew():
+    trace = import_trace(FILES["diffusers-gemma.json"])
+    assert [step.commits.causes for step in trace.steps] == [
+        ["filled", "filled"],
+        ["changed", "accepted"],
+        ["accepted", "changed", "filled", "filled"],
+        ["accepted", "accepted", "changed", "accepted"],
+    ]
+    assert "1 that had been accepted is no longer there" in trace.steps[2].note
+    assert "counts as accepted in the second" in trace.header.departures
+    stays = FILES["diffusers-gemma.json"].replace("EntropyBoundScheduler", "DiscreteDDIMScheduler")  # noise may stay
+    causes = [step.commits.causes for step in import_trace(stays).steps]
+    assert not any("accepted" in one for one in causes) and "accepted" not in import_trace(stays).header.departures
+
+
+GEMMA = Path(__file__).parents[1] / "golden" / "diffusion2026" / "diffusion_gemma" / "cases.json"
+CANVASES = [c for c in json.loads(GEMMA.read_text())["cases"] if "ddim" not in c["id"]]
+
+
+@pytest.mark.parametrize("case", CANVASES, ids=lambda case: case["id"])
+def test_what_is_called_accepted_holds_no_noise_that_differs_from_it(case):
+    """Of public runs, whose draws are known: every token called accepted is the model's, or the noise is the same."""
+    first = [step for step in case["expected"]["steps"] if step["block"] == 0]
+    frames = [{"step": i, "ids": step["after"]} for i, step in enumerate(first)]
+    body = {"label": "", "mask_token_id": None, "frames": frames, "vocab": {}}
+    taken = set()
+    for step, told in zip(import_trace(json.dumps(body)).steps, first, strict=True):
+        taken = taken | set(told["committed"]) if "committed" in told else set(told["accepted"])
+        called = [
+            p for p, cause in zip(step.commits.positions, step.commits.causes, strict=True) if cause == "accepted"
+        ]
+        noise = told["noise"] if "noise" in told else told["draws"][-1][1]
+        assert told.get("stop") or all(p in taken or noise[p] == told["after"][p] for p in called)
+        if step.index and "committed" not in told:
+            stay = [p for p in taken if told["after"][p] == first[step.index - 1]["after"][p]]
+            assert set(stay) <= set(called)
 
 
 def test_the_text_log_is_boards_of_texts():

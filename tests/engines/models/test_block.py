@@ -26,6 +26,7 @@ from engines.core.params import max_new_tokens
 from engines.core.trace import Edit, ModelRecord
 from engines.driver.roles import assign_roles
 from engines.driver.run import Run
+from engines.methods.diffusion import llada2
 from engines.models.adapters.block import HFBlockMaskedLM
 from engines.models.slots import SlotCache
 from engines.models.tokens import IdTokenizer
@@ -368,3 +369,10 @@ def test_a_folder_of_ours(tmp_path: Path) -> None:
     assert (other.block_size, other.shift, other.mask_id) == (8, False, 3)
     with pytest.raises(UserError, match="a masked model is needed and ours is block"):
         load_model(tmp_path / "ours", kind="masked")
+
+
+def test_a_prompt_that_does_not_fit_the_grid_of_blocks_is_told_the_grid():
+    model = build()  # 33 positions are 8 blocks of 4
+    with pytest.raises(UserError, match="room for 32 in all, whole blocks of 4 counted from the prompt's first token"):
+        Run(llada2.decode, {"model": model}, [5] * 30, params={"max_new_tokens": 3})
+    Run(llada2.decode, {"model": model}, [5] * 30, params={"max_new_tokens": 2})
