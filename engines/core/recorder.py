@@ -113,10 +113,9 @@ class Recorder:
         tokens = self._mask_id is not None or self._noise is not None
         state = self.apply_edit(edit, torch.tensor(self.board) if tokens else list(self.board))
         self._taken = board = state.tolist() if tokens else state
-        if self._noise is None:
-            return list(board)
-        self._taken = board[-self._noise[1] :]  # the canvas that stood last is written by whoever takes over
-        return list(board[: -self._noise[1]])
+        if self._noise:  # the canvas that stood last is written by whoever takes over
+            board, self._taken = board[: -self._noise[1]], board[-self._noise[1] :]
+        return list(board)
 
     def open(self, length: int) -> None:
         """The board before the first step, for an edit there: `length` masks behind the prompt."""
@@ -259,7 +258,8 @@ class Recorder:
         """The commits with their authors, where the method did not name them."""
         if commits and not commits.authors:
             role = choice.chosen if choice and choice.chosen in self._info.needs else self._info.role
-            commits.authors = authors_of(commits.causes, role, accepted_sources(tree.why, tree.sources) if tree else ())
+            known = accepted_sources(tree.why, tree.sources) if tree else ()
+            commits.authors = authors_of(commits.causes, role, known, role if self._noise else "draft")
         return commits
 
     def _apply(self, commits: Commits | None) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SLACK = 1e-4  # nats by which entropies of ours and of the loop may differ
 AGREED = 0.9  # share of the tokens that must be those drawn again; less than one where a loop hands back rounded logits
 TOKENS = ("before", "after", "sampled", "noise", "argmax")
+KEPT = {"noise": "kept", "renoised": "kept"}  # with its noise the canvas is the answer
 POSITIONS = ("start", "accepted", "edited", "kept", "renoised")
 INFO = RecordInfo(
     "A forward over a canvas, as it was watched: what stood there, what was drawn and what the model would write; what "
@@ -145,7 +146,8 @@ def settle(one: Denoised, after: Tensor, seen: Seen, bound: Bound) -> Tensor:
         renoised=one.at(one.was & ~taken & ~kept),
         **seen.known(),
     )
-    _write(one, after, ~kept, {name: record[name] for name in ("edited", "accepted", "renoised")}, "noise", seen)
+    causes = {"changed": record["edited"], "accepted": record["accepted"], "renoised": record["renoised"]}
+    _write(one, after, ~kept, causes, "noise", seen)
     source = own | edited | kept & one.was
     _close(one, record, seen, f"{int(source.sum())} of {len(after)} hold tokens of the model")
     if doubt := int((kept & ~taken).sum()):
@@ -208,6 +210,7 @@ def finish(one: Denoised, final: Tensor, seen: Seen, bound: Bound, ends: Iterabl
     other = final != seen.argmax
     if bool((other & ~behind).any()) or len(set(final[other].tolist())) > 1:
         settle(one, final, seen, bound)
+        one.turn.written = [w._replace(cause=KEPT.get(w.cause, w.cause)) for w in one.turn.written]
         one.turn.records["canvas"]["last"] = True
         return False
     padded = behind & (final == final[other][0]) if bool(other.any()) else torch.zeros_like(behind)
@@ -231,8 +234,8 @@ def accept_last(one: Denoised, seen: Seen, bound: Bound) -> None:
 
 
 def _counts(accepted: int, renoised: int) -> str:
-    be = "is" if accepted == 1 else "are"
-    return f"{accepted} {be} accepted, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again"
+    said = f"{accepted} {'is' if accepted == 1 else 'are'} accepted"
+    return f"{said}, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again" if renoised else said
 
 
 def _write(one: Denoised, after: Tensor, shown: Tensor, causes: dict[str, list[int]], rest: str, seen: Seen) -> None:
@@ -241,7 +244,7 @@ def _write(one: Denoised, after: Tensor, shown: Tensor, causes: dict[str, list[i
     one.turn.written = []
     for row in shown.nonzero()[:, 0].tolist():
         token, cause = int(after[row]), why.get(one.start + row, rest)
-        known = seen.facts is not None and cause in ("accepted", "edited", "settled")
+        known = seen.facts is not None and cause in ("accepted", "changed", "settled")
         p = seen.facts.of(row, token) if known and seen.facts is not None else None
         one.turn.written.append(Written(one.start + row, token, cause, p, p))
 

@@ -20,7 +20,7 @@ const ROOM = 58, // for the names of the rows
   LOWEST = 1e-3, // nats, where the axis of entropies begins
   MOVED = ["accepted", "new", "changed", "settled", "renoised"];
 
-// What a record leaves out where there is none.
+// What a record leaves out where there is none, or where a watched loop did not tell it.
 const EMPTY = Object.fromEntries(
   ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "chances"].map((name) => [name, []]),
 );
@@ -49,7 +49,7 @@ export class Canvas extends StepPicture {
   }
 
   told({ canvas }) {
-    return canvas?.after.length ? { ...EMPTY, ...canvas } : null;
+    return canvas?.after?.length ? { ...EMPTY, before: canvas.after, ...canvas } : null;
   }
 
   draw(told, _, next) {
@@ -141,7 +141,7 @@ export class Canvas extends StepPicture {
   }
 
   /** The mean entropy of this canvas after each of its steps, and the line below which it may end. */
-  #curve({ number, steps, quiet = 0 }, { labels, lines }) {
+  #curve({ number, steps = 0, quiet = 0 }, { labels, lines }) {
     const seen = this.run.steps.slice(0, this.t).flatMap(({ canvas }) => (canvas?.number === number ? canvas : [])),
       told = seen.filter(({ kind }) => kind === "denoise"),
       least = Math.log(Math.min(quiet || 0.01, 0.01)) - 0.7,
@@ -149,20 +149,20 @@ export class Canvas extends StepPicture {
       room = this.width - ROOM - 8,
       x = (i) => ROOM + (room * (i + 0.5)) / Math.max(steps, told.length),
       y = (h) => TOP + CURVE * (1 - (Math.log(Math.min(8, Math.max(h, Math.exp(least)))) - least) / (most - least)),
-      d = told.map(({ mean_entropy }, i) => `${i ? "L" : "M"}${x(i)},${y(mean_entropy)}`).join("");
+      d = told.map(({ mean_entropy = 0 }, i) => `${i ? "L" : "M"}${x(i)},${y(mean_entropy)}`).join("");
     if (told.length > 1) lines.push({ d, state: "old", whole: true });
     if (quiet > 0) {
       lines.push({ d: `M${ROOM},${y(quiet)}H${ROOM + room}`, state: "settled" });
       labels.push([ROOM - 8, y(quiet) + 4, "end", nats(quiet)]);
     }
     pool(this.dots, told.length, () => svg("circle", { r: 4 })).forEach((dot, i) => {
-      const { mean_entropy, stop, stable } = told[i];
+      const { mean_entropy = 0, stop, stable } = told[i];
       set(dot, { cx: x(i), cy: y(mean_entropy) });
       dot.style.fill = `var(--${stop ? "settled" : stable ? "old" : "noise"}-fill)`;
       dot.style.stroke = `var(--${stop ? "settled" : "old"}-line)`;
     });
     const last = told.at(-1);
-    labels.push([ROOM, 12, "start", tr`mean entropy, now ${nats(last.mean_entropy)} nats`]);
+    labels.push([ROOM, 12, "start", tr`mean entropy, now ${nats(last.mean_entropy ?? 0)} nats`]);
   }
 
   describe(t) {
@@ -170,7 +170,7 @@ export class Canvas extends StepPicture {
       told = step && this.told(step);
     if (!step) return tr`Before the first step.`;
     if (!told) return tr`No canvas is open in this step.`;
-    const { kind, after, accepted, edited, kept, renoised, entropies, routes, line, last, stop, quiet } = told,
+    const { kind, after, accepted, edited, kept, renoised, entropies, routes, line = 0, last, stop, quiet = 0 } = told,
       n = after.length;
     if (kind === "drawn") return tr`The canvas: ${n} tokens drawn at random from the whole vocabulary.`;
     if (kind === "correct")

@@ -8,17 +8,18 @@ PERSON = frozenset({"forced", "remasked", "withdrawn"})
 BY_CAUSE = {"boosted": "credit", "filter": "filter", "constraint": "constraint", "reference": "reference"}
 
 
-def authors_of(causes: Sequence[str], role: str, accepted: Sequence[str] = ()) -> list[str]:
+def authors_of(causes: Sequence[str], role: str, accepted: Sequence[str] = (), drafter: str = "draft") -> list[str]:
     """The author of each commit, in their order.
 
     causes: as in `Commits`. role: the model that decided in this step; what no one else proposed is its own (a bonus
     token, a greedy one). accepted: where the accepted rows of the step's draft tree came from, from the root on.
+    drafter: who proposed what was accepted, where that is not told; on a canvas the model itself.
     """
     drafted: Iterator[str] = iter(accepted)
     return [
         "person"
         if cause in PERSON
-        else next(drafted, "draft") or "draft"
+        else next(drafted, drafter) or drafter
         if cause == "accepted"
         else BY_CAUSE.get(cause, role)
         for cause in causes

@@ -21,7 +21,7 @@ SCHEDULERS = {
     "discrete_ddim": DiscreteDDIMScheduler,
     "entropy_bound": EntropyBoundScheduler,
 }
-OUR_RULE = {"steps", "stop", "stable"}  # of a record: what a schedule says, and no forward shows
+OUR_RULE = {"line", "quiet", "steps", "stop", "stable"}  # of a record: what a schedule says, and no forward shows
 HIDDEN = {"after", "accepted", "renoised"}  # of a last step: what its likeliest tokens took the place of
 
 

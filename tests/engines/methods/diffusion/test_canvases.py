@@ -369,3 +369,10 @@ def test_a_canvas_that_is_kept_with_its_noise_says_so(model):
     """Only under `answer=canvas` noise is part of the answer, and then nothing of it is called noise any more."""
     last = run_of(entropy_bound.decode, model, answer="canvas", max_denoising_steps=1).steps[-1]
     assert set(last.commits.causes) == {"accepted", "kept"}
+
+
+def test_what_is_accepted_on_a_canvas_is_the_model_s_own(model):
+    """No drafter proposed it."""
+    steps = run_of(entropy_bound.decode, model).steps
+    told = {(cause, who) for s in steps for cause, who in zip(s.commits.causes, s.commits.authors, strict=True)}
+    assert ("accepted", "model") in told and "draft" not in {who for _, who in told}
