@@ -9,8 +9,8 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.models import stored
 from engines.models.hub import metadata, shards
-from engines.models.plans import Plan
 from engines.models.networks import class_named
+from engines.models.plans import Plan
 
 
 def pretrained(
