@@ -3,7 +3,7 @@
     import lm_eval
     from explorer.evaluation import DecodingLM
 
-    lm_eval.simple_evaluate(model=DecodingLM("threshold", "tiny-dlm", {"threshold": 0.8}), tasks=["gsm8k"])
+    lm_eval.simple_evaluate(model=DecodingLM(method, model, {"threshold": 0.8}), tasks=["gsm8k"])
 
 Importing this package loads neither lm_eval nor torch."""
 

@@ -32,11 +32,11 @@ def asked_of(
     from lm_eval.models.utils import normalize_gen_kwargs
 
     declared = {p.name: p for p in info.params}
-    wish = dict(normalize_gen_kwargs(dict(gen_kwargs), default_max_gen_toks=USUAL_LENGTH))
-    length = own.get(LENGTH, wish.pop("max_gen_toks"))
-    params = fitted(info, declared[LENGTH].check(length))
+    given = {name: value for name, value in gen_kwargs.items() if value is not None}
+    wish = dict(normalize_gen_kwargs(given, default_max_gen_toks=USUAL_LENGTH))
+    params = fitted(info, _length(declared[LENGTH], wish.pop("max_gen_toks"), own))
     until = [end for end in wish.pop("until") if isinstance(end, str) and end]
-    said = {"do_sample", TEMPERATURE} & {name for name, value in gen_kwargs.items() if value is not None}
+    said = {"do_sample", TEMPERATURE} & {*given}
     warm = float(wish.pop(TEMPERATURE, 1.0))
     heat = warm if wish.pop("do_sample") else 0.0
     if said and TEMPERATURE not in own:
@@ -44,14 +44,25 @@ def asked_of(
     if not heat:
         wish = {name: value for name, value in wish.items() if name not in OF_SAMPLING}
     for name, value in wish.items():
-        if name in declared and value is not None:
+        if name in declared:
             params[name] = declared[name].check(value)
-        elif value is not None and value != NEUTRAL.get(name) and name not in own:
+        elif value != NEUTRAL.get(name) and name not in own:
             raise UserError(
                 f"the task asks for {name}={str(value)[:40]}, and '{info.slug}' has no such parameter; it has "
                 f"{', '.join(sorted(declared))}. Take it out with --gen_kwargs {name}=None."
             )
     return params | dict(own), until
+
+
+def _length(declared: Param, asked: int, own: Mapping[str, Any]) -> int:
+    """A person's length, else the task's. Raises UserError where the method writes no such answers."""
+    try:
+        found: int = declared.check(own.get(LENGTH, asked))
+    except UserError:
+        raise UserError(
+            f"the task asks for max_gen_toks={asked}; {declared.allowed()}, with --param {LENGTH}=N."
+        ) from None
+    return found
 
 
 def _temperature(info: MethodInfo, declared: Param | None, heat: float) -> dict[str, Any]:
