@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from engines.core.devices import give_back
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model
 from engines.core.trace import ModelRecord
@@ -169,6 +170,8 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
             **extra,
         )
     check_fit(network, info, how, name)
+    if _bytes(folder) > SMALL:
+        give_back()
     return network
 
 

@@ -57,7 +57,7 @@ class Size:
         """What it needs, with what is free on the devices that it would go to."""
         places = {place for group, _ in shares(self, chosen_device(device), device_map) for place in group}
         rooms = {place: free_bytes(place) for place in sorted(places)}
-        said = [f"{_called(place)} has {gigabytes(room)} free" for place, room in rooms.items() if room is not None]
+        said = [f"{gigabytes(room)} are free on {place}" for place, room in rooms.items() if room is not None]
         return "; ".join([str(self), *said])
 
 
@@ -185,20 +185,20 @@ def check_room(
         rooms = [free_bytes(place) for place in places]
         if None in rooms or needed <= (free := sum(room or 0 for room in rooms)):
             continue
-        where = " and ".join(map(_called, places))
-        fitting = [f"{wish} ({gigabytes(count)})" for wish, count in smaller().items() if count <= free]
-        spread = "device_map auto, which leaves on the CPU what the card has no room for"
-        ways = [f"quantisation {' or '.join(fitting)}"] if fitting else []
-        ways += [spread] if not device_map and places != ["cpu"] and needed <= free + (free_bytes("cpu") or 0) else []
+        fitting = {wish: count for wish, count in smaller().items() if count <= free}
+        ways = [f"quantisation {wish} ({gigabytes(count)})" for wish, count in fitting.items()]
+        if not device_map and places != ["cpu"] and needed <= free + (free_bytes("cpu") or 0):
+            ways.append("device_map auto")
+        asked, there, form = gigabytes(needed), " + ".join(places), size.quantization or size.dtype
+        if ways:
+            raise NoRoom(
+                f"the weights of '{size.name}' take {asked} as {form}, and {gigabytes(free)} are free on {there}; "
+                f"choose {', '.join(ways)}, or a smaller model."
+            )
         raise NoRoom(
-            f"the weights of '{size.name}' take {gigabytes(needed)} as {size.quantization or size.dtype} and {where} "
-            f"{'has' if len(places) == 1 else 'have'} {gigabytes(free)} free; choose "
-            f"{'; or '.join(ways) if ways else 'a smaller model, or a machine with more memory'}."
+            f"the weights of '{size.name}' take {asked} as {form}, and {gigabytes(free)} are free on {there}; choose a "
+            "smaller model, or a machine with more memory."
         )
-
-
-def _called(place: str) -> str:
-    return "the memory of this machine" if place == "cpu" else place
 
 
 def shares(size: Size, device: str, device_map: Any) -> list[tuple[list[str], float]]:

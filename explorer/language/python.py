@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-TOLD = {"UserError", "TraceError", "Refusal", "NotCovered"}  # errors that are shown to a person
+TOLD = {"UserError", "NoRoom", "TraceError", "Refusal", "NotCovered"}  # errors that are shown to a person
 _WORDS = re.compile(r"[A-Za-z]{3,}")
 _NOT_WORDS = re.compile(
     r"<\w|</|=>|%[sd(]|%\{|\bpage\.|\bexport const|^EXPLORER_|^data:|^event:|^id:|^// |'self'|'none'|globalThis"

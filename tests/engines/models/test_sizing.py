@@ -111,16 +111,18 @@ def test_a_card_of_24_gb(mini, room):
     whole, four = (size_of_folder(mini, "mini", quantization=one) for one in (None, "4bit"))
     smaller = lambda: {one: size_of_folder(mini, "mini", quantization=one).weights for one in ("4bit", "8bit")}  # noqa: E731
     assert refused(whole, "cuda", None, smaller) == (
-        "the weights of 'mini' take 32.5 GB as bfloat16 and cuda has 25.3 GB free; choose quantisation 4bit (10.1 GB) "
-        "or 8bit (17 GB); or device_map auto, which leaves on the CPU what the card has no room for."
+        "the weights of 'mini' take 32.5 GB as bfloat16, and 25.3 GB are free on cuda; choose quantisation 4bit "
+        "(10.1 GB), quantisation 8bit (17 GB), device_map auto, or a smaller model."
     )
     check_room(four, "cuda")
     check_room(whole, "cpu", "auto")  # 25.3 GB on the card, the rest beside it
     room(cuda0=8e9, cuda=8e9, cpu=20e9)
-    assert "take 32.5 GB as bfloat16 and cuda:0 and the memory of this machine have 28 GB free; choose a smaller" in (
+    assert "take 32.5 GB as bfloat16, and 28 GB are free on cuda:0 + cpu; choose a smaller" in (
         refused(whole, "cpu", "auto")
     )
-    assert "take 10.1 GB as 4bit and cuda:0 has 8 GB free" in refused(four, "cpu", "auto"), "coded layers stay on cards"
+    assert "take 10.1 GB as 4bit, and 8 GB are free on cuda:0" in refused(four, "cpu", "auto"), (
+        "coded layers stay on cards"
+    )
 
 
 def test_a_map_is_counted_device_by_device(mini, room):
@@ -130,7 +132,7 @@ def test_a_map_is_counted_device_by_device(mini, room):
     room(cuda0=17e9, cuda1=18e9)
     check_room(size, "cpu", map_)
     room(cuda0=17e9, cuda1=16e9)
-    assert "take 17 GB as bfloat16 and cuda:1 has 16 GB free" in refused(size, "cpu", map_)
+    assert "take 17 GB as bfloat16, and 16 GB are free on cuda:1" in refused(size, "cpu", map_)
     room(cuda0=17e9, cuda1=1e9)
     check_room(size, "cpu", map_ | dict.fromkeys((name for name, i in map_.items() if i), "disk"))
 
@@ -139,7 +141,7 @@ def test_loading_is_refused_with_the_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(sizing, "LARGE", 1000)
     monkeypatch.setattr("engines.models.loader.LARGE", 1000)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 200_000)
-    with pytest.raises(UserError, match=r"'checkpoint' take 0.302 MB as float32 and the memory of this machine has"):
+    with pytest.raises(UserError, match=r"'checkpoint' take 0.302 MB as float32, and 0.2 MB are free on cpu"):
         engines.load_model(MIXTURES / "llada2" / "checkpoint", dtype="float32")
     engines.load_model(MIXTURES / "llada2" / "checkpoint", dtype="bfloat16")
 

@@ -70,13 +70,13 @@ def test_what_a_large_model_needs_is_told_before_it_is_loaded(capsys, monkeypatc
     assert main(RUN) == 0
     told = capsys.readouterr().err
     assert told.startswith("decoding-explorer: checkpoint has 75,536 parameters: 0.302 MB of weights as float32")
-    assert "the memory of this machine has" in told and len(told.splitlines()) == 1
+    assert told.endswith("are free on cpu\n") and len(told.splitlines()) == 1
     monkeypatch.setattr("engines.models.loader.LARGE", 1)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 250_000)
     engines.models.zoo._loaded.clear()
     assert main(RUN) == 2
     refusal = capsys.readouterr().err.splitlines()[-1]
-    assert "take 0.302 MB as float32 and the memory of this machine has 0.25 MB free; choose quantisation" in refusal
+    assert "take 0.302 MB as float32, and 0.25 MB are free on cpu; choose quantisation 4bit" in refusal
 
 
 def test_the_size_of_a_model_that_is_not_loaded(capsys, tmp_path, monkeypatch):
