@@ -73,4 +73,4 @@ class CountedCanvas(Counted):
         return self._allowed(logits, cache.length)
 
 
-KIND = Kind("canvas", CanvasLM, CountedCanvas)
+KIND = Kind("canvas", CanvasLM, CountedCanvas, example="tiny-canvas")
