@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "coded, version 1"
 MARK, IDENTITY = "stored", "weights_sha256"  # keys of the metadata
+OWN = "own_names"  # another one: tensors of the network itself whose names end like a helper's, with commas
 REST, EXPONENTS = ".rest", ".exponents"
 INT8, SCALE = ".int8", ".scale"
 BESIDE = {
@@ -57,7 +58,8 @@ def read(file: Path) -> dict[str, Tensor]:
     from safetensors import safe_open
 
     with safe_open(file, "pt") as opened:
-        found = (opened.metadata() or {}).get(MARK)
+        about = opened.metadata() or {}
+        found, own = about.get(MARK), about.get(OWN, "").split(",")
         tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dictionary)
     if found is None:
         return tensors
@@ -67,14 +69,24 @@ def read(file: Path) -> dict[str, Tensor]:
             "plain weights."
         )
     try:
-        return decoded(tensors)
+        return decoded(tensors, own)
     except ValueError as error:
         raise UserError(f"{file} is damaged: {error}; restore the file or make it again.") from None
 
 
-def decoded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors that those of a coded file stand for. Raises ValueError that says what is wrong with one."""
-    return {_plain(name): _decoded(name, tensors) for name in tensors if not _helps(name, tensors)}
+def decoded(tensors: Mapping[str, Tensor], own: Collection[str] = ()) -> dict[str, Tensor]:
+    """The tensors that those of a coded file stand for. own: see OWN. Raises ValueError that says what is wrong with
+    one."""
+    return {
+        name if name in own else _plain(name): tensors[name] if name in own else _decoded(name, tensors)
+        for name in tensors
+        if not _helps(name, tensors)
+    }
+
+
+def like_helpers(names: Collection[str]) -> list[str]:
+    """Those names of a network's tensors that end as the helpers of coded ones do."""
+    return sorted(name for name in names if name.endswith((REST, EXPONENTS, INT8, SCALE)))
 
 
 def _plain(name: str) -> str:

@@ -30,10 +30,10 @@ def pretrained(
     if own and not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
     state = {name: tensor for file in files for name, tensor in stored.read(file).items()}
-    told = {}
-    if (folder / "generation_config.json").is_file():
+    network, told = _class(model_class, config, folder), {}
+    usual = issubclass(network, transformers.GenerationMixin)  # a class with a loop of its own has settings of its own
+    if usual and (folder / "generation_config.json").is_file():
         told["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
-    network = _class(model_class, config, folder)
     return network.from_pretrained(None, config=config, state_dict=state, **told, **options)
 
 

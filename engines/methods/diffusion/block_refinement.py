@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     "block-refinement",
     title="Block refinement",
     family="diffusion",
-    paper="diffusers 0.42.1",
+    paper="",
     code="https://github.com/huggingface/diffusers",
-    summary="The most confident tokens of a canvas of noise are committed; a more confident proposal may replace them.",
+    summary="The most confident tokens of a canvas of noise are written; a more confident proposal may replace them.",
     needs="canvas",
     params=[
         max_new_tokens(256),

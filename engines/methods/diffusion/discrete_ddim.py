@@ -54,7 +54,7 @@ CLEAN, STAY, NOISE = 0, 1, 2
     "discrete-ddim",
     title="Discrete DDIM",
     family="diffusion",
-    paper="arXiv:2010.02502",
+    paper="",
     code="https://github.com/huggingface/diffusers",
     summary="Each position takes the proposed token, keeps its own or gets noise, as noising in reverse has it.",
     needs="canvas",
@@ -98,7 +98,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             sweeps = p.corrector_steps if i < corrected else 0
             i += 1
             done = stop or i >= N
-            ends = (mean, stop and not sweeps, done and not sweeps)
+            ends = (mean, i / N, stop and not sweeps, done and not sweeps)
             edit = yield stepped(board, p, run, z, (x0, chance, noise, after, routes), ends)
             board.edit(edit)
             for sweep in range(sweeps):
@@ -171,11 +171,11 @@ def stepped(
     run: Recorder,
     z: Tensor,
     drew: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    ends: tuple[float, bool, bool],
+    ends: tuple[float, float, bool, bool],
 ) -> Step:
     """Write the canvas that a step leaves and record it. drew: clean tokens, their probabilities, noise, the canvas
-    after it, routes; ends: mean entropy, whether it ends early, and whether it is the last step."""
-    (x0, chance, noise, after, routes), (mean, stop, done) = drew, ends
+    after it, routes; ends: mean entropy, α_s, whether it ends early, and whether it is the last step."""
+    (x0, chance, noise, after, routes), (mean, a_s, stop, done) = drew, ends
     _, N = budget(p.max_denoising_steps, p.corrector_steps)
     record = board.record("denoise", N, board.canvas, after, p)
     record.sampled, record.noise, record.argmax = x0.tolist(), noise.tolist(), z.argmax(-1).tolist()
@@ -205,7 +205,7 @@ def stepped(
         scores=lambda: {"confidence": (places, chance)},
         candidates=lambda: (places, z),
         spans=board.spans(),
-        facts={"mean_entropy": mean, "survival": min(1.0, record.step / N)},
+        facts={"mean_entropy": mean, "survival": a_s},
         records={"canvas": record},
         note=f"{counts[0]} take the clean token, {counts[1]} stay, {counts[2]} are noise"
         + ("; the likeliest tokens are kept, since they stayed the same and are sure." if stop else "."),

@@ -27,7 +27,7 @@ from engines.models.hub import header, identity, metadata, read_json, sha256, to
 HOW = ("lossless", "int8", "plain")
 LARGE = 2048  # entries from which on a matrix is coded
 FORMERLY, LOST = "formerly", "relative_error"  # in the metadata: which weights these were, and what they lost
-OURS = (stored.MARK, stored.IDENTITY, FORMERLY, LOST)
+OURS = (stored.MARK, stored.IDENTITY, stored.OWN, FORMERLY, LOST)
 TOLD = {"lossless": "bfloat16, exponents coded, nothing lost", "int8": "int8 by row, one scale for each row"}
 
 
@@ -62,7 +62,9 @@ def code(file: Path, how: str, keep: Collection[str] = ()) -> None:
     about = {key: value for key, value in metadata(file).items() if key not in OURS}
     if tensors.keys() != state.keys():
         about[stored.MARK] = stored.FORMAT
-        lost = {FORMERLY: plain, LOST: f"{difference(state, tensors):.3g}"}
+        own = stored.like_helpers(state)
+        about |= {stored.OWN: ",".join(own)} if own else {}
+        lost = {FORMERLY: plain, LOST: f"{difference(state, tensors, own):.3g}"}
         about |= {stored.IDENTITY: plain} if how == "lossless" else lost
     partial = file.with_name(f".{file.name}.partial")
     save_file(tensors, partial, metadata=about or None)
@@ -70,9 +72,9 @@ def code(file: Path, how: str, keep: Collection[str] = ()) -> None:
     os.replace(partial, file)
 
 
-def difference(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> float:
-    """Norm of what coding took from the weights, relative to theirs; 0 for nothing."""
-    back = stored.decoded(tensors)
+def difference(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], own: Collection[str] = ()) -> float:
+    """Norm of what coding took from the weights, relative to theirs; 0 for nothing. own: see `stored.OWN`."""
+    back = stored.decoded(tensors, own)
     weights = {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
     apart = sum(float((back[name].double() - t.double()).square().sum()) for name, t in weights.items())
     return float((apart / max(sum(float(t.double().square().sum()) for t in weights.values()), 1e-300)) ** 0.5)

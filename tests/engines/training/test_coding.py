@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
@@ -126,3 +127,17 @@ def test_only_large_matrices_are_coded() -> None:
     state["ids"] = torch.arange(8192).view(64, 128)
     assert set(coding.coded(state, "lossless")) == set(state)  # not bfloat16: nothing to gain without loss
     assert set(coding.coded(state, "int8")) == {"big.int8", "big.scale", "small", "vector", "ids"}
+
+
+def test_a_network_s_own_tensor_may_end_like_a_helper(tmp_path: Path) -> None:
+    """As the scale of a router does; one that a damaged file lost its matrix of stays an error."""
+    state = {"router.scale": torch.ones(8), "m.weight": torch.randn(128, 128).bfloat16()}
+    file = tmp_path / "model.safetensors"
+    save_file(state, file)
+    for how in ("lossless", "int8", "lossless", "plain"):
+        code(file, how)
+        back = stored.read(file)
+        assert back.keys() == state.keys() and torch.equal(back["router.scale"], state["router.scale"])
+    assert stored.OWN not in metadata(file)
+    with pytest.raises(ValueError, match=r"'router\.scale' stands alone"):
+        stored.decoded({"router.scale": torch.ones(8)})
