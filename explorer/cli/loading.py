@@ -98,11 +98,14 @@ def downloads_told() -> Iterator[None]:
     """Inside, a download says its size on standard error before it begins, and shows a bar where that is a terminal.
     Ctrl-C ends it, and the next one goes on from there."""
     bars: dict[tuple[str, int], Any] = {}
+    last: dict[tuple[str, int], Any] = {}
 
     def watch(now: Any) -> None:
         from tqdm import tqdm
 
-        if (key := (now.repo, now.bytes)) not in bars:
+        key = (now.repo, now.bytes)
+        last[key] = now  # before a word is said, so that whoever stops it then is told, too
+        if key not in bars:
             print(f"decoding-explorer: {printable(str(now))}", file=sys.stderr)
             bars[key] = tqdm(total=now.bytes, initial=now.done, unit="B", unit_scale=True, disable=None)
         bars[key].update(now.done - bars[key].n)
@@ -111,7 +114,7 @@ def downloads_told() -> Iterator[None]:
         with engines.watching_downloads(watch):
             yield
     except KeyboardInterrupt:
-        if any(bar.n < bar.total for bar in bars.values()):
+        if any(one.done < one.bytes for one in last.values()):
             print("decoding-explorer: the download was stopped; the same command goes on from there.", file=sys.stderr)
         raise
     finally:

@@ -164,7 +164,7 @@ def test_every_internal_link_resolves_and_no_script_stands_in_a_page(either: tup
                 assert place in pages[at].ids if at in pages else place in Links(at.read_text("utf-8")).ids, (
                     f"{path.name}: {target}"
                 )
-    assert all(target == "data:," or target.startswith("https://arxiv.org/abs/") for target in away)
+    assert not [one for one in away if one != "data:," and not one.startswith("https://arxiv.org/abs/")]
 
 
 def test_pages_load_quietly_and_have_their_players(site: Path, watched: Watched):
