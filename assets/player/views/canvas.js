@@ -28,6 +28,8 @@ const EMPTY = Object.fromEntries(
 /** Nats as figures that keep their order of magnitude. */
 const nats = (h) =>
   h >= 9.95 ? h.toFixed(0) : h >= 0.0995 ? h.toFixed(1) : h >= LOWEST || h === 0 ? h.toPrecision(1) : "<0.001";
+/** The same, told apart from the threshold that it is close to. */
+const beside = (h, line) => (nats(h) === nats(line) && h !== line ? h.toPrecision(3) : nats(h));
 
 /** For each position the sum of the entropies of all surer ones, and how many these are. */
 export function sums(entropies) {
@@ -115,10 +117,10 @@ export class Canvas extends StepPicture {
     for (let i = 0; i < n; i++) {
       const high = Math.max(2, this.level(joint ? before[i] : chances[i])),
         title = joint
-          ? tr`‘${word(sampled[i])}’: ${rank[i]} surer positions, their entropies add up to ${nats(before[i])} nats`
+          ? tr`‘${word(sampled[i])}’: the entropies of ${rank[i]} more certain positions add up to ${nats(before[i])}`
           : tr`‘${word(sampled[i])}’: ${percent(chances[i])}`;
       bars.push({ at: i, tall: high, title });
-      const says = joint ? nats(before[i]) : percent(chances[i]).replace(" %", "");
+      const says = joint ? beside(before[i], line) : percent(chances[i]).replace(" %", "");
       if (!large) labels.push([x(i), y(i) + foot - tall - 6, "middle", says]);
     }
   }
@@ -155,14 +157,14 @@ export class Canvas extends StepPicture {
       lines.push({ d: `M${ROOM},${y(quiet)}H${ROOM + room}`, state: "settled" });
       labels.push([ROOM - 8, y(quiet) + 4, "end", nats(quiet)]);
     }
-    pool(this.dots, told.length, () => svg("circle", { r: 4 })).forEach((dot, i) => {
+    pool(this.dots, told.length, () => svg("circle", { r: 5 })).forEach((dot, i) => {
       const { mean_entropy = 0, stop, stable } = told[i];
       set(dot, { cx: x(i), cy: y(mean_entropy) });
-      dot.style.fill = `var(--${stop ? "settled" : stable ? "old" : "noise"}-fill)`;
+      dot.style.fill = `var(--${stop ? "settled-fill" : stable ? "old-line" : "noise-line"})`;
       dot.style.stroke = `var(--${stop ? "settled" : "old"}-line)`;
     });
     const last = told.at(-1);
-    labels.push([ROOM, 12, "start", tr`mean entropy, now ${nats(last.mean_entropy ?? 0)} nats`]);
+    labels.push([ROOM, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
   }
 
   describe(t) {
@@ -177,8 +179,8 @@ export class Canvas extends StepPicture {
       return tr`The corrector draws ${accepted.length} of ${n} tokens anew, given all the others.`;
     const noise = n - accepted.length - kept.length - (entropies.length || routes.length ? 0 : edited.length),
       which = entropies.length
-        ? tr`${accepted.length} of ${n} accepted: the surest, while the entropies of those before add up to at most \
-${nats(line)} nats.`
+        ? tr`${accepted.length} of ${n} accepted: Σ H, the entropies of all more certain positions together, is at \
+most γ = ${nats(line)} nats.`
         : routes.length
           ? tr`${accepted.length} of ${n} take the model’s token, ${kept.length} stay as they were.`
           : tr`${accepted.length} of ${n} are written, ${edited.length} replaced, ${kept.length} stay.`,
