@@ -185,8 +185,8 @@ most γ = ${nats(line)} nats.`
           ? tr`${accepted.length} of ${n} take the model’s token, ${kept.length} stay as they were.`
           : tr`${accepted.length} of ${n} are written, ${edited.length} replaced, ${kept.length} stay.`,
       rest = renoised.length
-        ? tr`${noise} are noise, ${renoised.length} of them held a token of the model’s.`
-        : tr`${noise} are noise.`;
+        ? tr`Noise: ${noise}, where ${renoised.length} held a token of the model’s.`
+        : tr`Noise: ${noise}.`;
     const end = stop
       ? [tr`The canvas ends early: the likeliest tokens stayed the same, and the mean entropy is below ${nats(quiet)}.`]
       : last
