@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     summary="The most confident tokens of a canvas of noise are written; a more confident proposal may replace them.",
     needs="canvas",
     params=[
-        max_new_tokens(256),
+        max_new_tokens(),
         STEPS,
         Float("threshold", 0.95, 0.0, 1.0, symbol="θ"),
         Float("editing_threshold", 1.0, 0.0, 1.0, symbol="θₑ"),

@@ -59,7 +59,7 @@ CLEAN, STAY, NOISE = 0, 1, 2
     summary="Each position takes the proposed token, keeps its own or gets noise, as noising in reverse has it.",
     needs="canvas",
     params=[
-        max_new_tokens(256),
+        max_new_tokens(),
         STEPS,
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ"),
         Int("corrector_steps", 0, 0, 16, symbol="c"),

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     summary="Each forward accepts the tokens of lowest entropy up to a bound on their sum; the rest is noise again.",
     needs="canvas",
     params=[
-        max_new_tokens(256),
+        max_new_tokens(),
         STEPS,
         Float("entropy_bound", 0.1, 0.0, 64.0, step=0.05, symbol="γ"),
         Float("t_max", 0.8, 0.05, 2.0, step=0.05, symbol="τ₁"),
