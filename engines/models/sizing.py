@@ -121,7 +121,7 @@ def _cache(network: Any) -> int:
     seen, total = set[int](), 0
     for module in network.modules():
         keys, values = (getattr(module, name, None) for name in CACHED)
-        if hasattr(keys, "out_features") and id(keys.weight) not in seen:
+        if keys is not None and hasattr(keys, "out_features") and id(keys.weight) not in seen:
             seen.add(id(keys.weight))
             total += keys.out_features + getattr(values, "out_features", keys.out_features)
     return total
@@ -132,7 +132,8 @@ def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
     import torch
 
     types = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-    text = raw.get("text_config") if isinstance(raw.get("text_config"), Mapping) else {}
+    nested = raw.get("text_config")
+    text: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
     said = next((str(one[key]) for one in (raw, text) for key in ("dtype", "torch_dtype") if one.get(key)), "")
     held = (entry.get("dtype") for file in files for entry in header(file).values())
     found = getattr(torch, said.removeprefix("torch."), None) if said else None

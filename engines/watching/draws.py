@@ -36,7 +36,8 @@ class Draws:
     """The generator of a loop: the one that was told, or else the default one of the device."""
 
     def __init__(self, told: Any = None) -> None:
-        self._told, self._usual = told, LISTS[0]
+        self._told = told
+        self._usual: tuple[str, ...] = LISTS[0]
 
     def state(self, device: Any) -> Tensor | None:
         """Its state now, a copy; None where a device has none that can be read."""

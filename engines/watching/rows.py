@@ -107,7 +107,7 @@ def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
 def padding(call: Call) -> bool:
     """Whether a call gave a mask that says what is padding, [B, n]."""
     mask = call.given.get("attention_mask")
-    return torch.is_tensor(mask) and mask.ndim == 2
+    return mask is not None and torch.is_tensor(mask) and mask.ndim == 2
 
 
 def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:

@@ -67,8 +67,14 @@ def boards(trace: Trace) -> list[dict[int, int]]:
     """The board after 0, 1, ... steps, played forward write by write."""
     first, board, found = len(trace.header.prompt_ids), {}, [{}]
     for step in trace.steps:
-        for at, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            board = {k: v for k, v in board.items() if k < at} if token < 0 else {**board, at: token}
+        told = step.commits
+        for at, token, why in zip(told.positions, told.tokens, told.causes, strict=True) if told else ():
+            if token < 0:
+                board = {k: v for k, v in board.items() if k < at}
+            elif why in ("noise", "renoised"):  # a random token is not written yet
+                board = {k: v for k, v in board.items() if k != at}
+            else:
+                board = {**board, at: token}
         found.append({at: token for at, token in board.items() if at >= first and token != trace.header.mask_id})
     return found
 
