@@ -164,7 +164,7 @@ export class Canvas extends StepPicture {
       dot.style.stroke = `var(--${stop ? "settled" : "old"}-line)`;
     });
     const last = told.at(-1);
-    labels.push([ROOM, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
+    labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
   }
 
   describe(t) {
