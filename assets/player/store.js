@@ -286,7 +286,7 @@ export class Run {
       if (position >= this.prompt.length && this.eos.has(raw)) ended = true;
       cells[position] = { position, token: open ? null : raw, state: this.#state(open, entry, t, ended), entry };
     }
-    this.latest = { t, steps: this.length, cells }; // several views ask for the same one
+    this.latest = { t, steps: this.length, cells }; // views ask for the same one
     return cells;
   }
 
@@ -295,7 +295,7 @@ export class Run {
     if (open && RANDOM.includes(entry?.cause)) return now ? entry.cause : "noise";
     if (open) return now && !entry.fresh ? "remasked" : "masked";
     if (!entry) return "prompt";
-    if (now) return STATES.includes(entry.cause) ? entry.cause : "new";
+    if (now && entry.cause !== "padding") return STATES.includes(entry.cause) ? entry.cause : "new";
     return entry.cause === "forced" ? "forced" : ended ? "eos" : "old";
   }
 

@@ -182,7 +182,8 @@ def _codes(weight: Tensor, bits: int) -> nn.Parameter:
     stack = weight if weight.dim() == 3 else weight[None]
     parts = [coded(matrix, bits) for matrix in stack]
     codes = nn.Parameter(torch.stack([codes for codes, _ in parts]), requires_grad=False)
-    codes.coding = (torch.stack([scales for _, scales in parts]), stack.shape, stack.dtype)  # type: ignore[attr-defined]
+    scales = torch.stack([scales for _, scales in parts])
+    codes.coding = (scales, stack.shape, stack.dtype)  # type: ignore[attr-defined]
     return codes
 
 

@@ -16,6 +16,7 @@ from engines import UserError
 from explorer.arguments import Parser
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import complain, key_values, own_methods, positive, print_table
+from explorer.cli.loading import add_loading, loading, tell
 from explorer.cli.run import INTERRUPTED, option_value
 from explorer.words import printable
 
@@ -40,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a parameter of the method; it stands before what the task asks for",
     )
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
-    parser.add_argument("--device", metavar="D", help="where the model runs: cpu (default), cuda ...")
-    parser.add_argument("--dtype", metavar="T", help="float32, bfloat16 ... (default: the model's own)")
+    add_loading(parser)
     add_part(parser)
     parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")
     parser.add_argument(
@@ -73,18 +73,19 @@ def eval_command(args: argparse.Namespace) -> int:
     asked = _asked(args.rest)
     from explorer.evaluation import DecodingLM
 
-    loading: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
-    loading |= {name: value for name in ("device", "dtype") if (value := getattr(args, name)) is not None}
+    options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
+    options |= loading(args)
+    tell(args.model, options)
     model: Any = args.model
     if args.part:  # beside a loaded model, in this process
         info = engines.get_method(args.method).info
-        model, loading = with_part(engines.load_model(model, **loading), args, [info]), {}
+        model, options = with_part(engines.load_model(model, **options), args, [info]), {}
     lm = DecodingLM(
         args.method,
         model,
         key_values(args.param, "--param"),
         seed=(asked.seed or [0, 0, 0])[2] or 0,
-        options=loading,
+        options=options,
         resume=not args.fresh,
         workers=args.workers,
         threads=args.threads,

@@ -136,7 +136,7 @@ class Playback:
             return "remasked" if now else "masked"
         if write is None:
             return "prompt"
-        if now:
+        if now and write[2] != "padding":
             return write[2] if write[2] in CAUSES else "new"
         return "forced" if write[2] == "forced" else "eos" if ended else "old"
 

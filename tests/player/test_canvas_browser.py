@@ -18,7 +18,7 @@ from tests.player.pictures import PANELS, held_on_every_step
 
 Open = Callable[..., Any]
 Call = Callable[..., Any]
-LATIN = "latin: B S I K"
+PROMPT = "shuffle: Ada, Oscar, Joe, Uma"  # where many answers are right, and the model wavers
 PARAMS = {"max_new_tokens": 32, "max_denoising_steps": 16}
 RUNS = {
     "entropy-bound": {},
@@ -30,7 +30,7 @@ RUNS = {
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     """Noise that is accepted, and noise again."""
-    return engines.run("entropy-bound", "tiny-canvas", LATIN, params=PARAMS)
+    return engines.run("entropy-bound", "tiny-canvas", PROMPT, params=PARAMS)
 
 
 @pytest.mark.parametrize("options", PANELS, ids=str)
@@ -40,7 +40,7 @@ def test_it_holds_on_every_step(opened: Open, trace: Trace, options: dict[str, A
 
 @pytest.mark.parametrize("slug", [slug for slug in RUNS if RUNS[slug]])
 def test_it_holds_for_each_sampler(opened: Open, slug: str) -> None:
-    trace = engines.run(slug, "tiny-canvas", LATIN, params=PARAMS | RUNS[slug])
+    trace = engines.run(slug, "tiny-canvas", PROMPT, params=PARAMS | RUNS[slug])
     page = opened([trace], folded=True).page
     held_on_every_step(page, "Canvas", len(trace.steps))
     for t, step in enumerate(trace.steps, 1):
@@ -102,7 +102,7 @@ def test_the_sums_are_those_of_the_sampler(js: Call, seed: int) -> None:
 def test_a_large_canvas_is_narrow(opened: Open) -> None:
     """Of 256 positions, as the published model has: the board has fewer rows of what was read, all else is there."""
     record = {"kind": "denoise", "number": 0, "step": 1, "steps": 48, "start": 12, "line": 0.1, "quiet": 0.005}
-    trace = engines.run("entropy-bound", "tiny-canvas", LATIN, params=PARAMS)
+    trace = engines.run("entropy-bound", "tiny-canvas", PROMPT, params=PARAMS)
     start, ids = len(trace.header.prompt_ids), [20 + i % 50 for i in range(256)]
     del trace.steps[2:]
     for step in trace.steps:

@@ -39,6 +39,9 @@ def test_all_that_ships_has_its_size() -> None:
     parts = {path: size for path, size in parts.items() if path.parent.parent.name == "parts"}
     assert max(parts.values()) <= 7e6 and sum(parts.values()) <= 35e6  # what SmolLM2's parts may take, beside the rest
     assert sum(sizes.values()) - sum(parts.values()) <= 102e6 and max(sizes.values()) <= 10e6
+    inside = (MODELS, MODELS.parent / "parts")
+    weights = sum(size for path, size in sizes.items() if any(path.is_relative_to(one) for one in inside))
+    assert weights <= 130e6
     plain = {path.parent.name for path in MODELS.glob("*/model.safetensors")} - {*CODED}
     assert all((MODELS / name / "model.safetensors").stat().st_size < 100_000 for name in plain)  # nothing to gain
 

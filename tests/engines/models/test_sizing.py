@@ -109,7 +109,10 @@ def refused(size, *given):
 def test_a_card_of_24_gb(mini, room):
     room(cuda0=25.3e9, cuda=25.3e9, cpu=60e9)
     whole, four = (size_of_folder(mini, "mini", quantization=one) for one in (None, "4bit"))
-    smaller = lambda: {one: size_of_folder(mini, "mini", quantization=one).weights for one in ("4bit", "8bit")}  # noqa: E731
+
+    def smaller():
+        return {one: size_of_folder(mini, "mini", quantization=one).weights for one in ("4bit", "8bit")}
+
     assert refused(whole, "cuda", None, smaller) == (
         "the weights of 'mini' take 32.5 GB as bfloat16, and 25.3 GB are free on cuda; choose quantisation 4bit "
         "(10.1 GB), quantisation 8bit (17 GB), device_map auto, or a smaller model."

@@ -97,6 +97,15 @@ def test_held_out_prompts_differ_and_are_held_out():
         assert {split_of(one.prompt) for one in examples} == {"held-out"}
 
 
+def test_the_card_that_ships_says_how_many_of_the_hardest_fit_into_a_canvas():
+    card = json.loads((canvas.FOLDER.parent / canvas.NAME / "card.json").read_text())
+    for task, told in card["held_out_exact_match_of_the_hardest"].items():
+        prompts = asked(task, canvas.HELD_OUT, "held-out", canvas.HARDEST[task])
+        assert told["sizes"] == list(canvas.HARDEST[task])
+        assert told["exact"] * len(prompts) <= told["fit_into_a_canvas"] == sum(map(canvas.fits, prompts))
+    assert card["held_out_exact_match_of_the_hardest"]["add"]["fit_into_a_canvas"] < canvas.HELD_OUT
+
+
 def test_the_loss_falls(small, monkeypatch):
     monkeypatch.setattr(canvas, "RATE", 1e-2)
     monkeypatch.setattr(canvas, "RISE", 5)

@@ -14,7 +14,7 @@ from tests.engines.conftest import GOLDEN
 
 MIXTURE = GOLDEN / "diffusion2026" / "llada2" / "checkpoint"
 RUN = ["run", "--method", "llada2", "--model", str(MIXTURE), "--prompt-ids", "5 6 7 8", "--param", "max_new_tokens=8"]
-LOADERS = ("run", "compare", "bench", "certify", "advise", "diagnose", "sweep", "models")
+LOADERS = ("run", "compare", "bench", "certify", "advise", "diagnose", "sweep", "eval", "models")
 
 
 def options(*given):

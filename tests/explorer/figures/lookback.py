@@ -105,26 +105,27 @@ def moving(seed: int) -> Trace:
 
 
 def noisy() -> Trace:
-    """A canvas of three positions behind a prompt of two: noise with an end mark (7) in it, two steps, what is kept."""
-    drawn = (5, 7, 6), (4, 3, 7), (4, 5, 6), (4, 3, 6)
+    """A canvas of three positions behind a prompt of two: noise with an end mark (7) in it, two steps, what is kept,
+    with padding behind its end."""
+    drawn = (5, 7, 6), (4, 3, 7), (4, 5, 6), (4, 7, 6)
     trace = looked([({}, [*zip((2, 3, 4), tokens, strict=True)]) for tokens in drawn], canvas=None)
-    causes = ["noise noise noise", "accepted accepted noise", "accepted renoised noise", "settled settled settled"]
+    causes = ["noise noise noise", "accepted accepted noise", "accepted renoised noise", "settled settled padding"]
     for step, why in zip(trace.steps, causes, strict=True):
         assert step.commits
         step.commits.causes = why.split()
-    trace.end.output_ids = [4, 3, 6]
+    trace.end.output_ids = [4, 7, 6]
     return trace
 
 
 # Of `noisy`, before the first step and after each one.
 NOISY = {
-    "tokens": [0, 0, 2, 1, 3],
-    "boards": [[], [None] * 3, [4, 3, None], [4, None, None], [4, 3, 6]],
+    "tokens": [0, 0, 2, 1, 1],
+    "boards": [[], [None] * 3, [4, 3, None], [4, None, None], [4, 7, 6]],
     "states": [
         [],
         ["noise"] * 3,
         ["accepted", "accepted", "noise"],
         ["accepted", "renoised", "noise"],
-        ["settled"] * 3,
+        ["settled", "settled", "eos"],
     ],
 }
