@@ -1,0 +1,192 @@
+"""Tiny GGUF files: random networks of transformers written as llama.cpp's converter writes them, with a real tokenizer.
+
+Every maker gives (path of the file, the network in float32), so that a test can hold what is read from the file against
+what torch computes. A file's tokens are single bytes in the alphabet of GPT-2, a few merges, and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import torch
+import transformers
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from tests.engines.conftest import GOLDEN
+
+STUBS = GOLDEN / "diffusion" / "stubs"
+VOCAB, END, MASK = 272, 268, 269
+USER, ASSISTANT, UNUSED = "<|user|>", "<|assistant|>", "<|unused|>"
+NAMES = {"pad_token_id": "<|pad|>", "bos_token_id": "<|begin|>", "eos_token_id": "<|end|>", "mask_token_id": "<|mask|>"}
+COMMON = b" \nabcdefghijklmnopqrstuvwxyz0123456789.,:?!'-ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # first where there is little room
+MERGES = ["t h", "th e", "Ġ the", "i n", "a n", "an d", "e r", "o n"]
+TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+TWO_WAY = ("llada", "dream", "llada-moe")  # llama.cpp's diffusion architectures, whose attention is not causal
+PERMUTED = ("llama", "llada")  # rotate neighbouring numbers of a head, where transformers rotates its two halves
+Made = tuple[Path, Any]
+SETTERS: Mapping[type, str] = {bool: "add_bool", int: "add_uint32", float: "add_float32", str: "add_string"}
+
+
+def write_gguf(network: Any, path: Path, *, architecture: str, extra: Mapping[str, Any] | None = None) -> Path:
+    """The network of transformers as a GGUF file of float32 tensors, and its path. architecture: llama.cpp's name.
+    extra: further keys, or other values for those that are written; None leaves a key out."""
+    config, writer = network.config, gguf.GGUFWriter(path, architecture)
+    keys = _keys(config, architecture) | _tokenizer(config, architecture) | dict(extra or {})
+    for key, value in keys.items():
+        if isinstance(value, list):
+            writer.add_array(key, value)
+        elif value is not None:
+            getattr(writer, SETTERS[type(value)])(key, value)
+    for name, tensor in _tensors(network, architecture).items():
+        writer.add_tensor(name, tensor.detach().to(torch.float32).contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _keys(config: Any, architecture: str) -> dict[str, Any]:
+    heads = config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // heads
+    of_it = {
+        **{"context_length": config.max_position_embeddings, "embedding_length": config.hidden_size},
+        **{"block_count": config.num_hidden_layers, "feed_forward_length": config.intermediate_size},
+        **{"attention.head_count": heads, "attention.head_count_kv": config.num_key_value_heads},
+        **{"attention.key_length": width, "attention.value_length": width, "rope.dimension_count": width},
+        **{"attention.layer_norm_rms_epsilon": float(config.rms_norm_eps), "vocab_size": config.vocab_size},
+        **{"rope.freq_base": float(config.rope_parameters["rope_theta"])},
+    }
+    if experts := getattr(config, "num_experts", None):
+        of_it |= {"expert_count": experts, "expert_used_count": config.num_experts_per_tok}
+        of_it["expert_feed_forward_length"] = config.moe_intermediate_size
+    if architecture in TWO_WAY:
+        of_it["attention.causal"] = False
+    keys = {"general.name": f"Tiny {architecture}", "general.type": "model", "general.file_type": 0}
+    if architecture in TWO_WAY and architecture != "dream":  # of Dream nothing is written: True is llama.cpp's default
+        keys["diffusion.shift_logits"] = False
+    return keys | {f"{architecture}.{key}": value for key, value in of_it.items()}
+
+
+def _tokenizer(config: Any, architecture: str) -> dict[str, Any]:
+    """A byte-level tokenizer with as many tokens as the network has rows; the marks have the ids of the config."""
+    marks = {getattr(config, key): name for key, name in NAMES.items() if getattr(config, key, None) is not None}
+    alphabet = bytes_to_unicode()
+    room = config.vocab_size - len(marks) - 2
+    bytes_ = [*COMMON, *(code for code in range(256) if code not in COMMON)][:room]
+    merges = MERGES[: max(0, room - len(bytes_))]
+    plain = [*(alphabet[code] for code in bytes_), *(merge.replace(" ", "") for merge in merges)]
+    rest = iter([*plain, USER, ASSISTANT])
+    tokens = [marks.get(i) or next(rest, f"{UNUSED}{i}") for i in range(config.vocab_size)]
+    kind = gguf.TokenType
+    special = {USER, ASSISTANT, *marks.values()}
+    types = [kind.CONTROL if t in special else kind.UNUSED if UNUSED in t else kind.NORMAL for t in tokens]
+    ids = {f"tokenizer.ggml.{key}": getattr(config, key, None) for key in ("bos_token_id", "eos_token_id")}
+    ids |= {"tokenizer.ggml.padding_token_id": getattr(config, "pad_token_id", None)}
+    ids |= {"tokenizer.ggml.mask_token_id": getattr(config, "mask_token_id", None)}
+    return ids | {
+        **{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": tokens},
+        **{"tokenizer.ggml.scores": [0.0] * len(tokens), "tokenizer.ggml.token_type": [int(one) for one in types]},
+        **{"tokenizer.ggml.merges": merges or ["a b"], "tokenizer.chat_template": TEMPLATE},
+        "tokenizer.ggml.add_bos_token": architecture == "llada" and getattr(config, "bos_token_id", None) is not None,
+    }
+
+
+def _tensors(network: Any, architecture: str) -> dict[str, torch.Tensor]:
+    config = network.config
+    which = next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture)
+    names = gguf.get_tensor_name_map(which, config.num_hidden_layers)
+    tied, written = config.tie_word_embeddings, {}
+    for name, tensor in _plain(network.state_dict()).items():
+        heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+        part = next((part for part in heads if f".{part}." in name), None)
+        if part and architecture in PERMUTED:
+            tensor = tensor.unflatten(0, (heads[part], 2, -1)).transpose(1, 2).flatten(0, 2)
+        if name != "lm_head.weight" or not tied:
+            written[names.get_name(name, try_suffixes=(".weight", ".bias"))] = tensor
+    return written
+
+
+def _plain(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors with stacked experts under the names that the converter gives them."""
+    found: dict[str, torch.Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith("experts.gate_up_proj"):
+            for part, half in zip(("gate_proj", "up_proj"), tensor.chunk(2, dim=1), strict=True):
+                found[name.replace("gate_up_proj", f"{part}.weight")] = half
+        else:
+            found[f"{name}.weight" if name.endswith("experts.down_proj") else name] = tensor
+    return found
+
+
+def _random(kind: str, architecture: str, path: Path, **other: Any) -> Made:
+    sizes = {
+        **{"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2},
+        **{"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256},
+        **{"initializer_range": 0.3, "tie_word_embeddings": False, "rms_norm_eps": 1e-6},
+        **{"bos_token_id": None, "eos_token_id": END, "pad_token_id": None},
+    }
+    if architecture in TWO_WAY:
+        sizes |= {"mask_token_id": MASK}
+    config = getattr(transformers, f"{kind}Config")(**sizes | other)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        network = getattr(transformers, f"{kind}ForCausalLM")(config).eval().to(torch.float32)
+        for name, tensor in network.named_parameters():
+            if name.endswith((".bias", "norm.weight")):  # zeros and ones would hide a wrong name
+                torch.nn.init.normal_(tensor, 1.0 if name.endswith("weight") else 0.0, 0.2)
+    return write_gguf(network, path, architecture=architecture), network
+
+
+def tiny_llama(path: Path) -> Made:
+    """A causal Llama of two layers."""
+    return _random("Llama", "llama", path)
+
+
+def tiny_qwen2(path: Path) -> Made:
+    """A causal Qwen2, with biases on queries, keys and values."""
+    return _random("Qwen2", "qwen2", path)
+
+
+def tiny_qwen3(path: Path) -> Made:
+    """A causal Qwen3, with norms of queries and keys, and with one matrix for embedding and head."""
+    return _random("Qwen3", "qwen3", path, tie_word_embeddings=True)
+
+
+def tiny_llada(path: Path) -> Made:
+    """A masked Llama, as LLaDA is one."""
+    return _random("Llama", "llada", path, num_key_value_heads=4)
+
+
+def tiny_dream(path: Path) -> Made:
+    """A masked Qwen2 whose rows are shifted by one, as Dream's are."""
+    return _random("Qwen2", "dream", path)
+
+
+def tiny_llada_moe(path: Path) -> Made:
+    """A masked mixture of four experts, as LLaDA-MoE is one."""
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "norm_topk_prob": False}
+    return _random("Qwen3Moe", "llada-moe", path, **sizes)
+
+
+def from_stub(path: Path, stub: str = "l", architecture: str = "llada") -> Made:
+    """A network of `shared/golden/diffusion/stubs` ("l" is LLaDA's, "q" Dream's), with 64 tokens."""
+    network = transformers.AutoModelForCausalLM.from_pretrained(STUBS / stub, dtype=torch.float32).eval()
+    return write_gguf(network, path, architecture=architecture), network
+
+
+CAUSAL: tuple[Callable[[Path], Made], ...] = (tiny_llama, tiny_qwen2, tiny_qwen3)
+MASKED: tuple[Callable[[Path], Made], ...] = (tiny_llada, tiny_dream, tiny_llada_moe)
+
+
+@torch.inference_mode()
+def rows_of(network: Any, ids: list[int], causal: bool = True) -> torch.Tensor:
+    """torch's logits [L, V] of the ids, in one forward; without `causal` every position sees all others."""
+    mask = None if causal else torch.zeros(1, 1, len(ids), len(ids))
+    rows: torch.Tensor = network(torch.tensor([ids]), attention_mask=mask, use_cache=False).logits[0]
+    return rows
