@@ -1,5 +1,5 @@
 """How much memory a checkpoint needs, from its config.json alone: the network of its plan, built without numbers (on
-torch's device meta), tells every parameter that it has."""
+torch's device meta), tells every parameter that it has. A GGUF file tells them in its header."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Size:
 
     def __str__(self) -> str:
         form = f"{self.quantization} and {self.dtype}" if self.quantization else self.dtype
-        cache = f", and about {self.cache * 1000 / 1e6:,.0f} MB of cache for 1,000 tokens" if self.cache else ""
+        cache = f", and about {gigabytes(self.cache * 1000)} of cache for 1,000 tokens" if self.cache else ""
         return f"{self.name} has {self.parameters:,} parameters: {gigabytes(self.weights)} of weights as {form}{cache}"
 
     @property
@@ -93,6 +93,40 @@ def size_of_folder(
     parts |= {key: one.numel() * one.element_size() for key, one in buffers.items()}
     cache = _cache(network) * chosen.itemsize
     return Size(name, numbers, _word(chosen), quantization or "", sum(parts.values()), cache, parts)
+
+
+def size_of_gguf(file: Path, name: str) -> Size:
+    """What a GGUF file needs, by its header alone: weights as they lie there, and the cache at float16. name: as it was
+    given. Raises UserError for what cannot be decoded with."""
+    from engines.models.gguf import refusals
+    from engines.models.gguf.header import read_header
+
+    header = read_header(file)
+    refusals.check(header)
+    return Size(name, header.parameters, header.quantisation, "", header.bytes, header.kv_bytes)
+
+
+def refuse_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raises UserError where something is wished for a GGUF file that is settled in it."""
+    if wished := next((option for option, value in options.items() if value is not None), None):
+        raise UserError(
+            f"{wished} is no option of a GGUF file, whose weights are used as they lie in it, and '{name}' is one; "
+            "leave it out, or take another file of the model."
+        )
+
+
+def check_gguf(size: Size, device: str, positions: int) -> None:
+    """Raises NoRoom, with the figures, where the weights and the cache of so many positions do not fit into the memory
+    that is free. Small models are not held against it."""
+    needed, free = size.weights + size.cache * positions, free_bytes(device)
+    if not size.large or free is None or needed <= free:
+        return
+    cache = f" and {gigabytes(size.cache * positions)} of cache for {positions:,} tokens" if size.cache else ""
+    shorter = "a shorter context, " if size.weights <= free else ""
+    raise NoRoom(
+        f"'{size.name}' takes {gigabytes(size.weights)} of weights as {size.dtype}{cache}, and {gigabytes(free)} are "
+        f"free on {device}; choose {shorter}a file of fewer bits (Q4_K_M has about 4.8 a weight), or a smaller model."
+    )
 
 
 def _files(folder: Path) -> list[Path]:

@@ -259,14 +259,22 @@ def size_of(
     revision: str | None = None,
     block_size: int | None = None,
 ) -> Size:
-    """What `load_model` with these arguments needs, without reading a weight; of a hub id only the config is fetched.
+    """What `load_model` with these arguments needs, without reading a weight; of a hub id only the config is fetched,
+    of a GGUF file only its header is read.
 
     dtype: as `load_model` takes it; by default float32 for weights up to 100 MB, as stored above. quantization: "4bit"
-    or "8bit". Raises UserError for a model that cannot be loaded here."""
-    from engines.models.sizing import Size, size_of_folder
+    or "8bit". Raises UserError for a model that cannot be loaded here, and for options that a GGUF file does not
+    have."""
+    from engines.models.gguf.stores import locate
+    from engines.models.sizing import Size, refuse_options, size_of_folder, size_of_gguf
 
     if name_or_path == oracle.NAME:
         return Size(oracle.NAME, 0, "float32", "", 0)
+    plain = target_and_drafter(os.fspath(name_or_path))[0]
+    if not is_known(plain) and (file := locate(plain)) is not None:
+        wishes = {"dtype": dtype, "quantization": quantization, "revision": revision, "block_size": block_size}
+        refuse_options(plain, wishes)
+        return size_of_gguf(file, plain)
     folder, name = config_folder(os.fspath(name_or_path), revision)
     return size_of_folder(folder, name, dtype, quantization, block_size)
 
