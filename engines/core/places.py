@@ -1,4 +1,4 @@
-"""A path that a person typed."""
+"""A path that a person typed, and where what can be made again is kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pathlib import Path
 from engines.core.errors import UserError
 
 LONGEST, NAME = 4096, 255  # bytes of a path, and of one name in it, that a file system takes
+
+
+def cache_home() -> Path:
+    """The folder of what can be made again: below $XDG_CACHE_HOME or ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "decoding-explorer"
 
 
 def expanded(given: str) -> Path:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engines.core.errors import UserError
+from engines.core.places import cache_home
 from engines.models.hub import sha256, shards, snapshot
 
 NAME = "smollm2"
@@ -40,8 +41,7 @@ HUB_SECONDS = 3.0
 
 def cache_folder() -> Path:
     """Where the converted model lies: below $XDG_CACHE_HOME or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "decoding-explorer" / "smollm2-135m-instruct"
+    return cache_home() / "smollm2-135m-instruct"
 
 
 def ready() -> bool:

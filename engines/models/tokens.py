@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.trace import Piece
 from engines.models.bounds import TEMPLATE_SECONDS, within
 
+T = TypeVar("T")
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -26,6 +27,19 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 BYTES = _byte_alphabet()
+
+
+def rendered(render: Callable[[list[dict[str, str]]], T], turn: list[dict[str, str]]) -> T:
+    """What a chat template makes of a turn, within a bound of time. Raises UserError where it refuses it."""
+    from jinja2.exceptions import TemplateError
+
+    try:
+        return within(TEMPLATE_SECONDS, lambda: render(turn), "the chat template of this model")
+    except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise UserError(
+            f"the chat template of this model refuses this prompt: {str(error)[:200]}; change the prompt, or choose "
+            "another model."
+        ) from error
 
 
 class HFTokenizer:
@@ -56,18 +70,9 @@ class HFTokenizer:
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
         chat template."""
         if self.chat:
-            from jinja2.exceptions import TemplateError
-
-            turn = [{"role": "user", "content": text}]
             given = {**self._told, "add_generation_prompt": True, "return_dict": False}
-            render = partial(self.tokenizer.apply_chat_template, turn, **given)
-            try:
-                return list(within(TEMPLATE_SECONDS, render, "the chat template of this model"))
-            except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:
-                raise UserError(
-                    f"the chat template of this model refuses this prompt: {str(error)[:200]}; change the prompt, or "
-                    "choose another model."
-                ) from error
+            render = partial(self.tokenizer.apply_chat_template, **given)
+            return list(rendered(render, [{"role": "user", "content": text}]))
         return list(self.tokenizer(text)["input_ids"])
 
     def encode(self, text: str) -> list[int]:
@@ -153,6 +158,6 @@ class IdTokenizer:
 
 
 def same_vocabulary(a: Tokenizer, b: Tokenizer) -> bool:
-    """Whether both number the same strings the same way; the sizes of the models' output layers (padding) do not
-    matter."""
-    return a is b or (type(a) is type(b) and a.vocabulary() == b.vocabulary())  # type: ignore[attr-defined]
+    """Whether both number the same strings the same way, in a GGUF file or a transformers tokenizer; the sizes of the
+    models' output layers (padding) do not matter."""
+    return a is b or a.vocabulary() == b.vocabulary()  # type: ignore[attr-defined]

@@ -227,8 +227,17 @@ def load_model(
 
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:
+    from engines.models.gguf.stores import locate
     from engines.models.loader import load_folder
-    from engines.models.sizing import check_folder
+    from engines.models.sizing import check_folder, refuse_options
+
+    if not is_known(name) and (file := locate(name)) is not None:
+        from engines.models.gguf.loading import load_gguf
+
+        refuse_options(name, {"revision": revision})
+        return load_gguf(file, name, device=device, dtype=dtype, **options)
+    if options.pop("gpu_layers", None) is not None:
+        raise UserError(f"gpu_layers is an option of GGUF files and '{name}' is none; take device or device_map.")
 
     def check(folder: Path) -> None:
         check_folder(folder, name, device, dtype, options)

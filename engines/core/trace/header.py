@@ -44,7 +44,8 @@ class Piece(Record):
 
 class ModelRecord(Record):
     """Which weights ran, in which role, where. `options`: what the loader was told beside device, dtype and revision,
-    as JSON would hold it."""
+    as JSON would hold it. moved: by how much a logit of a row moved at most when other rows were fed beside it, where
+    that was measured at loading; 0 says that its bits stayed."""
 
     role: str
     name: str
@@ -58,6 +59,7 @@ class ModelRecord(Record):
     tokenizer: str = ""
     licence: str = ""
     options: dict[str, Any] = {}
+    moved: float | None = None
     OPTIONS: ClassVar[tuple[str, ...]] = (
         "mask_id",
         "eos_id",
@@ -65,6 +67,7 @@ class ModelRecord(Record):
         "block_size",
         "device_map",
         "quantization",
+        "gpu_layers",
     )  # what `options` may hold
 
     @property

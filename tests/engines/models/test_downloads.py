@@ -44,6 +44,17 @@ def done(env, *given):
     return subprocess.run([*COMMAND, *given], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
+def interruptible(command, env):
+    """A process that Ctrl-C reaches: one begun in the background of a shell ignores it, and so would its children."""
+    return subprocess.Popen(
+        command,
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
 def blobs(env):
     return Path(env["HF_HOME"]) / "hub" / "models--someone--llama" / "blobs"
 
@@ -67,7 +78,7 @@ def test_a_size_is_told_from_the_config_alone(hub, env):
 
 def test_a_download_that_is_stopped_goes_on_where_it_was(hub, env):
     hub.slow = 0.02
-    with subprocess.Popen([*COMMAND, "--fetch", REPO], env=env, stderr=subprocess.PIPE, text=True) as first:
+    with interruptible([*COMMAND, "--fetch", REPO], env) as first:
         told = first.stderr.readline()
         before = partial(env)
         first.send_signal(signal.SIGINT)

@@ -46,11 +46,18 @@ class Plan:
 
     @classmethod
     def of(cls, model: Any, start: int, p: Params) -> Plan:
-        """From the model's record. Raises UserError for a model that does not say how large its cache is."""
+        """From the model's record. Raises UserError for a model that does not say how large its cache is, or whose
+        weights are coded."""
         record, kv_row = model.record, model.position_bytes
         if not kv_row:
             raise UserError(f"{record.name} does not say how large its keys and values are; choose a Llama-like model.")
-        number = getattr(torch, record.dtype).itemsize
+        kind = getattr(torch, record.dtype, None)
+        if not isinstance(kind, torch.dtype):
+            raise UserError(
+                f"a plan of memory needs weights of one type and {record.name} is coded as {record.dtype}; load the "
+                "model's safetensors."
+            )
+        number = kind.itemsize
         whole, n_max = p.allocation == REFERENCE, model.max_positions or start + p.max_new_tokens + TREES[-1]
         sizes = kv_row, number, model.vocab_size, n_max, start, p.max_new_tokens, p.batch, whole
         return cls(record.name, record.parameters * number, *sizes)

@@ -1,0 +1,175 @@
+"""llama.cpp by its C functions, which `llama-cpp-python` declares: a loaded file, and a context with its cells.
+
+What it writes to its log is kept instead of shown; an error of ours quotes the last line."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engines.core.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+EXTRA = 'pip install "decoding-explorer[llama-cpp]"'
+ERROR = 3  # llama.cpp's level of a line of its log
+BFLOAT16 = 30  # GGML_TYPE_BF16, which llama-cpp-python does not name
+MOST_SEQUENCES = 256  # llama.cpp's LLAMA_MAX_SEQ
+_log: deque[str] = deque(maxlen=20)
+_loading = threading.Lock()  # llama.cpp's log is one for all
+
+
+def installed() -> bool:
+    """Whether the extra is there. Imports nothing."""
+    return importlib.util.find_spec("llama_cpp") is not None
+
+
+@cache
+def library() -> Any:
+    """The module `llama_cpp`, its log turned to us. Raises UserError where it is not installed, or was built for
+    another processor."""
+    if not installed():
+        raise UserError(
+            f"GGUF files are run by llama.cpp, which is not installed; `{EXTRA}` builds it, in about four minutes on "
+            "two cores."
+        )
+    try:
+        import llama_cpp
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"llama.cpp is installed and cannot be loaded here ({str(error)[:200]}); build it for this machine: "
+            "`pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python`."
+        ) from None
+
+    @llama_cpp.llama_log_callback
+    def keep(level: int, text: bytes, _: object) -> None:
+        if level >= ERROR and (line := text.decode("utf-8", "replace").strip()):
+            _log.append(line)
+
+    library.keep = keep  # type: ignore[attr-defined]  # it lives as long as the library
+    llama_cpp.llama_log_set(keep, ctypes.c_void_p(0))
+    return llama_cpp
+
+
+def last_error(otherwise: str) -> str:
+    """The last line that llama.cpp wrote of an error."""
+    return _log[-1][:200] if _log else otherwise
+
+
+class Weights:
+    """A loaded file. layers: of the network that run on an accelerator, -1 for all. Raises UserError."""
+
+    def __init__(self, path: Path, layers: int = 0) -> None:
+        llama = library()
+        params = llama.llama_model_default_params()
+        params.n_gpu_layers = layers
+        with _loading:
+            _log.clear()
+            self.pointer = llama.llama_model_load_from_file(str(path).encode(), params)
+            if not self.pointer:
+                raise UserError(f"llama.cpp cannot load {path.name} ({last_error('no reason given')}).")
+        self.vocab = llama.llama_model_get_vocab(self.pointer)
+        self.size = int(llama.llama_vocab_n_tokens(self.vocab))
+        weakref.finalize(self, llama.llama_model_free, self.pointer)
+
+
+class Context:
+    """Cells for keys and values beside loaded weights, each with a position and the sequences that it belongs to, and
+    forwards over them.
+
+    cells: how many positions there is room for. rows: fed at once by llama.cpp; more are fed in pieces of so many.
+    causal: whether a row sees only what stands before it; if not, `rows` has to hold a whole board. full: keys, values
+    and attention in float32.
+
+    Values are kept in bfloat16 and keys in float16. Where both have one type, llama.cpp splits texts of 512 positions
+    between its threads, but only for a single row, and tiles the attention of 64 rows and more: either moves a row's
+    last bits. With two types a row has the same bits beside any number of rows (Q4_1: 1 to 64 rows behind 20 to 700
+    positions), and its logits are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions)."""
+
+    def __init__(
+        self, weights: Weights, cells: int, *, rows: int, threads: int, causal: bool = True, full: bool = False
+    ) -> None:
+        llama = library()
+        self.weights, self.cells, self._llama = weights, cells, llama
+        params = llama.llama_context_default_params()
+        params.n_ctx = cells
+        params.n_batch = cells
+        params.n_ubatch = min(rows, params.n_batch)
+        params.n_seq_max = MOST_SEQUENCES if causal else 1
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED if full else llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        params.type_k = llama.GGML_TYPE_F32 if full else llama.GGML_TYPE_F16
+        params.type_v = llama.GGML_TYPE_F32 if full else BFLOAT16
+        params.swa_full, params.kv_unified, params.no_perf = True, True, True
+        with _loading:
+            _log.clear()
+            self.pointer = llama.llama_init_from_model(weights.pointer, params)
+            if not self.pointer:
+                raise UserError(
+                    f"llama.cpp has no room for {cells} positions ({last_error('no reason given')}); take a shorter "
+                    "prompt, fewer new tokens or a smaller file."
+                )
+        weakref.finalize(self, llama.llama_free, self.pointer)
+        self._memory = llama.llama_get_memory(self.pointer)
+        if not causal:
+            llama.llama_set_causal_attn(self.pointer, False)
+
+    def feed(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sequences: Sequence[Sequence[int]],
+        last_only: bool = False,
+    ) -> npt.NDArray[np.float32]:
+        """Logits [n, V] of n rows, or [1, V] of the last one. sequences: those that each row belongs to; it sees the
+        cells of the first. Raises UserError where llama.cpp refuses them."""
+        n, llama = len(tokens), self._llama
+        batch = llama.llama_batch_init(n, 0, max(map(len, sequences)))
+        try:
+            batch.n_tokens = n
+            for i, (token, position, ids) in enumerate(zip(tokens, positions, sequences, strict=True)):
+                batch.token[i], batch.pos[i], batch.n_seq_id[i] = token, position, len(ids)
+                batch.logits[i] = not last_only or i == n - 1
+                for place, sequence in enumerate(ids):
+                    batch.seq_id[i][place] = sequence
+            _log.clear()
+            if code := llama.llama_decode(self.pointer, batch):
+                raise UserError(f"llama.cpp could not run {n} rows (code {code}: {last_error('no reason given')}).")
+        finally:
+            llama.llama_batch_free(batch)
+        wanted = 1 if last_only else n
+        logits = np.ctypeslib.as_array(llama.llama_get_logits(self.pointer), (wanted, self.weights.size))
+        return logits.copy()
+
+    def join(self, source: int, target: int, begin: int, end: int) -> None:
+        """Let the cells of sequence `source` from position `begin` up to `end` (-1: all) belong to `target`, too."""
+        self._llama.llama_memory_seq_cp(self._memory, source, target, begin, end)
+
+    def leave(self, sequence: int, begin: int, end: int = -1) -> None:
+        """Let the cells from position `begin` up to `end` leave a sequence; those that belong to none are free."""
+        self._llama.llama_memory_seq_rm(self._memory, sequence, begin, end)
+
+    def gather(self, sequence: int) -> None:
+        """Move the cells of the only sequence that is left to the beginning, in their order."""
+        llama = self._llama
+        size = llama.llama_state_seq_get_size(self.pointer, sequence)
+        held = (ctypes.c_uint8 * size)()
+        if llama.llama_state_seq_get_data(self.pointer, held, size, sequence) != size:
+            raise UserError(f"llama.cpp could not copy its cache ({last_error('no reason given')}).")
+        self.clear()
+        if llama.llama_state_seq_set_data(self.pointer, held, size, sequence) != size:
+            raise UserError(f"llama.cpp could not restore its cache ({last_error('no reason given')}).")
+
+    def clear(self) -> None:
+        """Free all cells."""
+        self._llama.llama_memory_clear(self._memory, False)

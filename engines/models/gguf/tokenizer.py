@@ -1,0 +1,124 @@
+"""The tokenizer inside a GGUF file behind `Tokenizer`: llama.cpp's own pieces and merges, and the file's chat template,
+rendered as those of other models are."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engines.core.trace import Piece
+from engines.models.gguf.library import Weights, library
+from engines.models.tokens import rendered
+
+UNKNOWN, UNUSED, CONTROL = 1, 2, 8  # bits of a token's attributes in llama.cpp
+ROOM = 64  # bytes that most pieces take
+
+
+class GGUFTokenizer:
+    """See `Tokenizer`. template: the file's chat template, None where it has none."""
+
+    def __init__(self, weights: Weights, template: str | None) -> None:
+        self._weights, self._llama, self._template = weights, library(), template
+        self.size, self.chat = weights.size, bool(template)
+        self._plain: GGUFTokenizer | None = None
+        self._pieces: dict[int, Piece] = {}
+        self._vocabulary: dict[int, str] | None = None
+
+    def plain(self) -> GGUFTokenizer:
+        """The same tokens; a prompt is encoded as it stands, without a chat format."""
+        if self._plain is None:
+            self._plain = copy.copy(self)
+            self._plain.chat = False
+        return self._plain
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids of a user's turn in the model's chat format, ready for the answer; where the file has no chat template,
+        plain ids with the marks that the file puts around a text. Raises UserError where the template fails."""
+        if not self.chat:
+            return self._ids(text, around=True)
+        turn = [{"role": "user", "content": text}]
+        return self._ids(rendered(self._render, turn), around=False)
+
+    def _render(self, turn: list[dict[str, str]]) -> str:
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        vocab, llama = self._weights.vocab, self._llama
+        ends = {"bos_token": llama.llama_vocab_bos(vocab), "eos_token": llama.llama_vocab_eos(vocab)}
+        marks = {name: self._written(i) if i >= 0 else "" for name, i in ends.items()}
+        texts, _ = render_jinja_template([turn], chat_template=self._template, add_generation_prompt=True, **marks)
+        return str(texts[0])
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text as it stands, by the model's own merges."""
+        return self._ids(text, around=False)
+
+    def _ids(self, text: str, *, around: bool) -> list[int]:
+        """around: with the file's marks of a beginning and an end."""
+        raw = text.encode("utf-8", "replace")
+
+        def fill(buffer: Any, room: int) -> int:
+            return int(self._llama.llama_tokenize(self._weights.vocab, raw, len(raw), buffer, room, around, True))
+
+        return list(filled(fill, ctypes.c_int32, len(raw) + 2))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids; special tokens and ids that stand for nothing are left out, broken bytes become U+FFFD."""
+        known = [int(i) for i in ids if 0 <= i < self.size]
+        given = (ctypes.c_int32 * max(1, len(known)))(*known)
+
+        def fill(buffer: Any, room: int) -> int:
+            return int(
+                self._llama.llama_detokenize(self._weights.vocab, given, len(known), buffer, room, False, False)
+            )
+
+        return bytes(filled(fill, ctypes.c_char, ROOM + 8 * len(known))).decode("utf-8", "replace") if known else ""
+
+    def piece(self, token: int) -> Piece:
+        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
+        character."""
+        if token not in self._pieces:
+            self._pieces[token] = self._look(token)
+        return self._pieces[token]
+
+    def _look(self, token: int) -> Piece:
+        if not 0 <= token < self.size:
+            return Piece(token, f"<unused {token}>", "special")
+        kind = int(self._llama.llama_vocab_get_attr(self._weights.vocab, token))
+        if kind & UNUSED:
+            return Piece(token, f"<unused {token}>", "special")
+        if kind & (CONTROL | UNKNOWN):
+            return Piece(token, self._written(token), "special")
+        raw = self._bytes(token)
+        try:
+            return Piece(token, raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            return Piece(token, " ".join(f"0x{b:02X}" for b in raw), "byte")
+
+    def _bytes(self, token: int) -> bytes:
+        def fill(buffer: Any, room: int) -> int:
+            return int(self._llama.llama_token_to_piece(self._weights.vocab, token, buffer, room, 0, True))
+
+        return bytes(filled(fill, ctypes.c_char, ROOM))
+
+    def _written(self, token: int) -> str:
+        return str((self._llama.llama_vocab_get_text(self._weights.vocab, token) or b"").decode("utf-8", "replace"))
+
+    def vocabulary(self) -> dict[int, str]:
+        """What each id that is in use stands for, as the vocabulary writes it."""
+        if self._vocabulary is None:
+            kinds = ((i, self._llama.llama_vocab_get_attr(self._weights.vocab, i)) for i in range(self.size))
+            self._vocabulary = {i: self._written(i) for i, kind in kinds if not kind & UNUSED}
+        return self._vocabulary
+
+
+def filled(fill: Callable[[Any, int], int], kind: Any, room: int) -> Any:
+    """What a function of llama.cpp writes into a buffer of `kind`; where that is too small it says minus the length
+    that it needs."""
+    buffer = (kind * room)()
+    if (length := fill(buffer, room)) < 0:
+        room = -length
+        buffer = (kind * room)()
+        length = fill(buffer, room)
+    return buffer[:length]
