@@ -21,6 +21,7 @@ HYBRID = (  # llm_arch_is_hybrid
     "jamba falcon-h1 plamo2 granitehybrid lfm2 lfm2moe nemotron_h nemotron_h_moe qwen3next kimi-linear bailingmoe3 "
     "kimi-k3 glm5-next qwen35 qwen35moe qwen4exp deepseek4 minimax-01"
 ).split()
+# Some hybrids can be rolled back by the last few positions (`llm_arch_supports_rs_rollback`), none to any position.
 STEPS = "a recurrent state, which cannot be cut back to an earlier position as decoding methods do"
 ATTENTION = "take a model whose layers are all attention, such as Llama, Qwen3 or Gemma 3"
 WHAT: dict[str, tuple[str, str]] = {  # architecture -> (what it is, what to take instead)
