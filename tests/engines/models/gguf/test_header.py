@@ -133,6 +133,10 @@ def test_a_split_model_is_read_whole_from_any_of_its_files(tmp_path):
         (lambda raw: raw[:12], "'bad.gguf' breaks off in its header, after 12 bytes; download it again."),
         (lambda raw: raw[:700], "'bad.gguf' breaks off in its header, after 700 bytes; download it again."),
         (lambda raw: raw[:16] + b"\xff" * 8 + raw[24:], "'bad.gguf' (is damaged|breaks off)"),
+        (
+            lambda raw: raw[:8] + b"\0\0\0\0\0\1\0\0" + raw[16:],
+            r"'bad.gguf' is damaged \(it counts [\d,]+ of something\)",
+        ),
         (lambda raw: raw[:-1000], r"'bad.gguf' is not whole: its weights end at byte [\d,]+, and the file has"),
         (lambda raw: raw[:24] + b"\xff" * 16 + raw[40:], "breaks off in its header"),
     ],

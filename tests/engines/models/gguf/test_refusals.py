@@ -1,6 +1,7 @@
 """GGUF files that no method can decode with are refused, each by what it is."""
 
 import gguf
+import numpy as np
 import pytest
 
 from engines.core.errors import UserError
@@ -21,6 +22,7 @@ KINDS = [
     ("jamba", "a hybrid model: besides attention it keeps a recurrent state, which cannot be cut back"),
     ("qwen35", "a hybrid model"),
     ("controlvector", "a control vector, which steers another model"),
+    ("gptoss", "a model in a form that only Ollama's own engine reads (gptoss); take the GGUF of the same model from"),
 ]
 
 
@@ -74,6 +76,22 @@ def test_a_decoder_that_was_made_an_embedding_model_is_one(tmp_path):
     write_gguf(network, path, architecture="qwen3", extra={"qwen3.pooling_type": 3})
     with pytest.raises(UserError, match=r"'odd.gguf' is an embedding model, .* \(qwen3\); take a language model."):
         refusals.check(read_header(path))
+
+
+def test_a_vision_tower_in_the_same_file_is_what_ollama_writes(tmp_path):
+    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "gemma3")
+    writer.add_tokenizer_model("llama")
+    for name in ("token_embd.weight", "v.blk.0.attn_q.weight"):
+        writer.add_tensor(name, np.zeros((4, 32), np.float32))
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    with pytest.raises(UserError) as caught:
+        refusals.check(read_header(tmp_path / "odd.gguf"))
+    assert str(caught.value) == (
+        "'odd.gguf' is a model with its vision or audio tower in the same file, as Ollama writes it and llama.cpp does "
+        "not (gemma3); take the GGUF of the same model from the hub, such as with `ollama pull hf.co/OWNER/NAME`."
+    )
 
 
 def test_a_file_without_an_architecture(tmp_path):
