@@ -1,13 +1,12 @@
 """GGUF files that no method can decode with are refused, each by what it is."""
 
-import gguf
-import numpy as np
 import pytest
+import torch
 
 from engines.core.errors import UserError
 from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
-from tests.gguf_files import CAUSAL, MASKED, tiny_llama, tiny_qwen3, write_gguf
+from tests.gguf_files import CAUSAL, MASKED, tiny_llama, tiny_qwen3, write_file, write_gguf
 
 KINDS = [
     ("bert", "an embedding model, which gives a vector and writes nothing (bert); take a language model."),
@@ -28,13 +27,7 @@ KINDS = [
 
 def bare(path, architecture, **keys):
     """A file with keys and no tokenizer."""
-    writer = gguf.GGUFWriter(path, architecture)
-    for key, value in keys.items():
-        writer.add_string(key.replace("_", ".", 1), value)
-    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write()
-    writer.close()
-    return path
+    return write_file(path, architecture, {key.replace("_", ".", 1): value for key, value in keys.items()})
 
 
 @pytest.mark.parametrize("make", [*CAUSAL, *MASKED], ids=lambda make: make.__name__)
@@ -79,13 +72,8 @@ def test_a_decoder_that_was_made_an_embedding_model_is_one(tmp_path):
 
 
 def test_a_vision_tower_in_the_same_file_is_what_ollama_writes(tmp_path):
-    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "gemma3")
-    writer.add_tokenizer_model("llama")
-    for name in ("token_embd.weight", "v.blk.0.attn_q.weight"):
-        writer.add_tensor(name, np.zeros((4, 32), np.float32))
-    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write()
-    writer.close()
+    tensors = dict.fromkeys(("token_embd.weight", "v.blk.0.attn_q.weight"), torch.zeros(4, 32))
+    write_file(tmp_path / "odd.gguf", "gemma3", {"tokenizer.ggml.model": "llama"}, tensors)
     with pytest.raises(UserError) as caught:
         refusals.check(read_header(tmp_path / "odd.gguf"))
     assert str(caught.value) == (
