@@ -29,20 +29,43 @@ TEMPLATE = (
 TWO_WAY = ("llada", "dream", "llada-moe")  # llama.cpp's diffusion architectures, whose attention is not causal
 PERMUTED = ("llama", "llada")  # rotate neighbouring numbers of a head, where transformers rotates its two halves
 Made = tuple[Path, Any]
-SETTERS: Mapping[type, str] = {bool: "add_bool", int: "add_uint32", float: "add_float32", str: "add_string"}
+SETTERS: Mapping[Any, str] = {  # by type, and by key where llama.cpp wants another one
+    **{bool: "add_bool", int: "add_uint32", float: "add_float32", str: "add_string"},
+    **{"split.no": "add_uint16", "split.count": "add_uint16", "split.tensors.count": "add_int32"},
+}
 
 
 def write_gguf(network: Any, path: Path, *, architecture: str, extra: Mapping[str, Any] | None = None) -> Path:
     """The network of transformers as a GGUF file of float32 tensors, and its path. architecture: llama.cpp's name.
     extra: further keys, or other values for those that are written; None leaves a key out."""
-    config, writer = network.config, gguf.GGUFWriter(path, architecture)
-    keys = _keys(config, architecture) | _tokenizer(config, architecture) | dict(extra or {})
+    keys = _keys(network.config, architecture) | _tokenizer(network.config, architecture) | dict(extra or {})
+    return write_file(path, architecture, keys, _tensors(network, architecture))
+
+
+def write_split(network: Any, folder: Path, *, architecture: str, parts: int = 3) -> list[Path]:
+    """The same in several files of a new folder: keys in the first, tensors in all of them, as llama.cpp splits."""
+    folder.mkdir()
+    keys = _keys(network.config, architecture) | _tokenizer(network.config, architecture)
+    tensors, files = _tensors(network, architecture), []
+    for i in range(parts):
+        own = {"split.no": i, "split.count": parts, "split.tensors.count": len(tensors)}
+        some = dict(list(tensors.items())[i::parts])
+        file = folder / f"tiny-{i + 1:05}-of-{parts:05}.gguf"
+        files.append(write_file(file, architecture, own | (keys if i == 0 else {}), some))
+    return files
+
+
+def write_file(
+    path: Path, architecture: str, keys: Mapping[str, Any], tensors: Mapping[str, torch.Tensor] | None = None
+) -> Path:
+    """A GGUF file of these keys and float32 tensors, which need make no model."""
+    writer = gguf.GGUFWriter(path, architecture)
     for key, value in keys.items():
         if isinstance(value, list):
             writer.add_array(key, value)
         elif value is not None:
-            getattr(writer, SETTERS[type(value)])(key, value)
-    for name, tensor in _tensors(network, architecture).items():
+            getattr(writer, SETTERS.get(key) or SETTERS[type(value)])(key, value)
+    for name, tensor in (tensors or {}).items():
         writer.add_tensor(name, tensor.detach().to(torch.float32).contiguous().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -171,7 +171,9 @@ def _lists(commands: Any) -> argparse.ArgumentParser:
 
     models = commands.add_parser("models", help="list the models, or fetch one that is not in the repository")
     models.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
-    models.add_argument("--size", metavar="NAME", help="what this model needs, by its config alone; nothing is loaded")
+    models.add_argument(
+        "--size", metavar="NAME", help="what this model needs, by its config or GGUF header alone; nothing is loaded"
+    )
     cli_loading.add_loading(models)
     models.add_argument("--json", action="store_true", help="print JSON")
     models.set_defaults(command=models_command)

@@ -21,7 +21,11 @@ from engines.core.errors import UserError
 from engines.models.gguf import refusals
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
-TWO_WAY = {"llada": False, "llada-moe": False, "dream": True, "rnd1": True}  # diffusion -> rows are shifted by one
+UNSHIFTED, SHIFTED = (
+    "llada llada-moe".split(),
+    "dream rnd1".split(),
+)  # diffusion; rows of the latter tell the next token
+TOWERS = ("v.", "mm.", "a.")  # before the names of tensors that look or listen
 PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 ENDS = ("eos", "eot", "eom")  # of the text, of a turn, of a message to a tool
 SCALARS = {i: struct.Struct(f"<{form}") for i, form in enumerate("BbHhIif?")} | {
@@ -30,6 +34,7 @@ SCALARS = {i: struct.Struct(f"<{form}") for i, form in enumerate("BbHhIif?")} | 
 COUNT, SHORT = SCALARS[10], SCALARS[4]
 TEXT, ARRAY = 8, 9
 LONGEST = 4096  # numbers of an array that is kept; there is none longer but of tokens
+MOST = 10_000_000  # keys, tensors or texts of a list; no file has more, and a damaged one might say so
 HALF = 2  # bytes of a number of the cache
 DIMENSIONS = 4  # that a tensor has at most
 
@@ -45,7 +50,8 @@ class GGUFHeader:
     sliding window, 0 without one. mask_id: the mask's token, or None. end_ids: tokens that end an answer, a turn or a
     message. tokenizer: llama.cpp's word for its kind (gpt2, llama, ...), "" for none. causal: whether positions see
     earlier ones only. shift: whether row i is about token i + 1 on a board of masks. pooling: how rows become one
-    vector, 0 for not at all. keys: everything else that the file says, without its long lists."""
+    vector, 0 for not at all. towers: whether what sees or hears is in the same file. keys: everything else that the
+    file says, without its long lists."""
 
     path: Path
     parts: tuple[Path, ...]
@@ -67,11 +73,13 @@ class GGUFHeader:
     causal: bool
     shift: bool
     pooling: int = 0
+    towers: bool = False
     keys: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class _Tensor:
+    name: str
     elements: int
     kind: str
     size: int  # bytes
@@ -127,7 +135,7 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         held[tensor.kind] += tensor.size
     ends = [keys.get(f"tokenizer.ggml.{end}_token_id") for end in ENDS]
     mask, word = keys.get("tokenizer.ggml.mask_token_id"), str(keys.get("tokenizer.ggml.model", ""))
-    two_way = architecture in TWO_WAY
+    two_way = architecture in (*UNSHIFTED, *SHIFTED)
     return GGUFHeader(
         path=files[0],
         parts=files,
@@ -147,8 +155,9 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         chat_template=str(keys.get("tokenizer.chat_template", "")),
         tokenizer="" if word == "no_vocab" else word,
         causal=not two_way and keys.get(f"{architecture}.attention.causal") is not False,
-        shift=bool(keys.get("diffusion.shift_logits", TWO_WAY[architecture])) if two_way else False,
+        shift=two_way and bool(keys.get("diffusion.shift_logits", architecture in SHIFTED)),
         pooling=of_it("pooling_type"),
+        towers=any(tensor.name.startswith(TOWERS) for tensor in tensors),
         keys=keys,
     )
 
@@ -177,7 +186,7 @@ def _read(file: Path) -> tuple[dict[str, Any], list[_Tensor]]:
         _check_version(file.name, data)
         cursor = _Cursor(data, 8)
         try:
-            count, of_keys = cursor.number(COUNT), cursor.number(COUNT)
+            count, of_keys = cursor.count(), cursor.count()
             keys = dict(cursor.entry() for _ in range(of_keys))
             infos = [cursor.tensor() for _ in range(count)]
         except (struct.error, OverflowError):
@@ -233,6 +242,12 @@ class _Cursor:
         self.at += form.size
         return value
 
+    def count(self) -> int:
+        found = int(self.number(COUNT))
+        if found > MOST:
+            raise ValueError(f"it counts {found:,} of something")
+        return found
+
     def text(self) -> str:
         length = self.number(COUNT)
         return self._bytes(length).decode("utf-8", "replace")
@@ -244,7 +259,7 @@ class _Cursor:
         return self.data[self.at - count : self.at]
 
     def entry(self) -> tuple[str, Any]:
-        """A key and its value; of a long list its length."""
+        """A key and its value; of texts, and of a long list, their number."""
         key, kind = self.text(), self.number(SHORT)
         return key, self._list() if kind == ARRAY else self._value(kind)
 
@@ -256,14 +271,14 @@ class _Cursor:
         return self.number(SCALARS[kind])
 
     def _list(self) -> list[Any] | int:
-        kind, count = self.number(SHORT), self.number(COUNT)
+        kind, count = self.number(SHORT), self.count()
         if kind == TEXT:
             self._skip_texts(count)
-            return int(count)
+            return count
         if kind not in SCALARS:
             raise ValueError(f"no list is of type {kind}")
         raw = self._bytes(count * SCALARS[kind].size)
-        return [value for (value,) in SCALARS[kind].iter_unpack(raw)] if count <= LONGEST else int(count)
+        return [value for (value,) in SCALARS[kind].iter_unpack(raw)] if count <= LONGEST else count
 
     def _skip_texts(self, count: int) -> None:
         data, at, unpack = self.data, self.at, COUNT.unpack_from
@@ -271,15 +286,18 @@ class _Cursor:
             at += 8 + unpack(data, at)[0]
         self.at = at
 
-    def tensor(self) -> tuple[int, int, int]:
-        """(numbers, code of the type, offset behind the header) of the next tensor."""
+    def tensor(self) -> tuple[str, int, int, int]:
+        """(name, numbers, code of the type, offset behind the header) of the next tensor."""
         name, dimensions = self.text(), self.number(SHORT)
         if dimensions > DIMENSIONS:
             raise ValueError(f"its tensor {name[:40]} has {dimensions} dimensions")
-        return prod(self.number(COUNT) for _ in range(dimensions)), self.number(SHORT), self.number(COUNT)
+        elements = prod(self.number(COUNT) for _ in range(dimensions))
+        return name, elements, self.number(SHORT), self.number(COUNT)
 
 
-def _measured(name: str, length: int, behind: int, alignment: int, infos: list[tuple[int, int, int]]) -> list[_Tensor]:
+def _measured(
+    name: str, length: int, behind: int, alignment: int, infos: list[tuple[str, int, int, int]]
+) -> list[_Tensor]:
     """The tensors with their bytes. Raises UserError where they reach beyond the file of that length."""
     if not infos:
         return []
@@ -287,15 +305,15 @@ def _measured(name: str, length: int, behind: int, alignment: int, infos: list[t
 
     sizes = {int(kind): (kind.name, *GGML_QUANT_SIZES[kind]) for kind in GGMLQuantizationType}
     start = -(-behind // alignment) * alignment
-    offsets = sorted({offset for _, _, offset in infos} | {max(length - start, 0)})
+    offsets = sorted({offset for *_, offset in infos} | {max(length - start, 0)})
     following = dict(pairwise(offsets))
     found, end = [], start
-    for elements, code, offset in infos:
+    for tensor_name, elements, code, offset in infos:
         if code in sizes:
             kind, block, size = sizes[code]
-            tensor = _Tensor(elements, kind, elements // block * size)
+            tensor = _Tensor(tensor_name, elements, kind, elements // block * size)
         else:  # newer than the package gguf: it ends where the next one begins
-            tensor = _Tensor(elements, f"type {code}", max(following.get(offset, offset) - offset, 0))
+            tensor = _Tensor(tensor_name, elements, f"type {code}", max(following.get(offset, offset) - offset, 0))
         found.append(tensor)
         end = max(end, start + offset + tensor.size)
     if end > length:

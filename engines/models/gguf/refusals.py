@@ -14,13 +14,15 @@ EMBEDDING = (
     "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding llama-embed"
 ).split()
 PROJECTORS, ENCODER_DECODERS = ["clip"], ["t5", "t5encoder"]
-DRAFTERS = ["eagle3", "dflash", "gemma4-assistant"]
+DRAFTERS = "eagle3 dflash gemma4-assistant".split()
 AUDIO = ["wavtokenizer-dec", "qwen3tts", "pockettts"]
 RECURRENT = "mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7".split()  # llm_arch_is_recurrent
 HYBRID = (  # llm_arch_is_hybrid
     "jamba falcon-h1 plamo2 granitehybrid lfm2 lfm2moe nemotron_h nemotron_h_moe qwen3next kimi-linear bailingmoe3 "
     "kimi-k3 glm5-next qwen35 qwen35moe qwen4exp deepseek4 minimax-01"
 ).split()
+# Some hybrids can be rolled back by the last few positions (`llm_arch_supports_rs_rollback`), none to any position.
+OLLAMAS = "gptoss mllama qwen25vl".split()  # of Ollama's own engine; llama.cpp does not know them
 STEPS = "a recurrent state, which cannot be cut back to an earlier position as decoding methods do"
 ATTENTION = "take a model whose layers are all attention, such as Llama, Qwen3 or Gemma 3"
 WHAT: dict[str, tuple[str, str]] = {  # architecture -> (what it is, what to take instead)
@@ -57,7 +59,15 @@ TYPES: dict[str, tuple[str, str]] = {  # general.type -> the same
     "imatrix": ("an importance matrix, which serves to quantise a model", "take the model that was quantised with it"),
     "mmproj": WHAT["clip"],
 }
-OTHERS = {"controlvector": ("a control vector, which steers another model", "take that model")}
+PUBLISHED = "take the GGUF of the same model from the hub, such as with `ollama pull hf.co/OWNER/NAME`"
+OTHERS = {
+    "controlvector": ("a control vector, which steers another model", "take that model"),
+    **dict.fromkeys(OLLAMAS, ("a model in a form that only Ollama's own engine reads", PUBLISHED)),
+}
+TOWERS = (
+    "a model with its vision or audio tower in the same file, as Ollama writes it and llama.cpp does not",
+    PUBLISHED,
+)
 
 
 def check(header: GGUFHeader) -> None:
@@ -67,6 +77,8 @@ def check(header: GGUFHeader) -> None:
         found = ("a GGUF file that does not say its architecture", "take one that llama.cpp's converter made")
     if found is None and header.pooling:
         found = WHAT["bert"]
+    if found is None and header.towers:
+        found = TOWERS
     if found is None:
         return
     what, instead = found

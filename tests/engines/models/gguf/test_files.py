@@ -69,6 +69,13 @@ def test_so_are_the_rows_of_the_golden_stubs(stub, architecture, tmp_path):
     alike(from_stub(tmp_path / "stub.gguf", stub, architecture), causal)
 
 
+def test_a_split_model_loads_whole(tmp_path):
+    path, network = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
+    parts = gguf_files.write_split(network, tmp_path / "split", architecture="llama")
+    assert len(parts) == 3 and max(part.stat().st_size for part in parts) < path.stat().st_size
+    alike((parts[0], network), causal=True)
+
+
 def test_a_text_is_read_and_written(tmp_path):
     path, _ = gguf_files.tiny_qwen2(tmp_path / "tiny.gguf")
     model = llama_cpp.Llama(str(path), n_ctx=64, verbose=False)

@@ -11,9 +11,18 @@ import torch
 
 from engines.core.errors import UserError
 from engines.models.gguf.header import read_header
-from tests.gguf_files import CAUSAL, END, MASK, MASKED, TEMPLATE, from_stub, tiny_llama, tiny_qwen2, write_gguf
-
-PARTS = 3
+from tests.gguf_files import (
+    CAUSAL,
+    END,
+    MASK,
+    MASKED,
+    TEMPLATE,
+    from_stub,
+    tiny_llama,
+    tiny_qwen2,
+    write_gguf,
+    write_split,
+)
 
 
 @pytest.mark.parametrize("make", [*CAUSAL, *MASKED], ids=lambda make: make.__name__)
@@ -78,35 +87,14 @@ def test_the_type_of_most_bytes_is_the_quantisation(tmp_path):
     assert header.bytes == 64 * 256 // 32 * 18 + 8 * 210 + 1024
 
 
-def split(network, folder):
-    """The network in three files, as llama.cpp's gguf-split leaves it: keys in the first, tensors in all."""
-    whole = write_gguf(network, folder / "whole.gguf", architecture="llama")
-    tensors = gguf.GGUFReader(whole).tensors
-    for i in range(PARTS):
-        path = folder / f"tiny-{i + 1:05}-of-{PARTS:05}.gguf"
-        if i == 0:
-            extra = {"split.no": 0, "split.count": PARTS, "split.tensors.count": len(tensors)}
-            write_gguf(network, path, architecture="llama", extra=extra)
-            continue
-        writer = gguf.GGUFWriter(path, "llama")
-        writer.add_uint16("split.no", i)
-        for tensor in tensors[i::PARTS]:
-            writer.add_tensor(tensor.name, tensor.data)
-        for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-            write()
-        writer.close()
-    whole.unlink()
-    return sorted(folder.glob("*.gguf"))
-
-
 def test_a_split_model_is_read_whole_from_any_of_its_files(tmp_path):
     _, network = tiny_llama(tmp_path / "one.gguf")
     alone = read_header(tmp_path / "one.gguf")
-    (tmp_path / "split").mkdir()
-    parts = split(network, tmp_path / "split")
+    parts = write_split(network, tmp_path / "split", architecture="llama", parts=3)
     headers = [read_header(part) for part in parts]
     assert {header.path for header in headers} == {parts[0]} and headers[0].parts == tuple(parts)
-    assert headers[0].parameters > alone.parameters and headers[1] == headers[2] == headers[0]
+    assert (headers[0].parameters, headers[0].bytes) == (alone.parameters, alone.bytes)
+    assert headers[1] == headers[2] == headers[0]
     parts[2].unlink()
     with pytest.raises(UserError) as caught:
         read_header(parts[1])
@@ -133,6 +121,10 @@ def test_a_split_model_is_read_whole_from_any_of_its_files(tmp_path):
         (lambda raw: raw[:12], "'bad.gguf' breaks off in its header, after 12 bytes; download it again."),
         (lambda raw: raw[:700], "'bad.gguf' breaks off in its header, after 700 bytes; download it again."),
         (lambda raw: raw[:16] + b"\xff" * 8 + raw[24:], "'bad.gguf' (is damaged|breaks off)"),
+        (
+            lambda raw: raw[:8] + b"\0\0\0\0\0\1\0\0" + raw[16:],
+            r"'bad.gguf' is damaged \(it counts [\d,]+ of something\)",
+        ),
         (lambda raw: raw[:-1000], r"'bad.gguf' is not whole: its weights end at byte [\d,]+, and the file has"),
         (lambda raw: raw[:24] + b"\xff" * 16 + raw[40:], "breaks off in its header"),
     ],

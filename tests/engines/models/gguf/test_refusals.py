@@ -1,12 +1,12 @@
 """GGUF files that no method can decode with are refused, each by what it is."""
 
-import gguf
 import pytest
+import torch
 
 from engines.core.errors import UserError
 from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
-from tests.gguf_files import CAUSAL, MASKED, tiny_llama, tiny_qwen3, write_gguf
+from tests.gguf_files import CAUSAL, MASKED, tiny_llama, tiny_qwen3, write_file, write_gguf
 
 KINDS = [
     ("bert", "an embedding model, which gives a vector and writes nothing (bert); take a language model."),
@@ -21,18 +21,13 @@ KINDS = [
     ("jamba", "a hybrid model: besides attention it keeps a recurrent state, which cannot be cut back"),
     ("qwen35", "a hybrid model"),
     ("controlvector", "a control vector, which steers another model"),
+    ("gptoss", "a model in a form that only Ollama's own engine reads (gptoss); take the GGUF of the same model from"),
 ]
 
 
 def bare(path, architecture, **keys):
     """A file with keys and no tokenizer."""
-    writer = gguf.GGUFWriter(path, architecture)
-    for key, value in keys.items():
-        writer.add_string(key.replace("_", ".", 1), value)
-    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
-        write()
-    writer.close()
-    return path
+    return write_file(path, architecture, {key.replace("_", ".", 1): value for key, value in keys.items()})
 
 
 @pytest.mark.parametrize("make", [*CAUSAL, *MASKED], ids=lambda make: make.__name__)
@@ -74,6 +69,17 @@ def test_a_decoder_that_was_made_an_embedding_model_is_one(tmp_path):
     write_gguf(network, path, architecture="qwen3", extra={"qwen3.pooling_type": 3})
     with pytest.raises(UserError, match=r"'odd.gguf' is an embedding model, .* \(qwen3\); take a language model."):
         refusals.check(read_header(path))
+
+
+def test_a_vision_tower_in_the_same_file_is_what_ollama_writes(tmp_path):
+    tensors = dict.fromkeys(("token_embd.weight", "v.blk.0.attn_q.weight"), torch.zeros(4, 32))
+    write_file(tmp_path / "odd.gguf", "gemma3", {"tokenizer.ggml.model": "llama"}, tensors)
+    with pytest.raises(UserError) as caught:
+        refusals.check(read_header(tmp_path / "odd.gguf"))
+    assert str(caught.value) == (
+        "'odd.gguf' is a model with its vision or audio tower in the same file, as Ollama writes it and llama.cpp does "
+        "not (gemma3); take the GGUF of the same model from the hub, such as with `ollama pull hf.co/OWNER/NAME`."
+    )
 
 
 def test_a_file_without_an_architecture(tmp_path):
