@@ -1,21 +1,14 @@
-"""Whether a row's logits keep their bits beside other rows and in a draft tree: measured when a file is first used on
-a machine, and kept. llama.cpp multiplies one row by other code than several, and which of them agree depends on how the
-weights are coded (Q4_0, Q4_1, Q8_0: all; F16: from two rows on other bits; Q4_K_M: from four on, in some texts)."""
+"""Whether a row's logits keep their bits beside other rows and in a draft tree. llama.cpp multiplies one row by other
+code than several, and which of them agree depends on how the weights are coded (Q4_0, Q4_1, Q8_0: all; F16: from two
+rows on other bits; Q4_K_M: from four on, in some texts)."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-from engines.core.errors import UserError
-from engines.core.machine import processor
-from engines.core.places import cache_home
 
 if TYPE_CHECKING:
     from engines.core.kinds import CausalLM
@@ -59,37 +52,3 @@ def _ids(vocab: int) -> list[int]:
     """Different tokens, as far as there are so many."""
     step = max(1, vocab // (TEXT + SIZES[-1] + 1))
     return [(step * (i + 1)) % vocab for i in range(TEXT + SIZES[-1])]
-
-
-def kept_bits(model: Any) -> tuple[int, float]:
-    """`same_bits`, measured once for a file, a version of llama.cpp, a number of threads and a processor."""
-    from engines.models.gguf.library import library
-
-    record, file = model.record, cache_home() / "gguf-bits.json"
-    key = f"{record.sha256} {library().__version__} {torch.get_num_threads()} {record.device} {processor()}"
-    held = _read(file)
-    entry = held.get(key)
-    if isinstance(entry, list) and len(entry) == 2 and all(isinstance(n, (int, float)) for n in entry):
-        return int(entry[0]), float(entry[1])
-    found = same_bits(model)
-    _write(file, held | {key: list(found)})
-    return found
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write(file: Path, held: dict[str, Any]) -> None:
-    """Where it cannot be kept it is measured again."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(held, indent=0))
-        os.replace(part, file)
-    except OSError:
-        return

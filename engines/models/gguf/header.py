@@ -44,14 +44,14 @@ class GGUFHeader:
     """What a model's file says of itself.
 
     path: of the first file; parts: all files, in order. type: model, adapter, imatrix or mmproj. architecture: as
-    llama.cpp calls it. parameters and bytes: of all tensors. quantisation: the type that most bytes of the weights
-    have, such as Q4_0. context: positions that it was trained for. vocab: tokens. kv_bytes: that a position takes in
-    the cache at float16 over all layers; 0 where llama.cpp keeps none, as for diffusion. window: positions of its
-    sliding window, 0 without one. mask_id: the mask's token, or None. end_ids: tokens that end an answer, a turn or a
-    message. tokenizer: llama.cpp's word for its kind (gpt2, llama, ...), "" for none. causal: whether positions see
-    earlier ones only. shift: whether row i is about token i + 1 on a board of masks. pooling: how rows become one
-    vector, 0 for not at all. towers: whether what sees or hears is in the same file. keys: everything else that the
-    file says, without its long lists."""
+    llama.cpp calls it. parameters and bytes: of all tensors. quantisation: how the weights are coded, by
+    llama.cpp's word for it (Q4_K_M), else the type that most of their bytes have. context: positions that it was
+    trained for. vocab: tokens. kv_bytes: that a position takes in the cache at float16 over all layers; 0 where
+    llama.cpp keeps none, as for diffusion. window: positions of its sliding window, 0 without one. mask_id: the
+    mask's token, or None. end_ids: tokens that end an answer, a turn or a message. tokenizer: llama.cpp's word for
+    its kind (gpt2, llama, ...), "" for none. causal: whether positions see earlier ones only. shift: whether row i
+    is about token i + 1 on a board of masks. pooling: how rows become one vector, 0 for not at all. towers: whether
+    what sees or hears is in the same file. keys: everything else that the file says, without its long lists."""
 
     path: Path
     parts: tuple[Path, ...]
@@ -144,7 +144,7 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         name=str(keys.get("general.name") or files[0].stem),
         parameters=sum(tensor.elements for tensor in tensors),
         bytes=held.total(),
-        quantisation=held.most_common(1)[0][0] if held else "",
+        quantisation=_coded(keys) or (held.most_common(1)[0][0] if held else ""),
         layers=of_it("block_count"),
         context=of_it("context_length"),
         vocab=_whole(keys, "tokenizer.ggml.tokens") or of_it("vocab_size"),
@@ -160,6 +160,15 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         towers=any(tensor.name.startswith(TOWERS) for tensor in tensors),
         keys=keys,
     )
+
+
+def _coded(keys: Mapping[str, Any]) -> str:
+    """The word of the file for how its weights are coded, "" where it says none."""
+    from gguf import LlamaFileType
+
+    names = {int(kind): kind.name for kind in LlamaFileType if kind is not LlamaFileType.GUESSED}
+    word = names.get(keys.get("general.file_type", -1), "")
+    return word.removeprefix("ALL_").removeprefix("MOSTLY_")
 
 
 def _cache(keys: Mapping[str, Any], architecture: str) -> int:

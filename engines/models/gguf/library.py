@@ -34,6 +34,16 @@ def installed() -> bool:
     return importlib.util.find_spec("llama_cpp") is not None
 
 
+def installed_version() -> str:
+    """The version of the package, "" without one. Imports nothing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("llama-cpp-python")
+    except PackageNotFoundError:
+        return ""
+
+
 @cache
 def library() -> Any:
     """The module `llama_cpp`, its log turned to us. Raises UserError where it is not installed, or was built for

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
 
 from engines.core.errors import UserError
 from engines.core.trace import ModelRecord
 from engines.models.gguf import refusals
-from engines.models.gguf.bits import kept_bits
 from engines.models.gguf.header import GGUFHeader, read_header
 from engines.models.gguf.library import Weights, library
 from engines.models.gguf.tokenizer import GGUFTokenizer
+from engines.models.gguf.trial import tried
 from engines.models.hub import sha256
 from engines.models.sizing import check_gguf, refuse_options, size_of_gguf
 
@@ -27,9 +29,8 @@ ALL_LAYERS = -1
 def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, **options: Any) -> Model:
     """Load a GGUF file as a causal or, of a diffusion architecture, a masked model. name: as it was given. dtype: only
     the file's own word. options: mask_id, shift, eos_id, gpu_layers (of the network, on an accelerator; by default all
-    with a device other than cpu, else none). Raises UserError."""
-    from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
-
+    with a device other than cpu, else none). At its first use on a machine a file is tried in a process of its own
+    (`trial`). Raises UserError."""
     header = read_header(file)
     refusals.check(header)
     settled = {key: options.pop(key, None) for key in ("device_map", "quantization", "block_size")}
@@ -37,18 +38,26 @@ def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, 
     if header.causal and (wish := next((key for key in ("mask_id", "shift") if options.get(key) is not None), None)):
         raise UserError(f"{wish} is an option of masked models and {name} is causal; leave it out.")
     layers = _layers(options.pop("gpu_layers", None), device)
-    library()  # what is not installed is said before anything is measured
     check_gguf(size_of_gguf(file, name), device, min(USUAL, header.context))
+    digest = sha256(header.path)
+    moved = tried(header, digest, layers, torch.get_num_threads())
+    model: Any = opened(file, name, layers, **options)
+    model.record.moved, model.record.sha256, model.record.device = moved, digest, device
+    return cast("Model", model)
+
+
+def opened(file: Path, name: str, layers: int, **options: Any) -> Model:
+    """The model of a file, in this process and without the checks of `load_gguf`."""
+    from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
+
+    header = read_header(file)
     weights = Weights(header.path, layers)
     tokenizer = GGUFTokenizer(weights, header.chat_template or None)
-    own = {"gpu_layers": layers} if layers else {}
     given = {key: value for key, value in options.items() if value is not None}
-    record = _record(name, file, header, tokenizer, device, given | own)
+    record = _record(name, file, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))
     ends = _ends(weights, header, options.get("eos_id"), name)
     if header.causal:
-        model = GGUFCausalLM(weights, header, tokenizer, record, ends)
-        record.moved = kept_bits(model)[1]
-        return model
+        return GGUFCausalLM(weights, header, tokenizer, record, ends)
     mask = _mask(tokenizer, header, options.get("mask_id"), name)
     shift = header.shift if options.get("shift") is None else bool(options["shift"])
     return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask, shift)
@@ -90,10 +99,8 @@ def _mask(tokenizer: GGUFTokenizer, header: GGUFHeader, given: int | None, name:
 
 
 def _record(
-    name: str, file: Path, header: GGUFHeader, tokenizer: GGUFTokenizer, device: str, options: dict[str, Any]
+    name: str, file: Path, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]
 ) -> ModelRecord:
-    import torch
-
     words = hashlib.sha256(header.tokenizer.encode())
     for token, text in tokenizer.vocabulary().items():
         words.update(f"{token}\0{text}\0".encode("utf-8", "replace"))
@@ -101,10 +108,8 @@ def _record(
         role="target",
         name=name if ":" in name and not Path(name).exists() else file.name,
         kind="causal" if header.causal else "masked",
-        sha256=sha256(header.path),
         parameters=header.parameters,
         dtype=header.quantisation,
-        device=device,
         threads=torch.get_num_threads(),
         tokenizer=words.hexdigest()[:12],
         licence=str(header.keys.get("general.license", "")),

@@ -56,20 +56,16 @@ class Cells(Protocol):
 
 
 class SequenceCache:
-    """See `KVCache`. capacity: positions; cells: the context, which has SLACK more of them."""
+    """See `KVCache`. length: rows in use. capacity: positions; cells: the context, which has SLACK more of them."""
 
     def __init__(self, cells: Any, capacity: int, position_bytes: int = 0) -> None:
         self.cells: Cells = cells
         self.capacity, self.bytes = capacity, cells.cells * position_bytes
+        self.length = 0
         self.positions, self.parents = list[int](), list[int]()  # of every row; a parent is a row, -1 for none
         self._tips: dict[int, int] = {}  # sequence -> its last row: it holds this row's path and nothing else
         self._free = list(range(MOST_SEQUENCES - 2, -1, -1))
         self._graves = 0
-
-    @property
-    def length(self) -> int:
-        """Rows in use."""
-        return len(self.positions)
 
     def feed(
         self, tokens: Sequence[int], parents: Sequence[int], positions: Sequence[int], last_only: bool = False
@@ -100,6 +96,7 @@ class SequenceCache:
             raise
         self.positions += positions
         self.parents += parents
+        self.length += n
         return logits
 
     def _sequence(self, row: int, before: Mapping[int, int]) -> int:
@@ -192,6 +189,7 @@ class SequenceCache:
         moved = [place.get(self.parents[row], self.parents[row]) for row in place]
         self.parents = self.parents[:base] + moved
         self._tips = {sequence: place.get(row, row) for sequence, row in self._tips.items()}
+        self.length = len(self.positions)
         self._merge()
 
     def _merge(self) -> None:

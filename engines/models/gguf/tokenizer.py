@@ -69,9 +69,7 @@ class GGUFTokenizer:
         given = (ctypes.c_int32 * max(1, len(known)))(*known)
 
         def fill(buffer: Any, room: int) -> int:
-            return int(
-                self._llama.llama_detokenize(self._weights.vocab, given, len(known), buffer, room, False, False)
-            )
+            return int(self._llama.llama_detokenize(self._weights.vocab, given, len(known), buffer, room, False, False))
 
         return bytes(filled(fill, ctypes.c_char, ROOM + 8 * len(known))).decode("utf-8", "replace") if known else ""
 

@@ -141,8 +141,11 @@ def test_cells_stay_in_the_order_of_the_text_and_move_together_when_room_is_shor
     chain(cache, text)
     for turn in range(12):
         held, token = cache.length, 10 * (turn + 1)
-        cache.feed([token, token + 1, token + 2, token + 3, token + 4], [held - 1, held - 1, held, held + 1, held + 3],
-                   [held, held, held + 1, held + 1, held + 2])
+        cache.feed(
+            [token, token + 1, token + 2, token + 3, token + 4],
+            [held - 1, held - 1, held, held + 1, held + 3],
+            [held, held, held + 1, held + 1, held + 2],
+        )
         cache.keep(held, [1, 3])
         text += [token + 1, token + 3]
         assert [cell[0] for cell in model.held if cell and cell[2] - {GRAVE}] == text
