@@ -3,6 +3,7 @@ by its marks, and runs where one of them is asked for."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ TIERS = {
     "browser": "drives Chromium (set by the fixture `browser`)",
     "node": "runs the player's JavaScript under node (set by the fixture `js`)",
     "smollm2": "needs the weights of SmolLM2: decoding-explorer models --fetch smollm2",
+    "gguf": "runs GGUF files through llama.cpp: pip install -e '.[test,llama-cpp]' (set by the folder)",
     "training": "trains something, however small (set by the folder)",
     "exhaustive": "every case of what plain `pytest` tries once per kind",
     "slow": "more than five seconds alone",
@@ -30,6 +32,8 @@ def tier_of_file(path: Path) -> str | None:
     """The tier of all tests of a file, where its name or its folder tells it."""
     if path.name.endswith("_browser.py"):
         return "browser"
+    if "llama_cpp" in path.parts:
+        return "gguf"
     return "training" if "training" in path.parts else None
 
 
@@ -51,7 +55,7 @@ def chosen(config: pytest.Config) -> Callable[[set[str]], bool]:
 def lacking(tiers: Iterable[str]) -> dict[str, str]:
     """Of these tiers those that cannot run on this machine -> how to get what they need; under CI, none: there they
     fail."""
-    needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2}
+    needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2, "gguf": no_llama_cpp}
     asked = {} if os.environ.get("CI") else {tier: needs[tier]() for tier in sorted({*tiers} & needs.keys())}
     return {tier: how for tier, how in asked.items() if how}
 
@@ -78,6 +82,12 @@ def no_smollm2() -> str:
 
     there = any(m.name == "smollm2" and m.where != "download" for m in engines.list_models())
     return "" if there else "no weights of SmolLM2: decoding-explorer models --fetch smollm2"
+
+
+def no_llama_cpp() -> str:
+    """How to get llama.cpp's binding, where it is not installed."""
+    there = importlib.util.find_spec("llama_cpp") is not None
+    return "" if there else "no llama-cpp-python: pip install -e '.[test,llama-cpp]'"
 
 
 def says(config: pytest.Config) -> str:

@@ -63,6 +63,11 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
         else:
             loaded[role] = model_or_name
         if kind not in kinds_of(loaded[role]):
+            if KINDS[kind].of == loaded[role].record.kind and (instead := getattr(loaded[role], "instead", "")):
+                raise UserError(
+                    f"'{info.slug}' reads layers, and {loaded[role].record.name} is a GGUF file, of which llama.cpp "
+                    f"gives logits only; load {instead}, or choose another method."
+                )
             fitting = ", ".join(m.name for m in zoo.list_models() if kind in m.kinds)
             what_to_do = f"choose one of {fitting}" if fitting else "none is built in, give a folder or a hub id"
             raise UserError(

@@ -27,8 +27,9 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Certified(msgspec.Struct, frozen=True):
-    """A certificate in a file. network: each control against the network's own forward without a cache. command, date:
-    what was typed, and when."""
+    """A certificate in a file. network: each control against the network's own forward without a cache. server: of a
+    GGUF file, each control against what llama.cpp's own server writes; its attention rounds in another way, so a text
+    may part from it where two tokens are nearly tied. command, date: what was typed, and when."""
 
     model: ModelRecord
     machine: str
@@ -36,6 +37,7 @@ class Certified(msgspec.Struct, frozen=True):
     max_new_tokens: int
     kept: list[Kept]
     network: list[Kept] = []
+    server: list[Kept] = []
     command: str = ""
     date: str = ""
 

@@ -4,19 +4,23 @@ keep their word)."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import engines
-from engines import MethodInfo, UserError
+from engines import MethodInfo, Trace, UserError
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
 from explorer.cli.loading import add_loading, load, loading
 from explorer.figures import compare
+from explorer.figures.bits import rows_note
 from explorer.fitting import runs_on
 from explorer.words import printable
+
+if TYPE_CHECKING:
+    from explorer.bench.certified import Kept
 
 
 def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
@@ -58,6 +62,9 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         "--names",
         action="store_true",
         help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
+    )
+    certify.add_argument(
+        "--no-server", action="store_true", help="of a GGUF file: without llama.cpp's own server beside it"
     )
     bench.set_defaults(command=bench_command)
     certify.set_defaults(command=certify_command)
@@ -201,6 +208,8 @@ def certify_command(args: argparse.Namespace) -> int:
 
     check_target(args.json)
     model = with_part(load(args.model, loading(args)), args, asked(args))
+    if (note := rows_note(model.record)) and args.json != "-":
+        print(printable(note))
     controls = dict[str, dict[str, engines.Trace]]()
     kept, network = list[certified.Kept](), list[certified.Kept]()
     for slug, params in _lossless(args, model):
@@ -216,21 +225,45 @@ def certify_command(args: argparse.Namespace) -> int:
             found.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
             _certified(args, f"{slug}: {prompt[:50]!r}", found[-1])
         kept.append(certified.kept(slug, params, found))
-    for slug, traces in controls.items():
-        if not engines.get_method(slug).info.lossless:  # its text is not the model's own
-            continue
+    plain = {slug: traces for slug, traces in controls.items() if engines.get_method(slug).info.lossless}
+    for slug, traces in plain.items():  # of the others the text is not the model's own
         own = {prompt: compare.network_certificate(model, control) for prompt, control in traces.items()}
         for prompt, one in own.items():
             if one:
                 _certified(args, f"{slug} against the network without a cache: {prompt[:50]!r}", one)
         network.append(certified.kept(slug, {}, [one for one in own.values() if one]))
+    server = _by_server(args, model, plain)
     if args.json:
         header = next(trace.header for traces in controls.values() for trace in traces.values())
         record = certified.Certified(
-            model.record, header.machine, header.versions, args.max_new_tokens, kept, network
+            model.record, header.machine, header.versions, args.max_new_tokens, kept, network, server
         )  # fmt: skip
         _json(args.json, msgspec.json.encode(signed(record, args)))
     return int(any(one.same < one.prompts for one in (*kept, *network)))
+
+
+def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapping[str, Trace]]) -> list[Kept]:
+    """Each control on a GGUF file against llama.cpp's own server, which is told and no failure: its attention rounds in
+    another way."""
+    from explorer.bench import certified, llama_server
+
+    header = getattr(model, "header", None)
+    if header is None or args.no_server:
+        return []
+    if not llama_server.available():
+        if args.json != "-":
+            print("llama.cpp's own server was not asked: `pip install xllamacpp` brings it.")
+        return []
+    positions = max(len(t.header.prompt_ids) + len(t.output_ids) for ts in controls.values() for t in ts.values())
+    kept = list[certified.Kept]()
+    with llama_server.serving(header.path, positions + 8, model.record.threads) as ask:
+        for slug, traces in controls.items():
+            found = list[compare.Certificate]()
+            for prompt, control in traces.items():
+                found.append(llama_server.held_against(ask, model, control))
+                _certified(args, f"{slug} against llama.cpp's own server: {prompt[:50]!r}", found[-1])
+            kept.append(certified.kept(slug, {}, found))
+    return kept
 
 
 def _certified(args: argparse.Namespace, what: str, found: compare.Certificate) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from engines import Trace
+from explorer.figures.bits import rows_note
 from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, saved_at_end, whole_run
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.metrics import numbers
@@ -26,7 +27,7 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
         told.append({"text": "Above temperature 0 it draws as plain sampling does, so the texts need not be the same."})
     elif trace.header.lossless:
         held = certificate(trace, control, tie)
-        told.append({"text": held.sentence, "receipt": _of_text(held, name)})
+        told.append({"text": held.sentence, "receipt": _of_text(held, name, rows_note(trace.header.models[0]))})
         mark = {"mark": "right" if held.at is None else "wrong"}
     if past := saved_at_end(trace, control):
         told.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
@@ -47,7 +48,8 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     }
 
 
-def _of_text(held: Certificate, name: str) -> dict[str, Any]:
+def _of_text(held: Certificate, name: str, rows: str) -> dict[str, Any]:
+    """rows: what was measured of rows beside each other, "" where nothing was."""
     same = held.tokens if held.at is None else held.at
     return {
         "label": f"Text against that of {name}",
@@ -59,7 +61,8 @@ def _of_text(held: Certificate, name: str) -> dict[str, Any]:
         "counts": [],
         "note": "compared only as far as both runs go: they were asked for different lengths, or one was stopped"
         if held.limited
-        else f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits",
+        else rows
+        or f"in {held.dtype}; a verifying call feeds several rows at once, and below float32 that moves logits",
     }
 
 

@@ -17,6 +17,7 @@ import msgspec
 import engines
 from engines import Step, Trace, UserError, gigabytes
 from explorer.attach import Attached
+from explorer.figures.bits import caution
 from explorer.figures.verdict import judge
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
@@ -89,6 +90,13 @@ class Feed:
     def over(self) -> bool:
         """Whether it was stopped, or the page has left: a run that waits for something else than a model asks."""
         return self.job.stop.is_set() or self._left.is_set()
+
+    @property
+    def caution(self) -> str:
+        """What to expect of the text of a run that has begun, where its weights cannot keep what its method promises;
+        else ""."""
+        header = self._run.header if self._run else None
+        return caution(header.models[0]) if header and header.lossless and header.models else ""
 
     def queued(self) -> dict[str, Any]:
         """The first batch: this slot waits for its turn."""

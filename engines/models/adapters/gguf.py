@@ -74,6 +74,11 @@ class GGUFCausalLM(GGUFModel):
     picture = None
 
     @property
+    def instead(self) -> str:
+        """What to load for methods that read layers, in words."""
+        return instead(self.header)
+
+    @property
     def position_bytes(self) -> int:
         """Bytes of keys and values that a position takes in all layers."""
         return self.header.kv_bytes * (2 if self.full else 1)
@@ -104,7 +109,7 @@ class GGUFCausalLM(GGUFModel):
         if hidden:
             raise UserError(
                 f"this method reads hidden states and {self.record.name} is a GGUF file, of which llama.cpp gives "
-                "logits only; load the model's safetensors instead (its hub id or folder), or choose another method."
+                f"logits only; load {self.instead}, or choose another method."
             )
         ids = [int(token) for token in tokens]
         new = place(len(ids), parents, cache.length)
@@ -125,6 +130,14 @@ class GGUFCausalLM(GGUFModel):
         ids = [int(token) for token in tokens]
         context = self._context(len(ids), ROWS)
         return torch.from_numpy(context.feed(ids, range(len(ids)), [[0]] * len(ids)))
+
+
+def instead(header: GGUFHeader) -> str:
+    """The form of a file's model whose layers can be reached, by the name that the file gives it, if any."""
+    sources = ("general.source.huggingface.repository", "general.source.repo_url", "general.base_model.0.repo_url")
+    named = next((str(header.keys[key]) for key in sources if header.keys.get(key)), "")
+    name = named.removeprefix("https://huggingface.co/").strip("/")
+    return f"the model's safetensors ({name or 'its hub id or folder'})"
 
 
 class GGUFMaskedLM(GGUFModel):

@@ -1,6 +1,6 @@
 """llama.cpp by its C functions, which `llama-cpp-python` declares: a loaded file, and a context with its cells.
 
-What it writes to its log is kept instead of shown; an error of ours quotes the last line."""
+What it writes to its log is kept instead of shown; an error of ours quotes it."""
 
 from __future__ import annotations
 
@@ -71,9 +71,10 @@ def library() -> Any:
     return llama_cpp
 
 
-def last_error(otherwise: str) -> str:
-    """The last line that llama.cpp wrote of an error."""
-    return _log[-1][:200] if _log else otherwise
+def reason(otherwise: str) -> str:
+    """The first line that llama.cpp wrote of an error since the log was cleared; the later ones only say that it
+    failed."""
+    return _log[0][:200] if _log else otherwise
 
 
 class Weights:
@@ -87,7 +88,7 @@ class Weights:
             _log.clear()
             self.pointer = llama.llama_model_load_from_file(str(path).encode(), params)
             if not self.pointer:
-                raise UserError(f"llama.cpp cannot load {path.name} ({last_error('no reason given')}).")
+                raise UserError(f"llama.cpp cannot load {path.name} ({reason('no reason given')}).")
         self.vocab = llama.llama_model_get_vocab(self.pointer)
         self.size = int(llama.llama_vocab_n_tokens(self.vocab))
         weakref.finalize(self, llama.llama_model_free, self.pointer)
@@ -126,7 +127,7 @@ class Context:
             self.pointer = llama.llama_init_from_model(weights.pointer, params)
             if not self.pointer:
                 raise UserError(
-                    f"llama.cpp has no room for {cells} positions ({last_error('no reason given')}); take a shorter "
+                    f"llama.cpp has no room for {cells} positions ({reason('no reason given')}); take a shorter "
                     "prompt, fewer new tokens or a smaller file."
                 )
         weakref.finalize(self, llama.llama_free, self.pointer)
@@ -154,7 +155,7 @@ class Context:
                     batch.seq_id[i][place] = sequence
             _log.clear()
             if code := llama.llama_decode(self.pointer, batch):
-                raise UserError(f"llama.cpp could not run {n} rows (code {code}: {last_error('no reason given')}).")
+                raise UserError(f"llama.cpp could not run {n} rows (code {code}: {reason('no reason given')}).")
         finally:
             llama.llama_batch_free(batch)
         wanted = 1 if last_only else n
@@ -175,10 +176,10 @@ class Context:
         size = llama.llama_state_seq_get_size(self.pointer, sequence)
         held = (ctypes.c_uint8 * size)()
         if llama.llama_state_seq_get_data(self.pointer, held, size, sequence) != size:
-            raise UserError(f"llama.cpp could not copy its cache ({last_error('no reason given')}).")
+            raise UserError(f"llama.cpp could not copy its cache ({reason('no reason given')}).")
         self.clear()
         if llama.llama_state_seq_set_data(self.pointer, held, size, sequence) != size:
-            raise UserError(f"llama.cpp could not restore its cache ({last_error('no reason given')}).")
+            raise UserError(f"llama.cpp could not restore its cache ({reason('no reason given')}).")
 
     def clear(self) -> None:
         """Free all cells."""

@@ -67,7 +67,7 @@ class Running:
                             yield message(expect=True, loading=feed.waiting), gr.skip(), gr.skip()
                         elif job.begun:
                             session.show({})
-                            yield joined(job), say(words, go="stage"), tables.results({})
+                            yield joined(job), say(feed.caution or words, go="stage"), tables.results({})
                             job.cleared = True
                 finally:
                     if feed.trace:

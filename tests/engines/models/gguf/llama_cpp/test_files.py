@@ -2,6 +2,7 @@
 
 import ctypes
 
+import llama_cpp
 import numpy as np
 import pytest
 import torch
@@ -9,7 +10,6 @@ import torch
 from tests import gguf_files
 from tests.gguf_files import CAUSAL, MASKED, from_stub, rows_of
 
-llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python")
 IDS = [5, 60, 17, 33, 2, 41, 9, 9, 28]
 STUBS = [("l", "llada"), ("q", "dream"), ("q", "qwen2")]
 
