@@ -90,7 +90,7 @@ def main(path: str, layers: int, threads: int) -> None:
     import torch
 
     from engines.models.gguf.bits import same_bits
-    from engines.models.gguf.loading import opened
+    from engines.models.gguf.opening import opened
 
     torch.set_num_threads(threads)
     try:

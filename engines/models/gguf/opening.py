@@ -1,0 +1,77 @@
+"""A GGUF file as a model in this process, without the checks and the trial that `loading` puts before it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from engines.core.errors import UserError
+from engines.core.trace import ModelRecord
+from engines.models.gguf.header import GGUFHeader, read_header
+from engines.models.gguf.library import Weights, library
+from engines.models.gguf.tokenizer import GGUFTokenizer
+
+if TYPE_CHECKING:
+    from engines.core.kinds import Model
+
+SHOWN = 6  # candidates that an error names
+
+
+def opened(file: Path, name: str, layers: int, **options: Any) -> Model:
+    """The model of a file, with those of `load_gguf`'s options that concern it. Raises UserError."""
+    from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
+
+    header = read_header(file)
+    weights = Weights(header.path, layers)
+    tokenizer = GGUFTokenizer(weights, header.chat_template or None)
+    given = {key: value for key, value in options.items() if value is not None}
+    record = _record(name, file, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))
+    ends = _ends(weights, header, options.get("eos_id"), name)
+    if header.causal:
+        return GGUFCausalLM(weights, header, tokenizer, record, ends)
+    mask = _mask(tokenizer, header, options.get("mask_id"), name)
+    shift = header.shift if options.get("shift") is None else bool(options["shift"])
+    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask, shift)
+
+
+def _ends(weights: Weights, header: GGUFHeader, given: int | None, name: str) -> frozenset[int]:
+    """The tokens that end an answer: the one that was given, or all that the file or llama.cpp takes for one."""
+    if given is not None and not 0 <= given < weights.size:
+        raise UserError(f"eos_id={given} is not in the vocabulary of {name}; ids go from 0 to {weights.size - 1}.")
+    if given is not None:
+        return frozenset({given})
+    ends = library().llama_vocab_is_eog
+    return frozenset({*header.end_ids, *(i for i in range(weights.size) if ends(weights.vocab, i))})
+
+
+def _mask(tokenizer: GGUFTokenizer, header: GGUFHeader, given: int | None, name: str) -> int:
+    for mask in (given, header.mask_id):
+        if mask is not None:
+            return int(mask)
+    named = ((i, text) for i, text in tokenizer.vocabulary().items() if "mask" in text.lower())
+    found = ", ".join(f"{text} {i}" for i, text in list(named)[:SHOWN]) or "–"
+    raise UserError(
+        f"'{name}' does not say which token is its mask; give it as mask_id=... (candidates in its tokenizer: {found})."
+    )
+
+
+def _record(
+    name: str, file: Path, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]
+) -> ModelRecord:
+    words = hashlib.sha256(header.tokenizer.encode())
+    for token, text in tokenizer.vocabulary().items():
+        words.update(f"{token}\0{text}\0".encode("utf-8", "replace"))
+    return ModelRecord(
+        role="target",
+        name=name if ":" in name and not Path(name).exists() else file.name,
+        kind="causal" if header.causal else "masked",
+        parameters=header.parameters,
+        dtype=header.quantisation,
+        threads=torch.get_num_threads(),
+        tokenizer=words.hexdigest()[:12],
+        licence=str(header.keys.get("general.license", "")),
+        options=options,
+    )
