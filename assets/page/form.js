@@ -228,7 +228,7 @@ export class Form {
     const models = slot.modelsFor(this.catalogue, method, Boolean(drafter));
     const listed = models.some(({ name }) => name === model);
     const options = models.map(({ name, label }) => make("option", { value: name }, label));
-    if (this.catalogue.open) options.push(make("option", { value: OTHER }, tr`another: hub id or folder …`));
+    if (this.catalogue.open) options.push(make("option", { value: OTHER }, tr`another: hub id, folder or GGUF file …`));
     else if (!models.length) options.push(make("option", { value: "" }, tr`no ${method.kind} model is installed here`));
     this.model.replaceChildren(...options);
     this.model.value = listed || !this.catalogue.open ? model : OTHER;

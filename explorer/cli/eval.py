@@ -32,7 +32,7 @@ WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what i
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those of the harness are its own."""
     parser.add_argument("--method", required=True, metavar="M", help="the method's slug")
-    parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id or folder")
+    parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id, folder or GGUF file")
     parser.add_argument(
         "--param",
         action="append",

@@ -58,7 +58,7 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
             action="append",
             default=[],
             metavar="[ROLE=]NAME",
-            help="a model's name, hub id or folder; large=NAME sets a role",
+            help="a model's name, hub id, folder or GGUF file; large=NAME sets a role",
         )
         add_part(parser)
         add_loading(parser)

@@ -158,7 +158,7 @@ class Screen:
         if box.locator(f'option[value="{name}"]').count():
             box.select_option(name)
         else:
-            box.select_option(label="another: hub id or folder …")
+            box.select_option(label="another: hub id, folder or GGUF file …")
             self.page.locator(f"#model-{slot}-other").fill(name)
 
     def parameters(self, slot: int) -> Locator:
