@@ -94,6 +94,11 @@ class Weights:
         weakref.finalize(self, llama.llama_model_free, self.pointer)
 
 
+def _free(context: Any, weights: Weights) -> None:
+    """Free a context. weights: what it lies beside, which is therefore freed after it."""
+    library().llama_free(context)
+
+
 class Context:
     """Cells for keys and values beside loaded weights, each with a position and the sequences that it belongs to, and
     forwards over them.
@@ -130,7 +135,7 @@ class Context:
                     f"llama.cpp has no room for {cells} positions ({reason('no reason given')}); take a shorter "
                     "prompt, fewer new tokens or a smaller file."
                 )
-        weakref.finalize(self, llama.llama_free, self.pointer)
+        weakref.finalize(self, _free, self.pointer, weights)
         self._memory = llama.llama_get_memory(self.pointer)
         if not causal:
             llama.llama_set_causal_attn(self.pointer, False)

@@ -222,3 +222,21 @@ def test_more_branches_than_sequences_are_refused(llama):
     with pytest.raises(UserError, match="more than 255 ends"):
         llama.extend(list(range(2, 262)), cache, parents=[-1] * 260)
     assert llama.extend([2], cache).logits.shape == (1, llama.vocab_size)
+
+
+@pytest.mark.parametrize(("stub", "architecture", "slug"), [("l", "llada", "llada"), ("q", "dream", "dream")])
+def test_the_loops_of_both_families_write_the_same_steps_as_on_torch(stub, architecture, slug, tmp_path):
+    path, network = gguf_files.from_stub(tmp_path / "stub.gguf", stub, architecture)
+    mask, shift = int(network.config.mask_token_id), architecture == "dream"
+    prompt = [5, 9, 17, 33, 2, 41]
+    params = {"max_new_tokens": 16} | ({"block_length": 8} if slug == "llada" else {})
+    network.save_pretrained(tmp_path / "torch")
+    config = json.loads((tmp_path / "torch" / "config.json").read_text()) | {"is_causal": False}
+    config.pop("bd_size", None)  # by which the same weights are also read block by block
+    (tmp_path / "torch" / "config.json").write_text(json.dumps(config))
+    runs = []
+    for name, options in ((path, {}), (tmp_path / "torch", {"mask_id": mask, "shift": shift})):
+        model = engines.load_model(name, **options)
+        run = engines.run(slug, model, prompt, params=params, seed=3)
+        runs.append([(step.commits.positions, step.commits.tokens) for step in run.steps if step.commits])
+    assert runs[0] == runs[1] and len(runs[0]) > 3
