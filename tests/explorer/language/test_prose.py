@@ -1,4 +1,4 @@
-"""What must be Chinese as whole sentences (the opening, the scenes, ten methods with their lessons and steps, what
+"""What must be Chinese as whole sentences (the opening, the scenes, some methods with their lessons and steps, what
 every method is, the glossary, the errors), and that no English text has Chinese words put into it."""
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ RUNS = {  # method -> model and parameters that make its steps say everything th
     "threshold": ("tiny-dlm", [{}, {"cache": "prefix"}, {"cache": "dual", "threshold": 1.01}]),
     "creditdecoding": ("tiny-dlm", [{}, {"threshold": 1.01}]),
     "llada": ("tiny-dlm", [{}, {"cache": "dual"}]),
+    "llada22": ("tiny-blockdlm", [{}, {"delete_token_id": 15, "split_token_id": 26}]),
 }
 
 
@@ -41,7 +42,7 @@ def said(text: str) -> str:
 
 def test_all_that_is_needed_is_translated_and_nothing_is_left_over():
     assert prose.faults() == []
-    assert len(prose.whole()) == 10 and set(prose.whole()) == set(RUNS)
+    assert set(prose.whole()) == set(RUNS)
 
 
 def test_the_opening_and_every_scene_are_chinese():
