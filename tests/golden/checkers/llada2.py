@@ -13,7 +13,7 @@ from typing import Any
 import engines
 from engines.core.lazy import torch
 from engines.core.trace import Step, Trace
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, NotCovered, checks, differ, loading
 
 CHANCE = 1e-3
 LOGITS = 1e-4
@@ -33,9 +33,8 @@ def llada2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 def loaded(data: Mapping[str, Any], folder: Path, size: int, eos: int | None = None) -> Any:
     """The checkpoint with blocks of this size, and this end mark or none."""
-    model = engines.load_model(
-        folder / "checkpoint", kind="block", block_size=size, mask_id=data["mask_id"], dtype="float32"
-    )
+    own = {"kind": "block", "block_size": size, "mask_id": data["mask_id"], "dtype": "float32"}
+    model = engines.load_model(folder / "checkpoint", **loading(**own))
     model.eos_ids = frozenset(() if eos is None else (eos,))
     return model
 
