@@ -63,6 +63,16 @@ def test_a_method_is_chinese_as_a_whole(slug):
     assert left == [] and len(texts) > 10
 
 
+@pytest.mark.parametrize("paper", ["diffusiongemma", "diffusers-canvases", "nemotron-labs-diffusion"])
+def test_the_lessons_of_these_papers_are_chinese_in_the_words_of_the_glossary(paper):
+    """And their recorded runs; the notes of their steps need not be."""
+    of = next(one for one in papers.read().all() if one.id == paper)
+    texts = [text for lesson in lessons() if lesson.method in of.methods for text in prose.of_lesson(lesson)]
+    texts += [text for run in of.gallery for text in (run.title, run.watch)]
+    assert len(texts) > 10 and [text for text in texts if not CHINESE.search(said(text))] == []
+    assert faults_of_terms({text: said(text) for text in texts}) == []
+
+
 @pytest.mark.parametrize("slug", prose.whole())
 def test_every_note_of_its_steps_is_chinese(slug):
     """Those of all recorded runs, and of runs made now."""
