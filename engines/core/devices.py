@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from engines.core.lazy import torch
 
@@ -23,6 +25,13 @@ def best_device() -> str:
 def chosen_device(device: str) -> str:
     """The device that is meant: the best one for `auto`, any other as it is."""
     return best_device() if device == AUTO else device
+
+
+def loaded_with(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A loader's own options with those that were asked for, which win; a device and a map of devices are one place."""
+    place = {"device", "device_map"}
+    gone = place if place & asked.keys() else set()
+    return {**{name: value for name, value in own.items() if name not in gone}, **asked}
 
 
 def cards() -> list[str]:

@@ -12,11 +12,13 @@ import math
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from engines.core.devices import loaded_with
 from engines.core.errors import UserError
 
 Case = Mapping[str, Any]
@@ -26,6 +28,9 @@ Checker = Callable[
 CHECKERS = Path(__file__).parents[2] / "tests/golden/checkers"  # in a checkout
 _checkers: dict[str, Checker] = {}
 _sections: dict[str, tuple[str, ...]] = {}  # topic -> the lists of its file, where they are not called `cases`
+
+
+_asked: ContextVar[Mapping[str, Any]] = ContextVar("asked", default={})  # noqa: B039 - nobody changes it
 
 
 class NotCovered(Exception):
@@ -56,9 +61,17 @@ def checks(*topics: str, sections: tuple[str, ...] = ("cases",)) -> Callable[[Ch
     return register
 
 
-def verify(folder: str | Path, *, checkers: str | Path | None = None) -> list[FileReport]:
+def loading(**own: Any) -> dict[str, Any]:
+    """How a checker loads a model: with its own options, but for those that `verify` was asked for."""
+    return loaded_with(own, _asked.get())
+
+
+def verify(
+    folder: str | Path, *, checkers: str | Path | None = None, loading: Mapping[str, Any] | None = None
+) -> list[FileReport]:
     """Run every case of every JSON file below `folder`. checkers: the folder of their modules, by default that of the
-    checkout; those that registered already count, too. Raises UserError where there are no files, or no checkers."""
+    checkout; those that registered already count, too. loading: options of `load_model` for the checkpoints of the
+    cases, which win over the checkers' own. Raises UserError where there are no files, or no checkers."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"'{folder}' is not a folder; give one that holds golden JSON files.")
@@ -66,7 +79,11 @@ def verify(folder: str | Path, *, checkers: str | Path | None = None) -> list[Fi
     if not files:
         raise UserError(f"'{folder}' holds no golden JSON files.")
     _load_checkers(None if checkers is None else Path(checkers))
-    return [verify_file(f, folder) for f in files]
+    asked = _asked.set(loading or {})
+    try:
+        return [verify_file(f, folder) for f in files]
+    finally:
+        _asked.reset(asked)
 
 
 def verify_file(file: Path, root: Path) -> FileReport:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from engines.core.devices import loaded_with
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS
 from engines.core.params import LENGTH
@@ -109,9 +110,10 @@ def fork(trace: Trace, step: int, **options: Any) -> Trace:
     return run.trace()
 
 
-def models_of(header: Header, method: str = "") -> dict[str, Any]:
-    """The models of a trace by their names, loaded as they were then, for the roles of the method that began it, or of
-    the one that takes over from a watched loop. Raises UserError where one is not known here."""
+def models_of(header: Header, method: str = "", **options: Any) -> dict[str, Any]:
+    """The models of a trace by their names, loaded as they were then but for the options of `load_model` given here,
+    for the roles of the method that began it, or of the one that takes over from a watched loop. Raises UserError where
+    one is not known here."""
     from engines.models import zoo
 
     watched = header.method == WATCHED
@@ -127,7 +129,7 @@ def models_of(header: Header, method: str = "") -> dict[str, Any]:
                 f"this run was made with the model '{record.name[:80]}', which is not available here; the models here "
                 f"are {', '.join(sorted(known))}."
             )
-        models[role] = zoo.load_model(record.name, **record.loading)
+        models[role] = zoo.load_model(record.name, **loaded_with(record.loading, options))
     return models | _drafted(header, info.role, models)
 
 

@@ -8,6 +8,7 @@ import sys
 import engines
 from engines import UserError
 from explorer.cli.io import check_target, key_values, print_answer, read_traces, write
+from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.run import INTERRUPTED, budget, split_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.forking import Word, make_edit, sentence
@@ -48,6 +49,7 @@ def add_arguments(fork: argparse.ArgumentParser) -> None:
     fork.add_argument(
         "--model", action="append", default=[], metavar="[ROLE=]NAME", help="use this model instead of the recorded one"
     )
+    add_loading(fork)
     fork.add_argument(
         "--max-steps", type=int, default=None, metavar="N", help="stop after N steps, replayed ones included"
     )
@@ -69,10 +71,11 @@ def fork_command(args: argparse.Namespace) -> int:
     slug = engines.forking_method(trace, args.method)
     info = engines.get_method(slug).info
     given = {role or info.role: name for role, name in (split_role(one, [info]) for one in args.model)}
+    options = loading(args)
     models = (
-        {role: engines.load_model(name) for role, name in given.items()}
+        {role: load(name, options) for role, name in given.items()}
         if given
-        else engines.models_of(trace.header, slug)
+        else engines.models_of(trace.header, slug, **options)
     )
     models = engines.assign_roles(info, models)
     limits = budget(args)

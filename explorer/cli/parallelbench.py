@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import engines
 from engines import UserError, parallelbench
 from explorer.cli.io import check_target, print_table, signed, write
+from explorer.cli.loading import add_loading, load, loading
 from explorer.words import printable
 
 
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a masked model; repeatable; default: those in the file of --json",
     )
+    add_loading(parser)
     parser.add_argument(
         "--task",
         action="append",
@@ -58,8 +59,9 @@ def parallelbench_command(args: argparse.Namespace) -> int:
         raise UserError(
             "no model is given and the file of --json names none; give one with --model, for example --model oracle."
         )
+    options = loading(args)
     for name in dict.fromkeys(names):
-        model = engines.load_model(name)
+        model = load(name, options)
         prompts = args.prompts or (old[name].prompts if name in old else parallelbench.PROMPTS)
         with tqdm(unit="task", disable=None, desc=name) as bar:
 

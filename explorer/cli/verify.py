@@ -6,6 +6,7 @@ import argparse
 
 import engines
 from explorer.cli.io import print_json, print_table
+from explorer.cli.loading import add_loading, loading
 from explorer.words import printable
 
 
@@ -17,13 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="the folder of their checkers (default: that of a checkout)",
     )
+    add_loading(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=verify_command)
 
 
 def verify_command(args: argparse.Namespace) -> int:
     """A line per file of golden cases and a total; exit 1 if any case fails."""
-    reports = engines.verify(args.folder, checkers=args.checkers)
+    reports = engines.verify(args.folder, checkers=args.checkers, loading=loading(args))
     failed = sum(r.state == "failed" for r in reports)
     if args.json:
         print_json(reports)

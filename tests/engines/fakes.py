@@ -145,6 +145,8 @@ def board(trace):
     if trace.header.canvas is not None:
         cells += [trace.header.mask_id] * (trace.header.canvas - len(cells))
     for step in trace.steps:
+        if step.commits:
+            step.commits.shift(cells, lambda: None)
         for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
             if token < 0:
                 del cells[position:]

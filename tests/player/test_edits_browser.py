@@ -78,3 +78,59 @@ def test_what_each_position_held_is_found_in_the_commits(js: Call) -> None:
         {"commits": {"positions": [3, 5], "tokens": [7, 1], "causes": ["changed", "quota"]}},
     ]
     assert js("views/edits.js", "[...M.replaced(steps)]", steps=steps) == [[3, [7, 9]]]
+
+
+@pytest.fixture(scope="module")
+def moved() -> Trace:
+    """Positions that are deleted and masks that are inserted; words of the prompt stand in for the orders."""
+    params = {"max_new_tokens": 16, "threshold": 0.7, "editing_threshold": 0.0, "max_post_steps": 1}
+    orders = {"delete_token_id": 447, "split_token_id": 445}
+    return engines.run("llada22", "tiny-blockdlm", "copy: Leo, Dora, Hugo, Ben, Gina", params=params | orders)
+
+
+@pytest.mark.parametrize("options", PANELS, ids=str)
+def test_moves_hold_on_every_step(opened: Open, moved: Trace, options: dict[str, Any]) -> None:
+    held_on_every_step(opened([moved], folded=True, **options).page, "Edits", len(moved.steps))
+
+
+def test_what_goes_what_comes_and_where_the_rest_stands(opened: Open, moved: Trace) -> None:
+    page = opened([moved], folded=True).page
+    view, seen = page.locator('[data-view="Edits"]'), Counter[str]()
+    for t, step in enumerate(moved.steps, 1):
+        if "edits" not in step.records:
+            continue
+        page.evaluate("t => handles[0].seek(t)", t)
+        edits, commits = step.records["edits"], step.commits
+        assert commits
+        fates, causes = Counter(edits["fates"]), Counter(commits.causes)
+        for word, fate in (("delete", "deleted"), ("insert", "split"), ("no room", "pushed")):
+            expect(view.locator("svg text:visible", has_text=word)).to_have_count(fates[fate])
+        expect(view.locator("svg text:visible", has_text="✕")).to_have_count(fates["deleted"] + fates["pushed"])
+        expect(view.locator("svg text:visible", has_text="+ ?")).to_have_count(causes["inserted"] + causes["appended"])
+        stays = [(q, commits.moved(q)) for q in edits["positions"]]
+        moves = sum(now is not None and now != q for q, now in stays)
+        expect(view.locator("svg path.dx-arc").locator("visible=true")).to_have_count(moves)
+        told = (("Deleted", fates["deleted"]), ("Masks inserted", causes["inserted"]), ("No room", fates["pushed"]))
+        for name, n in told:
+            said = expect(view.locator(".dx-readout"))
+            said.to_contain_text(f"{name}: {n}.") if n else said.not_to_contain_text(f"{name}:")
+        seen += fates + causes
+    assert min(seen[kind] for kind in ("deleted", "split", "pushed", "changed", "inserted", "appended")) > 0
+
+
+def test_names_of_rows_do_not_overlap_at_a_threshold_of_zero(opened: Open, moved: Trace) -> None:
+    page = opened([moved], folded=True).page
+    page.evaluate("handles[0].seek(2)")
+    view = page.locator('[data-view="Edits"]')
+    boxes = [view.locator("svg text:visible", has_text=name).first.bounding_box() for name in ("0 %", "after")]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"] + 2
+
+
+def test_what_a_position_held_moves_with_it(js: Call) -> None:
+    steps = [
+        {"commits": {"positions": [3, 4, 5], "tokens": [7, 8, 6], "causes": ["quota"] * 3}},
+        {"commits": {"positions": [4, 5], "tokens": [9, 5], "causes": ["changed", "changed"]}},
+        {"commits": {"positions": [5], "tokens": [1], "causes": ["appended"], "removed": [3], "inserted": [5]}},
+        {"commits": {"positions": [3], "tokens": [1], "causes": ["inserted"], "removed": [5], "inserted": [3]}},
+    ]
+    assert js("views/edits.js", "[...M.replaced(steps)]", steps=steps) == [[4, [8]], [5, [6]]]

@@ -1,6 +1,7 @@
 // The open block as one forward found it and left it: on top what stood at each position, in the middle how likely the
 // token is that the forward would have there, against the threshold for a mask or for a token, below what stands now.
-// Under a position that was changed stands what it held before, struck out.
+// Under a position that was changed stands what it held before, struck out. Where positions are deleted or inserted,
+// lines lead from what stays to its new place.
 
 import { chips } from "../chips.js";
 import { glyphs } from "../codec.js";
@@ -19,29 +20,54 @@ const LEAST = 50, // of a column, in CSS pixels, as far as ROWS allow
   BARS = 60, // height of a probability of 1
   SHARES = 42, // the probabilities, below the chips on top
   FOOT = SHARES + 8 + BARS, // where the bars stand
-  NOW = FOOT + 8, // the chips below
-  GONE = NOW + 42, // what was struck out
+  GAP = 8, // from there to the chips below
+  MOVES = 30, // the same where positions come and go
+  GONE = 42, // what was struck out, below the top of the chips
   PAST = 3, // tokens struck out, at most
   ROOM = 52; // for the names of the rows
-const STATES = { written: "new", changed: "changed", kept: "old", doubted: "old", open: "masked" };
-const BAR = { written: "new", changed: "changed", doubted: "rejected", open: "masked" };
+const STATES = { written: "new", changed: "changed" };
+const BAR = {
+  written: "new",
+  changed: "changed",
+  doubted: "rejected",
+  open: "masked",
+  pushed: "rejected",
+  deleted: "remasked",
+  split: "drafted",
+};
+
+/** Moves what is known of positions to where a step left them. */
+function follow(known, { removed = [], inserted = [] }) {
+  if (!removed.length && !inserted.length) return;
+  const entries = [...known].filter(([position]) => !removed.includes(position));
+  known.clear();
+  for (const [position, value] of entries) {
+    let at = position - removed.filter((place) => place < position).length;
+    for (const place of inserted) at += place <= at;
+    known.set(at, value);
+  }
+}
 
 /** What each position of a run's first steps held before it was changed, oldest first: position -> [token]. */
 export function replaced(steps) {
   const held = new Map(),
     gone = new Map();
-  for (const { commits } of steps)
-    commits?.positions.forEach((position, i) => {
+  for (const { commits } of steps) {
+    if (!commits) continue;
+    follow(held, commits);
+    follow(gone, commits);
+    commits.positions.forEach((position, i) => {
       if (commits.causes[i] === "changed" && held.has(position))
         gone.set(position, [...(gone.get(position) ?? []), held.get(position)]);
       held.set(position, commits.tokens[i]);
     });
+  }
   return gone;
 }
 
 export class Edits extends StepPicture {
   load(run, dom, context) {
-    this.begin(run, dom, context, ["bars", "lines", "struck", "cells"]);
+    this.begin(run, dom, context, ["bars", "lines", "moves", "struck", "cells"]);
   }
 
   told({ edits }) {
@@ -52,7 +78,11 @@ export class Edits extends StepPicture {
     return token === this.run.mask ? "?" : glyphs(this.run.piece(token).text);
   }
 
-  draw(told, _, next) {
+  #short(token, w) {
+    return [...this.#word(token)].slice(0, Math.max(1, Math.floor((w - 8) / 7.4))).join("");
+  }
+
+  draw(told, { commits }, next) {
     const { run, width } = this,
       n = told.positions.length,
       rows = Math.min(ROWS, Math.max(1, Math.ceil((n * LEAST) / (width - ROOM)))),
@@ -60,12 +90,14 @@ export class Edits extends StepPicture {
       w = Math.min(WIDEST, (width - ROOM) / columns),
       gone = replaced(run.steps.slice(0, this.t)),
       lost = told.positions.map((position) => (gone.get(position) ?? []).slice(-PAST)),
-      high = GONE + 15 * Math.max(...lost.map(({ length }) => length)) + 12;
-    const at = { w, labels: [], lines: [], struck: [], bars: [] };
+      moves = commits?.removed?.length || commits?.inserted?.length,
+      now = FOOT + (moves ? MOVES : GAP),
+      high = now + GONE + 15 * Math.max(...lost.map(({ length }) => length)) + 12;
+    const at = { w, now, labels: [], lines: [], struck: [], bars: [], moves: [] };
     at.x = (i) => ROOM + ((i % columns) + 0.5) * w;
     at.y = (i) => Math.floor(i / columns) * high + TOP;
     this.frame(rows * high + TOP);
-    const items = told.positions.flatMap((_, i) => this.#column(told, i, lost[i], at));
+    const items = told.positions.flatMap((_, i) => [this.#found(told, i, at), this.#left(told, i, lost[i], at)]);
     for (let row = 0; row < rows; row++) this.#thresholds(told, row * columns, Math.min(n, (row + 1) * columns), at);
     pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
       const { x, y, high, state, title } = at.bars[i];
@@ -76,6 +108,9 @@ export class Edits extends StepPicture {
     pool(this.lines, at.lines.length, () => svg("path", { class: "dx-eta" })).forEach((line, i) => {
       set(line, { d: at.lines[i].d });
       line.style.stroke = `var(--${at.lines[i].state}-line)`;
+    });
+    pool(this.moves, at.moves.length, () => svg("path", { class: "dx-arc" })).forEach((path, i) => {
+      set(path, { d: at.moves[i] });
     });
     pool(this.struck, at.struck.length, () =>
       svg("text", { "text-anchor": "middle", "text-decoration": "line-through" }),
@@ -93,14 +128,12 @@ export class Edits extends StepPicture {
       );
   }
 
-  /** One position: what stood, the bar, what stands, what is gone. */
-  #column({ stood, says, chances, fates, before }, i, lost, { w, x, y, labels, struck, bars }) {
+  /** A position that the forward found: what stood, and the bar of what it says. */
+  #found({ stood, says, chances, fates, before }, i, { w, x, y, labels, bars }) {
     const fate = fates[i],
       [mx, top] = [x(i), y(i)],
-      done = fate === "written" || fate === "changed",
       tall = Math.max(2, BARS * chances[i]),
-      most = Math.max(1, Math.floor((w - 8) / 7.4)),
-      short = (token) => [...this.#word(token)].slice(0, most).join("");
+      order = { deleted: tr`delete`, split: tr`insert`, pushed: tr`no room` }[fate];
     if (fate === "kept") labels.push([mx, top + FOOT - 6, "middle", "="]);
     else {
       const title = tr`‘${this.#word(says[i])}’: ${percent(chances[i])}`;
@@ -108,19 +141,30 @@ export class Edits extends StepPicture {
       const share = w < 48 ? percent(chances[i]).replace(" %", "") : percent(chances[i]),
         back = fate === "changed" && before[i] ? ` ↩${before[i] > 1 ? before[i] : ""}` : "";
       labels.push([mx, top + SHARES, "middle", share + back]);
-      if (!done && tall > 22) labels.push([mx, top + FOOT - 8, "middle", short(says[i])]);
+      if (order) labels.push([mx, top + FOOT - 8, "middle", order]);
+      else if (!STATES[fate] && tall > 22) labels.push([mx, top + FOOT - 8, "middle", this.#short(says[i], w)]);
     }
-    lost.toReversed().forEach((token, row) => struck.push([mx, top + GONE + 15 * row, short(token)]));
-    const masked = fate === "written" || fate === "open";
-    return [
-      { x: mx, y: top, state: masked ? "masked" : "old", whole: this.#word(stood[i]) },
-      { x: mx, y: top + NOW, state: STATES[fate], whole: this.#word(done ? says[i] : stood[i]) },
-    ];
+    if (fate === "deleted" || fate === "pushed") labels.push([mx, top + FOOT + 15, "middle", "✕"]);
+    return { x: mx, y: top, state: stood[i] === this.run.mask ? "masked" : "old", whole: this.#word(stood[i]) };
+  }
+
+  /** The same position as the step left it: what stands now, where that came from, and what is gone. */
+  #left({ positions, stood, says, fates }, i, lost, { w, x, y, now, struck, moves }) {
+    const [mx, top] = [x(i), y(i)],
+      from = this.run.found(this.t - 1, positions[i]),
+      origin = positions.indexOf(from),
+      state = STATES[fates[origin]];
+    lost.toReversed().forEach((token, row) => struck.push([mx, top + now + GONE + 15 * row, this.#short(token, w)]));
+    if (origin >= 0 && origin !== i && y(origin) === top)
+      moves.push(`M${x(origin)},${top + FOOT + 3}L${mx},${top + now - 2}`);
+    const token = origin < 0 ? this.run.written(positions[i], this.t)?.token : state ? says[origin] : stood[origin];
+    const item = { x: mx, y: top + now, state: state ?? (token === this.run.mask ? "masked" : "old") };
+    return { ...item, whole: this.#word(token), ...(from < 0 && { text: "+ ?" }) };
   }
 
   /** The threshold over each run of masks, and the other one over each run of tokens, of the columns [from, to). */
-  #thresholds({ threshold, editing_threshold, fates }, from, to, { w, x, y, labels, lines }) {
-    const masked = (i) => fates[i] === "written" || fates[i] === "open",
+  #thresholds({ threshold, editing_threshold, stood }, from, to, { w, x, y, now, labels, lines }) {
+    const masked = (i) => stood[i] === this.run.mask,
       level = (i) => y(i) + FOOT - BARS * Math.min(1, masked(i) ? threshold : editing_threshold);
     for (let i = from; i < to; i++) {
       const begins = i === from || masked(i) !== masked(i - 1),
@@ -128,11 +172,12 @@ export class Edits extends StepPicture {
       if (begins) lines.push({ d: `M${x(i) - w / 2},${level(i)}`, state });
       lines.at(-1).d += `H${x(i) + w / 2}`;
     }
+    const beside = Math.min(level(from), y(from) + FOOT - 16); // at 0 % above the name of the row below
     labels.push(
       [ROOM - 8, y(from) + 17, "end", tr`before`],
-      [ROOM - 8, level(from) + 4, "end", masked(from) ? tr`write` : tr`edit`],
-      [ROOM - 8, level(from) + 20, "end", percent(masked(from) ? threshold : editing_threshold)],
-      [ROOM - 8, y(from) + NOW + 17, "end", tr`after`],
+      [ROOM - 8, beside + 4, "end", masked(from) ? tr`write` : tr`edit`],
+      [ROOM - 8, beside + 20, "end", percent(masked(from) ? threshold : editing_threshold)],
+      [ROOM - 8, y(from) + now + 17, "end", tr`after`],
     );
   }
 
@@ -142,13 +187,20 @@ export class Edits extends StepPicture {
     if (!step) return tr`Before the first step.`;
     if (!told) return tr`Nothing is decided in this step: what is finished is stored.`;
     const count = (...kinds) => told.fates.filter((fate) => kinds.includes(fate)).length,
-      masks = count("written", "open"),
+      masks = told.stood.filter((token) => token === this.run.mask).length,
+      came = (cause) => step.commits?.causes.filter((why) => why === cause).length ?? 0,
       back = told.before.filter((times, i) => times && told.fates[i] === "changed").length;
     const first = masks
       ? tr`Masks: ${count("written")} of ${masks} written (threshold ${percent(told.threshold)}).`
       : tr`No mask is left in the block.`;
-    const second = tr`Tokens: ${count("changed")} of ${count("changed", "kept", "doubted")} replaced (threshold \
+    const second = tr`Tokens: ${count("changed")} of ${told.stood.length - masks} replaced (threshold \
 ${percent(told.editing_threshold)}).`;
-    return [first, second, ...(back ? [tr`${back} of them back to what stood there before.`] : [])].join(" ");
+    const third = [
+      [count("deleted"), (n) => tr`Deleted: ${n}.`],
+      [came("inserted"), (n) => tr`Masks inserted: ${n}.`],
+      [came("appended"), (n) => tr`Masks at the block's end: ${n}.`],
+      [count("pushed"), (n) => tr`No room: ${n}.`],
+    ].flatMap(([n, say]) => (n ? [say(n)] : []));
+    return [first, second, ...third, ...(back ? [tr`${back} of them back to what stood there before.`] : [])].join(" ");
   }
 }

@@ -49,7 +49,8 @@ class Edits(Record):
     """The open block, outside the prompt, as a forward found it, and what it did with each of the n positions.
 
     fates: written (a mask), changed (a token), kept (the same token again), doubted (another token, but not probable
-    enough), open (a mask, not probable enough). before: how often a position had held that token before it lost it."""
+    enough), open (a mask, not probable enough); where places come and go deleted, split (a mask comes in front), pushed
+    (off the block's end). before: how often a position had held that token before it lost it."""
 
     threshold: float  # θ
     editing_threshold: float  # θ_e

@@ -6,6 +6,10 @@ import json
 import pytest
 
 import engines
+from engines import parallelbench
+from engines.core import verify
+from engines.core.devices import loaded_with
+from engines.core.verify import loading as asked_of
 from engines.models import sizing
 from explorer.arguments import Parser
 from explorer.cli import main, parser
@@ -15,6 +19,7 @@ from tests.engines.conftest import GOLDEN
 MIXTURE = GOLDEN / "diffusion2026" / "llada2" / "checkpoint"
 RUN = ["run", "--method", "llada2", "--model", str(MIXTURE), "--prompt-ids", "5 6 7 8", "--param", "max_new_tokens=8"]
 LOADERS = ("run", "compare", "bench", "certify", "advise", "diagnose", "sweep", "eval", "models")
+LOADERS += ("fork", "verify", "parallelbench")
 
 
 def options(*given):
@@ -89,3 +94,53 @@ def test_the_size_of_a_model_that_is_not_loaded(capsys, tmp_path, monkeypatch):
     assert (found["parameters"], found["quantization"], found["dtype"]) == (75_536, "8bit", "float32")
     assert main(["models", "--size", "nobody"]) == 2
     assert "no model 'nobody'" in capsys.readouterr().err
+
+
+def test_a_fork_loads_its_models_as_it_is_told(tmp_path, capsys):
+    first, second = tmp_path / "run.json", tmp_path / "fork.json"
+    run = ["run", "--method", "threshold", "--model", "tiny-dlm", "--prompt", "copy: Ada", "--param"]
+    assert main([*run, "max_new_tokens=16", "--dtype", "float32", "--device", "cpu", "--json", str(first)]) == 0
+    fork = ["fork", str(first), "--step", "1", "--json", str(second)]
+    for options, dtype, kept in (
+        ([], "float32", {}),
+        (["--dtype", "bfloat16"], "bfloat16", {}),
+        (["--model", "tiny-dlm", "--dtype", "bfloat16"], "bfloat16", {}),
+    ):
+        assert main([*fork, *options]) in (0, 1)  # 1 where the replay is another one in this type
+        record = json.loads(second.read_text())["header"]["models"][0]
+        assert (record["dtype"], record.get("options", {})) == (dtype, kept)
+    assert main([*fork, "--device", "cpu", "--device-map", "auto"]) == 2
+    assert "--device and --device-map both say where" in capsys.readouterr().err
+
+
+def test_a_map_of_devices_takes_the_place_of_the_recorded_device():
+    own = {"device": "cuda", "dtype": "bfloat16"}
+    assert loaded_with(own, {"device_map": "auto"}) == {"dtype": "bfloat16", "device_map": "auto"}
+    assert loaded_with({"device_map": "auto"}, {"device": "cpu"}) == {"device": "cpu"}
+    assert loaded_with(own, {"dtype": "float32"}) == {"device": "cuda", "dtype": "float32"}
+
+
+def test_golden_cases_are_checked_as_the_command_is_told(tmp_path, capsys, monkeypatch):
+    given = []
+
+    def as_told(case, data, folder):
+        given.append(asked_of(dtype="float32", device="cpu"))
+
+    monkeypatch.setitem(verify._checkers, "as-told", as_told)
+    (tmp_path / "as-told.json").write_text('{"cases": [{"id": "a"}]}')
+    assert main(["verify", str(tmp_path), "--dtype", "bfloat16", "--device-map", "auto"]) == 0
+    assert main(["verify", str(tmp_path)]) == 0
+    assert given == [{"dtype": "bfloat16", "device_map": "auto"}, {"dtype": "float32", "device": "cpu"}]
+    assert "1 passed" in capsys.readouterr().out
+
+
+def test_the_grid_runs_on_models_loaded_as_told(monkeypatch):
+    seen = []
+
+    def run(model, *others):
+        seen.append(model.record.dtype)
+        raise engines.UserError("that is enough.")
+
+    monkeypatch.setattr(parallelbench, "run", run)
+    assert main(["parallelbench", "--model", "tiny-dlm", "--prompts", "1", "--dtype", "bfloat16"]) == 2
+    assert seen == ["bfloat16"]

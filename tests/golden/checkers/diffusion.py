@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.registry import get_method
 from engines.core.trace import Step, Trace
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import run
 from engines.models.zoo import load_model
 
@@ -31,7 +31,7 @@ def decoded(
     NotCovered where a parameter is unknown to our method: without it another decoder would be checked.
     """
     stub = folder / "stubs" / case["stub"]
-    model = load_model(str(stub), kind="masked", mask_id=data["mask_id"], shift=data.get("shift"))
+    model = load_model(str(stub), **loading(kind="masked", mask_id=data["mask_id"], shift=data.get("shift")))
     known = {param.name for param in get_method(slug).info.params}
     params = renamed({k: v for k, v in case["params"].items() if k not in read}, known, slug)
     return run(slug, model, case["prompt"], params={**params, **extra}, seed=case.get("rng_seed", 0), detail="light")
@@ -258,7 +258,8 @@ def decoded_v2(case: Case, data: Mapping[str, Any], folder: Path) -> Trace:
     known = ("small_block_size", "threshold", "use_block_cache", "temperature")
     params = renamed(p, known, "fast-dllm-v2")
     stub = str(folder / "stubs" / case["stub"])
-    model = load_model(stub, kind="block", mask_id=data["mask_id"], block_size=size, shift=data.get("shift"))
+    own = {"kind": "block", "mask_id": data["mask_id"], "block_size": size, "shift": data.get("shift")}
+    model = load_model(stub, **loading(**own))
     canvas = (len(prompt) // size + tokens // size) * size - len(prompt)
     params = {**params, "max_new_tokens": canvas}
     return run("fast-dllm-v2", model, prompt, params=params, seed=case.get("rng_seed", 0), detail="light")

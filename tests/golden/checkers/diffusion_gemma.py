@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import engines
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import Run
 from engines.methods.diffusion import block_refinement, discrete_ddim, entropy_bound
 
@@ -43,7 +43,7 @@ def diffusion_gemma(case: Case, data: Mapping[str, Any], folder: Path) -> str | 
     scheduler = given.get("scheduler", "generate")
     if scheduler not in METHODS:
         raise NotCovered(f"the scheduler {scheduler}")
-    model: Any = copy.copy(engines.load_model(folder / "checkpoint", dtype="float32"))
+    model: Any = copy.copy(engines.load_model(folder / "checkpoint", **loading(dtype="float32")))
     ends = given.get("eos_token_id", 1)
     model.eos_ids = frozenset(ends if isinstance(ends, list) else [ends])
     run = Run(METHODS[scheduler], {"model": model}, case["prompt"], params=_params(given), seed=case["rng_seed"])

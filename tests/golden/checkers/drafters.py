@@ -15,7 +15,7 @@ from engines.core.kinds import counted
 from engines.core.lazy import torch
 from engines.core.meter import Meter
 from engines.core.trees import row_depths
-from engines.core.verify import Case, checks, differ
+from engines.core.verify import Case, checks, differ, loading
 from engines.methods.heads._confident_tree import expanded, reranked
 from engines.methods.heads._rows import Drafter
 from engines.methods.speculative._turn import Target, Turn
@@ -52,7 +52,7 @@ LOOKED_AT = {  # of a case; a key that no check reads is an error, so that a new
 @checks(*FOLDERS, sections=("drafters",))
 def drafters(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     """One checkpoint: refused, or loaded and held against all of its cases."""
-    target = engines.load_model(folder / "verifier", dtype="float32")
+    target = engines.load_model(folder / "verifier", **loading(dtype="float32"))
     try:
         drafter = engines.load_drafter(folder / case["dir"], target)
     except engines.UserError as refusal:

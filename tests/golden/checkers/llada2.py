@@ -1,5 +1,5 @@
-"""Golden cases of LLaDA2.0 and LLaDA2.1: logits of boards, `generate` of both model files, sglang's LowConfidence and
-JointThreshold, diffusers' LLaDA2Pipeline.
+"""Golden cases of LLaDA2.0 and LLaDA2.1: logits of boards, `generate` of both model files, sglang's LowConfidence,
+JointThreshold and JointThresholdInDel, diffusers' LLaDA2Pipeline.
 
 What each forward found, wrote and replaced is compared; forwards that only store finished blocks are ours alone, except
 that sglang counts one that changes nothing at the end of a block."""
@@ -13,11 +13,12 @@ from typing import Any
 import engines
 from engines.core.lazy import torch
 from engines.core.trace import Step, Trace
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, NotCovered, checks, differ, loading
 
 CHANCE = 1e-3
 LOGITS = 1e-4
 NEVER = 1.01  # a threshold that nothing exceeds
+ALGORITHMS = {"LowConfidence": "llada2", "JointThreshold": "llada21", "JointThresholdInDel": "llada22"}
 OURS = {"gen_length": "max_new_tokens", "num_inference_steps": "steps"}
 
 
@@ -32,9 +33,8 @@ def llada2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 def loaded(data: Mapping[str, Any], folder: Path, size: int, eos: int | None = None) -> Any:
     """The checkpoint with blocks of this size, and this end mark or none."""
-    model = engines.load_model(
-        folder / "checkpoint", kind="block", block_size=size, mask_id=data["mask_id"], dtype="float32"
-    )
+    own = {"kind": "block", "block_size": size, "mask_id": data["mask_id"], "dtype": "float32"}
+    model = engines.load_model(folder / "checkpoint", **loading(**own))
     model.eos_ids = frozenset(() if eos is None else (eos,))
     return model
 
@@ -52,7 +52,7 @@ def board(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 def decoded(slug: str, case: Case, model: Any, params: Mapping[str, Any]) -> Trace:
     """Run a case with the official parameters under our names."""
-    if slug == "llada21":
+    if slug in ("llada21", "llada22"):
         params = {"eos_early_stop": False, **params}
     ours = {OURS.get(name, name): value for name, value in params.items() if value is not None}
     return engines.run(slug, model, case["prompt"], params=ours, seed=case.get("rng_seed", 0), detail="full")
@@ -128,9 +128,9 @@ def until_an_end(steps: list[Step], x: list[int], P: int, model: Any) -> tuple[l
 def sglang(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     """sglang's algorithms: the block before and after each forward."""
     algorithm, p, size = case["algorithm"], dict(case["algorithm_config"]), case["block_size"]
-    if algorithm not in ("LowConfidence", "JointThreshold"):
+    if algorithm not in ALGORITHMS:
         raise NotCovered(f"{algorithm} is not implemented")
-    model, slug = loaded(data, folder, size), "llada2" if algorithm == "LowConfidence" else "llada21"
+    model, slug = loaded(data, folder, size), ALGORITHMS[algorithm]
     first = len(case["prompt"]) // size
     params: dict[str, Any] = {
         "threshold": p["threshold"],
@@ -139,11 +139,11 @@ def sglang(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     if slug == "llada2":
         params |= {"steps": size}
     else:
-        params |= {
-            "editing_threshold": p["edit_threshold"],
-            "max_post_steps": p["max_post_edit_steps"],
-            "penalty": p.get("penalty_lambda", 0.0),
-        }
+        params |= {"editing_threshold": p["edit_threshold"], "max_post_steps": p["max_post_edit_steps"]}
+    if slug == "llada21":
+        params |= {"penalty": p.get("penalty_lambda", 0.0)}
+    if slug == "llada22":
+        params |= {name: case[name] for name in ("delete_token_id", "split_token_id")}
     trace = decoded(slug, case, model, params)
     return differ("steps", with_last_looks(trace, case), case["expected"]["steps"]) or differ(
         "canvas", trace.header.prompt_ids + trace.output_ids, case["expected"]["canvas"]
@@ -160,6 +160,8 @@ def with_last_looks(trace: Trace, case: Case) -> list[dict[str, Any]]:
     for i, step in enumerate(steps):
         a, b = block(step)
         before = x[a:b]
+        if step.commits:
+            step.commits.shift(x, lambda: mask)
         for position, token in [*pairs(step, False), *pairs(step, True)]:
             x[position] = token
         found.append({"block": [a, b], "before": before, "after": x[a:b]})

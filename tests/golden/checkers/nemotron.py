@@ -9,7 +9,7 @@ from typing import Any
 
 import engines
 from engines.core.lazy import torch
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.methods.speculative.nemotron_self_speculation import TwoRoles
 from engines.models.adapters.two_way import HFTwoWayLM
 
@@ -46,7 +46,7 @@ class Heard(HFTwoWayLM):
 
 def loaded(folder: Path, **options: Any) -> Any:
     """The checkpoint beside the cases."""
-    return engines.load_model(folder / "checkpoint", dtype="float32", **options)
+    return engines.load_model(folder / "checkpoint", **loading(dtype="float32", **options))
 
 
 @checks("nemotron_labs_diffusion", sections=("boards", "cases"))
