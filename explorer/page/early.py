@@ -11,6 +11,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,6 +20,7 @@ from explorer import ASSETS
 from explorer.export.bundle import views
 from explorer.page import files
 
+SCRIPT = Path(__file__).with_name("early.js")
 PACKED = ("/", "/config")  # composed by Gradio, without an ending in the address
 LEVEL = 5  # of zlib's nine: 966 kB become 162 in 12 ms, and the last levels would save 3 %
 DETAILS = 100  # views from this place on stand under Details, which loads them when it is opened (loader.js)
@@ -29,7 +31,7 @@ ENTRIES = (
 )
 """The modules that the components of the first screen are drawn by, below assets/."""
 LANGUAGE = ("page/language.js", "page/sentences.js")  # imported before them
-_NAMED = re.compile(r'^(?:import [^;"]*|\} )from "(\.{1,2}/[\w./-]+\.js)";$', re.MULTILINE)
+_NAMED = re.compile(r'^(?:import\s[^;"]*|\}\s)from\s"(\.{1,2}/[\w./-]+\.js)";$', re.MULTILINE)
 
 
 class Packed:
@@ -67,10 +69,6 @@ def imports(names: Iterable[str]) -> list[str]:
 
 
 def preloading(entries: Iterable[str]) -> str:
-    """A script that asks for these addresses and for all that is imported, relative to the page, at once. A browser
-    that does not know `modulepreload` loads each when it is imported."""
+    """A script that asks for these addresses, relative to the page, and for all that is imported."""
     asked = [*entries, *(files.address(ASSETS / name) for name in imported())]
-    return (
-        f"for (const path of {json.dumps(asked)}) document.head.append(Object.assign(document.createElement("
-        '"link"), { rel: "modulepreload", href: new URL(path, document.baseURI).href }));'
-    )
+    return f"globalThis.dxEarly = {json.dumps(asked)};\n{SCRIPT.read_text(encoding='utf-8')}"
