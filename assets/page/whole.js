@@ -17,29 +17,34 @@ export function unclip({ views }) {
 }
 
 /** The most that the view needs of height, in pixels, over steps from first to last, with nothing of it clipped. */
-export function tallest(runner) {
+export const tallest = (runner) => measured(runner).most;
+
+/** {most: that height; cut: whether in one of these steps something goes on beyond the right edge}. */
+function measured(runner) {
   const { run, t, views } = runner,
-    { view, frame } = ideaOf(views),
+    { view, frame, dom } = ideaOf(views),
     steps = Array.from({ length: SAMPLES }, (_, i) => Math.round((i * run.length) / (SAMPLES - 1)));
   unclip(runner);
+  let cut = false;
   const heights = [...new Set(steps)].map((step) => {
     view.show?.(step);
+    cut ||= [...dom.querySelectorAll(".dx-scroll")].some((box) => box.scrollWidth > box.clientWidth);
     return frame.getBoundingClientRect().height;
   });
   view.show?.(t);
-  return Math.max(...heights);
+  return { most: Math.max(...heights), cut };
 }
 
 /** Gives the view a height for all steps, so that nothing moves: what it needs at most, smaller where that is more than
  * `room` pixels, and scrolled where it would be too small to read. */
 export function inside(runner, room) {
   const { frame, dom } = ideaOf(runner.views),
-    most = tallest(runner),
-    wide = dom.clientWidth, // kept: a picture that is laid out anew has another height
+    { most, cut } = measured(runner),
+    wide = dom.clientWidth, // kept: a picture that is laid out anew has another height; what is cut off is only shown
     head = frame.getBoundingClientRect().height - dom.getBoundingClientRect().height, // its title
     scale = Math.min(1, Math.max(SMALLEST, (room - head) / (most - head))),
     high = Math.max(0, Math.min(scale * (most - head), room - head)) / scale;
   dom.style.cssText = `min-height:${high}px;`;
-  if (scale < 1) dom.style.cssText += `zoom:${scale};width:${wide}px;`;
+  if (scale < 1) dom.style.cssText += `zoom:${scale};width:${cut ? wide / scale : wide}px;`;
   if (high < most - head - 1) dom.style.cssText += `max-height:${high}px;overflow-y:auto;`;
 }

@@ -106,7 +106,7 @@ export function number(value, unit = "") {
   else if (size >= 1) text = value.toFixed(2);
   else if (size >= 0.001) text = value.toFixed(3);
   else text = value.toExponential(1);
-  return unit && unit !== "probability" && unit !== "score" ? `${text} ${unit}` : text;
+  return unit && !/^(probability|score|count)$/.test(unit) ? `${text} ${unit}` : text;
 }
 
 export function seconds(value) {

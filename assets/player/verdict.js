@@ -3,6 +3,7 @@
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
+import { savedAtEnd } from "./ending.js";
 import { main, nameOf, place } from "./field.js";
 import { tooBusy } from "./noise.js";
 import { difference } from "./race.js";
@@ -24,6 +25,7 @@ export const WORDS = {
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
     `${many(n, alone ? "alone" : "target")}${other === null || other === n ? "" : tr` instead of ${other}`}`,
+  end: (n) => tr`its rule for the end, not the method, saves ${n} of these`,
   beside: (n, what) => tr`${many(n, what)} beside`,
 };
 const SPEED = {
@@ -35,6 +37,13 @@ const CALLS = {
   alone: tr`Model calls`,
   terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
   note: tr`a draft's call costs less than the target's, so they are never added up; the work in layer-rows has both`,
+};
+const END = {
+  label: tr`Model calls of the control after its end`,
+  formula: tr`calls of the control whose step came when everything up to its first end mark was written`,
+  terms: (n, all, name) => tr`${n} of the ${all} of ${name}`,
+  note: tr`this run filled the rest of its board by such a rule, the control has none; off, the pair differs in the \
+method alone`,
 };
 const CHECK = {
   label: tr`Answer`,
@@ -64,10 +73,12 @@ const rate = ({ gained, model_seconds, method_seconds }) =>
 export function verdict(run, basis) {
   const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
     name = nameOf(basis, [run]),
-    sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header);
+    sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header),
+    { limited } = difference(run, basis);
   return [mark(run, sheet), text(run, basis, name, sheet), speed(here, there, run, basis, name, sheet)]
     .concat(accepted(run, sheet))
-    .concat(calls(run, here, there, name, sheet, difference(run, basis).limited))
+    .concat(calls(run, here, there, name, sheet, limited))
+    .concat(limited ? [] : ending(run, basis, name, sheet))
     .filter(Boolean);
 }
 
@@ -180,6 +191,23 @@ function calls(run, here, there, name, sheet, limited) {
         terms: here.roles,
         note: CALLS.note,
       }),
+    },
+  ];
+}
+
+/** What a rule for the end saved of the calls: the method must not be credited with it. */
+function ending(run, basis, name, sheet) {
+  const past = savedAtEnd(run, basis);
+  if (!past) return [];
+  const value = String(past.after),
+    terms = END.terms(past.after, past.calls, name),
+    { label, formula, note } = END;
+  return [
+    {
+      text: WORDS.end(past.after),
+      name: "end",
+      value: past.after,
+      receipt: sheet({ label, kind: "derived", value, formula, terms, note }),
     },
   ];
 }

@@ -104,7 +104,7 @@ def rounds(same: Sequence[bool], gamma: int) -> tuple[int, int]:
 
 
 MEASURES: Mapping[str, Callable[[Sequence[Found]], float]] = {
-    "tokens per target call": lambda found: sum(f.tokens for f in found) / sum(f.rounds for f in found),
+    "tokens per model call": lambda found: sum(f.tokens for f in found) / sum(f.rounds for f in found),
     "same first choice": lambda found: sum(f.same for f in found) / sum(f.rows for f in found),
     "1 - TVD": lambda found: sum(f.shared for f in found) / sum(f.rows for f in found),
 }

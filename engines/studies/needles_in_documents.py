@@ -229,7 +229,7 @@ def table_of_answers(ways: dict[Any, Way]) -> Table:
         Column("to", "", "derived", 2),
         Column("accepted of drafted", "", "measured", 3),
         Column("kept by the transfer", "tokens", "measured"),
-        Column("tokens per target call", "", "measured", 2),
+        Column("tokens per model call", "", "measured", 2),
     ]
     rows: list[list[Any]] = []
     for (context, eta), way in ways.items():

@@ -62,7 +62,7 @@ class Point:
         Int("prompts", 42, 4, 210, help="Held-out prompts, of all tasks in turn; more narrow the intervals."),
         Int("tokens", 32, 8, 128, help="Tokens of an answer, at most."),
         Int("points", 6, 1, 6, help="Lengths of training that are used, the shortest first; a fit needs three."),
-        Int("gamma", 5, 1, 16, symbol="γ", help="Window of the tokens per target call."),
+        Int("gamma", 5, 1, 16, symbol="γ", help="Window of the tokens per model call."),
         Choice("measure", next(iter(MEASURES)), list(MEASURES), help="The acceptance that is fitted."),
         Bool("batch", True, help="Whether forwards of batches are timed, about five seconds on a quiet machine."),
         Int(
@@ -114,7 +114,7 @@ def so_far(points: Sequence[Point], tokens: int, p: Params, record: ModelRecord)
     """What these points say: of the laws those that have three, of the lines those that have two."""
     notes = [
         f"{tokens} tokens of {p.prompts} answers; intervals are 95 % over prompts drawn with replacement.",
-        "Tokens per target call are those of greedy speculation: first choices on the target's own answer settle it.",
+        "Tokens per model call are those of greedy speculation: first choices on the target's own answer settle it.",
     ]
     tables, figures = [table_of_points(points, p)], [curve(points, "D", p), curve(points, "N", p)]
     receipts = list[Receipt]()

@@ -27,6 +27,7 @@ import engines
 from engines import median_interval, wilson
 from engines.tasks import TASKS, check, recognise
 from explorer.figures.calls import target_calls, target_role
+from explorer.figures.compare import fills_end, saved_at_end
 from explorer.figures.samples import gained
 
 PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "tasks" / "chat_prompts.json"
@@ -39,7 +40,9 @@ class Figure:
 
     intervals: of 95 %, by the name of the field that they belong to; a median of fewer than six prompts has none.
     checked: prompts whose answer has a check. params: those that are not at their defaults, the length of the answer
-    left out. on_curve: a point of the model's own sweep."""
+    left out. on_curve: a point of the model's own sweep. saved_by_end_rule: mean calls of a prompt that the baseline
+    made after its end mark and a rule for the end, not the method, saved; fair_ratio: `forwards_ratio` without those
+    calls of the baseline, None where there were none."""
 
     method: str
     baseline: str | None
@@ -55,6 +58,8 @@ class Figure:
     on_curve: bool = False
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     checked: int = 0
+    saved_by_end_rule: float = 0.0
+    fair_ratio: float | None = None
 
 
 def prompts_for(model: str, n: int) -> list[str]:
@@ -129,6 +134,9 @@ def _figure(
     medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
     if info.baseline:
         medians |= {"forwards_ratio": [row.forwards for row in rows], "wall_ratio": [row.wall for row in rows]}
+    saved = sum(row.saved for row in rows) / len(rows)
+    if saved:
+        medians["fair_ratio"] = [row.fair for row in rows]
     intervals: dict[str, tuple[float, float]]
     intervals = {name: (one.low, one.high) for name, values in medians.items() if (one := median_interval(values))}
     intervals |= {name: wilson(sum(of), len(of)) for name, of in (("exact", marks), ("same_text", same)) if of}
@@ -146,6 +154,8 @@ def _figure(
         params=own,
         intervals=intervals,
         checked=len(marks),
+        saved_by_end_rule=saved,
+        fair_ratio=median(row.fair for row in rows) if saved else None,
     )
 
 
@@ -160,6 +170,8 @@ class _Row:
     bare: float
     exact: bool | None
     same: bool | None
+    saved: int
+    fair: float
 
 
 def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: Mapping[str, Any]) -> _Row:
@@ -173,16 +185,30 @@ def _row(info: engines.MethodInfo, model: Any, text: str, repeats: int, params: 
         name: median(seconds for seconds, _ in runs) for name, runs in (("full", full), ("none", none), ("base", base))
     }
     trace, control, example = none[-1][1], base[-1][1], recognise(text)
-    calls = sum(target_calls(step, target_role(trace)) for step in trace.steps)
+    calls, plain = (sum(target_calls(step, target_role(run)) for step in run.steps) for run in (trace, control))
+    saved = _saved_by_end_rule(full[-1][1], info, model, text, shared)
     return _Row(
         tokens_per_forward=gained(trace) / calls,
-        forwards=calls / sum(target_calls(step, target_role(control)) for step in control.steps),
+        forwards=calls / plain,
         wall=wall["none"] / wall["base"],
         record=wall["full"] / wall["none"],
         bare=wall["none"] / median(t.totals.model_seconds for _, t in none),
         exact=check(example, trace.text).correct if example else None,
         same=trace.text == control.text if info.baseline else None,
+        saved=saved,
+        fair=calls / (plain - saved),
     )
+
+
+def _saved_by_end_rule(
+    full: engines.Trace, info: engines.MethodInfo, model: Any, text: str, shared: Mapping[str, Any]
+) -> int:
+    """Calls that the baseline made after its end mark where the method has a rule for the end and the baseline none;
+    the timed runs of the baseline record no writes, so it runs once more."""
+    if not info.baseline or not fills_end(full):
+        return 0
+    found = saved_at_end(full, engines.run(info.baseline, model, text, params=shared, detail="light"))
+    return found[0] if found else 0
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -194,6 +220,7 @@ def table(figures: Sequence[Figure]) -> str:
     lines = [head, *(_line(f, _share(curve_there(f, figures))) for f in figures if not f.on_curve)]
     if curve := [f for f in figures if f.on_curve]:
         lines += [f"the model's own sweep of {', '.join(curve[0].params)}:", *(_line(f, "sweep") for f in curve)]
+    lines += [_of_end(f) for f in figures if f.fair_ratio is not None]
     lines.append(
         "forwards and wall are ratios to the baseline; recording = wall with full recording / without; loop = wall "
         "without recording / model seconds"
@@ -219,6 +246,14 @@ def _line(f: Figure, there: str) -> str:
     return (
         f"{name:24s} {f.baseline or '-':10s} {pace:>16s} {forwards:>16s} {wall:>16s}  "
         f"{f.record_ratio:9.3f} {f.bare_ratio:5.3f} {exact:>14s}  {_share(f.same_text):>9s}  {there:>11s}"
+    )
+
+
+def _of_end(f: Figure) -> str:
+    return (
+        f"{f.method}: {f.saved_by_end_rule:.1f} model calls a prompt that {f.baseline} makes after its end mark are "
+        "saved by the rule for the end, not by the method; forwards without those "
+        f"{_ratio(f.fair_ratio, f.intervals.get('fair_ratio'))}"
     )
 
 

@@ -28,11 +28,12 @@ from explorer.cli.loading import add_loading, load, loading
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
-from explorer.figures.strip import of_end
+from explorer.figures.strip import by_end_rule, of_end
 from explorer.figures.verdict import cut_at
 from explorer.words import printable
 
 INTERRUPTED = 130
+HEADS = {"target_calls": "model calls"}  # where a column is not called as the field is
 Models = dict[str, Any]  # name -> loaded model
 
 
@@ -136,9 +137,10 @@ def compare_command(args: argparse.Namespace) -> int:
             write(str(Path(args.traces) / f"{info.slug}.json"), trace.to_json())
     rows = [row(trace, traces[0]) for trace in traces]
     if args.json:
-        print_json(rows)
+        saved = [by_end_rule(trace, traces[0]) for trace in traces]
+        print_json([one | {"saved_by_end_rule": past[0] if past else 0} for one, past in zip(rows, saved, strict=True)])
     else:
-        print_table([head.replace("_", " ") for head in rows[0]], [list(r.values()) for r in rows])
+        print_table([HEADS.get(head, head.replace("_", " ")) for head in rows[0]], [list(r.values()) for r in rows])
         for trace in traces:
             if said := of_end(trace, traces[0]):
                 print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{said}")

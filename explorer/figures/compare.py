@@ -194,7 +194,7 @@ def saved_at_end(trace: Trace, control: Trace) -> tuple[int, int] | None:
     everything up to it was written. A rule for the end saves such calls whatever else a method does, so they are told
     apart where one run filled the rest of its board by such a rule and the other has none. None elsewhere, and for a
     control whose board moved or whose commits or calls were not recorded."""
-    filled, plain = ("fill" in _causes(run) for run in (trace, control))
+    filled, plain = fills_end(trace), fills_end(control)
     steps, ends, start = control.steps, set(control.header.eos_ids), len(control.header.prompt_ids)
     end = next((at for at, token in enumerate(control.output_ids, start) if token in ends), None)
     moved = any(step.commits and (step.commits.removed or step.commits.inserted) for step in steps)
@@ -208,8 +208,9 @@ def saved_at_end(trace: Trace, control: Trace) -> tuple[int, int] | None:
     return (after, sum(step.forwards.get(role, 0) for step in steps)) if after else None
 
 
-def _causes(trace: Trace) -> set[str]:
-    return {cause for step in trace.steps if step.commits for cause in step.commits.causes}
+def fills_end(trace: Trace) -> bool:
+    """Whether a rule for the end filled the rest of the run's board without asking the model."""
+    return any("fill" in step.commits.causes for step in trace.steps if step.commits)
 
 
 def network_certificate(model: Any, control: Trace) -> Certificate | None:

@@ -100,9 +100,14 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
     )
 
 
+def by_end_rule(trace: Trace, basis: Trace) -> tuple[int, int] | None:
+    """`saved_at_end`, of two runs that did not fail."""
+    return saved_at_end(trace, basis) if trace is not basis and _whole(trace) and _whole(basis) else None
+
+
 def of_end(trace: Trace, basis: Trace) -> str:
     """What a rule for the end saved of the calls, which the method must not be credited with; "" where nothing."""
-    past = saved_at_end(trace, basis) if trace is not basis and _whole(trace) and _whole(basis) else None
+    past = by_end_rule(trace, basis)
     if past is None:
         return ""
     after, calls = past

@@ -91,12 +91,13 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def _of_methods() -> Iterator[str]:
-    """What the page says of the methods that ship: what departs from the paper, what each parameter does. Nothing shows
-    what a lane is."""
+    """What the page says of the methods that ship: what departs from the paper, what each parameter does, and what the
+    scores are called. Nothing shows what a lane is."""
     for info in (info for info in engines.list_methods() if not info.file):
         if info.departures != "none":
             yield info.departures
         yield from (param.help for param in info.params)
+        yield from info.lanes
 
 
 def _quoted(script: str) -> Iterator[str]:

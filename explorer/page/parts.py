@@ -15,7 +15,7 @@ import msgspec
 from explorer import ASSETS
 from explorer.export.bundle import own_views
 from explorer.own_files import own_text
-from explorer.page import files
+from explorer.page import early, files
 
 HERE = Path(__file__).resolve().parent
 PLAYER, PAGE = ASSETS / "player", ASSETS / "page"
@@ -172,7 +172,7 @@ def module(
 ) -> gr.HTML:
     """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
     `props`, `watch`, and over what the script `before` declares. themed: `props.theme` holds theme.json."""
-    where = f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
+    where = _address(path)
     load = (
         f"(globalThis.dxReady ?? Promise.resolve()).then(() => import(new URL({json.dumps(where)}, document.baseURI)))"
     )
@@ -239,7 +239,9 @@ def head() -> str:
     before, or a link leads somewhere, before anything is drawn."""
     where = files.address(PAGE / "language.js")
     begin = f'import(new URL("{where}", document.baseURI)).then((page) => page.settle())'
-    return f"<script>globalThis.dxReady = {begin};\n{(HERE / 'used.js').read_text(encoding='utf-8')}</script>"
+    used = (HERE / "used.js").read_text(encoding="utf-8")
+    asked = early.preloading(map(_address, early.ENTRIES))
+    return f"<script>globalThis.dxReady = {begin};\n{asked}\n{used}</script>"
 
 
 def language() -> gr.HTML:
@@ -254,6 +256,11 @@ def _script(name: str) -> str:
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
     return module("player/gradio.js", call, value=value, **options)
+
+
+def _address(path: str) -> str:
+    """Where a component finds a module below assets/."""
+    return f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
 
 
 def _version(folder: Path) -> str:

@@ -20,6 +20,7 @@ from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
 from explorer.page.connections import Connections
+from explorer.page.early import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
@@ -76,7 +77,7 @@ def launch(
         theme=theme(),
         css=css(),
         head=head(),
-        app_kwargs={"middleware": [guard], "openapi_url": None},
+        app_kwargs={"middleware": [guard, Middleware(Packed)], "openapi_url": None},
         enable_monitoring=False,
         run_history=False,
         max_file_size="1mb",

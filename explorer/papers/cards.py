@@ -30,7 +30,7 @@ def cards(folder: str) -> dict[str, dict[str, Any]]:
 
 
 def calls() -> Iterator[Measured]:
-    """Tokens per target call of the trained drafters, a row for each setting that its card measured."""
+    """Tokens per model call of the trained drafters, a row for each setting that its card measured."""
     rows: list[list[Cell]] = []
     for name, card in cards("parts").items():
         calls = dict(card.get("held_out", {}).get("tokens_per_target_call", {}))

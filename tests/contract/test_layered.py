@@ -57,7 +57,7 @@ def test_the_layers_really_hold_different_numbers_of_rows(slug):
 
 @pytest.mark.parametrize("exit_layer", [1, 3, 6])
 def test_a_turn_pays_for_the_layers_of_each_row_once(slug, exit_layer):
-    """Every row goes through all six layers; those of the drafts are the draft's up to the exit. Target calls stay one
+    """Every row goes through all six layers; those of the drafts are the draft's up to the exit. Model calls stay one
     a turn."""
     trace = decode(slug, exit_layer=exit_layer)
     for step in trace.steps:

@@ -204,3 +204,16 @@ def test_the_prose_of_results_is_chinese_and_what_a_model_wrote_stays(visit):
     expect(cell).to_contain_text(re.compile(r"\d+ 个词元相同（float32）。"))
     expect(row.locator('[lang="en"]')).to_have_count(0)
     assert not re.search(LONG, cell.inner_text())
+
+
+def test_names_of_scores_are_chinese_in_legend_choice_and_inspector(shipped, visit):
+    page = opened(visit, at=shipped, viewport={"width": 1440, "height": 900})
+    page.get_by_role("button", name="前进一步").first.click()
+    panel = page.locator("#panel-1")
+    expect(page.locator(".scene-legend, #panel-1 .dx-legend").filter(has_text="置信度").first).to_be_visible()
+    expect(panel.get_by_label("着色依据").locator("option").filter(has_text="置信度")).to_have_count(1)
+    panel.locator(".dx-board .dx-cell").filter(has_text="Leo").last.click()
+    inspector = panel.locator(".dx-pop")
+    expect(inspector.get_by_role("rowheader", name="置信度", exact=True)).to_be_visible()
+    expect(inspector).to_contain_text("阈值 0.900")
+    assert "confidence" not in page.locator("#players").inner_text()

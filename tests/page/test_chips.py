@@ -54,6 +54,30 @@ def test_the_view_that_shows_the_idea_is_in_the_first_screen(shipped, visit, tit
     page.wait_for_function(STANDS)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1000, 800), (1024, 768), (1100, 900)])
+def test_the_draft_tree_begins_in_the_first_screen_of_a_narrow_window_too(shipped, visit, width, height):
+    """Side by side: below the other player it would begin at 900 pixels and more."""
+    page = visit(at=shipped, folded=True, viewport={"width": width, "height": height}, reduced_motion="reduce").page
+    chip(page, "See a draft tree")
+    page.wait_for_function(STANDS)
+    tops = page.locator("#players .dx-panel:visible").evaluate_all("(all) => all.map((node) => node.offsetTop)")
+    assert len(tops) == 2 and tops[0] == tops[1]
+    page.keyboard.press("End")
+    expect(page.locator(".dx-tree")).to_be_visible()
+    page.wait_for_function("() => document.querySelector('.dx-tree').getBoundingClientRect().top <= 560")
+
+
+def test_a_picture_made_smaller_shows_more_of_what_is_wider_than_its_player(shipped, visit):
+    """At less than its size it has as much width as before, not less."""
+    page = visit(at=shipped, folded=True, viewport={"width": 1050, "height": 900}, reduced_motion="reduce").page
+    chip(page, "See a draft tree")
+    page.wait_for_function(STANDS)
+    drawn = page.locator("#players [data-idea] .dx-content").last
+    scale = drawn.evaluate("(node) => Number(node.style.zoom || 1)")
+    widths = drawn.evaluate("(node) => [node, node.parentElement].map((box) => box.getBoundingClientRect().width)")
+    assert scale < 1 and widths[0] >= 0.98 * widths[1]
+
+
 CLIPPED = """() => [...document.querySelectorAll('#players [data-idea] :is(.dx-content, .dx-scroll)')]
   .filter((box) => box.getClientRects().length && box.scrollHeight > box.clientHeight + 1
     && getComputedStyle(box).overflowY !== 'visible').length"""

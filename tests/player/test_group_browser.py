@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
+import engines
 from engines.core.trace import Piece, Span, Trace
+from explorer.figures.compare import saved_at_end
 from explorer.figures.metrics import measure
 from explorer.figures.noise import too_busy
 from tests.player.handmade import drafting, masked, recorded
@@ -227,6 +230,27 @@ def test_calls_are_compared_only_where_both_runs_wrote_all_that_they_would(js: C
     read = "texts.map((text) => modules['store.js'].Run.from(text))"
     said = js("verdict.js", f"{body}({read})", texts=[same.to_json(), plain.to_json()])
     assert "model calls" in said and ("instead of" in said) is not stopped
+
+
+@pytest.mark.parametrize("rule", [True, False])
+def test_what_a_rule_for_the_end_saves_is_not_credited_to_the_method(js: Call, rule: bool) -> None:
+    """The strip tells it in a part of its own, with Python's number; without the rule there is no such part."""
+    prompt = "sort: Mia, Leo, Ada"
+    control = engines.run("threshold", "tiny-dlm", prompt)
+    own = engines.run("creditdecoding", "tiny-dlm", prompt, params={"credit_alpha": 0.0, "stop_at_end": rule})
+    body = (
+        "(([run, basis]) => M.verdict(run, basis).map(({ name, text, value, receipt }) => "
+        "({ name, text, value, receipt: receipt() })))(texts.map((text) => modules['store.js'].Run.from(text)))"
+    )
+    said = js("verdict.js", body, texts=[own.to_json(), control.to_json()])
+    ends = [part for part in said if part["name"] == "end"]
+    assert bool(ends) is rule
+    if rule:
+        after, calls = saved_at_end(own, control) or (0, 0)
+        assert ends[0]["value"] == after and f"saves {after} of these" in ends[0]["text"]
+        assert f"{after} of the {calls} of Fast-dLLM threshold" in json.dumps(ends[0]["receipt"])
+        names = [part["name"] for part in said]
+        assert names.index("end") == names.index("calls") + 1, "beside the calls that it is about"
 
 
 def place(trace: Trace) -> tuple[object, ...]:

@@ -5,7 +5,7 @@
 import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { cellAt, cornerOf } from "../layout.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
@@ -187,7 +187,7 @@ export class Bars {
   #tell(name, lane, { now, open, lift, base }) {
     const line = lane?.threshold;
     const said = lane
-      ? tr`${name} at ${open} open position${open === 1 ? "" : "s"}, ${now} of them written` +
+      ? tr`${translated(name)} at ${open} open position${open === 1 ? "" : "s"}, ${now} of them written` +
         (line == null ? "" : tr`; the threshold is ${number(line)}`)
       : this.t
         ? tr`No scores were recorded in this step.`
@@ -201,8 +201,8 @@ export class Bars {
     const swatch = (kind, text) => el("span", {}, el("i", `dx-swatch dx-bar-${kind}`), text);
     this.key.replaceChildren(
       ...(this.run.spanKinds.includes("block") ? [swatch("out", tr`outside the block`)] : []),
-      swatch("rest", base ? tr`${BASE}, not written yet` : tr`not written yet`),
-      ...(base ? [swatch("lift", tr`added to it: ${name}`)] : []),
+      swatch("rest", base ? tr`${translated(BASE)}, not written yet` : tr`not written yet`),
+      ...(base ? [swatch("lift", tr`added to it: ${translated(name)}`)] : []),
       ...(line == null ? [] : [el("span", {}, el("i", "dx-line dx-bar-line"), tr`threshold ${number(line)}`)]),
     );
   }

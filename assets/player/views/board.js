@@ -53,7 +53,7 @@ export function controls(run, context, high) {
   const lanes = [...run.lanes.keys()],
     masked = run.canvas !== null,
     colours = [
-      ...(masked ? lanes.map((name) => [name, name]) : []),
+      ...(masked ? lanes.map((name) => [name, translated(name)]) : []),
       ...(run.authors.size > 1 ? [[AUTHOR, tr`who wrote it`]] : []),
     ],
     chosen = colours.some(([key]) => key === context.lane) ? context.lane : "",
@@ -91,7 +91,15 @@ export function legend(run, context) {
       .filter((state) => run.states.has(state) && (state !== "prompt" || context.unfolded))
       .map((state) => stateOf(context.theme, state)),
     ...(lane
-      ? [el("span", {}, `${context.lane} ${number(lane.lo)}`, el("i", "dx-ramp"), number(lane.hi, lane.unit))]
+      ? [
+          el(
+            "span",
+            {},
+            `${translated(context.lane)} ${number(lane.lo)}`,
+            el("i", "dx-ramp"),
+            number(lane.hi, lane.unit),
+          ),
+        ]
       : []),
     ...(context.lane === AUTHOR
       ? [...run.authors].map((author, i) =>

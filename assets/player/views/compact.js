@@ -18,7 +18,6 @@ const LEAST = 82; // pixels of a board, however many there are
 const WORDS = {
   button: tr`Compact`,
   title: tr`All runs in one screen: a board and one line each`,
-  tokens: "tokens",
   calls: tr`model calls`,
   alone: tr`model calls`,
 };
@@ -29,7 +28,7 @@ function lineOf(run, t) {
     held = (field, text) => (run.missing.has(field) ? "" : text),
     tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
   return [
-    held("tokens", `${number(tokens)} ${WORDS.tokens}`),
+    held("tokens", many(tokens, "token")),
     held("forwards", `${number(forwards)} ${run.sums.at(-1).others ? WORDS.calls : WORDS.alone}`),
     others ? held("forwards", many(others, besides(run))) : "",
     held("model_seconds", seconds(model + method)),

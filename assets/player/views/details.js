@@ -31,16 +31,16 @@ function bars(run, candidates, chosen) {
 function scores(run, index, position, t) {
   const rows = [...run.lanes].flatMap(([name, { unit }]) => {
     const value = run.score(index, name, position, t),
-      line = run.lane(index, name)?.threshold;
+      threshold = run.lane(index, name)?.threshold;
     return Number.isNaN(value)
       ? []
       : [
           el(
             "tr",
             {},
-            el("th", { scope: "row" }, name),
+            el("th", { scope: "row" }, translated(name)),
             el("td", {}, number(value, unit)),
-            el("td", {}, line == null ? "" : tr`line ${number(line)}`),
+            el("td", {}, threshold == null ? "" : tr`threshold ${number(threshold)}`),
           ),
         ];
   });

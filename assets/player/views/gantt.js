@@ -73,7 +73,7 @@ export class Gantt {
       bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
       setText(
         bar.firstChild,
-        tr`${w.track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+        tr`${translated(w.track)}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
       );
     });
     setText(
@@ -86,6 +86,6 @@ export class Gantt {
 
   describe(t) {
     const work = this.#of(this.run.steps[t - 1]);
-    return work.length ? tr`Work on ${[...new Set(work.map((w) => w.track))].join(", ")}.` : "";
+    return work.length ? tr`Work on ${[...new Set(work.map((w) => translated(w.track)))].join(", ")}.` : "";
   }
 }

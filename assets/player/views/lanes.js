@@ -4,7 +4,7 @@
 import { number, unpack } from "../codec.js";
 import { along, el, select, set, setText, timeline } from "../dom.js";
 import { levelOf, ramp, rgbOf } from "../theme.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Lanes", title: "Scores over steps", place: 170, needs: ["scores+growing"] };
 
@@ -34,7 +34,7 @@ export class Lanes {
       this.controls.replaceChildren(
         select(
           tr`Score`,
-          names.map((name) => [name, name]),
+          names.map((name) => [name, translated(name)]),
           this.name,
           (name) => context.setLane(name),
         ),

@@ -5,7 +5,7 @@ import { number, unpack } from "../codec.js";
 import { el, select, setText } from "../dom.js";
 import { StepMap } from "../stepmap.js";
 import { levelOf, ramp } from "../theme.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 
 export const view = { name: "Overview", title: "All steps at once", place: 161, needs: ["masked"] };
 
@@ -31,7 +31,7 @@ export class Overview extends StepMap {
       this.controls.replaceChildren(
         select(
           tr`Colour`,
-          names.map((name) => [name, name]),
+          names.map((name) => [name, translated(name)]),
           this.name,
           (name) => context.setLane(name),
         ),

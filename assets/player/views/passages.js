@@ -132,6 +132,7 @@ export class Passages {
   }
 
   describe(t) {
+    if (!this.found.length) return "";
     const kept = this.found.filter((one) => one.kept),
       length = (some) => some.reduce((sum, { start, end }) => sum + end - start, 0),
       facts = this.run.steps[t - 1]?.facts ?? {},

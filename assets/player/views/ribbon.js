@@ -1,4 +1,4 @@
-// Which option ran at each step, and the quantity that decided, with the line it was held against.
+// Which option ran at each step, and the quantity that decided, with the threshold it was compared with.
 
 import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
@@ -75,7 +75,7 @@ export class Ribbon {
             height: this.#height(chosen),
             style: `fill:${this.#colour(chosen)}`,
           },
-          svg("title", {}, tr`${chosen}: steps ${start + 1} to ${end}`),
+          svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`),
         ),
       ),
       ...choices.flatMap((c, i) =>
@@ -84,7 +84,7 @@ export class Ribbon {
               svg(
                 "path",
                 { class: "dx-switch", d: `M${i + 1},0V${H}` },
-                svg("title", {}, tr`after step ${i + 1}: away from ${c.chosen}`),
+                svg("title", {}, tr`after step ${i + 1}: away from ${translated(c.chosen)}`),
               ),
             ]
           : [],
@@ -103,7 +103,7 @@ export class Ribbon {
         ),
       ),
       ...[
-        ["dx-smooth", known[0]?.quantity ?? "value"],
+        ["dx-smooth", translated(known[0]?.quantity ?? "value")],
         ["dx-raw", tr`raw reading`],
         ["dx-threshold", tr`threshold`],
         ["dx-switch", tr`switch`],
@@ -142,7 +142,7 @@ export class Ribbon {
     if (!c) return "";
     const raw = c.raw == null ? "" : tr` (raw ${number(c.raw)})`,
       after = c.switched ? tr`; switches after this step` : "";
-    const sides = tr`${c.quantity} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
-    return tr`${c.chosen} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
+    const sides = tr`${translated(c.quantity)} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+    return tr`${translated(c.chosen)} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
   }
 }

@@ -97,7 +97,7 @@ export class Text {
     const when = step === null ? "" : tr`, written in step ${step + 1}`;
     const wanted = many ? tr`right would be, for example` : tr`expected`;
     const from = word === null ? tr`✗ wrong` : tr`✗ wrong from word ${word + 1}${when}`;
-    return `${from}; ${wanted}: ${prose(expected)}`;
+    return tr`${from}; ${wanted}: ${prose(expected)}`;
   }
 
   describe(t) {

@@ -5,7 +5,7 @@ import { cut, glyphs } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
 import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
@@ -230,7 +230,7 @@ export class DraftTree {
       own = rows.slice(tree.tokens.length),
       drafted = tree.why.filter((why) => why !== "root").length;
     const gained = own.length
-      ? `, ${GAINED[own[0].state]()} (${tree.emitted_source ?? "argmax"})`
+      ? tr`, ${GAINED[own[0].state]()} (${translated(tree.emitted_source ?? "argmax")})`
       : cut
         ? `; ${tr`the maximum length left no room after them`}`
         : "";

@@ -192,6 +192,7 @@ export class Units extends StepPicture {
   }
 
   describe(t) {
+    if (!this.run.spanKinds.includes("unit")) return "";
     const { sure, wrote, line } = this.#window(t - 1);
     if (!sure.length) return t ? tr`No unit in this step.` : tr`Before the first step.`;
     const made = tiles(this.run, t),

@@ -133,7 +133,7 @@ class ChimeraTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call for each window and without the rows of earlier guesses, of Medusa's and Hydra's heads."""
+    """Tokens per model call for each window and without the rows of earlier guesses, of Medusa's and Hydra's heads."""
     own, heads = chimera.decode.info.slug, [one.decode.info.slug for one in (medusa, hydra)]
     ways = [(f"{own}_window_{w}", own, {"window": w}) for w in (3, 2, 1)]
     ways += [(f"{own}_without_earlier_rows", own, {"sees_drafts": False}), (f"{own}_3_nodes", own, {"nodes": 3})]

@@ -127,7 +127,7 @@ class CloverTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of Clover, of the control without its link where it ships, and of Medusa's and Hydra's
+    """Tokens per model call of Clover, of the control without its link where it ships, and of Medusa's and Hydra's
     heads, with trees of two sizes."""
     own, heads = clover.decode.info.slug, [one.decode.info.slug for one in (medusa, hydra)]
     tensors, found = read_weights(folder_of(NAME, model.record.name)), dict[str, Any]()

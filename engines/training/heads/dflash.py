@@ -124,7 +124,7 @@ class DFlashTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call with whole and half blocks, beside the control's tree and its chain."""
+    """Tokens per model call with whole and half blocks, beside the control's tree and its chain."""
     ours, control = dflash.decode.info.slug, eagle.decode.info.slug
     return {
         **tokens_per_call(f"block_of_{BLOCK}", ours, model, asked),

@@ -1,5 +1,5 @@
 """What the trainings of draft heads on Medusa's text cache share: ridge start, training, marks on held-out prompts, the
-part with its card, and what the part saves: tokens per target call, beside the control of the family.
+part with its card, and what the part saves: tokens per model call, beside the control of the family.
 
 A module says what is trained (a `DraftTraining`), what it is measured against, and makes its command with `command`."""
 

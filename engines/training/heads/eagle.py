@@ -101,7 +101,7 @@ class EagleTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of tree and chain, and of Medusa's heads with trees of two sizes."""
+    """Tokens per model call of tree and chain, and of Medusa's heads with trees of two sizes."""
     own, control = eagle.decode.info.slug, medusa.decode.info.slug
     return {
         **tokens_per_call("tree_12_nodes", own, model, asked),

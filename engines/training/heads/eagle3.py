@@ -67,7 +67,7 @@ class Eagle3Training(RowsTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of tree and chain, and of the control's."""
+    """Tokens per model call of tree and chain, and of the control's."""
     own, control = eagle3.decode.info.slug, eagle.decode.info.slug
     return {
         **tokens_per_call("tree_12_nodes", own, model, asked),

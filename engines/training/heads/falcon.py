@@ -196,7 +196,7 @@ class FalconTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of 12 nodes with each layer, and of the controls with as many."""
+    """Tokens per model call of 12 nodes with each layer, and of the controls with as many."""
     own, found = falcon.decode.info.slug, dict[str, Any]()
     for key, params in {
         "k2_2_passes": {"k": 2, "m": 2},

@@ -145,7 +145,7 @@ class TransferTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call by transfer layer, with the layer-rows that a token took, and Medusa's with as many nodes
+    """Tokens per model call by transfer layer, with the layer-rows that a token took, and Medusa's with as many nodes
     and with as many layer-rows as the middle layer."""
     own, control = hidden_transfer.decode.info.slug, medusa.decode.info.slug
     n = model.num_layers

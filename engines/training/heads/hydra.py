@@ -84,7 +84,7 @@ class HydraTraining(DraftTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of these heads and of Medusa's, with trees of two sizes."""
+    """Tokens per model call of these heads and of Medusa's, with trees of two sizes."""
     slugs = [one.decode.info.slug for one in (hydra, medusa)]
     found: dict[str, Any] = {}
     for slug in slugs:

@@ -160,7 +160,7 @@ def mapped(layer: nn.Module) -> list[tuple[str, Any]]:
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call by beta, with a window of one, and with units as verified drafts, beside greedy."""
+    """Tokens per model call by beta, with a window of one, and with units as verified drafts, beside greedy."""
     own = lud.decode.info.slug
     found: dict[str, Any] = {}
     for beta in (0.5, 0.7, 0.9):

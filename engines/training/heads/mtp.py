@@ -49,7 +49,7 @@ class MTPTraining(RowsTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call, beside the control that drafts a chain as long."""
+    """Tokens per model call, beside the control that drafts a chain as long."""
     ours, control = mtp.decode.info.slug, eagle.decode.info.slug
     return {
         **tokens_per_call("chain_of_3", ours, model, asked),

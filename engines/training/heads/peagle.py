@@ -73,7 +73,7 @@ class PEagleTraining(RowsTraining):
 
 
 def calls(model: Any, asked: Sequence[list[int]]) -> dict[str, Any]:
-    """Tokens per target call of one pass, and of the chains of the controls."""
+    """Tokens per model call of one pass, and of the chains of the controls."""
     own, chain, control = p_eagle.decode.info.slug, eagle3.decode.info.slug, eagle.decode.info.slug
     k = {"nodes": 4, "depth": 3, "top_k": 1}
     return {

@@ -51,6 +51,17 @@ def test_a_causal_model_has_none(prompts):
     assert "sweep" not in measure.table(found)
 
 
+def test_calls_that_a_rule_for_the_end_saves_are_no_merit_of_the_method(monkeypatch):
+    monkeypatch.setattr(measure, "sweep_of", lambda plain: [])
+    (found,) = measure.bench(["creditdecoding"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
+    assert found.saved_by_end_rule > 0 and found.forwards_ratio < found.fair_ratio
+    said = measure.table([found])
+    assert f"{found.saved_by_end_rule:.1f} model calls a prompt that threshold makes after its end mark" in said
+    assert f"forwards without those {found.fair_ratio:.2f}" in said
+    (plain,) = measure.bench(["threshold"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
+    assert (plain.saved_by_end_rule, plain.fair_ratio) == (0, None) and "end mark" not in measure.table([plain])
+
+
 def test_the_curve_is_read_between_its_points_and_not_beyond():
     points = [
         figure(1.0, 1.0, on_curve=True),

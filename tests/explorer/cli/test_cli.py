@@ -413,7 +413,18 @@ def test_compare_is_a_table(capsys, tmp_path):
         assert (
             row["target_calls"] + row["other_calls"] == trace.totals.forwards and row["tokens"] == trace.totals.tokens
         )
-    assert rows[1]["target_calls"] < rows[0]["target_calls"]
+    assert rows[1]["target_calls"] < rows[0]["target_calls"] and "model calls" in lines[0]
+
+
+def test_compare_tells_what_a_rule_for_the_end_saved_from_what_the_method_did(capsys):
+    """With its credit at 0 the method is the control but for that rule."""
+    argv = ["compare", "--method", "threshold", "--method", "creditdecoding", "--model", MODEL, "--prompt"]
+    argv += ["sort: Mia, Leo, Ada", "--param", "credit_alpha=0", "--json"]
+    plain, ours = json.loads(call(capsys, *argv)[1])
+    assert plain["saved_by_end_rule"] == 0
+    assert ours["saved_by_end_rule"] == plain["target_calls"] - ours["target_calls"] > 0
+    without = json.loads(call(capsys, *argv, "--param", "stop_at_end=false")[1])[1]
+    assert without["saved_by_end_rule"] == 0 and without["target_calls"] == plain["target_calls"]
 
 
 def test_compare_gives_each_method_its_model_and_parameters(capsys):

@@ -42,7 +42,8 @@ GONE = {
 }
 GONE["written"] = r"\b[Cc]ommit(?:s|ted|ting)?\b(?! \{| c_i)(?=[ .,;:])"  # not in the papers' formulas
 GONE["model call"] = r"\b[Tt]arget calls?\b"
-DOCS = Path(__file__).parents[3] / "assets" / "docs"
+ASSETS = Path(__file__).parents[3] / "assets"
+DOCS = ASSETS / "docs"
 LOCALS = {"one", "found", "said", "told", "wanted", "it"}  # draft, node, sample, match, sentence ... say what they are
 
 
@@ -70,7 +71,12 @@ def test_papers_gallery_scenarios_and_glossary_use_the_words_of_the_field():
 def test_documents_say_written(text):
     """Names of code, such as the argument `commits`, stay, and so does a commit of a repository."""
     prose = re.sub(r"```.*?```|`[^`]*`|in one commit", "", text.read_text("utf-8"), flags=re.S)
-    assert re.findall(GONE["written"], prose) == []
+    assert re.findall(f"{GONE['written']}|{GONE['model call']}", prose) == []
+
+
+def test_tables_of_studies_and_measurements_say_model_calls():
+    files = [path for name in ("studies", "measured") for path in sorted((ASSETS / name).glob("*.json"))]
+    assert files and [path.name for path in files if re.search(GONE["model call"], path.read_text("utf-8"))] == []
 
 
 def test_methods_and_their_parameters_use_the_words_of_the_field():

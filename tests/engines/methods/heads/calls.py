@@ -1,4 +1,4 @@
-"""Tokens per target call of ways of drafting, with 95 % intervals over the prompts, and how much more each has than
+"""Tokens per model call of ways of drafting, with 95 % intervals over the prompts, and how much more each has than
 every later one on the same prompts:
 
     python -m tests.engines.methods.heads.calls tiny-ar-l "hidden-transfer transfer_layer=2" eagle "medusa nodes=12"

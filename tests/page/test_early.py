@@ -1,0 +1,82 @@
+"""What a browser gets early: a packed document, and the modules of the first screen before they are imported."""
+
+from __future__ import annotations
+
+import gzip
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, Route
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route as Answer
+from starlette.testclient import TestClient
+
+from explorer import ASSETS
+from explorer.export.bundle import views
+from explorer.page import early, files
+
+QUIET = """() => {
+  const count = performance.getEntriesByType("resource").length;
+  if (window.count !== count) Object.assign(window, { count, since: performance.now() });
+  return performance.now() - window.since > 1500;
+}"""
+
+
+@pytest.mark.parametrize(("path", "packed"), [("/", True), ("/config", True), ("/gradio_api/queue/data", False)])
+def test_the_document_is_packed_and_streams_pass_as_they_are(path: str, packed: bool) -> None:
+    text = "config " * 1000
+    app = early.Packed(Starlette(routes=[Answer(path, lambda request: PlainTextResponse(text))]))
+    answer = TestClient(app).get(path)
+    assert ("content-encoding" in answer.headers) is packed and answer.text == text
+    plain = TestClient(app).get(path, headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers and plain.text == text
+
+
+def test_the_page_is_sent_in_a_quarter_of_its_size(address: str) -> None:
+    asked = urllib.request.Request(address, headers={"accept-encoding": "gzip"})
+    with urllib.request.urlopen(asked) as answer:
+        sent = answer.read()
+    assert len(sent) < len(gzip.decompress(sent)) / 4
+
+
+def ours(page: Page, address: str) -> list[str]:
+    """Modules of ours that a phone asks for until its boards are there, as they are asked for."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        path = urlsplit(request.url).path
+        if path.startswith(f"/{files.PREFIX}/") and path.endswith(".js"):
+            asked.append(request.url.removeprefix(address))
+
+    page.on("request", note)
+    page.goto(address)
+    page.wait_for_function("() => document.querySelector('#panel-0 .dx-panel')?.dataset.state === 'playing'")
+    page.wait_for_function(QUIET)
+    return asked
+
+
+def test_what_the_first_screen_imports_is_asked_for_at_once_and_nothing_else(browser: Browser, address: str) -> None:
+    """Held against a page without the early requests: no module is fetched for nothing, none twice, and only views that
+    the runs shown need come later."""
+
+    def without(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("modulepreload", "nothing"))
+
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    page = context.new_page()
+    page.route(address, without)
+    imported = ours(page, address)
+    page.close()
+    asked = ours(context.new_page(), address)
+    context.close()
+    known = [*early.ENTRIES, *early.imported()]
+    expected = {files.address(ASSETS / name) for name in known}
+    paths = [urlsplit(url).path.removeprefix("/") for url in imported]
+    assert len(asked) == len(set(asked)) and set(asked) == set(imported)
+    assert expected <= set(paths), "asked for and not needed"
+    later = [f"player/views/{view.file}.js" for view in views() if view.needs]
+    own = {files.address(ASSETS / name) for name in [*later, *early.imports(later)]}
+    assert set(paths) - expected <= own, "needed and not asked for"
