@@ -44,15 +44,20 @@ def installed_version() -> str:
         return ""
 
 
-@cache
-def library() -> Any:
-    """The module `llama_cpp`, its log turned to us. Raises UserError where it is not installed, or was built for
-    another processor."""
+def require() -> None:
+    """Raises UserError where the extra is not installed. Imports nothing."""
     if not installed():
         raise UserError(
             f"GGUF files are run by llama.cpp, which is not installed; `{EXTRA}` builds it, in about four minutes on "
             "two cores."
         )
+
+
+@cache
+def library() -> Any:
+    """The module `llama_cpp`, its log turned to us. Raises UserError where it is not installed, or was built for
+    another processor."""
+    require()
     try:
         import llama_cpp
     except (OSError, RuntimeError) as error:

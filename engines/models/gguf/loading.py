@@ -10,7 +10,7 @@ import torch
 from engines.core.errors import UserError
 from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
-from engines.models.gguf.library import library
+from engines.models.gguf.library import library, require
 from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.hub import sha256
@@ -30,6 +30,7 @@ def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, 
     (`trial`). Raises UserError."""
     header = read_header(file)
     refusals.check(header)
+    require()
     settled = {key: options.pop(key, None) for key in ("device_map", "quantization", "block_size")}
     refuse_options(name, {"dtype": None if dtype == header.quantisation else dtype, **settled})
     if header.causal and (wish := next((key for key in ("mask_id", "shift") if options.get(key) is not None), None)):

@@ -175,12 +175,6 @@ def test_a_file_is_tried_once(files, llama, monkeypatch):
     assert trial.tried(header, llama.record.sha256, 0, torch.get_num_threads()) == llama.record.moved
 
 
-def test_a_process_that_dies_on_a_file_takes_nobody_with_it(llama, monkeypatch):
-    monkeypatch.setattr(trial, "COMMAND", ("python", "-c", "import os; os.abort()"))
-    with pytest.raises(UserError, match=r"ends its process on 'llama\.gguf' \(status -6.*built for another processor"):
-        trial.tried(llama.header, "another file", 0, 1)
-
-
 def test_weights_that_llama_cpp_does_not_understand_are_told_in_its_words(tmp_path):
     network = gguf_files.tiny_llama(tmp_path / "plain.gguf")[1]
     path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="llama", extra={"llama.block_count": 5})
