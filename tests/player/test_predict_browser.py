@@ -168,7 +168,7 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
 
 
 def test_the_race_does_not_tell_what_is_predicted(opened: Call) -> None:
-    """While a person predicts, its tracks and those of the player end at the clock: what is written next is not seen."""
+    """While a person predicts, its tracks and the player's end at the clock: what is written next is not seen."""
     page = opened([masked(24, 4), masked(24, 3)]).page
     page.evaluate("handles[0].group.seek(1)")
     ends, veil = page.locator(".dx-track > i"), page.locator(".dx-track > .dx-veil").first
