@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,26 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     view.get_by_role("button", name="Predict").click()
     expect(page.page.locator(".dx-marks b:visible")).to_have_count(0)
     expect(page.page.locator("[data-view=Hindsight]")).to_be_visible()
+
+
+def test_the_race_does_not_tell_what_is_predicted(opened: Call) -> None:
+    """While a person predicts, its tracks and the player's end at the clock: what is written next is not seen."""
+    page = opened([masked(24, 4), masked(24, 3)]).page
+    page.evaluate("handles[0].group.seek(1)")
+    ends, veil = page.locator(".dx-track > i"), page.locator(".dx-track > .dx-veil").first
+    expect(ends).to_have_count(2)
+    expect(ends.first).to_have_css("visibility", "visible")
+    expect(page.locator(".dx-lane .dx-count").first).to_have_text(re.compile(r"^\d+ tokens?$"))
+    button = page.locator("[data-view=Predict]").first.get_by_role("button", name="Predict")
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(ends.first).to_have_css("visibility", "hidden")
+    expect(veil).to_have_css("opacity", "1")
+    expect(page.locator("[data-view=Blocks] .dx-veil").first).to_have_css("opacity", "1")
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(ends.first).to_have_css("visibility", "visible")
+    expect(veil).to_have_css("opacity", "0.7")
 
 
 def test_a_person_predicts_how_many_drafts_are_accepted(opened: Call) -> None:

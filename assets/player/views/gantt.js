@@ -71,9 +71,10 @@ export class Gantt {
         class: `dx-${kind}`,
       });
       bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
+      const track = translated(w.track);
       setText(
         bar.firstChild,
-        tr`${translated(w.track)}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+        tr`${track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
       );
     });
     setText(

@@ -1,7 +1,7 @@
 // The race: one lane for each run on the common clock, and, frozen at a budget, a table of what each run has by then.
 
 import { UNITS } from "../clock.js";
-import { number } from "../codec.js";
+import { many } from "../counted.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
 import { nameOf } from "../field.js";
 import { growth, SLACK } from "../race.js";
@@ -72,7 +72,7 @@ export class Race {
         over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
       if (!hurry)
-        setText(count, untimed(run, unit) ? NOT : tr`${number(growth(run)[t])} tokens${over && run.end ? " ■" : ""}`);
+        setText(count, untimed(run, unit) ? NOT : `${many(growth(run)[t], "token")}${over && run.end ? " ■" : ""}`);
     });
     if (hurry) return;
     if (document.activeElement !== this.budget)
