@@ -238,7 +238,8 @@ def _gguf_rows(found: gguf.Speeds, machine: str) -> Measured:
         rows,
         f"`{found.file}`",
         [
-            f"{last} rows in forwards of one row: {dear}. A draft of so many rows pays only where a forward writes more tokens.",
+            f"{last} rows in forwards of one row: {dear}. A draft of so many rows pays only where a forward writes "
+            "more tokens.",
             f"{made} were made from the file by llama.cpp's quantiser: they tell speed, not quality.",
         ],
     )
