@@ -88,6 +88,7 @@ __all__ = [
     "list_methods",
     "list_models",
     "list_studies",
+    "llama_cpp",
     "load_method_file",
     "load_drafter",
     "load_model",
@@ -144,6 +145,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import drafters
 
         return getattr(drafters, name)
+    if name == "llama_cpp":
+        from engines.models.gguf.library import llama_cpp
+
+        return llama_cpp
     if name == "watching_downloads":
         from engines.models.downloads import watching_downloads
 

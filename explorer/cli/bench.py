@@ -16,6 +16,7 @@ from explorer.cli.io import check_target, key_values, positive, print_json, prin
 from explorer.cli.loading import add_loading, load, loading
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
+from explorer.figures.calls import many
 from explorer.fitting import runs_on
 from explorer.words import printable
 
@@ -87,8 +88,8 @@ def bench_command(args: argparse.Namespace) -> int:
     if args.json:
         return _json(args.json, msgspec.json.encode({"model": model.record, "figures": figures}))
     print(
-        f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; medians over {args.prompts} "
-        f"prompts of {args.repeats} alternating runs"
+        f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
+        f"{args.prompts} prompts of {args.repeats} alternating runs"
     )
     print(measure.table(figures))
     return 0
@@ -112,7 +113,7 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
     lines = classes.rows(found)
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
     print(
-        f"{model.record.name}, {model.record.dtype}, {model.record.threads} threads; tokens per second over "
+        f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
         f"{found.control}'s, medians"
     )
     print(f"milliseconds of a forward by rows: {costs}")

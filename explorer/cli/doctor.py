@@ -113,6 +113,19 @@ def devices() -> Iterator[Check]:
         yield Check("gpu", "limited", f"none that torch can use; {built}", do)
 
 
+def llama_cpp() -> Iterator[Check]:
+    """What runs GGUF files."""
+    try:
+        version, card = engines.llama_cpp()
+    except UserError as error:
+        there = importlib.util.find_spec("llama_cpp") is not None
+        found = "llama-cpp-python cannot be loaded" if there else "no llama-cpp-python"
+        yield Check("GGUF files", "broken" if there else "limited", found, str(error))
+        return
+    found = f"llama-cpp-python {version}, {'can use a card' if card else 'built for the processor alone'}"
+    yield Check("GGUF files", "works", found)
+
+
 def methods() -> Iterator[Check]:
     """All method files."""
     infos, broken = engines.list_methods(), engines.broken_methods()
@@ -214,4 +227,4 @@ def extras() -> Iterator[Check]:
     yield Check("chromium for the tests", "works" if browser.exists() else "limited", str(browser), do)
 
 
-CHECKS = (python, devices, methods, weights, run, recordings, store, port, extras)
+CHECKS = (python, devices, llama_cpp, methods, weights, run, recordings, store, port, extras)

@@ -17,7 +17,10 @@ from explorer.words import printable
 
 FIELDS = ("name", "parameters", "dtype", "quantization", "weights", "cache")
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-GIVEN = {"device": "device", "dtype": "dtype", "quantisation": "quantization"}  # of the command -> of the loader
+GIVEN = {  # of the command -> of the loader
+    **{name: name for name in ("device", "dtype", "gpu_layers")},
+    "quantisation": "quantization",
+}
 
 
 def add_loading(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +40,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--device-map",
         metavar="MAP",
         help='spread the layers: auto (cards, then the CPU), or JSON such as {"model": 0, "lm_head": "cpu"}',
+    )
+    parser.add_argument(
+        "--gpu-layers",
+        type=int,
+        metavar="N",
+        help="of a GGUF file: how many layers run on the card, -1 for all (default: none, with --device cuda all)",
     )
 
 

@@ -76,6 +76,11 @@ def library() -> Any:
     return llama_cpp
 
 
+def llama_cpp() -> tuple[str, bool]:
+    """The version of what runs GGUF files here, and whether it can use a card. Raises UserError as `library` does."""
+    return installed_version(), bool(library().llama_supports_gpu_offload())
+
+
 def reason(otherwise: str) -> str:
     """The first line that llama.cpp wrote of an error since the log was cleared; the later ones only say that it
     failed."""

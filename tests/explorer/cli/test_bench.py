@@ -115,6 +115,7 @@ def test_bench_by_class_prints_and_writes(capsys, monkeypatch, tmp_path):
     )
     code, out, _ = call(capsys, *argv, "--repeats", "1", "--max-new-tokens", "12", "--json", str(file))
     assert code == 0 and "sums" in out and "lists" in out and "milliseconds of a forward by rows" in out
+    assert " 1 threads" not in out
     found = msgspec.json.decode(file.read_bytes(), type=classes.Bench)
     assert found.scores[0].params == {"template": "7"} and found.classes() == ["sums", "lists"]
     assert json.loads(file.read_text())["control"] == "greedy"

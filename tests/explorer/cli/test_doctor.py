@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.util
 import json
+import sys
 
 import pytest
 from packaging.requirements import Requirement
 
 import engines
+from engines.models.gguf.library import library
 from explorer.cli import doctor, main
 
 
@@ -52,6 +56,40 @@ def test_a_store_that_cannot_be_written_is_broken(tmp_path, monkeypatch):
     monkeypatch.setenv("EXPLORER_STORE", str(file / "below"))
     check = found(doctor.store)["store"]
     assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
+
+
+@pytest.mark.parametrize(("card", "told"), [(False, "built for the processor alone"), (True, "can use a card")])
+def test_what_runs_gguf_files_is_told_with_its_version(monkeypatch, card, told):
+    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", card), raising=False)
+    check = found(doctor.llama_cpp)["GGUF files"]
+    assert (check.state, check.found, check.do) == ("works", f"llama-cpp-python 9.8.7, {told}", "")
+
+
+@pytest.mark.parametrize(
+    ("there", "state", "do"),
+    [(False, "limited", 'pip install "decoding-explorer[llama-cpp]"'), (True, "broken", "--force-reinstall")],
+)
+def test_a_machine_without_llama_cpp_is_told_the_one_command(monkeypatch, there, state, do):
+    spec = importlib.util.find_spec
+
+    class Wrong(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, *_):
+            if name == "llama_cpp":
+                raise RuntimeError("built for another processor")
+
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *a: spec("json") if there else None if name == "llama_cpp" else spec(name),
+    )
+    monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Wrong(), *sys.meta_path])
+    library.cache_clear()
+    try:
+        check = found(doctor.llama_cpp)["GGUF files"]
+    finally:
+        library.cache_clear()
+    assert check.state == state and do in check.do
 
 
 def test_a_damaged_recording_is_named(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from explorer.arguments import Parser
 from explorer.cli import main, parser
 from explorer.cli.loading import add_loading, loading
 from tests.engines.conftest import GOLDEN
+from tests.gguf_files import tiny_llama
 
 MIXTURE = GOLDEN / "diffusion2026" / "llada2" / "checkpoint"
 RUN = ["run", "--method", "llada2", "--model", str(MIXTURE), "--prompt-ids", "5 6 7 8", "--param", "max_new_tokens=8"]
@@ -33,6 +34,7 @@ def test_options_are_those_of_the_loader():
     assert options("--device", "auto", "--dtype", "bfloat16", "--quantisation", "4bit") == {
         **{"device": "auto", "dtype": "bfloat16", "quantization": "4bit"}
     }
+    assert options("--gpu-layers", "-1") == {"gpu_layers": -1} and options("--gpu-layers", "0") == {"gpu_layers": 0}
     assert options("--device-map", "auto") == {"device_map": "auto"}
     assert options("--device-map", '{"model": 0, "lm_head": "cpu"}') == {"device_map": {"model": 0, "lm_head": "cpu"}}
 
@@ -59,7 +61,9 @@ def test_two_places_at_once_are_refused():
 @pytest.mark.parametrize("command", LOADERS)
 def test_every_command_that_loads_has_them(command):
     found = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction)).choices[command]
-    assert {"--device", "--dtype", "--quantisation", "--device-map"} <= set(found._option_string_actions)
+    assert {"--device", "--dtype", "--quantisation", "--device-map", "--gpu-layers"} <= set(
+        found._option_string_actions
+    )
 
 
 def test_a_run_with_coded_weights_spread_by_a_map(capsys, tmp_path):
@@ -144,3 +148,18 @@ def test_the_grid_runs_on_models_loaded_as_told(monkeypatch):
     monkeypatch.setattr(parallelbench, "run", run)
     assert main(["parallelbench", "--model", "tiny-dlm", "--prompts", "1", "--dtype", "bfloat16"]) == 2
     assert seen == ["bfloat16"]
+
+
+def test_layers_on_a_card_are_an_option_of_gguf_files(capsys):
+    assert main([*RUN, "--gpu-layers", "3"]) == 2
+    assert "gpu_layers is an option of GGUF files" in capsys.readouterr().err
+
+
+@pytest.mark.gguf
+def test_a_gguf_file_gets_the_layers_that_the_command_names(capsys, tmp_path):
+    file, _ = tiny_llama(tmp_path / "tiny.gguf")
+    run = ["run", "--method", "greedy", "--model", str(file), "--prompt", "a", "--param", "max_new_tokens=2"]
+    assert main([*run, "--gpu-layers", "0"]) == 0
+    capsys.readouterr()
+    assert main([*run, "--gpu-layers", "-2"]) == 2
+    assert "gpu_layers=-2 cannot be; give how many layers run on the card" in capsys.readouterr().err

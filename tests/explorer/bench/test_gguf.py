@@ -1,0 +1,82 @@
+"""`python -m tests.gguf_speed` and its record: all loops answer the same question, what others disturbed is made again,
+and the documents show what was written."""
+
+import msgspec
+import pytest
+import torch
+
+from explorer.bench import gguf
+from explorer.papers import measured
+from explorer.papers.tables import markdown
+from tests import gguf_speed
+from tests.gguf_files import tiny_llama
+from tests.gguf_speed import FULL, LIBRARY, OURS, SERVER, Quiet, Took
+
+
+def pair(taken):
+    return taken
+
+
+def test_what_was_not_disturbed_is_taken_at_once():
+    quiet, left = Quiet(), [(1.05, 1.0), (9.0, 1.0)]
+    assert quiet(lambda: left.pop(0), pair) == (1.05, 1.0)
+    assert (quiet.again, quiet.left, len(left)) == (0, 0, 1)
+
+
+def test_what_was_disturbed_is_made_again_and_counted():
+    quiet, left = Quiet(), [(3.0, 1.0), (1.02, 1.0), (1.0, 1.0)]
+    assert quiet(lambda: left.pop(0), pair) == (1.02, 1.0) and (quiet.again, quiet.left) == (1, 0)
+
+
+def test_of_measurements_that_were_all_disturbed_the_least_disturbed_is_taken_and_counted():
+    quiet, left = Quiet(), [(3.0, 1.0), (1.5, 1.0), (2.0, 1.0)]
+    assert quiet(lambda: left.pop(0), pair) == (1.5, 1.0) and (quiet.again, quiet.left) == (2, 1)
+
+
+def test_after_its_patience_nothing_is_made_again():
+    now = iter([0.0, gguf_speed.PATIENCE + 1])
+    quiet, left = Quiet(lambda: next(now)), [(3.0, 1.0), (1.0, 1.0)]
+    assert quiet(lambda: left.pop(0), pair) == (3.0, 1.0) and (quiet.again, quiet.left) == (0, 1)
+
+
+def test_a_ratio_is_of_seconds_a_token_in_the_same_round():
+    slow, fast = Took(1.0, 4.0, 6.0, 3.0, (1, 2, 3, 4)), Took(1.0, 1.0, 2.0, 1.0, (1, 2))
+    one = gguf_speed.ratio("slow / fast", "slow", "fast", "", [{"slow": slow, "fast": fast}] * 3)
+    assert (one.after, one.wall, one.processor) == ([2.0] * 3, [1.5] * 3, [1.5] * 3)
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record of a tiny file, few rounds, nothing coded."""
+    file, target = tiny_llama(tmp_path / "tiny.gguf")[0], tmp_path / "gguf" / "tiny.json"
+    monkeypatch.setattr(gguf_speed, "NEW_TOKENS", 6)
+    monkeypatch.setattr(gguf_speed, "TEXT", "the cat")
+    threads = torch.get_num_threads()
+    try:
+        assert gguf_speed.main([str(file), "--rounds", "2", "--json", str(target), "--codes"]) == 0
+    finally:
+        torch.set_num_threads(threads)
+    monkeypatch.setattr(gguf, "FOLDER", target.parent)
+    return target
+
+
+@pytest.mark.gguf
+@pytest.mark.slow
+def test_all_loops_answer_on_the_same_file_and_the_documents_show_it(record):
+    (found,) = gguf.recorded()
+    assert found == msgspec.json.decode(record.read_bytes(), type=gguf.Speeds)
+    assert [one.name for one in found.loops] == [SERVER, LIBRARY, OURS, FULL] and found.rounds == 2
+    assert {one.same for one in found.loops[2:]} == {found.new_tokens}, "recording changes no token"
+    assert all(one.speed > 0 and one.wall > 0 for one in found.loops) and found.rows == []
+    assert found.command.startswith("python -m tests.gguf_speed ") and len(found.builds) == 2
+    text = "\n".join(map(markdown, measured.SECTIONS["gguf"]()))
+    for loop in found.loops:
+        assert f"| {loop.name} | " in text
+    assert "`python -m tests.gguf_speed" in text
+
+
+def test_the_shipped_record_names_every_code_and_size():
+    for found in gguf.recorded():
+        assert {one.code for one in found.rows} == set(gguf_speed.CODES)
+        assert all(tuple(one.seconds) == gguf_speed.SIZES for one in found.rows)
+        assert [one.code for one in found.rows if not one.made] == ["Q4_1"]
