@@ -5,6 +5,7 @@ Shapes: L board positions, n rows fed, V vocabulary."""
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,6 +74,10 @@ class GGUFCausalLM(GGUFModel):
     longest_answer = None
     picture = None
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._idle: list[Context] = []  # one at most: to make a context takes as long as several forwards
+
     @property
     def instead(self) -> str:
         """What to load for methods that read layers, in words."""
@@ -92,7 +97,12 @@ class GGUFCausalLM(GGUFModel):
         """An empty cache for up to `capacity` positions. Raises UserError where there is no memory for it."""
         if capacity < 1:
             raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
-        return SequenceCache(self._context(capacity + SLACK, ROWS), capacity, self.position_bytes)
+        cells = capacity + SLACK
+        context = self._idle.pop() if self._idle and self._idle[0].cells >= cells else self._context(cells, ROWS)
+        context.clear()
+        cache = SequenceCache(context, capacity, self.position_bytes)
+        weakref.finalize(cache, _back, weakref.ref(self), context)
+        return cache
 
     def extend(
         self,
@@ -130,6 +140,13 @@ class GGUFCausalLM(GGUFModel):
         ids = [int(token) for token in tokens]
         context = self._context(len(ids), ROWS)
         return torch.from_numpy(context.feed(ids, range(len(ids)), [[0]] * len(ids)))
+
+
+def _back(model: weakref.ref[GGUFCausalLM], context: Context) -> None:
+    """Keep the context of a cache that is gone for the next one, the larger of two."""
+    owner = model()
+    if owner is not None and (not owner._idle or owner._idle[0].cells < context.cells):
+        owner._idle[:] = [context]
 
 
 def instead(header: GGUFHeader) -> str:

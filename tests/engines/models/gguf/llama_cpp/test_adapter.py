@@ -234,3 +234,17 @@ def test_the_loops_of_both_families_write_the_same_steps_as_on_torch(stub, archi
         run = engines.run(slug, model, prompt, params=params, seed=3)
         runs.append([(step.commits.positions, step.commits.tokens) for step in run.steps if step.commits])
     assert runs[0] == runs[1] and len(runs[0]) > 3
+
+
+def test_a_context_is_used_again_and_nothing_of_the_text_before_is_seen(llama):
+    expected = llama.by_itself(IDS)
+    first = llama.new_cache(40)
+    llama.extend([7, 8, 9, 10, 11, 12], first)
+    context = first.cells
+    del first
+    second, third = llama.new_cache(30), llama.new_cache(30)
+    assert second.cells is context and third.cells is not context
+    torch.testing.assert_close(llama.extend(IDS, second).logits, expected, **CLOSE)
+    torch.testing.assert_close(llama.extend(IDS, third).logits, expected, **CLOSE)
+    with pytest.raises(UserError, match="room for 30 positions"):
+        llama.extend([1] * 25, second)
