@@ -61,7 +61,10 @@ function counted({ values, unit, left_out: out, low, level }) {
       low === null
         ? tr`measured in ${of}`
         : tr`${Number((100 * level).toPrecision(3))} % interval of the median of ${of}`;
-  return out ? tr`${whole}; ${out} disturbed pairs of runs were left out` : whole;
+  if (!out) return whole;
+  return out === 1
+    ? tr`${whole}; 1 disturbed pair of runs was left out`
+    : tr`${whole}; ${out} disturbed pairs of runs were left out`;
 }
 
 /** Both ends of the axis: 1 is inside, and so is every interval. */

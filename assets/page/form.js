@@ -91,7 +91,7 @@ export class Form {
       maxlength: 1000,
       spellcheck: "false",
       "aria-label": tr`Hub id or folder of a model`,
-      placeholder: tr`hub id or folder`,
+      placeholder: tr`hub id, folder or path of a GGUF file`,
       oninput: () => this.#changeModel(false),
     });
     this.drafter = make("input", {

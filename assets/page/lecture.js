@@ -158,7 +158,7 @@ class Show {
     this.live = "asked";
     this.view.say();
     this.view.live(tr`Live: the same prompt, methods and parameters, run here and now.`);
-    this.send({ act: "ready", query: this.scene.query });
+    this.send({ act: "ready", query: standing(this.scene) });
   }
 
   /** What was asked for is there: the recording again, or the controls hold what the scene was made with. */
@@ -229,6 +229,7 @@ class Show {
         page,
         make("label", {}, tr`A list of your own`, " ", field),
         this.back,
+        make("a", { href: "?doc=teaching", target: "_blank" }, tr`What to ask in each scene, and an exercise sheet`),
       ),
     ];
   }
@@ -244,6 +245,15 @@ class Show {
     this.wanted = 0;
     this.list(this.taken);
   }
+}
+
+/** The link to the runs that a scene shows now: where its lever was moved, the run of that place is among them. */
+function standing({ query, voice }) {
+  const lever = document.querySelector("#scene-lever"),
+    { stops, slot } = voice?.lever ?? {};
+  if (!stops || !lever?.checkVisibility()) return query;
+  const { trace } = stops[Number(lever.value)];
+  return trace === voice.traces[slot] ? query : `?gallery=${voice.traces.with(slot, trace).join()}`;
 }
 
 function download(text, name, type) {

@@ -29,7 +29,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Certified(msgspec.Struct, frozen=True):
     """A certificate in a file. network: each control against the network's own forward without a cache. server: of a
     GGUF file, each control against what llama.cpp's own server writes; its attention rounds in another way, so a text
-    may part from it where two tokens are nearly tied. command, date: what was typed, and when."""
+    may part from it where two tokens are nearly tied. command, date: what was typed, and when. partial: it was stopped;
+    `kept`, `network` and `server` hold what was finished."""
 
     model: ModelRecord
     machine: str
@@ -40,6 +41,7 @@ class Certified(msgspec.Struct, frozen=True):
     server: list[Kept] = []
     command: str = ""
     date: str = ""
+    partial: bool = False
 
 
 def kept(method: str, params: dict[str, Any], found: Iterable[Certificate]) -> Kept:

@@ -22,6 +22,7 @@ import msgspec
 import engines
 from engines import median_interval
 from explorer import ASSETS
+from explorer.bench.measure import refuse_bad
 from explorer.figures.compare import answer_ids
 
 PROMPTS = ASSETS / "tasks" / "spec_prompts.json"
@@ -57,7 +58,8 @@ class Score:
 
 class Bench(msgspec.Struct, frozen=True):
     """A benchmark in a file: models, machine, length of the answers, repeats, seconds of a forward by rows, and a score
-    per method and class. command, date: what was typed, and when."""
+    per method and class. command, date: what was typed, and when. partial: it was stopped; the scores are of the
+    prompts that were finished."""
 
     models: list[engines.ModelRecord]
     control: str
@@ -69,6 +71,7 @@ class Bench(msgspec.Struct, frozen=True):
     scores: list[Score]
     command: str = ""
     date: str = ""
+    partial: bool = False
 
     def classes(self) -> list[str]:
         """The classes in the order of the prompts."""
@@ -120,24 +123,35 @@ def bench_classes(
     repeats: int = 3,
     max_new_tokens: int = 64,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    keep: bool = False,
 ) -> Bench:
-    """Measure methods that share one control. Raises UserError where they do not, are not lossless, or need another
-    kind of model."""
+    """Measure methods that share one control. keep: at Ctrl-C return what was finished, as partial, in place of raising
+    KeyboardInterrupt. Raises UserError where they have different controls, are not lossless, or need another kind of
+    model."""
     infos = [engines.get_method(slug).info for slug, _ in plans]
     controls = {info.baseline for info in infos}
     if len(controls) != 1 or not all(info.keeps(given) for info, (_, given) in zip(infos, plans, strict=True)):
         raise engines.UserError("the benchmark by class needs lossless methods with one control; leave the others out.")
     runs: list[Plan] = [(str(controls.pop()), {}), *plans]
+    first = next(text for texts in prompts.values() for text in texts)
+    refuse_bad(((slug, {**given, "max_new_tokens": max_new_tokens}) for slug, given in runs), model, first)
     total, done = sum(map(len, prompts.values())), 0
+    progress(done, total)
     found: dict[tuple[int, str], list[_One]] = {}
     records: dict[str, engines.ModelRecord] = {}
-    for group, texts in prompts.items():
-        for text in texts:
+    row_seconds = dict(engines.row_costs(model))  # first, so that a benchmark that is stopped has them at once
+    partial = False
+    try:
+        for group, text in ((group, text) for group, texts in prompts.items() for text in texts):
             ones = _alternate(runs, model, text, repeats, max_new_tokens)
             for i, one in enumerate(ones[1:]):
                 found.setdefault((i, group), []).append(one)
                 records |= {record.role: record for record in one.trace.header.models}
             progress(done := done + 1, total)
+    except KeyboardInterrupt:
+        if not (keep and found):
+            raise
+        partial = True
     header = next(iter(found.values()))[0].trace.header
     return Bench(
         models=list(records.values()),
@@ -146,11 +160,12 @@ def bench_classes(
         versions=header.versions,
         max_new_tokens=max_new_tokens,
         repeats=repeats,
-        row_seconds=dict(engines.row_costs(model)),
+        row_seconds=row_seconds,
         scores=[
             _score(plans[i], group, measured)
             for (i, group), measured in sorted(found.items(), key=lambda item: item[0][0])
         ],
+        partial=partial,
     )
 
 

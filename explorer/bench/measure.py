@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -80,32 +80,68 @@ def timed(
     return time.perf_counter() - began, trace
 
 
+Plan = tuple[engines.MethodInfo, dict[str, Any], bool]  # method, its own parameters, whether on the model's own curve
+
+
+def plan(slugs: Sequence[str], model: Any) -> list[Plan]:
+    """What `bench` measures, in order: the methods, then the points of the model's own curve. Raises UserError."""
+    plain = next((info for info in engines.list_methods() if info.curve and info.kind == model.record.kind), None)
+    asked: list[Plan] = [(engines.get_method(slug).info, {}, False) for slug in slugs]
+    return asked + [(plain, {name: value}, True) for name, value in sweep_of(plain) if plain]
+
+
+def refuse_bad(runs: Iterable[tuple[str, Mapping[str, Any]]], model: Any, prompt: str) -> None:
+    """Raises UserError for what a run would refuse, before the first one is made: a late refusal would cost what was
+    measured by then."""
+    for slug, params in runs:
+        engines.stream(slug, model, prompt, params=params, detail="none").close()
+
+
 def bench(
     slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64
 ) -> list[Figure]:
     """Measure every method and its baseline on a loaded model, then the model's own curve. A method that needs another
     kind of model raises UserError."""
     texts = prompts_for(model.record.name, prompts)
-    infos = [engines.get_method(slug).info for slug in slugs]
-    figures = [_figure(info, model, texts, repeats, max_new_tokens, {}) for info in infos]
-    plain = next((info for info in engines.list_methods() if info.curve and info.kind == model.record.kind), None)
-    for name, value in sweep_of(plain):
-        assert plain is not None
-        asked = next(
-            (
-                f
-                for f in figures
-                if f.method == plain.slug and value == next(p.default for p in plain.params if p.name == name)
-            ),
-            None,
-        )
-        found = (
-            replace(asked, params={name: value})
-            if asked
-            else _figure(plain, model, texts, repeats, max_new_tokens, {name: value})
-        )
-        figures.append(replace(found, on_curve=True))
-    return figures
+    return list(measured(plan(slugs, model), model, texts, repeats=repeats, max_new_tokens=max_new_tokens))
+
+
+def measured(
+    plans: Sequence[Plan],
+    model: Any,
+    texts: Sequence[str],
+    *,
+    repeats: int = 3,
+    max_new_tokens: int = 64,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[Figure]:
+    """The same, a figure at a time, so that whoever stops it has those that came. progress: prompts done and in all,
+    at the start and after each; a point of the curve that was measured as a method is done at once. Raises UserError,
+    before anything is measured."""
+    refuse_bad(((info.slug, _params(info, own, max_new_tokens)) for info, own, _ in plans), model, texts[0])
+    progress(0, len(plans) * len(texts))
+    found: list[Figure] = []
+    for i, (info, own, on_curve) in enumerate(plans):
+        asked = _asked(info, own, found) if on_curve else None
+        told = lambda n, i=i: progress(i * len(texts) + n, len(plans) * len(texts))  # noqa: E731
+        figure = asked or _figure(info, model, texts, repeats, max_new_tokens, own, told)
+        if asked:
+            told(len(texts))
+        found.append(replace(figure, params=own, on_curve=on_curve))
+        yield found[-1]
+
+
+def _asked(plain: engines.MethodInfo, own: Mapping[str, Any], found: Sequence[Figure]) -> Figure | None:
+    """The curve's own method where it was asked for as it is, at the point that its default lies on."""
+    ((name, value),) = own.items()
+    if value != next(p.default for p in plain.params if p.name == name):
+        return None
+    return next((f for f in found if f.method == plain.slug and not f.on_curve), None)
+
+
+def label(method: str, params: Mapping[str, Any]) -> str:
+    """A method with its own parameters, as the table and the progress call it."""
+    return " ".join([method, *(f"{key}={value:g}" for key, value in params.items())])
 
 
 def sweep_of(plain: engines.MethodInfo | None) -> list[tuple[str, float]]:
@@ -123,12 +159,25 @@ def curve_there(figure: Figure, figures: Sequence[Figure]) -> float | None:
     return None
 
 
+def _params(info: engines.MethodInfo, own: Mapping[str, Any], length: int) -> dict[str, Any]:
+    return {**own, **({"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {})}
+
+
 def _figure(
-    info: engines.MethodInfo, model: Any, texts: list[str], repeats: int, length: int, own: dict[str, Any]
+    info: engines.MethodInfo,
+    model: Any,
+    texts: Sequence[str],
+    repeats: int,
+    length: int,
+    own: dict[str, Any],
+    told: Callable[[int], None],
 ) -> Figure:
-    params = own | ({"max_new_tokens": length} if any(p.name == "max_new_tokens" for p in info.params) else {})
+    params = _params(info, own, length)
     timed(info.slug, model, texts[0], "full", params)
-    rows = [_row(info, model, text, repeats, params) for text in texts]
+    rows: list[_Row] = []
+    for text in texts:
+        rows.append(_row(info, model, text, repeats, params))
+        told(len(rows))
     marks = [row.exact for row in rows if row.exact is not None]
     same = [row.same for row in rows if row.same is not None]
     medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
@@ -238,7 +287,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def _line(f: Figure, there: str) -> str:
-    name = " ".join([f.method, *(f"{key}={value:g}" for key, value in f.params.items())])
+    name = label(f.method, f.params)
     pace, forwards, wall = (
         _ratio(getattr(f, one), f.intervals.get(one)) for one in ("tokens_per_forward", "forwards_ratio", "wall_ratio")
     )

@@ -15,6 +15,7 @@ import engines
 from engines import ModelRecord, wilson
 from engines.tasks import Dereference, Dereferences, dereferences
 from explorer import ASSETS
+from explorer.bench.measure import refuse_bad
 
 FOLDER = ASSETS / "bench" / "names"
 LENGTH = 12  # tokens of an answer; names that are longer are counted as cut off
@@ -43,7 +44,8 @@ class Lane(msgspec.Struct, frozen=True):
 
 class Names(msgspec.Struct, frozen=True):
     """A measurement in a file. asked: places that the analyser was asked about to find the prompts; wrong: where it
-    knew names and the author's was none of them. command, date: what was typed, and when."""
+    knew names and the author's was none of them. command, date: what was typed, and when. partial: it was stopped; the
+    lanes are those that were finished."""
 
     model: ModelRecord
     python: str
@@ -55,6 +57,7 @@ class Names(msgspec.Struct, frozen=True):
     machine: str = ""
     command: str = ""
     date: str = ""
+    partial: bool = False
 
 
 def bench_names(
@@ -63,20 +66,29 @@ def bench_names(
     found: Dereferences,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    keep: bool = False,
 ) -> Names:
-    """Run each method on each prompt."""
+    """Run each method on each prompt. keep: at Ctrl-C return the methods that were finished, as partial, in place of
+    raising KeyboardInterrupt."""
     lanes: list[Lane] = []
-    machine = ""
-    for i, (slug, params) in enumerate(plans):
-        given = {**params, "max_new_tokens": LENGTH}
-        runs = []
-        for k, one in enumerate(found.prompts):
-            runs.append(engines.run(slug, model, one.prompt, params=given, detail="light"))
-            machine = runs[-1].header.machine
-            progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
-        lanes.append(lane(slug, params, runs, found.prompts))
+    machine, partial = "", False
+    refuse_bad(((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, found.prompts[0].prompt)
+    progress(0, len(plans) * len(found.prompts))
+    try:
+        for i, (slug, params) in enumerate(plans):
+            given = {**params, "max_new_tokens": LENGTH}
+            runs = []
+            for k, one in enumerate(found.prompts):
+                runs.append(engines.run(slug, model, one.prompt, params=given, detail="light"))
+                machine = runs[-1].header.machine
+                progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
+            lanes.append(lane(slug, params, runs, found.prompts))
+    except KeyboardInterrupt:
+        if not (keep and lanes):
+            raise
+        partial = True
     version, code = platform.python_version(), engines.code_version()
-    return Names(model.record, version, seed, found.asked, found.wrong, lanes, code, machine)
+    return Names(model.record, version, seed, found.asked, found.wrong, lanes, code, machine, partial=partial)
 
 
 def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:

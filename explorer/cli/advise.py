@@ -26,6 +26,7 @@ from explorer.cli.io import (
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
+from explorer.cli.told import Pace
 from explorer.words import printable
 
 
@@ -143,7 +144,11 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[Any], object]]:
-    """A bar of runs on standard error."""
+    """A bar of runs on standard error; lines where that is no terminal."""
+    if not sys.stderr.isatty():
+        pace = Pace("runs")
+        yield lambda now: pace(now.title, now.done, now.total)
+        return
     from tqdm import tqdm
 
     with tqdm(unit="run", disable=None, mininterval=1, file=sys.stderr) as bar:

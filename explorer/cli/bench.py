@@ -4,7 +4,8 @@ keep their word)."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,8 @@ from engines import MethodInfo, Trace, UserError
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.run import INTERRUPTED
+from explorer.cli.told import Progress, say, told
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
 from explorer.figures.calls import many
@@ -82,24 +85,39 @@ def bench_command(args: argparse.Namespace) -> int:
     if args.names:
         return _names(args, model)
     slugs = args.method or [info.slug for info in engines.list_methods() if runs_on(info, model)]
-    figures = measure.bench(
-        slugs, model, prompts=args.prompts, repeats=args.repeats, max_new_tokens=args.max_new_tokens
-    )
+    plans, texts = measure.plan(slugs, model), measure.prompts_for(model.record.name, args.prompts)
+    parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]
+    figures, partial = list[measure.Figure](), False
+    what = "methods and points of the sweep" if plans[-1][-1] else "methods"
+    with told(parts, what) as progress:
+        coming = measure.measured(
+            plans, model, texts, repeats=args.repeats, max_new_tokens=args.max_new_tokens, progress=progress
+        )
+        try:
+            for figure in coming:
+                figures.append(figure)
+        except KeyboardInterrupt:
+            if not figures:
+                raise
+            partial = True
+    only = _only(partial, len(figures), len(plans), what)
     if args.json:
-        return _json(args.json, msgspec.json.encode({"model": model.record, "figures": figures}))
-    print(
-        f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
-        f"{args.prompts} prompts of {args.repeats} alternating runs"
-    )
-    print(measure.table(figures))
-    return 0
+        _json(args.json, msgspec.json.encode({"model": model.record, "figures": figures, "partial": partial}))
+    else:
+        print(
+            f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
+            f"{args.prompts} prompts of {args.repeats} alternating runs{only}"
+        )
+        print(measure.table(figures))
+    return INTERRUPTED if partial else 0
 
 
 def _by_class(args: argparse.Namespace, model: Any) -> int:
     from explorer.bench import classes
 
     prompts = {group: texts[: args.prompts] for group, texts in classes.class_prompts().items()}
-    with _bar() as progress:
+    parts = [(group, len(texts)) for group, texts in prompts.items()]
+    with told(parts, "classes") as progress:
         found = classes.bench_classes(
             [(slug, params) for slug, params in _lossless(args, model)],
             model,
@@ -107,19 +125,22 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
             repeats=args.repeats,
             max_new_tokens=args.max_new_tokens,
             progress=progress,
+            keep=True,
         )
+    measured = sum(score.prompts for score in found.scores if score.label == found.labels()[0])
+    only = _only(found.partial, measured, sum(map(len, prompts.values())), "prompts")
     if args.json:
         _json(args.json, msgspec.json.encode(signed(found, args)))
     lines = classes.rows(found)
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
     print(
         f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
-        f"{found.control}'s, medians"
+        f"{found.control}'s, medians{only}"
     )
     print(f"milliseconds of a forward by rows: {costs}")
     print_table(list(lines[0]), [list(line.values()) for line in lines])
     print(classes.LEGEND)
-    return 0
+    return INTERRUPTED if found.partial else 0
 
 
 def _names(args: argparse.Namespace, model: Any) -> int:
@@ -128,18 +149,20 @@ def _names(args: argparse.Namespace, model: Any) -> int:
 
     known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
-    with _bar() as progress:
-        plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
-        found = names.bench_names(plans, model, names.prompts(args.prompts), progress=progress)
+    plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
+    prompts = names.prompts(args.prompts)
+    with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
+        found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
+    only = _only(found.partial, len(found.lanes), len(plans), "methods")
     if args.json:
         _json(args.json, msgspec.json.encode(signed(found, args)))
     print(
         f"{model.record.name}, {model.record.dtype}, Python {found.python}; the analyser was asked about {found.asked} "
-        f"places to find these, and lacked the author's name at {found.wrong} of those it knew"
+        f"places to find these, and lacked the author's name at {found.wrong} of those it knew{only}"
     )
     lines = names.rows(found)
     print_table(list(lines[0]), [list(line.values()) for line in lines])
-    return 0
+    return INTERRUPTED if found.partial else 0
 
 
 def _json(target: str, data: bytes) -> int:
@@ -151,21 +174,13 @@ def _json(target: str, data: bytes) -> int:
     return 0
 
 
-class _bar:
-    """A progress bar on standard error whose total comes with the first call."""
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        from tqdm import tqdm
-
-        self.bar = tqdm(unit="prompt", disable=None, mininterval=1)
-        return self._show
-
-    def _show(self, done: int, total: int) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
+def _only(partial: bool, finished: int, planned: int, what: str) -> str:
+    """Say on standard error what a measurement that was stopped has; returns the same for its heading."""
+    if not partial:
+        return ""
+    only = f"partial: {finished} of {planned} {what}"
+    say(f"decoding-explorer: stopped; what was finished is kept, {only}.")
+    return f"; {only}"
 
 
 def asked(args: argparse.Namespace) -> list[MethodInfo] | None:
@@ -211,36 +226,82 @@ def certify_command(args: argparse.Namespace) -> int:
     model = with_part(load(args.model, loading(args)), args, asked(args))
     if (note := rows_note(model.record)) and args.json != "-":
         print(printable(note))
-    controls = dict[str, dict[str, engines.Trace]]()
-    kept, network = list[certified.Kept](), list[certified.Kept]()
-    for slug, params in _lossless(args, model):
+    plans, held = _lossless(args, model), _Held()
+    for slug, params in plans:
         if float(params.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
+    texts = prompts_for(model.record.name, args.prompts)
+    with told([(slug, len(texts)) for slug, _ in plans], "methods", bar=args.json == "-") as progress:
+        try:
+            _hold(args, model, plans, texts, held, progress)
+        except KeyboardInterrupt:
+            if not held.kept:
+                raise
+            held.partial = True
+    _only(held.partial, len(held.kept), len(plans), "methods")
+    if args.json:
+        header = next(trace.header for traces in held.controls.values() for trace in traces.values())
+        record = certified.Certified(
+            model=model.record,
+            machine=header.machine,
+            versions=header.versions,
+            max_new_tokens=args.max_new_tokens,
+            kept=held.kept,
+            network=held.network,
+            server=held.server,
+            partial=held.partial,
+        )
+        _json(args.json, msgspec.json.encode(signed(record, args)))
+    differs = any(one.same < one.prompts for one in (*held.kept, *held.network))
+    return INTERRUPTED if held.partial else int(differs)
+
+
+@dataclass
+class _Held:
+    """What `certify` found by now. controls: by control and prompt its run."""
+
+    kept: list[Kept] = field(default_factory=list)
+    network: list[Kept] = field(default_factory=list)
+    server: list[Kept] = field(default_factory=list)
+    controls: dict[str, dict[str, Trace]] = field(default_factory=dict)
+    partial: bool = False
+
+
+def _hold(
+    args: argparse.Namespace,
+    model: Any,
+    plans: Sequence[tuple[str, dict[str, Any]]],
+    texts: Sequence[str],
+    held: _Held,
+    progress: Progress,
+) -> None:
+    """Fill `held`, a method at a time: first the methods, then their controls."""
+    from explorer.bench import certified, measure
+
+    asked = ((slug, {**params, "max_new_tokens": args.max_new_tokens}) for slug, params in plans)
+    measure.refuse_bad(asked, model, texts[0])
+    progress(0, len(plans) * len(texts))
+    for i, (slug, params) in enumerate(plans):
         baseline, found = str(engines.get_method(slug).info.baseline), list[compare.Certificate]()
-        for prompt in prompts_for(model.record.name, args.prompts):
+        for n, prompt in enumerate(texts, 1):
             ours, control = (
                 engines.run(one, model, prompt, params={**given, "max_new_tokens": args.max_new_tokens}, detail="light")
                 for one, given in ((slug, params), (baseline, {}))
             )
-            controls.setdefault(baseline, {}).setdefault(prompt, control)
+            held.controls.setdefault(baseline, {}).setdefault(prompt, control)
             found.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
             _certified(args, f"{slug}: {prompt[:50]!r}", found[-1])
-        kept.append(certified.kept(slug, params, found))
-    plain = {slug: traces for slug, traces in controls.items() if engines.get_method(slug).info.lossless}
+            if n == len(texts):  # before it is told, so that what is told as finished is kept
+                held.kept.append(certified.kept(slug, params, found))
+            progress(i * len(texts) + n, len(plans) * len(texts))
+    plain = {slug: traces for slug, traces in held.controls.items() if engines.get_method(slug).info.lossless}
     for slug, traces in plain.items():  # of the others the text is not the model's own
         own = {prompt: compare.network_certificate(model, control) for prompt, control in traces.items()}
         for prompt, one in own.items():
             if one:
                 _certified(args, f"{slug} against the network without a cache: {prompt[:50]!r}", one)
-        network.append(certified.kept(slug, {}, [one for one in own.values() if one]))
-    server = _by_server(args, model, plain)
-    if args.json:
-        header = next(trace.header for traces in controls.values() for trace in traces.values())
-        record = certified.Certified(
-            model.record, header.machine, header.versions, args.max_new_tokens, kept, network, server
-        )  # fmt: skip
-        _json(args.json, msgspec.json.encode(signed(record, args)))
-    return int(any(one.same < one.prompts for one in (*kept, *network)))
+        held.network.append(certified.kept(slug, {}, [one for one in own.values() if one]))
+    held.server.extend(_by_server(args, model, plain))
 
 
 def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapping[str, Trace]]) -> list[Kept]:
@@ -269,4 +330,4 @@ def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapp
 
 def _certified(args: argparse.Namespace, what: str, found: compare.Certificate) -> None:
     if args.json != "-":
-        print(f"{what}: {printable(found.sentence)}")
+        print(f"{what}: {printable(found.sentence)}", flush=True)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from engines import ModelRecord, get_method, median_interval
+from explorer.figures.bits import ROUNDING, rows_note
 from explorer.figures.calls import many
 from explorer.figures.compare import Certificate
 from explorer.figures.noise import ROOM, SHARE, displaced, explained
@@ -290,6 +291,8 @@ def conditions_of(advice: Advice) -> str:
     )
     if m.dtype == "float32":
         return said
+    if m.moved is not None and m.moved < ROUNDING:
+        return f"{said} {rows_note(m)}"
     return f"{said} In {m.dtype} no method promises the same text; whether it wrote it here stands beside each."
 
 
@@ -317,6 +320,8 @@ def sentence_of(advice: Advice) -> str:
         return "Too few repeats were measured to say whether anything helps."
     if words == {"other"}:
         return "No method here gives the control's text."
+    if "even" in words:
+        return "No help can be seen on this text here, and where the interval contains 1 none can be ruled out either."
     return "None of these methods helps on this text here."
 
 

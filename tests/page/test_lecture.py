@@ -256,6 +256,20 @@ def test_a_scene_runs_live_with_its_own_settings_and_comes_back(shipped, visit):
     expect(page.locator("#scene .scene-says")).to_have_text(SCENES[1].voice.says[0].say)
 
 
+def test_live_runs_what_the_lever_shows(shipped, visit):
+    screen = visit("?lecture=1", folded=True, at=shipped)
+    page, voice = screen.page, SCENES[0].voice
+    at(page, 1)
+    first = next(n for n, stop in enumerate(voice.lever.stops) if stop.trace == voice.traces[voice.lever.slot])
+    other = voice.lever.stops[first - 1]
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("(name) => [...globalThis.dxRuns.values()].includes(name)", arg=other.trace)
+    page.keyboard.press("l")
+    expect(page.locator(".lecture-said")).to_contain_text("Done: 2 runs", timeout=120_000)
+    asked = gallery().get(other.trace).header.params["threshold"]
+    assert float(page.locator(f"#control-{voice.lever.slot}-threshold").input_value()) == asked
+
+
 @pytest.mark.parametrize("sent", ["", "[1]", "{", None, 7, "[" * 100_000, "x" * 400_000])
 def test_what_is_sent_and_is_no_request_asks_for_nothing(sent):
     assert page_lecture._asked(sent) == {}

@@ -26,7 +26,7 @@ def call(capsys, *argv):
 
 def test_it_says_a_verdict_its_conditions_and_why(capsys, tmp_path):
     file = tmp_path / "a.json"
-    code, out, _ = call(
+    code, out, err = call(
         capsys, *ASKED, "--prompt", "sort: Mia, Leo, Ada", "--param", "token-recycling:template=7", "--json", str(file)
     )
     found = msgspec.json.decode(file.read_bytes(), type=Advice)
@@ -35,6 +35,7 @@ def test_it_says_a_verdict_its_conditions_and_why(capsys, tmp_path):
     of = "measured in" if one.low is None else f"{100 * one.level:.3g} % over"  # on a busy machine too few may be left
     assert f"Token Recycling (template=7): {one.verdict} ({of} {one.values} repeat" in out
     assert "Same text as the control." in out and one.why in out
+    assert "Greedy autoregressive: 0 of 14 runs\n" in err, "it is not silent where standard error is no terminal"
     assert found.command.startswith("decoding-explorer advise --model tiny-ar-s ") and found.date
 
 

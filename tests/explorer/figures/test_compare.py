@@ -192,7 +192,7 @@ def test_the_benchmark_by_class_measures_what_it_says():
         max_new_tokens=20,
         progress=lambda *n: seen.append(n),
     )
-    assert seen == [(1, 3), (2, 3), (3, 3)] and found.control == "greedy" and found.classes() == ["a", "b"]
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)] and found.control == "greedy" and found.classes() == ["a", "b"]
     assert [(s.group, s.prompts, s.same) for s in found.scores] == [("a", 2, 2), ("b", 1, 1)]
     run = engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 20})
     assert (

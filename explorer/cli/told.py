@@ -1,0 +1,115 @@
+"""How far a long measurement is, on standard error: a bar on a terminal, lines in a file, a pipe or a CI log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+
+from explorer.words import printable
+
+QUIET = 30.0  # seconds without a line after which the next step gets one, although no part has ended
+Progress = Callable[[int, int], None]  # steps done, steps in all
+
+
+class Lines:
+    """A line for each part as it ends, and one every `QUIET` seconds within a part that takes longer.
+
+    parts: the name of each part and its number of steps, in the order of the work. what: the word for the parts;
+    steps: the word for their steps. clock: seconds from any origin."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, int]],
+        what: str,
+        steps: str = "prompts",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.names, self.sizes = [name for name, _ in parts], [size for _, size in parts]
+        self.ends = list(accumulate(self.sizes))
+        self.what, self.steps, self.clock = what, steps, clock
+        self.began = self.last = clock()
+        self.finished = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """`done` of `total` steps are done; of none it says what will be, since the first part may take minutes."""
+        if not done:
+            self.began = self.clock()
+            self._say(f"starting: 0 of {len(self.names)} {self.what}, 0 of {total} {self.steps}")
+            return
+        finished = bisect_right(self.ends, done)
+        of = f"{finished} of {len(self.names)} {self.what}{time_left(self.clock() - self.began, done, total)}"
+        if finished > self.finished:
+            self._say(f"{self.names[finished - 1]}: {of}")
+        elif finished < len(self.names) and self.clock() - self.last >= QUIET:
+            within = done - self.ends[finished] + self.sizes[finished]
+            self._say(f"{self.names[finished]}: {within} of {self.sizes[finished]} {self.steps}, {of}")
+        self.finished = finished
+
+    def _say(self, text: str) -> None:
+        self.last = self.clock()
+        say(text)
+
+
+class Pace:
+    """A line at the first step and one every `QUIET` seconds after it, for work whose parts are not known beforehand.
+
+    steps: the word for the steps. clock: seconds from any origin."""
+
+    def __init__(self, steps: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.steps, self.clock = steps, clock
+        self.began = clock()
+        self.last: float | None = None
+
+    def __call__(self, title: str, done: int, total: int) -> None:
+        """`done` of `total` steps are done, and the next is one of `title`."""
+        now = self.clock()
+        if self.last is None or now - self.last >= QUIET:
+            self.last = now
+            say(f"{title}: {done} of {total} {self.steps}{time_left(now - self.began, done, total)}")
+
+
+def time_left(seconds: float, done: int, total: int) -> str:
+    """`, about 2 min left` where `done` of `total` steps took so many seconds; empty where nothing is done, or left."""
+    if not 0 < done < total:
+        return ""
+    left = seconds / done * (total - done)
+    return f", about {left / 60:.0f} min left" if left >= 90 else f", about {max(1.0, left):.0f} s left"
+
+
+def say(text: str) -> None:
+    """One line on standard error, at once."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def told(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Iterator[Progress]:
+    """Yields what the measurement calls before the first prompt and after each. bar: draw one where standard error is a
+    terminal; without it, as beside lines on standard output, a terminal gets lines, too."""
+    lines = Lines(parts, what)
+    try:
+        if bar and sys.stderr.isatty():
+            with _bar(lines) as show:
+                yield show
+        else:
+            yield lines
+    except KeyboardInterrupt:  # whoever has something to keep catches it within
+        say("decoding-explorer: stopped before anything was finished; nothing is kept.")
+        raise
+
+
+@contextmanager
+def _bar(lines: Lines) -> Iterator[Progress]:
+    from tqdm import tqdm
+
+    with tqdm(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as shown:
+
+        def show(done: int, total: int) -> None:
+            finished = bisect_right(lines.ends, done)
+            shown.set_description_str(f"{finished} of {len(lines.sizes)} {lines.what}", refresh=False)
+            shown.update(done - shown.n)
+
+        yield show
