@@ -21,36 +21,40 @@ from explorer.own_files import own_text
 from explorer.page.links import read_query
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Card, Gallery
-from explorer.runs.scenarios import Scenario, scenarios, scene
+from explorer.runs.scenarios import Say, Scenario, scenarios, scene
 
 OWN = "lecture.json"
 ENVIRONMENT = "EXPLORER_LECTURE"
 MOST, LONGEST = 60, 100_000  # scenes of a lecture, bytes of its file
 FORM = "give a list of scenes in JSON, each with a link such as ?gallery=03-threshold-sum"
+PROMPT = 240  # characters of a prompt that a scene shows
 Line = Annotated[str, msgspec.Meta(max_length=400)]
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A scene of the file. link: an address of the page, or its part from `?` on, that names runs (`?gallery=`,
     `?run=`), a scene, a method or a lesson. question, say: what stands above the players where the scene has no voice
-    of its own, or another one is wanted. minutes: how long it takes."""
+    of its own, or another one is wanted; says: the sentences that follow `say` while the runs play, each from a step
+    on. minutes: how long it takes."""
 
     link: Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
     title: Line = ""
     minutes: Annotated[float, msgspec.Meta(ge=0, le=600)] | None = None
     question: Line = ""
     say: Line = ""
+    says: Annotated[tuple[Say, ...], msgspec.Meta(max_length=MOST)] = ()
 
 
 class Scene(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scene as a page shows it. query: the link to its runs; voice: what is said of them; dead: why there is nothing
-    to show, "" where there is."""
+    """A scene as a page shows it. query: the link to its runs; voice: what is said of them; prompt: what they were
+    asked; dead: why there is nothing to show, "" where there is."""
 
     title: str
     link: str
     minutes: float | None = None
     query: str = ""
     voice: Scenario | None = None
+    prompt: str = ""
     dead: str = ""
 
 
@@ -68,7 +72,8 @@ class Lecture:
 
 def texts() -> list[str]:
     """Every sentence of the lecture that ships, for those who translate."""
-    return [text for one in own().entries for text in (one.title, one.question, one.say) if text]
+    told = ((one.title, one.question, one.say, *(say.say for say in one.says)) for one in own().entries)
+    return [text for one in told for text in one if text]
 
 
 def own() -> Lecture:
@@ -130,7 +135,8 @@ def _scene(number: int, entry: Entry, recorded: Gallery, kept: Callable[[str], N
         title = entry.title or entry.link
         return Scene(title, entry.link, entry.minutes, dead=f"Scene {number} is left out: {error}")
     voice = _voice(entry, names, cards)
-    return Scene(voice.title, entry.link, entry.minutes, query, voice)
+    prompt = next((cards[name].prompt for name in names if name in cards), "")
+    return Scene(voice.title, entry.link, entry.minutes, query, voice, " ".join(prompt.split())[:PROMPT])
 
 
 def _runs_of(link: str, cards: dict[str, Card]) -> tuple[tuple[str, ...], str]:
@@ -173,10 +179,11 @@ def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scen
     title = entry.title or (known.title if known else _caption(names, cards)) or entry.link
     watch = entry.say or (known.watch if known else next((cards[n].watch for n in names if n in cards), ""))
     question = entry.question or (known.question if known else "") or title
+    opening = (Say(0, entry.say),) if entry.say and entry.says else ()
     if known is None:
-        return Scenario(title, watch, names, question)
-    says = known.says
-    if entry.say and says:  # it stands where the scene begins to speak; lever and later sentences stay
+        return Scenario(title, watch, names, question, (*opening, *entry.says))
+    says = (*opening, *entry.says) or known.says
+    if entry.say and not entry.says and says:  # it stands where the scene begins to speak; lever and the others stay
         says = (msgspec.structs.replace(says[0], say=entry.say), *says[1:])
     return Scenario(title, watch, names, question, says, known.lever, roles=known.roles)
 

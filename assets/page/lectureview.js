@@ -62,6 +62,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   const count = make("output", { class: "lecture-count" }),
     name = make("span", { class: "lecture-name" }),
     said = make("div", { class: "lecture-said", role: "status" }),
+    asked = make("p", { class: "lecture-prompt" }),
     list = make("ol", {}),
     jump = make("p", { class: "lecture-jump" }, make("kbd", {}, "1–9"), tr`the scene of that number`),
     box = make("section", { class: "lecture-list", hidden: true, "aria-label": tr`Scenes` }, jump, list, ...files);
@@ -116,7 +117,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       hint("Esc", tr`leave`, "leave"),
     ),
   );
-  const root = make("section", { class: "lecture", hidden: true, "aria-label": tr`Lecture` }, said, box, bar);
+  const root = make("section", { class: "lecture", hidden: true, "aria-label": tr`Lecture` }, said, box, asked, bar);
   const liveButton = bar.querySelector('[data-act="live"]');
   liveButton.hidden = !live;
   document.body.append(root);
@@ -133,7 +134,9 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   }
   function draw() {
     count.textContent = all.length ? tr`${at + 1} of ${all.length}` : "";
-    const { title = "", minutes, voice } = all[at] ?? {};
+    const { title = "", minutes, voice, prompt = "" } = all[at] ?? {};
+    asked.hidden = !prompt;
+    asked.replaceChildren(make("b", {}, tr`Prompt`), " ", prompt);
     lever.hidden = !voice?.lever;
     name.textContent = [translated(title), minutes ? tr`${minutes} min` : ""].filter(Boolean).join(" · ");
     for (const [n, item] of [...list.querySelectorAll("button")].entries())

@@ -10,6 +10,7 @@ import pytest
 from engines import TraceError, UserError
 from explorer import lecture
 from explorer.runs.gallery import gallery
+from tests.explorer.runs.test_scenarios import written
 
 NAMES = [card.id for card in gallery().cards]
 
@@ -59,6 +60,26 @@ def test_a_scene_speaks_unless_the_entry_says_something_else():
     assert (asked.question, asked.says) == ("Why?", plain.says)
     assert (said.watch, said.says[0].say) == ("Look.", "Look.")
     assert (said.says[1:], said.lever) == (plain.says[1:], plain.lever)
+
+
+def test_an_entry_speaks_while_its_runs_play():
+    link, later = "?gallery=270-names-one-by-one,271-names-threshold", [{"at": 2, "say": "Two."}]
+    both, alone = scene(link, say="Look.", says=later).voice, scene(link, says=later).voice
+    assert both and alone
+    assert [(one.at, one.say) for one in both.says] == [(0, "Look."), (2, "Two.")] and both.lever
+    assert [one.say for one in alone.says] == ["Two."]
+    assert scene(link).prompt.startswith("sort: ")
+
+
+def test_what_the_lecture_says_of_a_step_is_so():
+    """`written` of every sentence of the list that ships, as for the scenes."""
+    scenes = lecture.own().scenes(gallery())
+    told = [(found, one) for found in scenes for one in (found.voice.says if found.voice else ())]
+    checked = [(found, one) for found, one in told if one.written]
+    assert any(found.voice and len(found.voice.traces) == 1 for found, _ in checked)
+    for found, one in checked:
+        runs = [gallery().get(name) for name in found.voice.traces]
+        assert [written(run, one.at) for run in runs] == list(one.written), (found.title, one.at)
 
 
 def test_without_a_scene_the_recording_says_what_to_watch():
