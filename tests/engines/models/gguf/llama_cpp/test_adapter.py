@@ -248,3 +248,18 @@ def test_a_context_is_used_again_and_nothing_of_the_text_before_is_seen(llama):
     torch.testing.assert_close(llama.extend(IDS, third).logits, expected, **CLOSE)
     with pytest.raises(UserError, match="room for 30 positions"):
         llama.extend([1] * 25, second)
+
+
+def test_more_rows_than_llama_cpp_takes_at_once_are_read_in_pieces(tmp_path):
+    path, network = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
+    model, text = engines.load_model(path), [(7 * i) % 250 for i in range(150)]
+    cache = model.new_cache(250)
+    torch.testing.assert_close(model.extend(text, cache).logits, rows_of(network, text), **CLOSE)
+    tree = [(11 * i) % 250 for i in range(80)]
+    parents = [-1, *((i - 1) // 2 for i in range(1, 80))]
+    z = model.extend(tree, cache, parents=parents).logits
+    for row in (0, 63, 64, 79):
+        line, at = [], row
+        while at >= 0:
+            line, at = [tree[at], *line], parents[at]
+        torch.testing.assert_close(z[row], rows_of(network, [*text, *line])[-1], **CLOSE)
