@@ -263,3 +263,8 @@ def test_more_rows_than_llama_cpp_takes_at_once_are_read_in_pieces(tmp_path):
         while at >= 0:
             line, at = [tree[at], *line], parents[at]
         torch.testing.assert_close(z[row], rows_of(network, [*text, *line])[-1], **CLOSE)
+
+
+def test_a_pair_with_other_words_is_refused(llama):
+    with pytest.raises(UserError, match=r"one tokenizer; llama\.gguf and tiny-ar-s number their tokens differently"):
+        engines.run("speculative-sampling", {"target": llama, "draft": "tiny-ar-s"}, PROMPT)
