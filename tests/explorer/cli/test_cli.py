@@ -475,7 +475,7 @@ def test_verify_reports_each_file(capsys, monkeypatch, failed):
     reports = [report("a.json", "passed"), report("b.json", "not covered")] + (
         [report("c.json", "failed", "case 2: x is 1, expected 2")] if failed else []
     )
-    monkeypatch.setattr(engines, "verify", lambda folder, checkers: reports)
+    monkeypatch.setattr(engines, "verify", lambda folder, checkers, loading: reports)
     code, out, _ = call(capsys, "verify", "golden")
     assert code == int(failed) and all(r.file in out and r.state in out for r in reports)
     assert ("case 2: x is 1, expected 2" in out) == failed

@@ -39,7 +39,9 @@ def cut(monkeypatch):
         monkeypatch.setattr(engines, "run", run)
         return made
 
-    return after
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    yield after
+    signal.signal(signal.SIGINT, before)
 
 
 def call(capsys, *argv):
