@@ -21,9 +21,10 @@ export function question(run, t) {
       .filter(({ position, token }) => token === null && position >= run.prompt.length)
       .map(({ position }) => position),
     inside = new Set(open);
-  const written = (step.commits?.positions ?? []).filter(
-    (position, i) => inside.has(position) && step.commits.tokens[i] >= 0 && step.commits.tokens[i] !== run.mask,
-  );
+  const written = (step.commits?.positions ?? [])
+    .filter((_, i) => step.commits.tokens[i] >= 0 && step.commits.tokens[i] !== run.mask)
+    .map((position) => run.found(t, position)) // a step may move what it does not write
+    .filter((position) => inside.has(position));
   return open.length ? { kind: "positions", open, answer: new Set(written) } : null;
 }
 

@@ -262,8 +262,11 @@ def test_live_runs_what_the_lever_shows(shipped, visit):
     at(page, 1)
     first = next(n for n, stop in enumerate(voice.lever.stops) if stop.trace == voice.traces[voice.lever.slot])
     other = voice.lever.stops[first - 1]
+    shown = f"(name) => globalThis.dxRuns.get({voice.lever.slot}) === name"
+    page.wait_for_function(shown, arg=voice.traces[voice.lever.slot])
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("(name) => [...globalThis.dxRuns.values()].includes(name)", arg=other.trace)
+    page.wait_for_function(shown, arg=other.trace)
+    expect(page.locator("#scene-lever")).to_have_value(str(first - 1))
     page.keyboard.press("l")
     expect(page.locator(".lecture-said")).to_contain_text("Done: 2 runs", timeout=120_000)
     asked = gallery().get(other.trace).header.params["threshold"]

@@ -416,6 +416,11 @@ def recorded() -> list[Trace]:
     ]
 
 
+def moves(trace: Trace) -> bool:
+    """Whether a step of it removes or inserts positions of its board."""
+    return any(step.commits and (step.commits.removed or step.commits.inserted) for step in trace.steps)
+
+
 def both_at_once() -> Trace:
     """Draft and target overlap in the second of two steps; the third has no calls."""
     lanes = [

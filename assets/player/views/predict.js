@@ -14,6 +14,10 @@ const RULES = {
   positions: tr`picking the positions that the model was most confident of one step before`,
   drafts: tr`saying “as many as last time”`,
 };
+/** The race stands outside of the players: the page says that somebody predicts. `:has` in its style would make each
+ * step of four players twice as dear. */
+const told = () =>
+  document.documentElement.toggleAttribute("data-predict", document.querySelector(".dx-panel[data-predict]") !== null);
 const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;
 
 export class Predict {
@@ -33,6 +37,7 @@ export class Predict {
     this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
     dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
+    told();
     this.show(0);
   }
 
@@ -52,6 +57,7 @@ export class Predict {
     this.picks = [];
     this.toggle.setAttribute("aria-pressed", String(on));
     this.dom.closest(".dx-panel")?.toggleAttribute("data-predict", on); // what would give the answer away is put aside
+    told();
     this.context.pick = on ? (position) => this.#pick(position) : null;
     if (on) this.peeked = this.context.peek;
     this.context.setPeek(on ? false : this.peeked);
