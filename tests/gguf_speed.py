@@ -216,7 +216,9 @@ def rows(file: Path, codes: Sequence[str], folder: Path, rounds: int, quiet: Qui
     """Seconds of a forward by rows and code, all in turn."""
     own = read_header(file).quantisation
     files = {code: file if code == own else coded(file, code, folder) for code in codes}
-    clocks = {code: engines.RowClock(opened(path, code, 0), max(SIZES), PAST) for code, path in files.items()}
+    clocks = {
+        code: engines.RowClock(opened(read_header(path), code, 0), max(SIZES), PAST) for code, path in files.items()
+    }
 
     def forward(code: str, n: int) -> tuple[float, float]:
         ran = time.process_time()

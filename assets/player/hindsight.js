@@ -4,7 +4,7 @@
 import { unpack } from "./codec.js";
 
 /** Where a position of the board that a step found is on the one that it leaves; -1 where it is removed. */
-function moved(position, { removed = [], inserted = [] } = {}) {
+export function moved(position, { removed = [], inserted = [] } = {}) {
   if (removed.includes(position)) return -1;
   let at = position - removed.filter((place) => place < position).length;
   for (const place of inserted) at += place <= at;

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gigabytes
 from engines.core.errors import UserError
@@ -16,6 +16,9 @@ from engines.models.hub import count_parameters, header, read_json, shards
 from engines.models.mapping import plan
 from engines.models.plans import Plan
 from engines.models.quantised import BITS, codable, coded_bytes
+
+if TYPE_CHECKING:
+    from engines.models.gguf.header import GGUFHeader
 
 LARGE = GIGABYTE  # bytes of weights from which on it is told what they need, and refused where there is no room
 SMALL = 100e6  # bytes of weights up to which float32 is the default
@@ -103,6 +106,11 @@ def size_of_gguf(file: Path, name: str) -> Size:
 
     header = read_header(file)
     refusals.check(header)
+    return size_of_header(header, name)
+
+
+def size_of_header(header: GGUFHeader, name: str) -> Size:
+    """What a GGUF file with this header needs."""
     return Size(name, header.parameters, header.quantisation, "", header.bytes, header.kv_bytes)
 
 

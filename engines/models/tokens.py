@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import copy
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
@@ -42,29 +43,49 @@ def rendered(render: Callable[[list[dict[str, str]]], T], turn: list[dict[str, s
         ) from error
 
 
-class HFTokenizer:
-    """A transformers fast tokenizer behind `Tokenizer`."""
+class WordTokenizer(ABC):
+    """What the tokenizers of words share. chat: whether a prompt is put into the model's chat format."""
 
-    def __init__(self, tokenizer: Any, told: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """told: what its chat template is given beside the turn."""
-        self.tokenizer, self._told = tokenizer, told
-        tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True  # we refuse it
-        self.size = len(tokenizer)
-        self.chat = bool(tokenizer.chat_template)
-        self._plain: HFTokenizer | None = None
+    chat: bool
+
+    def __init__(self) -> None:
+        self._plain: Self | None = None
         self._pieces: dict[int, Piece] = {}
-        self._vocabulary: dict[int, str] | None = None
-        self._byte_level = "ByteLevel" in repr(tokenizer.backend_tokenizer.decoder)
-        added = tokenizer.added_tokens_decoder
-        self._special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
-        self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
-    def plain(self) -> HFTokenizer:
+    def plain(self) -> Self:
         """The same tokens; a prompt is encoded as it stands, without a chat format."""
         if self._plain is None:
             self._plain = copy.copy(self)
             self._plain.chat = False
         return self._plain
+
+    def piece(self, token: int) -> Piece:
+        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
+        character."""
+        if token not in self._pieces:
+            self._pieces[token] = self._look(token)
+        return self._pieces[token]
+
+    @abstractmethod
+    def _look(self, token: int) -> Piece:
+        """How it looks, found out."""
+
+
+class HFTokenizer(WordTokenizer):
+    """A transformers fast tokenizer behind `Tokenizer`."""
+
+    def __init__(self, tokenizer: Any, told: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """told: what its chat template is given beside the turn."""
+        super().__init__()
+        self.tokenizer, self._told = tokenizer, told
+        tokenizer.deprecation_warnings["sequence-length-is-longer-than-the-specified-maximum"] = True  # we refuse it
+        self.size = len(tokenizer)
+        self.chat = bool(tokenizer.chat_template)
+        self._vocabulary: dict[int, str] | None = None
+        self._byte_level = "ByteLevel" in repr(tokenizer.backend_tokenizer.decoder)
+        added = tokenizer.added_tokens_decoder
+        self._special = set(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
+        self._verbatim = set(added)  # written as they are, not in the byte alphabet
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
@@ -83,13 +104,6 @@ class HFTokenizer:
         """Text of ids; special tokens and ids that stand for nothing are left out, broken bytes become U+FFFD."""
         known = [int(i) for i in ids if 0 <= i < self.size]
         return str(self.tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
-
-    def piece(self, token: int) -> Piece:
-        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
-        character."""
-        if token not in self._pieces:
-            self._pieces[token] = self._look(token)
-        return self._pieces[token]
 
     def _look(self, token: int) -> Piece:
         written = self.tokenizer.convert_ids_to_tokens(token)

@@ -15,9 +15,8 @@ from typing import Any
 
 import httpx
 
-import engines
 from engines import Trace, UserError
-from explorer.figures.compare import Certificate, Tie, first_difference
+from explorer.figures.compare import Certificate, first_difference, tie_behind
 
 SERVER = """
 import sys, time, xllamacpp
@@ -92,6 +91,4 @@ def held_against(ask: Ask, model: Any, control: Trace) -> Certificate:
     here, there = (model.tokenizer.piece(text[at]).text if at < len(text) else "" for text in (ours, own))
     if at >= min(len(ours), len(own)):
         return Certificate(len(own), at, here, there, dtype)
-    logits = engines.next_logits(model, [*prompt, *own[:at]], [own[at], ours[at]])
-    tie = Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
-    return Certificate(len(own), at, here, there, dtype, tie)
+    return Certificate(len(own), at, here, there, dtype, tie_behind(model, [*prompt, *own[:at]], own[at], ours[at]))

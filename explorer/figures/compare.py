@@ -185,7 +185,12 @@ def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
     at = first_difference(ours, plain)
     if at is None or at >= min(len(ours), len(plain)):
         return None
-    logits = engines.next_logits(model, [*control.header.prompt_ids, *plain[:at]], [plain[at], ours[at]])
+    return tie_behind(model, [*control.header.prompt_ids, *plain[:at]], plain[at], ours[at])
+
+
+def tie_behind(model: Any, text: Sequence[int], control: int, ours: int) -> Tie:
+    """The logits of two tokens behind a text, the control's first."""
+    logits = engines.next_logits(model, text, [control, ours])
     return Tie((logits["alone"][0], logits["alone"][1]), (logits["together"][0], logits["together"][1]))
 
 

@@ -29,7 +29,6 @@ from explorer.runs.scenarios import Scenario, scenarios
 from tests.explorer.figures.test_hindsight import as_claimed, by_definition
 from tests.explorer.figures.test_race import counts_agree_with_boards
 from tests.explorer.figures.test_receipts import formulas_give_their_numbers
-from tests.player.handmade import moves
 
 ENTRIES = {entry.id: entry for entry in papers.read().recordings()}
 METHODS = {info.slug: info for info in engines.list_methods()}
@@ -76,8 +75,7 @@ def test_a_recorded_run(name, tmp_path):
     the_header_says_what_the_recipe_asks(trace, entry)
     the_picture_is_of_this_run(name, trace)
     the_answer_is_what_the_steps_wrote(name, trace)
-    if not moves(trace):  # the definition knows a board whose places stay; the others are held against the player
-        assert as_claimed(trace) == by_definition(trace)
+    assert as_claimed(trace) == by_definition(trace)
     grows = trace.header.canvas is None and "canvas" not in trace.header.records  # a canvas of noise is written anew
     if grows and trace.header.method not in FORESEES:
         assert hindsight(trace).enough is None, (

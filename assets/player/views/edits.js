@@ -6,6 +6,7 @@
 import { chips } from "../chips.js";
 import { glyphs } from "../codec.js";
 import { pool, set, setText, svg } from "../dom.js";
+import { moved } from "../hindsight.js";
 import { comeIn } from "../motion.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
@@ -37,15 +38,11 @@ const BAR = {
 };
 
 /** Moves what is known of positions to where a step left them. */
-function follow(known, { removed = [], inserted = [] }) {
-  if (!removed.length && !inserted.length) return;
-  const entries = [...known].filter(([position]) => !removed.includes(position));
+function follow(known, commits) {
+  if (!commits.removed?.length && !commits.inserted?.length) return;
+  const entries = [...known].map(([position, value]) => [moved(position, commits), value]);
   known.clear();
-  for (const [position, value] of entries) {
-    let at = position - removed.filter((place) => place < position).length;
-    for (const place of inserted) at += place <= at;
-    known.set(at, value);
-  }
+  for (const [position, value] of entries) if (position >= 0) known.set(position, value);
 }
 
 /** What each position of a run's first steps held before it was changed, oldest first: position -> [token]. */

@@ -17,7 +17,26 @@ from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
 
 
-class HFModel(ABC):
+class Warmed(ABC):
+    """A model whose first calls are made apart, once."""
+
+    _warm = False
+
+    def warm_up(self) -> float:
+        """Untimed first forwards, once; the seconds they took, 0.0 later."""
+        if self._warm:
+            return 0.0
+        began = time.perf_counter()
+        self._first_calls()
+        self._warm = True
+        return time.perf_counter() - began
+
+    @abstractmethod
+    def _first_calls(self) -> None:
+        """One forward of every shape that a method will use."""
+
+
+class HFModel(Warmed):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
@@ -31,7 +50,6 @@ class HFModel(ABC):
         )
         self.config = model.config.get_text_config()
         self.vocab_size: int = self.config.vocab_size
-        self._warm = False
 
     @property
     def picture_ids(self) -> range:
@@ -50,19 +68,6 @@ class HFModel(ABC):
         """Where token ids have to be."""
         where: torch.device = self.model.get_input_embeddings().weight.device
         return where
-
-    def warm_up(self) -> float:
-        """Untimed first forwards, once; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
-        self._first_calls()
-        self._warm = True
-        return time.perf_counter() - began
-
-    @abstractmethod
-    def _first_calls(self) -> None:
-        """One forward of every shape that a method will use."""
 
     def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Token ids [1, n] on the model's device."""

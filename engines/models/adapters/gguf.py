@@ -4,7 +4,6 @@ Shapes: L board positions, n rows fed, V vocabulary."""
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import check_mask_id
+from engines.models.adapters.base import Warmed, check_mask_id
 from engines.models.adapters.causal import place
 from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Context, Weights
@@ -25,7 +24,7 @@ from engines.models.gguf.tokenizer import GGUFTokenizer
 ROWS = 64  # that llama.cpp computes at once
 
 
-class GGUFModel:
+class GGUFModel(Warmed):
     """What both kinds share. full: computed in float32, as the weights are."""
 
     def __init__(
@@ -41,19 +40,6 @@ class GGUFModel:
         self.vocab_size, self.num_layers, self.max_positions = weights.size, header.layers, header.context
         self.full = header.quantisation == "F32"
         self.device = torch.device("cpu")  # where token ids have to be, and where logits come
-        self._warm = False
-
-    def warm_up(self) -> float:
-        """Untimed first forwards, once; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
-        self._first_calls()
-        self._warm = True
-        return time.perf_counter() - began
-
-    def _first_calls(self) -> None:
-        raise NotImplementedError
 
     def _context(self, cells: int, rows: int) -> Context:
         return Context(

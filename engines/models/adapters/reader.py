@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.reader import Places, Seen
 from engines.core.trace import ModelRecord, Piece
 from engines.models import stored
+from engines.models.adapters.base import Warmed
 from engines.models.hub import read_json, shards
 from engines.models.networks.word_reader import FEATURES, FIELDS, HEIGHT, WIDTH, Past, WordReader, build
 from engines.tasks.blocks import WORDS as PICTURES
@@ -124,7 +124,7 @@ class WrittenCache:
         )
 
 
-class HFWordReader:
+class HFWordReader(Warmed):
     """A `WordReader` with its tokenizer: see `WordReaderLM`."""
 
     eos_ids, max_positions, encoder_layers = frozenset({END}), POSITIONS, 1
@@ -136,19 +136,12 @@ class HFWordReader:
         self.vocab_size, self.start_id = len(network.letters) + 1, network.writer.begin
         self.places, self.features = network.longest + 1, FEATURES
         self.writer_layers = self.num_layers = len(network.writer.layers)
-        self._warm = False
 
-    def warm_up(self) -> float:
-        """Untimed first calls, once; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         for _ in range(2):
             seen = self.see(torch.zeros(HEIGHT, WIDTH, dtype=torch.uint8), 1)
             self.glance(seen)
             self.extend([self.start_id], self.new_cache(seen))
-        self._warm = True
-        return time.perf_counter() - began
 
     @torch.no_grad()
     def see(self, picture: Any, prompt: int) -> SeenPicture:

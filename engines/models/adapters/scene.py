@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.scene import Looked
 from engines.core.trace import ModelRecord, Piece
 from engines.models import stored
+from engines.models.adapters.base import Warmed
 from engines.models.adapters.reader import POSITIONS, WrittenCache
 from engines.models.hub import read_json, shards
 from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
@@ -54,7 +54,7 @@ class CaptionTokenizer:
         return {i: self.piece(i).text for i in range(len(self.words) + SPECIAL)}
 
 
-class HFSceneEye:
+class HFSceneEye(Warmed):
     """A `SceneEye` with its tokenizer: see `SceneLM`."""
 
     eos_ids = frozenset({END})
@@ -67,18 +67,11 @@ class HFSceneEye:
         self.max_positions = POSITIONS
         self.writer_layers = self.num_layers = len(writer.layers)
         self.eye_layers = sum(isinstance(one, torch.nn.Conv2d) for one in network.modules())
-        self._warm = False
 
-    def warm_up(self) -> float:
-        """Untimed first calls, once; the seconds they took, 0.0 later."""
-        if self._warm:
-            return 0.0
-        began = time.perf_counter()
+    def _first_calls(self) -> None:
         for _ in range(2):
             seen = self.look(torch.zeros(HEIGHT, WIDTH, 3, dtype=torch.uint8))
             self.extend([self.start_id], self.new_cache(seen))
-        self._warm = True
-        return time.perf_counter() - began
 
     @torch.no_grad()
     def look(self, picture: Any) -> Looked:

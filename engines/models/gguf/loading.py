@@ -14,7 +14,7 @@ from engines.models.gguf.library import library, require
 from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.hub import sha256
-from engines.models.sizing import check_gguf, refuse_options, size_of_gguf
+from engines.models.sizing import check_gguf, refuse_options, size_of_header
 
 if TYPE_CHECKING:
     from engines.core.kinds import Model
@@ -36,10 +36,10 @@ def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, 
     if header.causal and (wish := next((key for key in ("mask_id", "shift") if options.get(key) is not None), None)):
         raise UserError(f"{wish} is an option of masked models and {name} is causal; leave it out.")
     layers = _layers(options.pop("gpu_layers", None), device)
-    check_gguf(size_of_gguf(file, name), device, min(USUAL, header.context))
+    check_gguf(size_of_header(header, name), device, min(USUAL, header.context))
     digest = sha256(header.path)
     moved = tried(header, digest, layers, torch.get_num_threads())
-    model: Any = opened(file, name, layers, **options)
+    model: Any = opened(header, name, layers, **options)
     model.record.moved, model.record.sha256, model.record.device = moved, digest, device
     return cast("Model", model)
 

@@ -10,7 +10,7 @@ import torch
 
 from engines.core.errors import UserError
 from engines.core.trace import ModelRecord
-from engines.models.gguf.header import GGUFHeader, read_header
+from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Weights, library
 from engines.models.gguf.tokenizer import GGUFTokenizer
 
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 SHOWN = 6  # candidates that an error names
 
 
-def opened(file: Path, name: str, layers: int, **options: Any) -> Model:
-    """The model of a file, with those of `load_gguf`'s options that concern it. Raises UserError."""
+def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
+    """The model of a file with this header, with those of `load_gguf`'s options that concern it. Raises UserError."""
     from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
 
-    header = read_header(file)
     weights = Weights(header.path, layers)
     tokenizer = GGUFTokenizer(weights, header.chat_template or None)
     given = {key: value for key, value in options.items() if value is not None}
-    record = _record(name, file, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))
+    record = _record(name, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))
     ends = _ends(weights, header, options.get("eos_id"), name)
     if header.causal:
         return GGUFCausalLM(weights, header, tokenizer, record, ends)
@@ -58,15 +57,13 @@ def _mask(tokenizer: GGUFTokenizer, header: GGUFHeader, given: int | None, name:
     )
 
 
-def _record(
-    name: str, file: Path, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]
-) -> ModelRecord:
+def _record(name: str, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]) -> ModelRecord:
     words = hashlib.sha256(header.tokenizer.encode())
     for token, text in tokenizer.vocabulary().items():
         words.update(f"{token}\0{text}\0".encode("utf-8", "replace"))
     return ModelRecord(
         role="target",
-        name=name if ":" in name and not Path(name).exists() else file.name,
+        name=name if ":" in name and not Path(name).exists() else header.path.name,
         kind="causal" if header.causal else "masked",
         parameters=header.parameters,
         dtype=header.quantisation,

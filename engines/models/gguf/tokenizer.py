@@ -3,35 +3,26 @@ rendered as those of other models are."""
 
 from __future__ import annotations
 
-import copy
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from engines.core.trace import Piece
 from engines.models.gguf.library import Weights, library
-from engines.models.tokens import rendered
+from engines.models.tokens import WordTokenizer, rendered
 
 UNKNOWN, UNUSED, CONTROL = 1, 2, 8  # bits of a token's attributes in llama.cpp
 ROOM = 64  # bytes that most pieces take
 
 
-class GGUFTokenizer:
+class GGUFTokenizer(WordTokenizer):
     """See `Tokenizer`. template: the file's chat template, None where it has none."""
 
     def __init__(self, weights: Weights, template: str | None) -> None:
+        super().__init__()
         self._weights, self._llama, self._template = weights, library(), template
         self.size, self.chat = weights.size, bool(template)
-        self._plain: GGUFTokenizer | None = None
-        self._pieces: dict[int, Piece] = {}
         self._vocabulary: dict[int, str] | None = None
-
-    def plain(self) -> GGUFTokenizer:
-        """The same tokens; a prompt is encoded as it stands, without a chat format."""
-        if self._plain is None:
-            self._plain = copy.copy(self)
-            self._plain.chat = False
-        return self._plain
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's turn in the model's chat format, ready for the answer; where the file has no chat template,
@@ -72,13 +63,6 @@ class GGUFTokenizer:
             return int(self._llama.llama_detokenize(self._weights.vocab, given, len(known), buffer, room, False, False))
 
         return bytes(filled(fill, ctypes.c_char, ROOM + 8 * len(known))).decode("utf-8", "replace") if known else ""
-
-    def piece(self, token: int) -> Piece:
-        """How one id looks: text with its leading space, "special", or "byte" (hex) where it is only a part of a
-        character."""
-        if token not in self._pieces:
-            self._pieces[token] = self._look(token)
-        return self._pieces[token]
 
     def _look(self, token: int) -> Piece:
         if not 0 <= token < self.size:

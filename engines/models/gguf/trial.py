@@ -96,7 +96,7 @@ def main(path: str, layers: int, threads: int) -> None:
     try:
         header = read_header(Path(path))
         mask = {} if header.causal or header.mask_id is not None else {"mask_id": 0}  # it matters to no forward
-        model: Any = opened(header.path, header.path.name, layers, **mask)
+        model: Any = opened(header, header.path.name, layers, **mask)
         found = same_bits(model)[1] if model.record.kind == "causal" else model.warm_up() and None
         print(json.dumps({"moved": found}))
     except UserError as error:

@@ -165,13 +165,29 @@ def allowed(writes: list[tuple[int, int]], step: int, mask: int | None) -> bool:
     return step > before or (step == before and (token < 0 or token == mask))
 
 
+def followed(trace: Trace) -> list[list[int]]:
+    """Of the board before each step and in the end, which place each position once was; what is inserted has a number
+    of its own, as in the history."""
+    named = [group.positions for step in trace.steps for group in (step.commits, step.candidates) if group]
+    width = trace.header.canvas or 1 + max((p for positions in named for p in positions), default=0)
+    boards, new = [list(range(width))], width
+    for step in trace.steps:
+        commits = step.commits
+        board = [one for p, one in enumerate(boards[-1]) if not commits or p not in (commits.removed or [])]
+        for p in sorted((commits.inserted or []) if commits else []):
+            board.insert(p, new)
+            new += 1
+        boards.append(board)
+    return boards
+
+
 def by_definition(trace: Trace) -> dict:
     """Every claim of the module's docstring, step by step and without any short cut."""
-    mask, tops = trace.header.mask_id, []
-    for step in trace.steps:
+    mask, tops, boards = trace.header.mask_id, [], followed(trace)
+    for step, board in zip(trace.steps, boards, strict=False):
         group = step.candidates
         tops.append(
-            {p: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
+            {board[p]: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
         )
     roles = [model.role for model in trace.header.models[:1]]  # calls of a draft or a reference are beside these
     cost = [
@@ -180,7 +196,7 @@ def by_definition(trace: Trace) -> dict:
     since, commits, ahead = {}, {}, False
     for position, writes in written(trace).items():
         commit, token = writes[-1]
-        if token < 0 or token == mask:
+        if token < 0 or token == mask or position not in boards[-1]:
             continue
         commits[position] = commit
         good = [allowed(writes, s, mask) and tops[s].get(position) == token for s in range(commit + 1)]
@@ -189,6 +205,8 @@ def by_definition(trace: Trace) -> dict:
     delays = {p: None if s is None else sum(cost[s + 1 : commits[p] + 1]) for p, s in since.items()}
     ends = sorted({sum(cost[: s + 1]) for s in range(len(cost))})
     done = [n for n in ends if all(n >= sum(cost[: (commits[p] if s is None else s) + 1]) for p, s in since.items())]
+    stands = {one: p for p, one in enumerate(boards[-1])}
+    since, commits, delays = ({stands[p]: value for p, value in each.items()} for each in (since, commits, delays))
     return {"since": since, "committed": commits, "delays": delays, "enough": min(done) if ahead else None}
 
 
