@@ -182,7 +182,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
             with gr.Column(elem_id="players"):
                 for slot in range(SLOTS):
                     panel(slot)
-            shown, asking = _results(handlers, inbox, line, save_file, prompt)
+            shown, changed, asking = _results(handlers, inbox, line, save_file, prompt)
             outputs = [inbox, line, shown]
     scenarios.connect(handlers, chips, scene, outputs)
     scenarios.opening()
@@ -193,6 +193,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
     advised = advising.connect(handlers, advise, advice, [prompt, slots[0]], outputs)
     controls = [prompt, seed, count, *slots]
     _connect_run(handlers, start, stop, prompt, controls, outputs, asking, advised)
+    settings.connect(handlers, changed, controls)
     lecture.section(handlers, told, outputs, controls)
     return outputs, slots[0]
 
@@ -218,7 +219,6 @@ def _connect_run(
         show_progress_on=[outputs[1]],  # the place in the queue shows on the status line
         **ONE_AT_A_TIME,
     )
-    settings.connect(handlers, outputs[2], controls)
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
     stopped = stop.click(handlers.running.stop, None, outputs, cancels=cancelled, **LIGHT)
     running_state([running, stopped, advised])
@@ -226,8 +226,9 @@ def _connect_run(
 
 def _results(
     handlers: Handlers, inbox: gr.HTML, line: gr.HTML, save_file: gr.HTML, prompt: gr.Textbox
-) -> tuple[gr.HTML, Any]:
-    """The tabs below the players. Returns the results table and the event of a server that answers."""
+) -> tuple[gr.HTML, Any, Any]:
+    """The tabs below the players. Returns the results table, what follows when it changes, and the event of a server
+    that answers."""
     with gr.Tabs(selected="results"):
         with gr.Tab("Results", id="results"):
             shown = table(tables.results(handlers.opening), elem_id="results")
@@ -240,9 +241,10 @@ def _results(
             asking = servers.section(handlers, prompt, [inbox, line, shown])
     numbers_tab.select(handlers.summing.numbers, None, numbers, **LIGHT)
     curves_tab.select(handlers.summing.curves, None, figures, **LIGHT)
-    shown.change(handlers.summing.numbers, None, numbers, **LIGHT)
-    shown.change(handlers.summing.redraw, figures[0], figures, **LIGHT)
-    return shown, asking
+    # one after the other: of several functions of one change Gradio asks each again for the other's sake, without end
+    changed = shown.change(handlers.summing.numbers, None, numbers, **LIGHT)
+    changed = changed.then(handlers.summing.redraw, figures[0], figures, **LIGHT)
+    return shown, changed, asking
 
 
 def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:

@@ -13,15 +13,15 @@ from explorer.page.limits import SLOTS
 from explorer.page.parts import LIGHT
 
 
-def connect(handlers: Any, results: gr.HTML, controls: Sequence[Any]) -> None:
-    """Whenever the results change: what was opened since then goes into the controls. controls: prompt, seed, number of
-    slots, and the forms of the slots."""
+def connect(handlers: Any, changed: Any, controls: Sequence[Any]) -> None:
+    """Whenever the results change: what was opened since then goes into the controls. changed: what else that event
+    does, after which it is this one's turn. controls: prompt, seed, number of slots, and the forms of the slots."""
 
     def take(request: gr.Request) -> list[Any]:
         session = handlers.session(request)
         return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named)
 
-    results.change(take, None, list(controls), **LIGHT)
+    changed.then(take, None, list(controls), **LIGHT)
 
 
 def updates(catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str]) -> list[Any]:

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 import engines
 from engines import MethodInfo, UserError
+from explorer.page.ahead import Ahead
 from explorer.page.blocks import build
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.form import LARGEST, Form, read
@@ -58,6 +59,17 @@ def test_no_event_of_the_server_touches_many_components(handlers):
         if fn.fn and len(fn.inputs) + len(fn.outputs) > TOLD
     }
     assert not wide, "a form is one component, however many controls it has"
+
+
+def test_no_event_asks_two_functions_of_which_each_waits_for_its_turn(handlers):
+    """Gradio 6.31 lets the whole event happen again where one of them was asked for meanwhile, so that two of them ask
+    for each other without end."""
+    asked: dict[Any, list[str]] = {}
+    for fn in build(handlers, loads=Ahead(handlers)).fns.values():
+        for target, event in fn.targets:
+            if fn.fn and fn.trigger_mode == "always_last" and target is not None:
+                asked.setdefault((target, event), []).append(fn.name)
+    assert asked and not [names for names in asked.values() if len(names) > 1]
 
 
 def test_a_slot_is_one_component_and_the_catalogue_is_sent_once(handlers):
