@@ -63,6 +63,7 @@ __all__ = [
     "Tree",
     "UserError",
     "assign_roles",
+    "before_weights",
     "broken_methods",
     "broken_studies",
     "checks",
@@ -153,6 +154,10 @@ def __getattr__(name: str) -> Any:
         from engines.models.downloads import watching_downloads
 
         return watching_downloads
+    if name == "before_weights":
+        from engines.models.wanted import before_weights
+
+        return before_weights
     if name == "joint":
         from engines.models import joint
 

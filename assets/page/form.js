@@ -104,6 +104,7 @@ export class Form {
     });
     this.about = make("p", { class: "method-about", id: `about-${number}` });
     this.line = make("span", { class: "slot-said" });
+    this.waits = make("span", { class: "slot-waits" }); // ahead.js says there that its model is being loaded
     this.root = this.#slot(this.#parameters());
   }
 
@@ -134,7 +135,7 @@ export class Form {
     const fields = make("fieldset", {}, make("legend", {}, this.name), line(tr`Method`, this.method));
     this.drafts = line(tr`Drafter`, this.drafter);
     fields.append(line(tr`Model`, this.model, this.other), this.drafts, this.about, parameters);
-    const head = make("summary", {}, make("strong", {}, this.name), " ", this.line);
+    const head = make("summary", {}, make("strong", {}, this.name), " ", this.line, this.waits);
     return make("details", { class: "slot-form" }, head, fields);
   }
 

@@ -32,6 +32,7 @@ from engines.models.quantised import settings
 from engines.models.sizing import LARGE, SMALL, chosen_dtype
 from engines.models.sizing import check_folder as check_room
 from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
+from engines.models.wanted import still_wanted
 from engines.models.weights import check_fit, pretrained
 
 OPTION_KINDS = {  # an option -> the kinds of models that have it
@@ -70,6 +71,7 @@ def load_folder(
             raise UserError(f"{option} is an option of {several} models and {name} is {how.kind}; leave it out.")
     if _bytes(folder) >= LARGE or (dtype is not None and 4 * _bytes(folder) >= LARGE):
         check_room(folder, name, device, dtype, options)
+    still_wanted()
     if raw.get("draft_of"):
         return _draft(folder, name, str(raw["draft_of"]), how, device, _dtype(dtype, folder), digest, options)
     if how.kind in OF_PICTURES:

@@ -213,6 +213,9 @@ def load_model(
     if name == smollm2.TEXT:
         return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = _key(name, device, dtype, options)
+    if (kept := _kept(key)) is not None:
+        require_kind(kept.record.name, kinds_of(kept), kind)
+        return kept
     with _lock:
         if key not in _loaded and name == oracle.NAME:
             _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
@@ -224,6 +227,15 @@ def load_model(
         model = _loaded[key]
     require_kind(model.record.name, kinds_of(model), kind)
     return model
+
+
+def _kept(key: str) -> Model | None:
+    """A model in memory, at once: it does not wait for another one that is being loaded."""
+    try:
+        _loaded.move_to_end(key)
+        return _loaded[key]
+    except KeyError:
+        return None
 
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:

@@ -15,6 +15,7 @@ from explorer.lecture import Lecture, own
 from explorer.page import (
     address,
     advising,
+    ahead,
     chooser,
     curves,
     diagnosing,
@@ -64,8 +65,9 @@ FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
 
-def build(handlers: Handlers, told: Lecture | None = None) -> gr.Blocks:
-    """The whole page. told: what lecture mode shows, by itself what ships."""
+def build(handlers: Handlers, told: Lecture | None = None, loads: ahead.Ahead | None = None) -> gr.Blocks:
+    """The whole page. told: what lecture mode shows, by itself what ships. loads: what loads the models that are
+    chosen, before Run."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
         gr.Markdown(
             f"# {TITLE}\nWatch text being decoded: every position of every step, what else the model considered, "
@@ -95,6 +97,8 @@ def build(handlers: Handlers, told: Lecture | None = None) -> gr.Blocks:
                 docs.section(texts, tabs, asked, _limits(handlers, "### Limits of this page"), **LIGHT)
         my_runs.links(handlers, outputs)
         address.section(tabs, handlers.catalogue.methods, outputs[1])
+        if loads:
+            ahead.section(loads)
         demo.unload(handlers.closed)
         gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo

@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import allocator, clients, files, quiet, starting
+from explorer.page import ahead, allocator, clients, files, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
@@ -32,7 +32,6 @@ from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
 SESSIONS = 200  # whose components Gradio remembers
-HEAVY = ("torch", "transformers")
 ANNOUNCED = {"common.complete": "Done"}
 """What Gradio 6.31 tells screen readers when an event is over, and has no words for: they heard the name itself."""
 
@@ -47,14 +46,15 @@ def launch(
     **options: Any,
 ) -> gr.Blocks:
     """Build the page and start its server; `options` go to Gradio's `launch`. With `warm`, torch is imported once the
-    server answers. `traces` replaces the gallery that ships with the program; `public`: strangers come, so that the
-    limits of a public page hold; `lecture`: the file of what lecture mode shows (see `explorer.lecture.chosen`)."""
+    server answers, and a model is loaded when it is chosen. `traces` replaces the gallery that ships with the program;
+    `public`: strangers come, so that the limits of a public page hold; `lecture`: the file of what lecture mode shows
+    (see `explorer.lecture.chosen`)."""
     limits, told = Limits.from_env(public), chosen(lecture)
     limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    demo = build(handlers, told)
+    demo = build(handlers, told, ahead.of(handlers) if warm else None)
     quiet.install()
     demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     readers, owners = clients.Readers(), Owners()
@@ -121,6 +121,6 @@ def _hosts(server_name: str | None) -> set[str]:
 
 
 def _warm() -> None:
-    for module in HEAVY:
+    for module in ahead.HEAVY:
         with MODEL_LOCK:  # a run that begins meanwhile would meet a half-imported transformers
             importlib.import_module(module)

@@ -180,6 +180,12 @@ class Sessions:
         if sum(n for _, n in held) + size > OPENED:
             raise UserError("this host holds as many opened traces as it can; try again in a few minutes.")
 
+    @property
+    def busy(self) -> bool:
+        """Whether a run or a sweep goes on or waits on any page."""
+        with self._lock:
+            return any(session.busy for _, session in self._all.values())
+
     def __len__(self) -> int:
         """How many are kept."""
         return len(self._all)

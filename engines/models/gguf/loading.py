@@ -15,6 +15,7 @@ from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.hub import sha256
 from engines.models.sizing import check_gguf, refuse_options, size_of_header
+from engines.models.wanted import still_wanted
 
 if TYPE_CHECKING:
     from engines.core.kinds import Model
@@ -38,6 +39,7 @@ def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, 
     layers = _layers(options.pop("gpu_layers", None), device)
     check_gguf(size_of_header(header, name), device, min(USUAL, header.context))
     digest = sha256(header.path)
+    still_wanted()
     moved = tried(header, digest, layers, torch.get_num_threads())
     model: Any = opened(header, name, layers, **options)
     model.record.moved, model.record.sha256, model.record.device = moved, digest, device

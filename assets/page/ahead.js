@@ -1,0 +1,63 @@
+// A model is loaded when it is chosen: the server is told what the slots in sight name, the one that changed last first,
+// and the slots say "loading" until it is done. A page that was just opened waits until its first boards are drawn.
+
+import { tr } from "../player/words.js";
+import { whenThere } from "./dom.js";
+
+const SETTLED = 1500, // milliseconds from the first boards to the first question
+  SOON = 300, // from the last change: who goes through a list by its keys chooses nothing on the way
+  AGAIN = 1000; // until the next look at what is being loaded
+const BOARD = '#panel-0 .dx-panel:not([data-state="empty"])';
+const key = ({ method, model }) => JSON.stringify([method, model]);
+
+/** The slots' values, those that differ from before first, without their parameters, which load nothing. */
+export const latest = (values, before = []) => {
+  const short = values.map(({ method, model }) => ({ method, model })),
+    isNew = (value, slot) => key(value) !== (before[slot] && key(before[slot]));
+  return [...short.filter(isNew), ...short.filter((value, slot) => !isNew(value, slot))];
+};
+
+/** props.value: what is asked, JSON of [{method, model}], or the answer, JSON of {loading: [model]}. submit: asks. */
+export function mountAhead(props, watch, submit) {
+  let shown = [],
+    asked = null,
+    timer = null;
+  const forms = () => {
+    const detail = {};
+    document.dispatchEvent(new CustomEvent("dx-forms", { detail }));
+    return detail.values ?? [];
+  };
+  const draw = (loading) => {
+    forms().forEach(({ model }, slot) => {
+      const place = document.querySelector(`#slot-${slot} .slot-waits`);
+      if (place) place.textContent = loading.includes(model) ? tr`loading` : "";
+    });
+  };
+  const ask = () => {
+    props.value = JSON.stringify(asked);
+    submit();
+  };
+  const changed = () => {
+    const values = forms(),
+      next = latest(values, shown);
+    if (!values.length || values.map(key).join() === shown.map(key).join()) return false;
+    [shown, asked] = [values, next];
+    ask();
+    return true;
+  };
+  const later = (after) => {
+    clearTimeout(timer);
+    timer = setTimeout(changed, after);
+  };
+  watch("value", () => {
+    const { loading } = JSON.parse(props.value || "{}");
+    if (!loading) return;
+    draw(loading);
+    clearTimeout(timer);
+    if (loading.length) timer = setTimeout(() => changed() || ask(), AGAIN);
+  });
+  whenThere([BOARD, ".slot-form"], () => {
+    later(SETTLED);
+    for (const event of ["dx-form", "dx-filled"]) document.addEventListener(event, () => later(SOON));
+  });
+}

@@ -1,0 +1,201 @@
+"""A model is loaded when it is chosen: once, the one chosen last, and a run that comes meanwhile waits for it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+import engines
+from engines import UserError
+from engines.models import zoo
+from explorer.page import ahead, starting
+from explorer.page.ahead import Ahead, Pair
+from explorer.page.catalogue import Catalogue, Plan
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.server import launch
+from explorer.runs.gallery import Gallery
+from tests.page.conftest import first_model, methods_of
+
+METHOD, MODEL = methods_of("causal")[0], first_model("causal")
+OTHER_METHOD, OTHER = methods_of("masked")[0], first_model("masked")
+PAIR, NEXT = (METHOD, MODEL), (OTHER_METHOD, OTHER)
+
+
+@pytest.fixture
+def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo, "_loaded", type(zoo._loaded)())
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loads]:
+    made = Loads(zoo._load)
+    monkeypatch.setattr(zoo, "_load", made)
+    yield made
+    made.go.set()
+
+
+class Loads:
+    """The loader, which notes the names and waits until it may go on."""
+
+    def __init__(self, real: Callable[..., Any]) -> None:
+        self.real, self.names, self.begun, self.go = real, list[str](), threading.Event(), threading.Event()
+
+    def __call__(self, name: str, **options: Any) -> Any:
+        self.names.append(name)
+        self.begun.set()
+        assert self.go.wait(60)
+        return self.real(name, **options)
+
+
+def desk(public: bool = False) -> Handlers:
+    return Handlers(Gallery(Path("no-such-folder")), Catalogue.read(public), Limits(1000, 100, 60, public))
+
+
+def asked(loader: Ahead, *pairs: Pair) -> list[str]:
+    """What a page that names these is told is loading."""
+    value = json.dumps([{"method": method, "model": model} for method, model in pairs])
+    told: list[str] = json.loads(loader.ask(value))["loading"]
+    return told
+
+
+def finished(loader: Ahead) -> None:
+    thread = loader._thread
+    if thread:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_chosen_model_is_loaded_once_and_a_run_waits_for_it(nothing_loaded: None, loads: Loads) -> None:
+    loader = Ahead(desk())
+    assert asked(loader, PAIR) == [MODEL]
+    assert loads.begun.wait(60)
+    runs: list[Any] = []
+    run = threading.Thread(target=lambda: runs.append(Plan(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)))
+    run.start()
+    assert asked(loader, PAIR) == [MODEL], "it is being loaded, and is not loaded again for being named again"
+    loads.go.set()
+    run.join(60)
+    finished(loader)
+    assert loads.names.count(MODEL) == 1 and len(runs) == 1
+    runs[0].close()
+    assert asked(loader, PAIR) == [] and loader._thread is None
+    assert engines.load_model(MODEL).warm_up() == 0.0, "its first calls are made, too"
+
+
+def test_the_model_that_was_chosen_last_wins_and_what_was_left_takes_no_memory(
+    nothing_loaded: None, loads: Loads
+) -> None:
+    loader = Ahead(desk())
+    asked(loader, PAIR)
+    assert loads.begun.wait(60)
+    assert asked(loader, NEXT) == [OTHER]
+    loads.go.set()
+    finished(loader)
+    assert engines.is_loaded(OTHER) and not engines.is_loaded(MODEL)
+
+
+def test_a_model_in_memory_is_given_out_while_another_one_is_loaded(nothing_loaded: None, loads: Loads) -> None:
+    loads.go.set()
+    known = engines.load_model(OTHER)
+    loads.go.clear()
+    loads.begun.clear()
+    waiting = threading.Thread(target=engines.load_model, args=(MODEL,))
+    waiting.start()
+    assert loads.begun.wait(60)
+    found: list[Any] = []
+    asking = threading.Thread(target=lambda: found.append(engines.load_model(OTHER)), daemon=True)
+    asking.start()
+    asking.join(20)
+    assert found == [known]
+    loads.go.set()
+    waiting.join(60)
+
+
+def test_nothing_is_loaded_while_something_runs(nothing_loaded: None, loads: Loads) -> None:
+    loads.go.set()
+    loader = Ahead(desk())
+    job = loader.desk.sessions.of("visitor").begin()
+    assert asked(loader, PAIR) == [MODEL]
+    assert not loads.begun.wait(3 * ahead.LOOK)
+    job.finished.set()
+    finished(loader)
+    assert loads.names == [MODEL]
+
+
+def test_a_public_host_loads_each_model_ahead_once(nothing_loaded: None, loads: Loads) -> None:
+    loads.go.set()
+    loader = Ahead(desk(public=True))
+    asked(loader, PAIR)
+    finished(loader)
+    zoo._loaded.clear()
+    assert asked(loader, PAIR) == [] and loads.names == [MODEL]
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_only_what_is_on_this_machine_and_offered_is_loaded(
+    public: bool, nothing_loaded: None, loads: Loads, tmp_path: Path
+) -> None:
+    loader = Ahead(desk(public))
+    far = [(METHOD, "somebody/model"), (METHOD, str(tmp_path / "none")), ("none", MODEL), (OTHER_METHOD, MODEL)]
+    assert asked(loader, *far) == []
+    fetched = tuple(replace(model, where="download") for model in loader.desk.catalogue.models)
+    if not public:
+        loader.desk.catalogue = replace(loader.desk.catalogue, models=fetched)
+        assert asked(loader, PAIR) == []
+    for value in (None, 7, "{", "[1]", "[" * 9000, '[{"method": 1}]'):
+        assert json.loads(loader.ask(value))["loading"] == []
+    assert loads.names == []
+
+
+def test_a_load_that_fails_says_nothing_and_the_run_says_why(
+    nothing_loaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(name: str, **options: Any) -> Any:
+        raise UserError("the weights are damaged.")
+
+    monkeypatch.setattr(zoo, "_load", damaged)
+    loader = Ahead(desk())
+    assert asked(loader, PAIR) == [MODEL]
+    finished(loader)
+    assert asked(loader, PAIR) == [] and loader._thread is None
+    with pytest.raises(UserError, match="damaged"):
+        Plan(METHOD, MODEL, {}).begin("hello", 0, loader.desk.limits)
+
+
+def test_a_lent_machine_loads_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(ahead.of(desk()), Ahead)
+    monkeypatch.setattr(ahead, "lent", lambda: True)
+    assert ahead.of(desk()) is None and not starting.lent()
+
+
+def test_the_page_says_loading_where_the_model_stands(
+    nothing_loaded: None, loads: Loads, recorded: Path, visit: Any
+) -> None:
+    demo = launch(warm=True, traces=Gallery(recorded), quiet=True)
+    try:
+        screen = visit(at=demo.local_url)
+        screen.method(0, METHOD)
+        screen.model(0, MODEL)
+        words = screen.page.locator("#slot-0 .slot-waits")
+        expect(words).to_have_text("loading")
+        assert loads.begun.wait(60)
+        loads.go.set()
+        expect(words).to_have_text("")
+        assert engines.is_loaded(MODEL)
+        zoo._loaded.clear()
+        loads.go.clear()
+        screen.page.reload()  # the form that the browser kept chooses its model, too
+        expect(words).to_have_text("loading")
+        loads.go.set()
+        expect(words).to_have_text("")
+        assert engines.is_loaded(MODEL)
+    finally:
+        demo.close()
