@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: no call home
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: its threads do not spin on the cores that draw
 
 import gradio as gr
 from starlette.middleware import Middleware

@@ -74,3 +74,13 @@ def test_import_explorer_is_free():
         )
         == "[]"
     )
+
+
+@pytest.mark.parametrize("chosen", [None, "ACTIVE"])
+def test_threads_that_compute_do_not_spin_beside_a_browser_unless_told_to(chosen, monkeypatch):
+    """libgomp reads it when torch is imported, which is after the page's server."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if chosen:
+        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
+    told = "import os, sys, explorer.page.server; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    assert run(told) == f"{chosen or 'PASSIVE'} False"
