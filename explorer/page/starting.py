@@ -41,7 +41,7 @@ def loading(plan: Plan, limits: Limits) -> str:
 def needs(plan: Plan, limits: Limits) -> str:
     """The model that a run loads, with the bytes of its weights; "" for one that is listed or loaded, all of which are
     small, and where nothing can be told, of which loading it says why."""
-    if lent() or engines.is_known(engines.target_and_drafter(plan.model)[0]) or not loading(plan, limits):
+    if not loading(plan, limits) or engines.is_known(engines.target_and_drafter(plan.model)[0]):
         return ""
     try:
         size = engines.size_of(plan.model)
