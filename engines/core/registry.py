@@ -98,7 +98,9 @@ def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:
     for name, kind in info.records.items():
         for other in others.values():
             theirs = other.info.records.get(name, kind)
-            same = kind.__struct_fields__ == theirs.__struct_fields__ and described(kind) == described(theirs)
+            same = kind is theirs or (
+                kind.__struct_fields__ == theirs.__struct_fields__ and described(kind) == described(theirs)
+            )
             if not same and Record not in (kind, theirs) and other.info.slug != info.slug:
                 raise ValueError(
                     f"'{info.slug}' declares the record '{name}' with the fields {', '.join(kind.__struct_fields__)}; "

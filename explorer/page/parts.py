@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -263,6 +264,7 @@ def _address(path: str) -> str:
     return f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
 
 
+@cache
 def _version(folder: Path) -> str:
     """Changes with any module of the folder; modules that it imports are revalidated by their ETag."""
     files = sorted(folder.rglob("*.js"))

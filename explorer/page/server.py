@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, allocator, clients, files, quiet, starting
+from explorer.page import ahead, allocator, clients, files, one_app, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget
 from explorer.page.catalogue import Catalogue
@@ -55,9 +55,10 @@ def launch(
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    demo = build(handlers, told, ahead.of(handlers) if warm else None)
+    with one_app.at_launch():
+        demo = build(handlers, told, ahead.of(handlers) if warm else None)
+        demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     quiet.install()
-    demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     readers, owners = clients.Readers(), Owners()
     if limits.public:
         clients.share(demo._queue)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,38 @@ def test_threads_that_compute_do_not_spin_beside_a_browser_unless_told_to(chosen
         monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
     told = "import os, sys, explorer.page.server; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
     assert run(told) == f"{chosen or 'PASSIVE'} False"
+
+
+def test_one_app_is_made_of_the_four_that_gradio_makes(recorded, monkeypatch):
+    from gradio.blocks import App
+
+    from explorer.page.server import launch
+    from explorer.runs.gallery import Gallery
+
+    real, made = App.create_app, []
+    monkeypatch.setattr(App, "create_app", staticmethod(lambda *a, **k: made.append(real(*a, **k)) or made[-1]))
+    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
+    try:
+        assert made == [demo.app] and demo.server_app is demo.app
+        with urllib.request.urlopen(demo.local_url) as answer:
+            assert answer.status == 200
+    finally:
+        demo.close()
+
+
+def test_the_modules_of_a_folder_are_read_once_for_all_components(monkeypatch):
+    from explorer.page import parts
+
+    reads = []
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or real(path))
+    parts._version.cache_clear()
+    for _ in range(2):
+        parts.panel(0)
+    assert reads.count("player.js") == 1
+
+
+def test_no_record_is_described_to_compare_it_with_itself():
+    """What a method declares is looked into where another one has a record of that name, and no sooner."""
+    told = "import engines; engines.list_methods(); from engines.core.trace.records import described; print("
+    assert run(told + "described.cache_info().misses)") == "0"
