@@ -6,7 +6,8 @@ import { whenThere } from "./dom.js";
 
 const SETTLED = 1500, // milliseconds from the first boards to the first question
   SOON = 300, // from the last change: who goes through a list by its keys chooses nothing on the way
-  AGAIN = 1000; // until the next look at what is being loaded
+  AGAIN = 1000, // until the next look at what is being loaded, and twice as long each time,
+  RARELY = 16_000; // up to here: it may wait for the runs of many others
 const BOARD = '#panel-0 .dx-panel:not([data-state="empty"])';
 const key = ({ method, model }) => JSON.stringify([method, model]);
 
@@ -21,6 +22,7 @@ export const latest = (values, before = []) => {
 export function mountAhead(props, watch, submit) {
   let shown = [],
     asked = null,
+    pause = AGAIN,
     timer = null;
   const forms = () => {
     const detail = {};
@@ -41,7 +43,7 @@ export function mountAhead(props, watch, submit) {
     const values = forms(),
       next = latest(values, shown);
     if (!values.length || values.map(key).join() === shown.map(key).join()) return false;
-    [shown, asked] = [values, next];
+    [shown, asked, pause] = [values, next, AGAIN];
     ask();
     return true;
   };
@@ -54,7 +56,8 @@ export function mountAhead(props, watch, submit) {
     if (!loading) return;
     draw(loading);
     clearTimeout(timer);
-    if (loading.length) timer = setTimeout(() => changed() || ask(), AGAIN);
+    if (loading.length) timer = setTimeout(() => changed() || ask(), pause);
+    pause = Math.min(2 * pause, RARELY);
   });
   whenThere([BOARD, ".slot-form"], () => {
     later(SETTLED);
