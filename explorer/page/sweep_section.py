@@ -13,16 +13,17 @@ from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, dots, either, status, until
 from explorer.page.replays import opens
-from explorer.page.sweeper import DEFAULTS, Sweeper
+from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
-SEED = 6  # its place among the controls
+SEED = 8  # its place among the controls
 FIRST_TASKS = ["sort", "insert any"]  # one right answer, and many
 POINTS = ["#", "method", "parameters", "right", "95 %", "forwards", "tokens/forward", "curve there"]
 PROMPTS = ["#", "task", "check", "prompt", "output", "forwards"]
 HELP = """### Run a sweep
 Choose methods and one of their parameters; every setting runs on the same held-out prompts, one after the other on the
 model of this server, and every answer
-is checked exactly. The grey line is the model's own control with its plain threshold. Finished runs are kept by all
+is checked exactly. A second parameter makes one curve for each of its values. The grey line is the model's own control
+with its plain threshold. Finished runs are kept by all
 that decides them (method, parameters,
 weights, prompt, seed, code), so a sweep that you cancel goes on where it was, and a changed one runs only what is new.
 
@@ -94,7 +95,24 @@ def _what(sweeper: Sweeper, models: list[tuple[str, str]], first: str) -> list[A
             min_width=180,
             max_length=2000,
         )
-    return [model, methods, name, text]
+    with gr.Row():
+        second = gr.Dropdown(
+            [NO_SECOND, *offered["names"][1:]],
+            value=NO_SECOND,
+            label="Second parameter",
+            info="one curve for each of its values",
+            elem_id="sweep-second",
+            min_width=180,
+        )
+        others = gr.Textbox(
+            "",
+            label="Its values",
+            info="a list, or FROM:TO:COUNT",
+            elem_id="sweep-second-values",
+            min_width=180,
+            max_length=2000,
+        )
+    return [model, methods, name, text, second, others]
 
 
 def _how_much(sweeper: Sweeper) -> list[Any]:
@@ -128,7 +146,7 @@ def _how_much(sweeper: Sweeper) -> list[Any]:
 def _connect(
     sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown
 ) -> None:
-    model, methods, name, text, *_ = inputs
+    model, methods, name, text, second, others, *_ = inputs
     line, _, _, points, cells = shown
 
     def model_changed(chosen: Any) -> list[Any]:
@@ -137,25 +155,34 @@ def _connect(
             gr.update(choices=found["methods"], value=found["chosen"]),
             gr.update(choices=found["names"], value=found["name"]),
             found["text"],
+            gr.update(choices=[NO_SECOND, *found["names"][1:]], value=NO_SECOND),
+            "",
         ]
 
-    def methods_changed(chosen: Any, slugs: Any, now: Any) -> list[Any]:
+    def methods_changed(chosen: Any, slugs: Any, now: Any, then: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
-        stays = now in found["names"]
+        stays, both = now in found["names"], then in found["names"]
         return [
             gr.update(choices=found["names"], value=now if stays else found["name"]),
             gr.skip() if stays else found["text"],
+            gr.update(choices=[NO_SECOND, *found["names"][1:]], value=then if both else NO_SECOND),
+            gr.skip() if both else "",
         ]
+
+    def second_changed(chosen: Any, slugs: Any, then: Any) -> Any:
+        return "" if then == NO_SECOND else name_changed(chosen, slugs, then)
 
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
         return offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [], str(now))["text"]
 
-    model.input(model_changed, model, [methods, name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    methods.input(methods_changed, [model, methods, name], [name, text], **LIGHT).then(
+    both = [name, text, second, others]
+    model.input(model_changed, model, [methods, *both], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    methods.input(methods_changed, [model, methods, name, second], both, **LIGHT).then(
         sweeper.planned, inputs, line, **LIGHT
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
+    second.input(second_changed, [model, methods, second], others, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    gr.on([one.input for one in (text, *inputs[5:])], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
     running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
     until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)])

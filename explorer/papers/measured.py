@@ -17,7 +17,7 @@ import msgspec
 import engines
 from engines import parallelbench
 from explorer import ASSETS
-from explorer.bench import certified, classes, gguf, names, quality
+from explorer.bench import certified, classes, gguf, grid, names, quality
 from explorer.papers import cards
 from explorer.papers.tables import Cell, Measured, markdown
 
@@ -93,8 +93,9 @@ def _sweeps() -> Iterator[Measured]:
             share = [round(100 * x, 1) for x in (p.share, low, high)]
             against = quality.against_curve(p, found.points).replace("-", "–")
             rows.append([p.label, share, round(p.forwards, 2), round(p.forwards / base.forwards, 3), against])
+        apart = grid.apart(found.points)
         yield Measured(
-            f"Quality against forwards on {found.model.name}",
+            f"Quality against forwards on {found.model.name}{f', by {apart}' if apart else ''}",
             found.command,
             "counted, on any machine",
             found.date,
