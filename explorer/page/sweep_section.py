@@ -3,19 +3,19 @@ parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
 
-from engines import UserError
+from engines import Param, UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, dots, either, status, until
 from explorer.page.replays import opens
 from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
-SEED = 8  # its place among the controls
+SEED = 7  # its place among the controls
 FIRST_TASKS = ["sort", "insert any"]  # one right answer, and many
 POINTS = ["#", "method", "parameters", "right", "95 %", "forwards", "tokens/forward", "curve there"]
 PROMPTS = ["#", "task", "check", "prompt", "output", "forwards"]
@@ -97,22 +97,14 @@ def _what(sweeper: Sweeper, models: list[tuple[str, str]], first: str) -> list[A
         )
     with gr.Row():
         second = gr.Dropdown(
-            [NO_SECOND, *offered["names"][1:]],
+            offered["second"],
             value=NO_SECOND,
             label="Second parameter",
-            info="one curve for each of its values",
+            info="one curve for each of its values, which you may change: a list, or FROM:TO:COUNT",
+            allow_custom_value=True,
             elem_id="sweep-second",
-            min_width=180,
         )
-        others = gr.Textbox(
-            "",
-            label="Its values",
-            info="a list, or FROM:TO:COUNT",
-            elem_id="sweep-second-values",
-            min_width=180,
-            max_length=2000,
-        )
-    return [model, methods, name, text, second, others]
+    return [model, methods, name, text, second]
 
 
 def _how_much(sweeper: Sweeper) -> list[Any]:
@@ -146,7 +138,7 @@ def _how_much(sweeper: Sweeper) -> list[Any]:
 def _connect(
     sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown
 ) -> None:
-    model, methods, name, text, second, others, *_ = inputs
+    model, methods, name, text, second, *_ = inputs
     line, _, _, points, cells = shown
 
     def model_changed(chosen: Any) -> list[Any]:
@@ -155,34 +147,28 @@ def _connect(
             gr.update(choices=found["methods"], value=found["chosen"]),
             gr.update(choices=found["names"], value=found["name"]),
             found["text"],
-            gr.update(choices=[NO_SECOND, *found["names"][1:]], value=NO_SECOND),
-            "",
+            gr.update(choices=found["second"], value=NO_SECOND),
         ]
 
     def methods_changed(chosen: Any, slugs: Any, now: Any, then: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
-        stays, both = now in found["names"], then in found["names"]
+        stays, both = now in found["names"], str(then).partition("=")[0].strip() in found["names"]
         return [
             gr.update(choices=found["names"], value=now if stays else found["name"]),
             gr.skip() if stays else found["text"],
-            gr.update(choices=[NO_SECOND, *found["names"][1:]], value=then if both else NO_SECOND),
-            gr.skip() if both else "",
+            gr.update(choices=found["second"], value=then if both else NO_SECOND),
         ]
-
-    def second_changed(chosen: Any, slugs: Any, then: Any) -> Any:
-        return "" if then == NO_SECOND else name_changed(chosen, slugs, then)
 
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
         return offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [], str(now))["text"]
 
-    both = [name, text, second, others]
+    both = [name, text, second]
     model.input(model_changed, model, [methods, *both], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
     methods.input(methods_changed, [model, methods, name, second], both, **LIGHT).then(
         sweeper.planned, inputs, line, **LIGHT
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    second.input(second_changed, [model, methods, second], others, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    gr.on([one.input for one in (text, *inputs[5:])], sweeper.planned, inputs, line, **LIGHT)
+    gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
     running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
     until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)])
@@ -190,8 +176,8 @@ def _connect(
 
 
 def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name: str | None = None) -> dict[str, Any]:
-    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, and
-    values for one of them.
+    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, values
+    for one of them, and for a second one each with its values.
 
     slugs: the chosen methods, where some are; name: the chosen parameter.
     """
@@ -210,18 +196,24 @@ def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name
             if curve and curve[0] in declared
             else next((p.name for p in declared.values() if p.kind == "float"), DEFAULTS)
         )
-    p, text = declared.get(name), ""
-    if p and curve and name == curve[0]:
-        text = ",".join(f"{value:g}" for value in sorted(curve[1])[::2])  # where the curve has points too
-    elif p:
-        text = f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
     return {
         "methods": [(info.title, info.slug) for info in infos],
         "chosen": [info.slug for info in chosen],
         "names": [DEFAULTS, *declared],
         "name": name,
-        "text": text,
+        "text": _values(declared, name, curve),
+        "second": [NO_SECOND, *(f"{one}={_values(declared, one, curve)}" for one in declared)],
     }
+
+
+def _values(declared: Mapping[str, Param], name: str, curve: tuple[str, Sequence[float]] | None) -> str:
+    """Values of a parameter to begin with, empty for none: where the curve has points too, else over its range."""
+    p = declared.get(name)
+    if p and curve and name == curve[0]:
+        return ",".join(f"{value:g}" for value in sorted(curve[1])[::2])
+    if p is None:
+        return ""
+    return f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
 
 
 def _listed(sweeper: Sweeper, model: Any) -> str:

@@ -85,12 +85,13 @@ class Sweeper:
 
     def read(self, values: Sequence[Any]) -> SweepRequest:
         """The controls' values as a request. Raises UserError."""
-        model, slugs, name, text, second, others, tasks, prompts, seed, seconds, runs, reuse = values
+        model, slugs, name, text, second, tasks, prompts, seed, seconds, runs, reuse = values
         kind = self.kind(model)
         if not isinstance(slugs, list) or not slugs:
             raise UserError("no method is chosen; choose at least one.")
         slugs = list(dict.fromkeys(map(str, slugs)))
-        swept = _swept(slugs, (name, text), (second, others))
+        more, _, others = str(second or NO_SECOND).partition("=")
+        swept = _swept(slugs, (name, text), (more.strip(), others))
         settings = quality.plan(kind, slugs, swept)
         catalogue = self.handlers.catalogue
         for one in settings:  # by the declarations that hold here, where an answer may have to be shorter

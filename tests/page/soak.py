@@ -267,7 +267,7 @@ def sweep() -> list[Any]:
     from explorer.page.sweeper import DEFAULTS, NO_SECOND
     from tests.page.conftest import first_model, methods_of
 
-    what = [first_model("masked"), methods_of("masked")[:1], DEFAULTS, "", NO_SECOND, ""]
+    what = [first_model("masked"), methods_of("masked")[:1], DEFAULTS, "", NO_SECOND]
     return [*what, [*TASKS][:1], 4, 0, 10, 4, False]
 
 
