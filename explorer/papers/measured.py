@@ -18,7 +18,7 @@ import engines
 from engines import parallelbench
 from explorer import ASSETS
 from explorer.bench import certified, classes, gguf, grid, names, quality
-from explorer.papers import cards
+from explorer.papers import cards, lengths
 from explorer.papers.tables import Cell, Measured, markdown
 
 RECORDS = ASSETS / "measured"
@@ -318,6 +318,7 @@ def _coherence() -> Iterator[Measured]:
 
 SECTIONS: Mapping[str, Any] = {
     "speculation": lambda: chain(_bench(), _certified(), _study("needles-in-documents", "RAPID")),
+    "length": lengths.tables,
     "gguf": _gguf,
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
     "diffusion": lambda: chain(_sweeps(), _parallel()),
