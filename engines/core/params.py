@@ -212,7 +212,7 @@ def Code(name: str, default: str, presets: Mapping[str, str], *, help: str = "",
     return Param(name=name, kind="code", default=default, presets=dict(presets), help=help, source=source)
 
 
-def max_new_tokens(default: int = 48, high: int = 1024) -> Param:
+def max_new_tokens(default: int = 48, high: int = 4096) -> Param:
     """The length of the answer, called the same in every method."""
     return Int(
         LENGTH,

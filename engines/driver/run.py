@@ -248,6 +248,11 @@ class Run(Iterator[Step]):
         if self._replay and reason in ("complete", "failed"):
             self._replay.finish(len(self.steps))
 
+    @property
+    def written(self) -> int:
+        """Positions behind the prompt by now, masks included: what `end` would cost a decoded text to say."""
+        return len(self._recorder.board) - self._recorder.prompt_length
+
     def pieces(self, since: int = 0) -> list[Any]:
         """The token table in the order of first use, from entry `since` on (for batches)."""
         return list(self._recorder.pieces.values())[since:]
@@ -272,12 +277,8 @@ class Run(Iterator[Step]):
 
     def _remarks(self) -> list[str]:
         """What a person has to know of an edited run: a replay that diverged, a change that nothing came of."""
-        unread = sorted(self._recorder.params.unread) if self._reason == "complete" else []
-        idle = (
-            f"The method did not look at {', '.join(unread)} again after the change: it had no effect."
-            if unread
-            else ""
-        )
+        unread = ", ".join(sorted(self._recorder.params.unread)) if self._reason == "complete" else ""
+        idle = f"The method did not look at {unread} again after the change: it had no effect." if unread else ""
         return [self._replay.sentence if self._replay else "", idle]
 
     def trace(self) -> Trace:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,31 +85,30 @@ class Setting(NamedTuple):
 def plan(
     kind: str,
     slugs: Sequence[str],
-    swept: tuple[str, Sequence[Any]] | None = None,
+    swept: Mapping[str, Sequence[Any]] | None = None,
     fixed: Mapping[str, Any] | None = None,
 ) -> list[Setting]:
     """Everything that a sweep of these methods runs: the control first, then the curve of the kind of model, then the
     methods.
 
-    swept: a parameter and its values, for the methods that declare it; the others run at their defaults. fixed: other
-    values for those that declare them. Without a curve the control is the baseline of the first method that has one.
-    Raises UserError for a method of another kind of model, and for parameters that none of the methods has."""
+    swept: parameters and their values, for the methods that declare them; a method that declares two runs with
+    every pair, one that declares none runs at its defaults. fixed: other values for those that declare them.
+    Without a curve the control is the baseline of the first method that has one. Raises UserError for a method of
+    another kind of model, and for parameters that none of the methods has."""
     infos = [engines.get_method(slug).info for slug in slugs]
     if wrong := [info.slug for info in infos if info.kind != kind]:
         raise engines.UserError(
             f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model."
         )
-    name, values = swept or ("", [])
-    _declared(infos, [*([name] if name else []), *(fixed or {})])
+    _declared(infos, [*(swept or {}), *(fixed or {})])
     found = _curve(kind) or _control(infos)
     for info in infos:
         here = {one: p.check(fixed[one]) for one in fixed or {} for p in info.params if fixed and p.name == one}
-        p = next((p for p in info.params if p.name == name), None)
-        found += (
-            [Setting(info.slug, {**here, name: p.check(value)}) for value in values]
-            if p
-            else [Setting(info.slug, here)]
-        )
+        declared = {p.name: p for p in info.params}
+        own = {name: map(declared[name].check, values) for name, values in (swept or {}).items() if name in declared}
+        found += [
+            Setting(info.slug, {**here, **dict(zip(own, values, strict=True))}) for values in product(*own.values())
+        ]
     known: list[tuple[str, dict[str, Any]]] = [
         (one.method, {}) for one in found if one.on_curve or one.control
     ]  # at its defaults the curve says it better

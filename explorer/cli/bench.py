@@ -14,6 +14,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
+from explorer.cli.length import growing
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.run import INTERRUPTED
 from explorer.cli.told import Progress, say, told
@@ -67,6 +68,11 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         action="store_true",
         help="prompts that end at a dot in files of the standard library: how many names exist (--prompts 100)",
     )
+    bench.add_argument(
+        "--length",
+        action="store_true",
+        help="what a token costs as an answer of --max-new-tokens grows, beside transformers' generate",
+    )
     certify.add_argument(
         "--no-server", action="store_true", help="of a GGUF file: without llama.cpp's own server beside it"
     )
@@ -84,6 +90,8 @@ def bench_command(args: argparse.Namespace) -> int:
         return _by_class(args, model)
     if args.names:
         return _names(args, model)
+    if args.length:
+        return growing(args, model)
     slugs = args.method or [info.slug for info in engines.list_methods() if runs_on(info, model)]
     plans, texts = measure.plan(slugs, model), measure.prompts_for(model.record.name, args.prompts)
     parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]

@@ -33,7 +33,8 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUES",
-        help="0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; one may vary",
+        help="0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; two may vary: a curve along the first for each value "
+        "of the second",
     )
     sweep.add_argument(
         "--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks"
@@ -87,18 +88,13 @@ def sweep_command(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, model: Any) -> Any:
     """The sweep that the options describe. Raises UserError."""
-    from explorer.bench import quality
+    from explorer.bench import grid, quality
     from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 
     slugs = list(dict.fromkeys(args.method or [info.slug for info in runnable(model.record.kind, model.record.name)]))
     given = {name: values_of(parameter(slugs, name), text) for name, text in key_values(args.param, "--param").items()}
-    varied = [name for name, values in given.items() if len(values) > 1]
-    if len(varied) > 1:
-        raise UserError(
-            f"--param {varied[1]} has several values and so has {varied[0]}; one parameter is swept at a time."
-        )
-    swept = (varied[0], given[varied[0]]) if varied else None
-    fixed = {name: values[0] for name, values in given.items() if name not in varied}
+    swept = grid.check({name: values for name, values in given.items() if len(values) > 1})
+    fixed = {name: values[0] for name, values in given.items() if name not in swept}
     settings = quality.plan(model.record.kind, slugs, swept, fixed)
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
 

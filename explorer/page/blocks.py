@@ -9,7 +9,7 @@ import gradio as gr
 
 from engines import broken_methods, tasks
 from explorer.about import SWEEPS
-from explorer.bench import quality
+from explorer.bench import grid, quality
 from explorer.importers import FORMATS
 from explorer.lecture import Lecture, own
 from explorer.page import (
@@ -133,6 +133,8 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
 
 
 def _title(found: quality.Recorded) -> str:
+    if apart := grid.apart(found.points):
+        return f"{found.model.name}: one curve for each {apart}, {found.points[0].tried} held-out prompts"
     return f"{found.model.name}: exact answers against forwards, {found.points[0].tried} held-out prompts"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engines import Trace
+from explorer.bench import grid
 from explorer.bench.quality import Point
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.names import name_of
@@ -62,7 +63,7 @@ def _figure(
 
 def sweep_figure(points: Sequence[Point], title: str) -> Any:
     """Share answered exactly against forwards over the control's: the model's own sweep as a line, every other method
-    as a dot with its 95 % interval."""
+    as a dot with its 95 % interval, or as a curve for each value of the second parameter where it was swept."""
     import plotly.graph_objects as go
 
     base = next(p for p in points if p.control)
@@ -81,15 +82,17 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
         line={"color": NEUTRAL, "width": 2},
         marker={"size": 5},
     )
-    for i, point in enumerate(p for p in points if not (p.on_curve or p.control)):
-        low, high = point.interval
+    for i, one in enumerate(grid.curves(dict(enumerate(points)))):
+        own = [point for _, point in one.points]
         figure.add_scatter(
-            x=[point.forwards / base.forwards],
-            y=[point.share],
-            error_y={"array": [high - point.share], "arrayminus": [point.share - low], "thickness": 1, "width": 3},
-            mode="markers",
-            name=labelled(point.label).replace("<", "&lt;"),
-            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 10},
+            x=[p.forwards / base.forwards for p in own],
+            y=[p.share for p in own],
+            error_y={**_bars(own), "thickness": 1, "width": 3},
+            text=one.values,
+            mode="lines+markers" if one.along else "markers",
+            name=labelled(one.label).replace("<", "&lt;"),
+            line={"color": LINES[i % 4], "dash": DASHES[i % 4], "width": 1.5},
+            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 8 if one.along else 10},
         )
     bottom = max(
         0.0, int(10 * min(p.interval[0] for p in points) - 0.5) / 10
@@ -115,33 +118,29 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
 
 def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any:
     """Share answered exactly against tokens per forward (or against forwards): the model's own curve behind, every
-    other method with its 95 % intervals.
+    other method with its 95 % intervals, as a curve along the swept parameter, one for each value of the second.
 
     points: setting number -> point; the number is each dot's `customdata`.
     """
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    groups: dict[str, list[tuple[int, Point]]] = {}
-    for number, point in points.items():
-        groups.setdefault("" if point.on_curve or point.control else point.method, []).append((number, point))
-    for i, (method, group) in enumerate(sorted(groups.items())):
-        found = sorted(group, key=lambda one: one[1].tokens_per_forward)
+    behind = [(number, point) for number, point in points.items() if point.on_curve or point.control]
+    behind.sort(key=lambda one: one[1].tokens_per_forward)
+    groups = [("", behind), *((one.label if one.along else one.method, one.points) for one in grid.curves(points))]
+    for i, (method, found) in enumerate(groups):
         selected = [point for _, point in found]
-        intervals = [point.interval for point in selected]
-        error = {"array": [high - p.share for p, (_, high) in zip(selected, intervals, strict=True)]}
-        error["arrayminus"] = [p.share - low for p, (low, _) in zip(selected, intervals, strict=True)]
         colour = LINES[(i - 1) % 4] if method else NEUTRAL
         figure.add_scatter(
             x=[p.tokens_per_forward if by_tokens else p.forwards for p in selected],
             y=[p.share for p in selected],
-            error_y={**error, "thickness": 1, "width": 3, "color": colour},
+            error_y={**_bars(selected), "thickness": 1, "width": 3, "color": colour},
             customdata=[number for number, _ in found],
             text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in selected],
             hovertemplate="%{text}<br>%{x:.2f}<extra></extra>",
             mode="lines+markers",
             name=(f"{method}" if method else "the model's own control and curve").replace("<", "&lt;"),
-            line={"color": colour, "width": 1.5 if method else 2, "dash": "dot" if method else "solid"},
+            line={"color": colour, "width": 1.5 if method else 2, "dash": DASHES[1 + i % 3] if method else "solid"},
             marker={
                 "color": colour,
                 "symbol": SYMBOLS[(i - 1) // 4 % 4] if method else "circle",
@@ -163,6 +162,14 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
         ]
         finished.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
     return finished.update_layout(height=420)
+
+
+def _bars(points: Sequence[Point]) -> dict[str, list[float]]:
+    """The 95 % intervals of the shares as plotly's error bars."""
+    return {
+        "array": [p.interval[1] - p.share for p in points],
+        "arrayminus": [p.share - p.interval[0] for p in points],
+    }
 
 
 def _at(points: Sequence[Point], base: Point) -> list[float]:

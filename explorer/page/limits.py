@@ -13,7 +13,8 @@ from explorer.runs.gallery import MAX_TRACE_CHARACTERS
 
 SLOTS = 4
 WAITING = 16
-NEW_TOKENS = 1024  # what the longest methods declare
+NEW_TOKENS = 4096  # what the longest methods declare
+PUBLIC_NEW_TOKENS = 1024  # the most that a public host may be told to allow: longer answers are for one's own machine
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class Limits:
             steps=int(_number("EXPLORER_MAX_STEPS", 512 if public else 4096)),
             seconds=_number("EXPLORER_MAX_SECONDS", 45 if public else 600),
             public=public,
-            new_tokens=int(_number("EXPLORER_MAX_TOKENS", 256 if public else NEW_TOKENS)),
+            new_tokens=min(
+                int(_number("EXPLORER_MAX_TOKENS", 256 if public else NEW_TOKENS)),
+                PUBLIC_NEW_TOKENS if public else NEW_TOKENS,
+            ),
             waiting=int(_number("EXPLORER_MAX_WAITING", WAITING)),
             trace_characters=min(
                 int(_number("EXPLORER_MAX_TRACE", 2_000_000 if public else MAX_TRACE_CHARACTERS)), MAX_TRACE_CHARACTERS

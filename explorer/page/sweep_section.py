@@ -3,26 +3,27 @@ parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
 
-from engines import UserError
+from engines import Param, UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, dots, either, status, until
 from explorer.page.replays import opens
-from explorer.page.sweeper import DEFAULTS, Sweeper
+from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
-SEED = 6  # its place among the controls
+SEED = 7  # its place among the controls
 FIRST_TASKS = ["sort", "insert any"]  # one right answer, and many
 POINTS = ["#", "method", "parameters", "right", "95 %", "forwards", "tokens/forward", "curve there"]
 PROMPTS = ["#", "task", "check", "prompt", "output", "forwards"]
 HELP = """### Run a sweep
 Choose methods and one of their parameters; every setting runs on the same held-out prompts, one after the other on the
 model of this server, and every answer
-is checked exactly. The grey line is the model's own control with its plain threshold. Finished runs are kept by all
+is checked exactly. A second parameter makes one curve for each of its values. The grey line is the model's own control
+with its plain threshold. Finished runs are kept by all
 that decides them (method, parameters,
 weights, prompt, seed, code), so a sweep that you cancel goes on where it was, and a changed one runs only what is new.
 
@@ -94,7 +95,16 @@ def _what(sweeper: Sweeper, models: list[tuple[str, str]], first: str) -> list[A
             min_width=180,
             max_length=2000,
         )
-    return [model, methods, name, text]
+    with gr.Row():
+        second = gr.Dropdown(
+            offered["second"],
+            value=NO_SECOND,
+            label="Second parameter",
+            info="one curve for each of its values, which you may change: a list, or FROM:TO:COUNT",
+            allow_custom_value=True,
+            elem_id="sweep-second",
+        )
+    return [model, methods, name, text, second]
 
 
 def _how_much(sweeper: Sweeper) -> list[Any]:
@@ -128,7 +138,7 @@ def _how_much(sweeper: Sweeper) -> list[Any]:
 def _connect(
     sweeper: Sweeper, inputs: list[Any], start: gr.Button, cancel: gr.Button, shown: list[Any], about: gr.Markdown
 ) -> None:
-    model, methods, name, text, *_ = inputs
+    model, methods, name, text, second, *_ = inputs
     line, _, _, points, cells = shown
 
     def model_changed(chosen: Any) -> list[Any]:
@@ -137,21 +147,24 @@ def _connect(
             gr.update(choices=found["methods"], value=found["chosen"]),
             gr.update(choices=found["names"], value=found["name"]),
             found["text"],
+            gr.update(choices=found["second"], value=NO_SECOND),
         ]
 
-    def methods_changed(chosen: Any, slugs: Any, now: Any) -> list[Any]:
+    def methods_changed(chosen: Any, slugs: Any, now: Any, then: Any) -> list[Any]:
         found = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
-        stays = now in found["names"]
+        stays, both = now in found["names"], str(then).partition("=")[0].strip() in found["names"]
         return [
             gr.update(choices=found["names"], value=now if stays else found["name"]),
             gr.skip() if stays else found["text"],
+            gr.update(choices=found["second"], value=then if both else NO_SECOND),
         ]
 
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
         return offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [], str(now))["text"]
 
-    model.input(model_changed, model, [methods, name, text], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    methods.input(methods_changed, [model, methods, name], [name, text], **LIGHT).then(
+    both = [name, text, second]
+    model.input(model_changed, model, [methods, *both], **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
+    methods.input(methods_changed, [model, methods, name, second], both, **LIGHT).then(
         sweeper.planned, inputs, line, **LIGHT
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
@@ -163,8 +176,8 @@ def _connect(
 
 
 def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name: str | None = None) -> dict[str, Any]:
-    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, and
-    values for one of them.
+    """What the controls offer for a model: its methods and those chosen at first, parameters of the chosen ones, values
+    for one of them, and for a second one each with its values.
 
     slugs: the chosen methods, where some are; name: the chosen parameter.
     """
@@ -183,18 +196,24 @@ def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name
             if curve and curve[0] in declared
             else next((p.name for p in declared.values() if p.kind == "float"), DEFAULTS)
         )
-    p, text = declared.get(name), ""
-    if p and curve and name == curve[0]:
-        text = ",".join(f"{value:g}" for value in sorted(curve[1])[::2])  # where the curve has points too
-    elif p:
-        text = f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
     return {
         "methods": [(info.title, info.slug) for info in infos],
         "chosen": [info.slug for info in chosen],
         "names": [DEFAULTS, *declared],
         "name": name,
-        "text": text,
+        "text": _values(declared, name, curve),
+        "second": [NO_SECOND, *(f"{one}={_values(declared, one, curve)}" for one in declared)],
     }
+
+
+def _values(declared: Mapping[str, Param], name: str, curve: tuple[str, Sequence[float]] | None) -> str:
+    """Values of a parameter to begin with, empty for none: where the curve has points too, else over its range."""
+    p = declared.get(name)
+    if p and curve and name == curve[0]:
+        return ",".join(f"{value:g}" for value in sorted(curve[1])[::2])
+    if p is None:
+        return ""
+    return f"{p.low:g}:{p.high:g}:4" if p.kind in ("int", "float") else ",".join(p.choices) or "true,false"
 
 
 def _listed(sweeper: Sweeper, model: Any) -> str:

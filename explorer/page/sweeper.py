@@ -15,7 +15,7 @@ import gradio as gr
 
 import engines
 from engines import MethodInfo, UserError
-from explorer.bench import quality, workers
+from explorer.bench import grid, quality, workers
 from explorer.bench.cells import Folder, Kept, Memory, Pace
 from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
@@ -28,6 +28,7 @@ from explorer.page.replays import Replay, row_number
 from explorer.page.tables import labelled
 
 DEFAULTS = "(none: every method at its defaults)"
+NO_SECOND = "(none: one curve)"
 SAY_EVERY, DRAW_EVERY = 0.3, 2.0  # seconds between two looks at the progress, and at the figures
 CLIP = 120  # characters of a prompt or an output in a list
 log = logging.getLogger("decoding-explorer")
@@ -84,14 +85,13 @@ class Sweeper:
 
     def read(self, values: Sequence[Any]) -> SweepRequest:
         """The controls' values as a request. Raises UserError."""
-        model, slugs, name, text, tasks, prompts, seed, seconds, runs, reuse = values
+        model, slugs, name, text, second, tasks, prompts, seed, seconds, runs, reuse = values
         kind = self.kind(model)
         if not isinstance(slugs, list) or not slugs:
             raise UserError("no method is chosen; choose at least one.")
         slugs = list(dict.fromkeys(map(str, slugs)))
-        swept = (
-            None if name == DEFAULTS else (str(name), values_of(parameter(slugs, str(name)), str(text or "")[:2000]))
-        )
+        more, _, others = str(second or NO_SECOND).partition("=")
+        swept = _swept(slugs, (name, text), (more.strip(), others))
         settings = quality.plan(kind, slugs, swept)
         catalogue = self.handlers.catalogue
         for one in settings:  # by the declarations that hold here, where an answer may have to be shorter
@@ -232,6 +232,18 @@ class Sweeper:
             partial(cell.again, sweep.model),
             f"{sweep.settings[cell.setting].label}, {sweep.model.record.name}, seed {cell.seed}, “{cell.prompt[:60]}”",
         )
+
+
+def _swept(slugs: Sequence[str], *asked: tuple[Any, Any]) -> Mapping[str, Sequence[Any]]:
+    """The parameters that are asked for with their values, the one along which curves run first. Raises UserError."""
+    found: dict[str, list[Any]] = {}
+    for name, text in asked:
+        if name in (DEFAULTS, NO_SECOND):
+            continue
+        if str(name) in found:
+            raise UserError(f"{name} is chosen twice; choose another second parameter, or none.")
+        found[str(name)] = values_of(parameter(slugs, str(name)), str(text or "")[:2000])
+    return grid.check(found)
 
 
 def _number(value: Any, what: str, low: float, high: float) -> float:

@@ -17,8 +17,8 @@ import msgspec
 import engines
 from engines import parallelbench
 from explorer import ASSETS
-from explorer.bench import certified, classes, gguf, names, quality
-from explorer.papers import cards
+from explorer.bench import certified, classes, gguf, grid, names, quality
+from explorer.papers import cards, lengths
 from explorer.papers.tables import Cell, Measured, markdown
 
 RECORDS = ASSETS / "measured"
@@ -93,8 +93,9 @@ def _sweeps() -> Iterator[Measured]:
             share = [round(100 * x, 1) for x in (p.share, low, high)]
             against = quality.against_curve(p, found.points).replace("-", "–")
             rows.append([p.label, share, round(p.forwards, 2), round(p.forwards / base.forwards, 3), against])
+        apart = grid.apart(found.points)
         yield Measured(
-            f"Quality against forwards on {found.model.name}",
+            f"Quality against forwards on {found.model.name}{f', by {apart}' if apart else ''}",
             found.command,
             "counted, on any machine",
             found.date,
@@ -317,6 +318,7 @@ def _coherence() -> Iterator[Measured]:
 
 SECTIONS: Mapping[str, Any] = {
     "speculation": lambda: chain(_bench(), _certified(), _study("needles-in-documents", "RAPID")),
+    "length": lengths.tables,
     "gguf": _gguf,
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
     "diffusion": lambda: chain(_sweeps(), _parallel()),

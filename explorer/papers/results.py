@@ -67,11 +67,13 @@ def _timed() -> Iterator[tuple[str, Result]]:
 
 
 def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
-    for record in quality.recorded():
+    told = set[tuple[str, str]]()  # a method's figure from the record with the most prompts, not from each
+    for record in sorted(quality.recorded(), key=lambda one: -one.points[0].tried):
         base = next(point for point in record.points if point.control)
         for slug in dict.fromkeys(point.method for point in record.points):
-            if slug not in infos:
+            if slug not in infos or (record.model.name, slug) in told:
                 continue
+            told.add((record.model.name, slug))
             own = [point for point in record.points if point.method == slug]
             usual = {param.name: param.default for param in infos[slug].params}
             point = next((one for one in own if all(usual.get(k) == v for k, v in one.params.items())), own[0])

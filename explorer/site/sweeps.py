@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engines import parallelbench, wilson
+from engines import parallelbench
 from explorer.about import SWEEPS
-from explorer.bench import classes, quality
+from explorer.bench import classes, grid, quality
 from explorer.export.drawing import Drawing, svg
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.site.markdown import prose
@@ -49,7 +49,7 @@ def _drawing(title: str, about: str, axes: Axes, series: Sequence[Series]) -> st
 
 def quality_figure(found: quality.Recorded) -> str:
     """Share answered exactly against forwards over the control's: the swept line in grey, every method as a dot with
-    its 95 % interval."""
+    its 95 % interval, or as a curve for each value of its second swept parameter."""
     base = next(p for p in found.points if p.control)
     curve = sorted((p for p in found.points if p.on_curve or p.control), key=lambda p: p.forwards)
     labels = tuple(", ".join(f"{v:g}" for v in p.params.values()) if p.on_curve else p.method for p in curve)
@@ -63,11 +63,13 @@ def quality_figure(found: quality.Recorded) -> str:
             quiet=True,
         )
     ]
-    for i, p in enumerate(p for p in found.points if not (p.on_curve or p.control)):
-        bars = (wilson(round(p.share * p.tried), p.tried),)
-        series.append(Series(p.label, ((p.forwards / base.forwards, p.share),), i, joined="", bars=bars))
-    places = [x for one in series for x, _ in one.points]
-    left, right = 0.85 * min(places), 1.15 * max(places)
+    for i, one in enumerate(grid.curves(dict(enumerate(found.points)))):
+        own = [point for _, point in one.points]
+        places = tuple((p.forwards / base.forwards, p.share) for p in own)
+        joined = "line" if one.along else ""
+        series.append(Series(one.label, places, i, joined, tuple(p.interval for p in own)))
+    across = [x for one in series for x, _ in one.points]
+    left, right = 0.85 * min(across), 1.15 * max(across)
     ticks = tuple(t for t in TICKS if left <= t <= right)
     axes = Axes(
         "forwards, as a share of the control's (logarithmic)",
@@ -147,12 +149,13 @@ def build() -> tuple[str, dict[str, str]]:
     figures: dict[str, str] = {}
     parts: list[Html] = []
     for found in quality.recorded():
-        path = f"figures/sweep-{_plain(found.model.name)}.svg"
+        apart = grid.apart(found.points)
+        path = f"figures/sweep-{_plain('-'.join(filter(None, [found.model.name, apart])))}.svg"
         figures[path] = quality_figure(found)
         lines = quality.rows(found.points)
         about = (
             f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts "
-            f"of each of {len(found.tasks)} tasks. Measured."
+            f"of each of {len(found.tasks)} tasks{f', one curve for each {apart}' if apart else ''}. Measured."
         )
         parts.append(
             join(

@@ -264,10 +264,11 @@ def run() -> list[Any]:
 def sweep() -> list[Any]:
     """What the page sends for a sweep of a few runs."""
     from engines.tasks import TASKS
-    from explorer.page.sweeper import DEFAULTS
+    from explorer.page.sweeper import DEFAULTS, NO_SECOND
     from tests.page.conftest import first_model, methods_of
 
-    return [first_model("masked"), methods_of("masked")[:1], DEFAULTS, "", [*TASKS][:1], 4, 0, 10, 4, False]
+    what = [first_model("masked"), methods_of("masked")[:1], DEFAULTS, "", NO_SECOND]
+    return [*what, [*TASKS][:1], 4, 0, 10, 4, False]
 
 
 @dataclass

@@ -52,6 +52,14 @@ def test_the_switch_and_the_variables_give_one_set_of_limits(monkeypatch):
     assert found.models == ("tiny-dlm", "tiny-ar-s")
 
 
+def test_long_answers_are_for_ones_own_machine(monkeypatch):
+    assert Limits.from_env().new_tokens == 4096
+    monkeypatch.setenv("EXPLORER_MAX_TOKENS", "4096")
+    assert Limits.from_env().new_tokens == 4096 and Limits.from_env(public=True).new_tokens == 1024
+    monkeypatch.setenv("EXPLORER_MAX_TOKENS", "9999")
+    assert Limits.from_env().new_tokens == 4096, "no method declares more"
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "many"])
 def test_a_limit_that_is_none_is_refused(monkeypatch, value):
     monkeypatch.setenv("EXPLORER_MAX_TOKENS", value)

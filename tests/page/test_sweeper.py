@@ -18,7 +18,7 @@ from explorer.page.sweep_section import offer
 from explorer.runs.gallery import Gallery
 
 MODEL = "tiny-dlm"
-OK = [MODEL, ["factor"], "factor", "0.5,1", ["sort"], 2, 0, 60, 100, True]
+OK = [MODEL, ["factor"], "factor", "0.5,1", page.NO_SECOND, ["sort"], 2, 0, 60, 100, True]
 
 
 def sweeper(tmp_path, public=False) -> page.Sweeper:
@@ -55,13 +55,17 @@ def test_the_total_is_said_before_it_starts(tmp_path):
         (2, "wings", "none of these methods has the parameter 'wings'"),
         (3, "0.1:9", "is not a number"),
         (3, "", "there are no values for factor"),
-        (4, [], "no task is chosen"),
-        (4, ["fly"], "there is no task 'fly'"),
-        (5, 0, "prompts per task: 0 is not allowed"),
-        (5, None, "prompts per task: None is not allowed"),
-        (6, -1, "seed=-1 is not allowed"),
-        (7, float("nan"), "the most seconds: nan is not allowed"),
-        (8, 1e9, "the most runs: 1000000000.0 is not allowed"),
+        (4, "wings", "none of these methods has the parameter 'wings'"),
+        (4, "factor=0.5", "factor is chosen twice; choose another second parameter, or none"),
+        (4, "block_length", "there are no values for block_length"),
+        (4, ["a"], "none of these methods has the parameter"),
+        (5, [], "no task is chosen"),
+        (5, ["fly"], "there is no task 'fly'"),
+        (6, 0, "prompts per task: 0 is not allowed"),
+        (6, None, "prompts per task: None is not allowed"),
+        (7, -1, "seed=-1 is not allowed"),
+        (8, float("nan"), "the most seconds: nan is not allowed"),
+        (9, 1e9, "the most runs: 1000000000.0 is not allowed"),
     ],
 )
 def test_what_cannot_be_swept_is_a_sentence(tmp_path, place, value, sentence):
@@ -76,16 +80,16 @@ def test_a_public_host_takes_little_and_keeps_it_in_memory(tmp_path):
     one = sweeper(tmp_path, public=True)
     assert isinstance(one.kept, page.Memory) and one.limits.sweep_runs <= 300 and one.limits.sweep_seconds <= 60
     with pytest.raises(UserError, match="at most 240 are taken here"):
-        one.read([*OK[:5], 100, 0, 60, 200, True])
+        one.read([*OK[:6], 100, 0, 60, 200, True])
     with pytest.raises(UserError, match="the most seconds: 600"):
-        one.read([*OK[:7], 600, 100, True])
+        one.read([*OK[:8], 600, 100, True])
 
 
 def test_a_sweep_of_the_length_keeps_to_the_host(tmp_path):
-    """The full declaration allows 1,024 tokens; this host allows 20."""
+    """The full declaration allows 4,096 tokens; this host allows 20."""
     limits = Limits(1000, 100, 60, True, new_tokens=20)
     short = page.Sweeper(Handlers(Gallery(tmp_path), Catalogue.read(True, (), 20), limits))
-    values = [MODEL, ["factor"], "max_new_tokens", "16,512", ["sort"], 1, 0, 10, 10, False]
+    values = [MODEL, ["factor"], "max_new_tokens", "16,512", page.NO_SECOND, ["sort"], 1, 0, 10, 10, False]
     with pytest.raises(UserError, match="512"):
         short.read(values)
     assert short.read([*values[:3], "16,20", *values[4:]]).total >= 2
@@ -108,11 +112,21 @@ def test_controls_follow_the_model_and_the_methods(tmp_path):
             continue
         found = offer(one, model.name)
         assert found["chosen"] and found["name"] in found["names"]
-        values = [model.name, found["chosen"], found["name"], found["text"], ["sort"], 1, 0, 60, 100, True]
+        values = [model.name, found["chosen"], found["name"], found["text"], *OK[4:6], 1, 0, 60, 100, True]
         assert one.read(values).total >= 1  # what is offered first can be run
     causal = offer(one, "tiny-ar-l", ["greedy"])
+    assert causal["second"] == [page.NO_SECOND, "max_new_tokens=1:4096:4"]
     assert causal["names"] == [page.DEFAULTS, "max_new_tokens"] and causal["name"] == page.DEFAULTS
     assert offer(one, MODEL, ["llada"], "remasking")["text"] == "low_confidence,random"
+
+
+def test_a_second_parameter_makes_pairs_and_a_curve_for_each_of_its_values(tmp_path):
+    one = sweeper(tmp_path)
+    own = [s.params for s in one.read([*OK[:4], "block_length = 8,16", *OK[5:]]).settings[-4:]]
+    assert own == [{"factor": f, "block_length": b} for f in (0.5, 1.0) for b in (8, 16)]
+    many = [MODEL, ["factor"], "factor", "0.1:1:12", "block_length=1:64:9", *OK[5:]]
+    with pytest.raises(UserError, match="12 × 9 = 108 pairs of values; at most 96"):
+        one.read(many)
 
 
 def test_a_failure_of_ours_ends_the_sweep_and_not_the_page(tmp_path, monkeypatch):
@@ -155,8 +169,9 @@ def test_a_sweep_is_cancelled_goes_on_and_opens_what_failed(visit, slowly, monke
     expect(screen.page.locator("#sweep-figures .js-plotly-plot")).to_have_count(2)
     dots = screen.page.locator("#sweep-figures .js-plotly-plot").first.locator(".scatterlayer .point")
     expect(dots).to_have_count(10)
-    dots.last.scroll_into_view_if_needed()
-    box = dots.last.bounding_box()
+    own = dots.nth(7)  # behind the control's seven: the lowest threshold
+    own.scroll_into_view_if_needed()
+    box = own.bounding_box()
     screen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     screen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     about = screen.page.locator("#sweep-live").get_by_text("wrong. Choose a prompt")

@@ -20,7 +20,6 @@ from engines.kit import (
     Recorder,
     Span,
     TokenId,
-    entropy,
     torch,
 )
 
@@ -204,9 +203,9 @@ def drawn(chances: Tensor, run: Recorder) -> Tensor:
     return torch.multinomial(chances, 1, generator=run.rng)[:, 0]
 
 
-def confident(z: Tensor, line: float) -> tuple[bool, float]:
-    """Whether the mean entropy of logits [L, V] is below the threshold, and what it is."""
-    mean = float(entropy(z).mean())
+def confident(H: Tensor, line: float) -> tuple[bool, float]:
+    """Whether the mean of these entropies [L] is below the threshold, and what it is."""
+    mean = float(H.mean())
     return mean < line, mean
 
 

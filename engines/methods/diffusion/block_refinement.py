@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.kit import CanvasLM, Float, Params, Recorder, Step, Steps, exact, max_new_tokens, method, torch
+from engines.kit import CanvasLM, Float, Params, Recorder, Step, Steps, entropy, exact, max_new_tokens, method, torch
 from engines.methods.diffusion._canvases import (
     CONFIDENCE,
     STABILITY,
@@ -74,7 +74,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             noise = board.noise()
             after = torch.where(new | edited, sampled, board.canvas)
             after = torch.where(committed | new, after, noise)
-            sure, mean = confident(z, p.confidence_threshold)
+            sure, mean = confident(entropy(z), p.confidence_threshold)
             stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
             i += 1
             done = stop or i >= N

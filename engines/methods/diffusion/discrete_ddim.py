@@ -28,6 +28,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    entropy,
     exact,
     max_new_tokens,
     method,
@@ -93,7 +94,7 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             routes = drawn(posterior(board.canvas, x0, i, N, z.shape[-1]), run)  # [L]
             noise = board.noise()
             after = torch.where(routes == CLEAN, x0, torch.where(routes == NOISE, noise, board.canvas))
-            sure, mean = confident(z, p.confidence_threshold)
+            sure, mean = confident(entropy(z), p.confidence_threshold)
             stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
             sweeps = p.corrector_steps if i < corrected else 0
             i += 1

@@ -26,7 +26,6 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
-    entropy,
     exact,
     max_new_tokens,
     method,
@@ -81,17 +80,23 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
         n, done = p.max_denoising_steps, False
         while n > 0 and not done:
             z, t = temper(board.denoise(z), p.t_min, p.t_max, n, p.max_denoising_steps)  # [L, V], 1.c.i and ii
-            sampled = drawn(z.softmax(-1), run)  # [L]
-            H = entropy(z)  # [L]
+            chance = z.softmax(-1)  # [L, V], once: with a large vocabulary each pass over it counts
+            sampled = drawn(chance, run)  # [L]
+            H = torch.special.entr(chance).sum(-1)  # [L]
             joint, accepted = within_bound(H, p.entropy_bound)
             noise = board.noise()  # 1.c.iii
             argmax = z.argmax(-1)
             stable = board.stable(argmax, p.stability_threshold)  # 1.c.iv
-            sure, mean = confident(z, p.confidence_threshold)
+            sure, mean = confident(H, p.confidence_threshold)
             stop, n = stable and sure, n - 1
             done = stop or n == 0
             edit = yield stepped(
-                board, p, run, z, Drawn(sampled, noise, argmax, accepted, joint, H), (t, mean, stable, stop, done)
+                board,
+                p,
+                run,
+                (z, chance),
+                Drawn(sampled, noise, argmax, accepted, joint, H),
+                (t, mean, stable, stop, done),
             )
             board.edit(edit)
             if edit and edit.remask and done:  # a position hidden at the end is written after all
@@ -119,11 +124,17 @@ def within_bound(H: Tensor, bound: float) -> tuple[Tensor, Tensor]:
 
 
 def stepped(
-    board: Canvases, p: Params, run: Recorder, z: Tensor, d: Drawn, end: tuple[float, float, bool, bool, bool]
+    board: Canvases,
+    p: Params,
+    run: Recorder,
+    said: tuple[Tensor, Tensor],
+    d: Drawn,
+    end: tuple[float, float, bool, bool, bool],
 ) -> Step:
-    """Write what a step leaves, a canvas or the answer, and record it. end: temperature, mean entropy, whether the
-    argmax is stable, whether that and the entropy end the canvas, whether it is its last step."""
-    t, mean, stable, stop, done = end
+    """Write what a step leaves, a canvas or the answer, and record it. said: logits and probabilities [L, V]. end:
+    temperature, mean entropy, whether the argmax is stable, whether that and the entropy end the canvas, whether it is
+    its last step."""
+    (z, chance), (t, mean, stable, stop, done) = said, end
     before, was = board.canvas, board.source
     after = torch.where(d.accepted, d.sampled, d.noise)
     record = board.record("denoise", p.max_denoising_steps, before, after, p)
@@ -132,7 +143,7 @@ def stepped(
     record.sampled, record.noise, record.argmax = d.sampled.tolist(), d.noise.tolist(), d.argmax.tolist()
     record.accepted, record.renoised = board.positions(d.accepted), board.positions(renoised)
     record.temperature, record.mean_entropy, record.stable, record.stop, record.last = t, mean, stable, stop, done
-    places, chance = list(board.places), z.softmax(-1)
+    places = list(board.places)
     record.entropies = exact(d.entropies)
     record.chances = exact(chance.gather(-1, d.sampled[:, None])[:, 0])
     keep = d.argmax if done and (p.answer == "argmax" or stop) else after

@@ -10,7 +10,7 @@ import engines
 from engines.core.params import Params
 from engines.tasks import TASKS, check
 from explorer import cli
-from explorer.bench import quality
+from explorer.bench import grid, quality
 from explorer.bench.quality import Point
 from explorer.bench.sweep import Sweep
 from explorer.bench.workers import in_turn
@@ -148,6 +148,17 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
                 and p.tried == one.prompts_per_task * len(one.tasks)
                 and 0 <= p.share <= 1
             )
+
+
+def test_the_sweep_of_two_thresholds_shows_what_the_page_of_sweeps_says_of_it():
+    """No pair above the plain threshold; editing above 0.99 answers at least as often as no editing."""
+    found = next(one for one in quality.recorded() if grid.apart(one.points))
+    own = {tuple(p.params.values()): p for p in found.points if not (p.on_curve or p.control)}
+    assert {quality.against_curve(p, found.points) for p in own.values()} == {"below", "not told apart"}
+    first, second = ({pair[i] for pair in own} for i in (0, 1))
+    assert len(own) == len(first) * len(second) and max(second) > 1
+    gained = [own[low, 0.99].share - own[low, max(second)].share for low in sorted(first)]
+    assert min(gained) >= 0 and gained[0] > 0.05
 
 
 ENDS = {"creditdecoding": "stop_at_end", "learn2pd": "eotp", "localleap": "early_stop"}  # off: to the board's end

@@ -219,13 +219,13 @@ def test_other_values():
 
 
 def test_a_plan_varies_one_parameter_where_it_is_declared():
-    plan = quality.plan("masked", ["creditdecoding", "prophet"], ("threshold", [0.6, 0.8]), {"block_length": "16"})
+    plan = quality.plan("masked", ["creditdecoding", "prophet"], {"threshold": [0.6, 0.8]}, {"block_length": "16"})
     own = [one for one in plan if not (one.on_curve or one.control)]
     assert [one[:2] for one in own[:2]] == [
         ("creditdecoding", {"block_length": 16, "threshold": v}) for v in (0.6, 0.8)
     ]
     assert own[2].method == "prophet" and "threshold" not in own[2].params
-    again = quality.plan("masked", ["threshold"], ("threshold", [0.5, 0.55]))
+    again = quality.plan("masked", ["threshold"], {"threshold": [0.5, 0.55]})
     assert [one.params for one in again if not (one.on_curve or one.control)] == [
         {"threshold": 0.55}
     ]  # 0.5 is on the curve
@@ -440,7 +440,11 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--param", "threshold=0.5,0.6", "--param", "block_length=8,16"], "one parameter is swept at a time"),
+        (
+            [*(f"--param={one}" for one in ("threshold=0.5,0.6", "block_length=8,16", "max_new_tokens=16,32"))],
+            "threshold, block_length and max_new_tokens have several values each; at most two parameters",
+        ),
+        (["--param", "threshold=0.1:1:10", "--param", "block_length=1:64:10"], "10 × 10 = 100 pairs of values"),
         (["--param", "wings=1"], "none of these methods has the parameter 'wings'"),
         (["--param", "threshold=0.5:9:3"], "threshold=9.0 is out of range"),
         (["--seconds", "0"], "--seconds 0 is not allowed; give a number above 0"),

@@ -376,3 +376,18 @@ def test_what_is_accepted_on_a_canvas_is_the_model_s_own(model):
     steps = run_of(entropy_bound.decode, model).steps
     told = {(cause, who) for s in steps for cause, who in zip(s.commits.causes, s.commits.authors, strict=True)}
     assert ("accepted", "model") in told and "draft" not in {who for _, who in told}
+
+
+def test_a_step_of_the_bound_takes_the_distributions_once(model, monkeypatch):
+    """With 262,144 tokens each pass over [L, V] is as dear as a small network's forward: tokens, entropies and the
+    record share one."""
+    real, passes = torch.Tensor.softmax, []
+
+    def counted(z, *args, **options):
+        if z.shape == (L, model.vocab_size):
+            passes.append(1)
+        return real(z, *args, **options)
+
+    monkeypatch.setattr(torch.Tensor, "softmax", counted)
+    trace = run_of(entropy_bound.decode, model, detail="none", max_new_tokens=L, stability_threshold=16)
+    assert len(passes) == sum(step.forwards.get("model", 0) for step in trace.steps) == SHORT["max_denoising_steps"]
