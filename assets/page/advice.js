@@ -11,19 +11,26 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const times = (value) => `${value.toFixed(2)}×`;
 
-/** props.value: JSON of {sentence, conditions, methods: [{label, word, verdict, speed, low, high, level, values,
- *  unit, left_out, text, why, takes}]}; nothing is shown before there is one. */
+/** props.value: JSON of {sentence, on, runs, chosen, conditions, methods: [{label, word, verdict, speed, low, high, level, values,
+ *  unit, left_out, text, why, takes}]}; on, chosen may be "". Nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
   styles("advice.css", import.meta.url);
   const draw = () => {
     const found = props.value ? JSON.parse(props.value) : null;
-    element.replaceChildren(...(found ? [panel(found, () => element.replaceChildren())] : []));
+    show(element, found);
   };
   watch("value", draw);
   draw();
 }
 
-function panel({ sentence: said, conditions, methods }, hide) {
+/** runs: {prompt, model, methods} of what was measured; while its verdict is there no other figure stands for it. */
+function show(element, found) {
+  globalThis.dxMeasured = found?.runs ?? null;
+  element.replaceChildren(...(found ? [panel(found, () => show(element, null))] : []));
+  document.dispatchEvent(new CustomEvent("dx-seen"));
+}
+
+function panel({ sentence: said, on, chosen, conditions, methods }, hide) {
   const head = make("h2", {}, sentence(said)),
     close = make("button", { type: "button", class: "advice-close", onclick: hide }, tr`Hide`),
     range = span(methods);
@@ -31,8 +38,9 @@ function panel({ sentence: said, conditions, methods }, hide) {
     "section",
     { class: "advice", "aria-label": tr`Will it help on my text?` },
     make("div", { class: "advice-head" }, head, close),
+    ...(on ? [make("p", { class: "advice-on" }, sentence(on))] : []),
     make("ul", {}, ...methods.map((method) => line(method, range))),
-    make("p", { class: "advice-conditions" }, sentence(conditions)),
+    make("p", { class: "advice-conditions" }, [chosen, conditions].filter(Boolean).map(sentence).join(" ")),
   );
 }
 

@@ -13,11 +13,7 @@ const ASKED = [
   ["order", tr`Left to right, or masked?`, ["any", "left", "masked"]],
   ["train", tr`May anything be trained?`, ["any", "no", "yes"]],
   ["draft", tr`Is there a draft, or another second model?`, ["any", "no", "yes"]],
-  [
-    "same",
-    tr`Must the text be the same as the control's? (In bfloat16 rounding may change it all the same.)`,
-    ["any", "yes", "no"],
-  ],
+  ["same", tr`Must the text be the same as the control's in float32?`, ["any", "yes", "no"]],
 ];
 const WORDS = {
   find: tr`Search methods, papers and words of the field`,

@@ -35,6 +35,8 @@ const KEYS = {
   Escape: "leave",
 };
 
+const OF_RUNS = ["play", "step", "unstep", "more", "less"]; // acts that wait until the runs of a scene have come
+
 /** What a key asks for: an act of KEYS, the number of a scene, or null where the key belongs to something else. */
 export function meant({ key, ctrlKey, metaKey, altKey, target }) {
   if (ctrlKey || metaKey || altKey || !key) return null;
@@ -57,6 +59,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     pace = new Pace(group, FIRST);
   let all = [],
     at = -1,
+    due = [], // acts asked for before the runs of the scene had come
     byKey = false, // whether F, and not Esc, ended the full screen
     wasFull = false;
   const count = make("output", { class: "lecture-count" }),
@@ -147,6 +150,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
   function go(n) {
     if (!all[n] || n === at) return;
     at = n;
+    due = [];
     box.hidden = true;
     say();
     standing("");
@@ -170,8 +174,10 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     event.preventDefault();
     event.stopImmediatePropagation();
     if (typeof act === "number") go(act - 1);
+    else if (settle.coming() && OF_RUNS.includes(act)) due.push(act);
     else acts[act]();
   };
+  const come = () => due.splice(0).forEach((act) => acts[act]());
   const clicked = ({ target, detail }) => {
     if (detail && target.closest?.(".lecture-bar, .lecture-list ol")) document.activeElement?.blur();
   }; // else Space would press the button again
@@ -183,7 +189,7 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
     wasFull = full;
     byKey = false;
   };
-  const settle = fitting(group, players, root);
+  const settle = fitting(group, players, root, come);
   return {
     root,
     say,
@@ -229,6 +235,8 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
       go(Math.min(Math.max(0, number), all.length - 1));
       draw();
       say(...dead, all.length ? "" : tr`No scene of this list can be shown here.`);
+      globalThis.dxKeys?.forEach(keys);
+      globalThis.dxKeys = null;
     },
     close() {
       if (root.hidden) return;
@@ -249,11 +257,11 @@ export function lectureView({ show, leave, live = null, files = [], players, mov
 }
 
 /** Enlarges the players as far as they fit above the bar: for each scene, and when the window changes. Within a scene
- * the size stays, whatever its lever or a live run brings. */
-function fitting(group, players, bar) {
+ * the size stays, whatever its lever or a live run brings. come: called once the runs of a scene stand. */
+function fitting(group, players, bar, come) {
   const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   let before = null, // when the scene was asked for: the runs that were there, and how many have come since
-    turn = 0;
+    [coming, turn] = [false, 0];
   /** The most height that the players need, over steps from first to last. */
   const tallest = () => {
     const { runners } = group,
@@ -273,7 +281,7 @@ function fitting(group, players, bar) {
       inside(runner, innerHeight - bar.offsetHeight - EDGE - under - top);
     }
   };
-  const fit = async () => {
+  const fit = async (asked = null) => {
     const mine = ++turn;
     scrollTo({ top: 0, behavior: "instant" });
     players.toggleAttribute("data-fitting", true);
@@ -300,6 +308,9 @@ function fitting(group, players, bar) {
     document.documentElement.toggleAttribute("data-tight", over > 0);
     if (over > 0 && innerWidth >= NARROW) tighten();
     players.toggleAttribute("data-fitting", false);
+    if (!coming || asked !== before) return;
+    coming = false;
+    come();
   };
   /** Once the runs are there with the views that show their idea; again where another one comes after them. */
   const look = () => {
@@ -309,15 +320,17 @@ function fitting(group, players, bar) {
     asked.count = runners.length;
     const wait = () => {
       if (bar.hidden || before !== asked || asked.count !== group.runners.length) return;
-      if (group.runners.every(drawn) || performance.now() > asked.until) fit();
+      if (group.runners.every(drawn) || performance.now() > asked.until) fit(asked);
       else requestAnimationFrame(wait);
     };
     wait();
   };
   const again = () => fit();
   return {
+    coming: () => coming,
     /** Other runs are on their way. */
     wait() {
+      coming = true;
       before = { runs: new Set(group.runners.map(({ run }) => run)), count: 0, until: performance.now() + PATIENCE };
     },
     begin() {

@@ -76,8 +76,11 @@ export function fitting(key, text) {
 
 /** Several messages one after the other, if all of them are known: a text is in one language. */
 function parts(text) {
-  const all = text.split(/(?<=[.;:]) /).map(find);
-  return all.includes(null) ? null : all.join("");
+  for (const end of [/(?<=\.) /, /(?<=[.;:]) /]) {
+    const all = text.split(end).map(find);
+    if (!all.includes(null)) return all.join("");
+  }
+  return null;
 }
 
 /** A list, if all that it names is known; numbers and letters of formulas are the same in every language. */

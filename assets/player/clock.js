@@ -44,6 +44,7 @@ export class Group {
       speed: 1,
       playing: false,
       follow: false,
+      stood: false, // a person chose the place
       compact: false, // several runs in one viewport; decided by views/compact.js
       told: 0,
       moved: 0,
@@ -77,6 +78,7 @@ export class Group {
   /** Moves every player; a person who goes to the end of a live run follows it again. moving: as in refresh. */
   seek(x, moving) {
     this.x = Math.min(Math.max(0, x), this.end);
+    this.stood = true;
     this.follow = this.x >= this.end;
     this.refresh(moving);
   }
@@ -92,7 +94,10 @@ export class Group {
 
   /** New steps arrived in a member. */
   grown() {
-    if (this.follow) this.x = this.end;
+    if (this.follow && this.x < this.end) {
+      this.x = this.end;
+      this.stood = false;
+    }
     this.refresh();
     for (const member of this.members) member.met?.();
   }
@@ -118,7 +123,7 @@ export class Group {
   play() {
     if (this.x >= this.end) this.x = 0;
     this.playing = this.end > 0;
-    this.follow = false;
+    this.follow = this.stood = false;
     start(this);
     this.refresh();
   }
@@ -130,6 +135,7 @@ export class Group {
   }
 
   toggle() {
+    this.stood = this.playing;
     if (this.playing) this.pause();
     else this.play();
   }

@@ -67,17 +67,17 @@ function look() {
   view = null;
 }
 
-/** The link to what the players show: {text} with the whole address, {without: [names]} or null. */
-function link() {
+/** The link to what the players show, as `query` with the whole address. */
+function link(group = groupNamed("main")) {
   const shown = players().map(([slot, panel]) => ({
     id: ids.get(slot),
-    axis: panel.axis(groupNamed("main").unit),
+    axis: panel.axis(group.unit),
     name: tr`player ${slot + 1}`,
     panel,
   }));
   const found = query(
     shown,
-    groupNamed("main"),
+    group,
     shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"),
   );
   return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
@@ -149,7 +149,8 @@ export function bus(_element, props, watch) {
   answer();
   add(read(props.views || "[]"));
   document.addEventListener("dx-link", ({ detail }) => {
-    if (!groupNamed("main").quiet) detail.text = link()?.text ?? null; // the opening needs no link
+    const group = groupNamed("main");
+    if (!group.quiet) detail.text = link({ ...group, stood: true })?.text ?? null; // the opening needs no link
   });
   document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
   const handle = () => {

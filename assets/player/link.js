@@ -1,10 +1,10 @@
-// The address of what is shown: which runs, at which step, on which clock, in which lane. And the way back from it.
+// The address of what is shown, and the way back from it.
 
 import { cursor } from "./clock.js";
 
-/** What to show again, as a query. shown: [{id, run, axis}] in the order of the players; null if nothing is shown,
- * {without} if a run has no id. */
-export function query(shown, { unit, x }, lane) {
+/** {text}: what to show again, as a query; null if nothing is shown, {without} if a run has no id. shown: [{id, run,
+ * axis}] by player; stood: whether to name the step. */
+export function query(shown, { unit, x, stood }, lane) {
   if (!shown.length) return null;
   const without = shown.filter(({ id }) => !id).map(({ name }) => name);
   if (without.length) return { without };
@@ -14,11 +14,10 @@ export function query(shown, { unit, x }, lane) {
     lead = inside < 0 ? longest : inside;
   const ids = shown.map(({ id }) => id),
     kept = ids.some((id) => /^[0-9a-f]{16,64}$/.test(id));
-  const parts = [
-    [kept ? "run" : "gallery", ids.join(",")],
-    ["step", cursor(shown[lead].axis, x)],
-  ];
-  if (lead) parts.push(["of", lead + 1]);
+  const parts = [[kept ? "run" : "gallery", ids.join(",")]];
+  const step = stood && cursor(shown[lead].axis, x);
+  if (step) parts.push(["step", step]);
+  if (step && lead) parts.push(["of", lead + 1]);
   if (unit !== "steps") parts.push(["clock", unit]);
   if (lane) parts.push(["lane", lane]);
   return {
@@ -26,7 +25,7 @@ export function query(shown, { unit, x }, lane) {
   };
 }
 
-/** Puts players to where a link points. view: {clock?, step?, of?, lane?}; panels in the order of the players. */
+/** Puts players to where a link points. view: {clock?, step?, of?, lane?}. */
 export function restore(view, panels, group) {
   if (view.clock) group.setUnit(view.clock);
   if (view.lane) for (const panel of panels) if (panel.run?.lanes.has(view.lane)) panel.context.setLane(view.lane);

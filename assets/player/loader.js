@@ -1,5 +1,5 @@
 // Views are loaded when a run first needs them. Which there are stands in views.js, made from the views' own files; a
-// page that was saved to disk carries the modules that its runs need.
+// page saved to disk carries those that its runs need.
 
 import { VIEWS } from "./views.js";
 

@@ -288,9 +288,8 @@ Load the finished trace to see all of it.`,
   }
 
   #show(hurry = false) {
-    this.stale = hurry; // then the words are of an earlier step
+    this.stale = hurry; // then some words are of an earlier step
     this.views.tell("show", this.t, hurry);
-    if (hurry) return;
     const { note = this.t ? "" : tr`Before the first step.` } = this.run.steps[this.t - 1] ?? {};
     setText(this.note, globalThis.dxNote?.(note, this.note) ?? note);
     this.note.hidden = !this.note.textContent;
@@ -368,7 +367,7 @@ Load the finished trace to see all of it.`,
     this.#everywhere((member) => member.views?.tell("stop"));
   }
 
-  /** How it stands, in words; of a run that goes on, how far it has come. */
+  /** How it stands, in words. */
   #standing(t) {
     const { run, group } = this,
       { state } = this.root.dataset,

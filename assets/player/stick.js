@@ -1,5 +1,4 @@
-// Controls that stick to the top of the window are one row there: what stands below that row keeps its room in the
-// page, so that nothing moves, and is back where the controls stand.
+// Controls that stick to the top of the window are one row there; what stands below keeps its room: nothing moves.
 
 /** Watches the controls `root`; a view below their first row has the class dx-below. Returns what ends it. */
 export function stickSlim(root) {

@@ -1,5 +1,4 @@
-// The controls of a group: one for all of its players. Below them stand the views that show the group, such as the
-// race.
+// The controls of a group, one for all of its players; below them the views that show the group.
 
 import { groupNamed, SPEEDS, UNITS } from "./clock.js";
 import { number, seconds } from "./codec.js";

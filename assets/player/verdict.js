@@ -21,6 +21,7 @@ export const WORDS = {
   respelled: (name) => tr`same text as ${name}, in other tokens`,
   differs: (name, n, unit) =>
     n ? tr`text differs from ${name} after ${many(n, unit)}` : tr`another text than ${name}`,
+  judged: tr`speed: measured above, in repeated runs`,
   speed: (ratio, apart) => tr`${times(ratio)} tokens/s in one run${apart ? tr` on another model` : ""}`,
   drafts: (share) => tr`${percent(share)} of drafts accepted`,
   calls: (n, alone, other) =>
@@ -33,6 +34,8 @@ const SPEED = {
   terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
 };
+const JUDGED = tr`the runs below are single ones, whose seconds are no verdict; the verdict above is of runs that took \
+turns again and again`;
 const CALLS = {
   alone: tr`Model calls`,
   terms: (here, there, name) => tr`${here}; in ${name} ${there}`,
@@ -68,6 +71,14 @@ export function drafts(run) {
 
 const rate = ({ gained, model_seconds, method_seconds }) =>
   model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
+
+/** Whether the page shows a verdict on these runs that was measured in repeats: {prompt, model, methods}. */
+export function judged(...runs) {
+  const { prompt, model, methods } = globalThis.dxMeasured ?? {};
+  return runs.every(
+    ({ header }) => header.prompt === prompt && header.models?.[0]?.name === model && methods.includes(header.method),
+  );
+}
 
 /** The parts of the verdict on a run: {text, name, receipt(): the receipt of the part}. */
 export function verdict(run, basis) {
@@ -119,6 +130,13 @@ function speed(here, there, run, basis, name, sheet) {
   if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
   const apart = main(run) !== main(basis),
     label = SPEED.label(name);
+  if (judged(run, basis))
+    return {
+      text: WORDS.judged,
+      name: "judged",
+      value: null,
+      receipt: sheet({ ...words("speed"), label, value: "–", note: JUDGED }),
+    };
   if (tooBusy(run, basis, apart)) {
     const busy = words("too_busy");
     return {

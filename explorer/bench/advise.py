@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import engines
 from engines import MethodInfo, Trace, UserError
-from explorer.bench.chosen import chosen, named
+from explorer.bench.chosen import chosen, named, reason
 from explorer.figures.advice import Advice, Ended, advised, worded
 from explorer.figures.compare import certificate, near_tie
 from explorer.figures.pairs import ENOUGH, Pair, Text, Timed, kept, mean_per_call, speeds, usual
@@ -163,7 +163,8 @@ def measuring(
     texts, repeats = _checked(prompts, repeats, seconds)
     end = time.monotonic() + seconds
     over = lambda: stopped() or time.monotonic() > end  # noqa: E731
-    work = _Work(model, texts, _plans(infos, params, max_new_tokens), repeats)
+    why = "" if methods else reason(infos, model)
+    work = _Work(model, texts, _plans(infos, params, max_new_tokens), repeats, why)
     work.check()
     work.instrument, work.over = instrument or Stopwatch(model, guard, over), over
     if (yield from work.warm()):
@@ -223,6 +224,7 @@ class _Work:
     prompts: list[str]
     plans: dict[str, tuple[MethodInfo, dict[str, Any]]]
     repeats: int
+    chosen: str
     instrument: Instrument = field(init=False)
     over: Callable[[], bool] = field(init=False)
     began: float = field(default_factory=time.monotonic)
@@ -343,5 +345,6 @@ class _Work:
             methods=methods,
             ended=ended,
             seconds=time.monotonic() - self.began,
+            chosen=self.chosen,
         )
         return Found(worded(record), {slug: traces[0] for slug, traces in self.warmed.items()})

@@ -35,6 +35,29 @@ def chosen(model: Any) -> list[MethodInfo]:
     return [*alone[:BY_ITSELF], *more[:WITH_MORE]]
 
 
+def reason(infos: Sequence[MethodInfo], model: Any) -> str:
+    """In one sentence why `chosen` names these methods for a loaded model."""
+    if not {info.slug for info in infos} <= {*ranked()}:
+        return (
+            "These methods were chosen because they keep the control's text and need least; our benchmarks have not "
+            "measured all of them."
+        )
+    if any(drafts(info, model) for info in infos):
+        return (
+            "These methods were chosen because they keep the control's text and were the fastest in our benchmarks or "
+            "can draft with this drafter."
+        )
+    if any(wants(info) for info in infos):
+        return (
+            "These methods were chosen because they keep the control's text and were the fastest in our benchmarks, "
+            "with and without a draft model or a trained part."
+        )
+    return (
+        "These methods were chosen because they keep the control's text and were the fastest in our benchmarks of "
+        "those that need nothing but the model."
+    )
+
+
 def named(slugs: Sequence[str], model: Any) -> list[MethodInfo]:
     """The declarations of methods that somebody named, each once. Raises UserError for one that has no control, or that
     the model cannot run."""

@@ -88,7 +88,7 @@ def advise_command(args: argparse.Namespace) -> int:
         found: Advice = advise.advise(
             model,
             prompts,
-            [info.slug for info in infos],
+            args.method,
             params=shared_params(infos, key_values(args.param, "--param")),
             max_new_tokens=args.max_new_tokens,
             repeats=args.repeats,
@@ -112,6 +112,8 @@ def lines(found: Any) -> Iterator[str]:
     """The advice as lines of text."""
     yield found.sentence
     yield found.conditions
+    if found.chosen:
+        yield found.chosen
     for one in found.methods:
         unit = one.unit if one.values == 1 else f"{one.unit}s"
         left = f", {one.left_out} disturbed left out" if one.left_out else ""

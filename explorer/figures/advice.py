@@ -90,7 +90,8 @@ class Advised(msgspec.Struct, frozen=True):
 
 class Advice(msgspec.Struct, frozen=True):
     """What was measured, as a record. batch: texts decoded at once. plain_seconds: median of one plain token.
-    row_seconds: of a forward by rows. ended: whether all repeats were made. command, date: what was typed, and when."""
+    row_seconds: of a forward by rows. ended: whether all repeats were made. chosen: why these methods, "" where
+    somebody named them. command, date: what was typed, and when."""
 
     model: ModelRecord
     control: str
@@ -105,6 +106,7 @@ class Advice(msgspec.Struct, frozen=True):
     ended: Ended
     seconds: float
     batch: int = 1
+    chosen: str = ""
     conditions: str = ""
     sentence: str = ""
     command: str = ""

@@ -42,6 +42,7 @@ ERRORS = (
 )
 PHRASES = {
     "engines/core/params.py": ("allowed", "_article"),
+    "explorer/bench/chosen.py": ("reason",),
     "explorer/bench/quality.py": ("rows", "against_curve"),
     "explorer/bench/classes.py": ("rows", "_verdict"),
 }

@@ -14,11 +14,13 @@ from engines import Trace, UserError, tasks
 from explorer.bench import advise
 from explorer.figures.advice import Advice, best_of
 from explorer.page import tables
+from explorer.page.catalogue import name_of
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.form import Form, read
 from explorer.page.handlers import Handlers
+from explorer.page.limits import SLOTS
 from explorer.page.parts import ONE_AT_A_TIME, fresh, module, say
-from explorer.page.sessions import Job, Session
+from explorer.page.sessions import Job, Session, packed
 
 Outputs = tuple[Any, Any, Any, Any]  # panel, bus, status, results
 SENTENCES = ("label", "word", "verdict", "text", "why", "takes")
@@ -30,8 +32,9 @@ log = logging.getLogger("decoding-explorer")
 class Advising:
     """The handler of the button. Everything can be called by anyone, so every value is checked again."""
 
-    def __init__(self, handlers: Handlers) -> None:
-        self.handlers, self.limits = handlers, handlers.limits
+    def __init__(self, handlers: Handlers, first: str = "") -> None:
+        """first: the prompt of a page that has no recorded runs."""
+        self.handlers, self.limits, self.first = handlers, handlers.limits, first
 
     def ask(self, request: gr.Request, prompt: Any = None, form: Any = None) -> Iterator[Outputs]:
         """Measure, with the progress on the status line; then the verdicts, and two of the runs in the players. Yields
@@ -47,13 +50,15 @@ class Advising:
             return
         job = session.begin()
         try:
-            words = f"Measuring with {model} what helps on “{_begun(prompt)}”. The first run of a model loads it."
+            example = prompt.strip() in self.examples()
+            words = _beginning(model, prompt, example)
             yield "", gr.skip(), say(words), gr.skip()  # an earlier verdict is none on this text
             if not job.go_on():
                 return
             found = yield from self._measure(job, model, prompt)
             job.said = _ending(found.advice)
-            yield fresh(**told(found.advice)), *self._played(session, found), tables.results(session.traces)
+            box, played = fresh(**told(found.advice, prompt, example)), self._played(session, found, model)
+            yield box, *played, tables.results(session.traces, judged=True)
         except UserError as error:
             job.said = say(str(error), "error")
             yield gr.skip(), gr.skip(), job.said, gr.skip()
@@ -63,6 +68,10 @@ class Advising:
             yield gr.skip(), gr.skip(), job.said, gr.skip()
         finally:
             job.finished.set()
+
+    def examples(self) -> set[str]:
+        """The prompts that the page brings by itself: those of its recorded runs, and the one that it opens with."""
+        return {self.first.strip(), *(card.prompt.strip() for card in self.handlers.gallery.cards)}
 
     def model(self, form: Form, prompt: str) -> str:
         """The model of the first slot where it is causal and reads this prompt, else the first that reads any text.
@@ -99,8 +108,9 @@ class Advising:
             words = f"Measuring {now.title}: {now.done} of {now.total} runs are made."
             yield gr.skip(), gr.skip(), say(words), gr.skip()
 
-    def _played(self, session: Session, found: advise.Found) -> tuple[Any, Any]:
-        """(bus, status): the control beside the method that helps most, else the fastest one, at their ends."""
+    def _played(self, session: Session, found: advise.Found, model: str) -> tuple[Any, Any]:
+        """(bus, status): the control beside the method that helps most, else the fastest one, at their ends. The slots
+        take their settings and, out of sight, those of the other methods. model: what loaded it."""
         advice = found.advice
         tried = sorted(advice.methods, key=lambda one: -(one.speed or 0))
         ours = best_of(advice) or next(iter(tried), None)
@@ -111,20 +121,44 @@ class Advising:
             return gr.skip(), line
         session.show(traces)
         session.opened = set(traces)
-        batches = (whole(slot, trace, len(trace.steps)) for slot, trace in traces.items())
+        others = [trace for name, trace in found.traces.items() if name not in names]
+        session.spare = {slot: packed(trace) for slot, trace in zip(range(len(names), SLOTS), others, strict=False)}
+        session.named |= {name_of(trace): model for trace in traces.values()}
+        # the longest comes last, which leaves the clock at its end
+        ordered = sorted(traces.items(), key=lambda item: len(item[1].steps))
+        batches = (whole(slot, trace, len(trace.steps)) for slot, trace in ordered)
         return message(*batches, clear=True), line
 
 
 def _begun(prompt: str) -> str:
-    """The begin of a prompt, on one line."""
+    """The begin of a prompt, on one line and in quotation marks."""
     line = " ".join(prompt.split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+    return f"“{line if len(line) <= SHOWN else line[: SHOWN - 1] + '…'}”"
 
 
-def told(advice: Advice) -> dict[str, Any]:
-    """What `assets/page/advice.js` draws."""
+def _beginning(model: str, prompt: str, example: bool) -> str:
+    """What is said before the first run."""
+    if example:
+        return (
+            f"Measuring with {model} what helps on the page's example {_begun(prompt)}; to measure your own text, "
+            "press Stop and type it. The first run of a model loads it."
+        )
+    return f"Measuring with {model} what helps on {_begun(prompt)}. The first run of a model loads it."
+
+
+def told(advice: Advice, prompt: str, example: bool) -> dict[str, Any]:
+    """What `assets/page/advice.js` draws. example: whether the prompt is the page's own."""
     methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
-    return {"sentence": advice.sentence, "conditions": advice.conditions, "methods": methods}
+    on = f"Measured on the page's example {_begun(prompt)}; type your own prompt to measure that." if example else ""
+    slugs = [advice.control, *(one.method for one in advice.methods)]
+    return {
+        "sentence": advice.sentence,
+        "on": on,
+        "runs": {"prompt": prompt, "model": advice.model.name, "methods": slugs},
+        "conditions": advice.conditions,
+        "chosen": advice.chosen,
+        "methods": methods,
+    }
 
 
 def _ending(advice: Advice) -> str:
@@ -140,14 +174,16 @@ def panel() -> gr.HTML:
     return module("page/advice.js", "page.mountAdvice(element, props, watch)", themed=False, elem_id="advice")
 
 
-def connect(handlers: Handlers, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]) -> Any:
-    """Let the button measure. given: prompt, form of the first slot; outputs: bus, status, results. Returns the event,
-    which is not cancelled by Stop but ends by itself, with what was measured."""
+def connect(
+    handlers: Handlers, first: str, button: gr.Button, box: gr.HTML, given: list[Any], outputs: list[Any]
+) -> Any:
+    """Let the button measure. first: see `Advising`; given: prompt, form of the first slot; outputs: bus, status,
+    results. Returns the event, which is not cancelled by Stop but ends by itself, with what was measured."""
     # the players stay as they are until it is over
     tell = '() => { document.dispatchEvent(new CustomEvent("dx-asked", { detail: { boards: false } })); }'
     button.click(None, js=tell, api_visibility="private")
     return button.click(
-        Advising(handlers).ask,
+        Advising(handlers, first).ask,
         given,
         [box, *outputs],
         preprocess=False,

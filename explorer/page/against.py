@@ -13,9 +13,10 @@ from explorer.figures.metrics import numbers
 from explorer.figures.noise import too_busy
 
 
-def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> dict[str, Any]:
+def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int, judged: bool = False) -> dict[str, Any]:
     """Whether a run that claims the control's text has it, and which was faster per token and why (measured in these
-    two runs). run: the place of the run in the table's `runs`; tie: the logits where the texts part."""
+    two runs). run: the place of the run in the table's `runs`; tie: the logits where the texts part.
+    judged: whether a verdict on their speed from repeated runs stands on the page; single runs are none beside it."""
     if control is None:
         return {"text": "–", "quiet": True}
     if trace.end.reason == "failed":
@@ -32,12 +33,14 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int) -> d
     if past := saved_at_end(trace, control):
         told.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
     ratio, busy = whole_run(trace, control), too_busy(trace, control)
-    if ratio and busy:
+    if judged:
+        told.append({"text": "Its speed is measured above, in repeated runs."})
+    elif ratio and busy:
         told.append({"text": "This machine was too busy to tell which is faster: run both again."})
     elif ratio:
         sentence = f"Tokens per second of the whole run, prompt included: {ratio:.2f}×."
         told.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
-    if (speed := pace(trace, control)) and not busy:  # its medians are of the same seconds
+    if not judged and not busy and (speed := pace(trace, control)):  # its medians are of the same seconds
         told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
     if not told:
         return {"text": f"{name} is beside it.", "quiet": True}

@@ -196,7 +196,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
     phone()
     example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
     count.change(None, count, None, js=form.SHOW)
-    advised = advising.connect(handlers, advise, advice, [prompt, slots[0]], outputs)
+    advised = advising.connect(handlers, FIRST_PROMPT, advise, advice, [prompt, slots[0]], outputs)
     controls = [prompt, seed, count, *slots]
     _connect_run(handlers, start, stop, prompt, controls, outputs, asking, advised)
     settings.connect(handlers, changed, controls)

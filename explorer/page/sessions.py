@@ -56,6 +56,7 @@ class Session:
     def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
         self._packed = {slot: packed(trace) for slot, trace in traces.items()}
         self.opened: set[int] = set()  # slots of runs that a person opened, not yet taken into the controls
+        self.spare: dict[int, bytes] = {}  # runs in no player, whose settings the slots out of sight are to take
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it
         self.sweeping: Job | None = None
@@ -89,9 +90,11 @@ class Session:
         self._packed.pop(slot, None)
 
     def take_opened(self) -> dict[int, Trace]:
-        """The traces that a person opened since the last call and that are still on view."""
+        """The traces that a person opened since the last call and that are still on view, and those in no player."""
         slots, self.opened = self.opened, set()
-        return {slot: trace for slot in sorted(slots) if (trace := self.trace(slot)) is not None}
+        spare, self.spare = self.spare, {}
+        opened = {slot: trace for slot in sorted(slots) if (trace := self.trace(slot)) is not None}
+        return opened | {slot: unpacked(held) for slot, held in spare.items() if opened and slot not in self.slots}
 
     @property
     def size(self) -> int:

@@ -24,10 +24,10 @@ MAX_SHOWN = 4000  # characters of an output; the player shows all
 ENDINGS = {"stopped": "(stopped)", "budget": "(budget used up)", "failed": "(failed)"}
 
 
-def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) -> str:
+def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None, judged: bool = False) -> str:
     """One row per player: its output, the task's mark where the prompt is one of ours, the headline numbers, and how it
     stands against its control where that is in a player too. ties: slot -> the logits at the place where a lossless run
-    parts from its control."""
+    parts from its control. judged: whether a verdict on their speed from repeated runs stands on the page."""
     rows: list[list[Any]] = []
     columns, controls = (
         ["Player", "Output", "Task check"],
@@ -39,7 +39,7 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None) 
         found = measured[slot]
         columns = ["Player", "Output", "Task check", *(_heading(name, measured) for name in HEADLINE), *beside]
         output = _output(trace)
-        last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows))] if beside else []
+        last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows), judged)] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]
         name, tells = f"{slot + 1} · {title_of(trace)}", apart(trace, traces.values())
         rows.append(

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from explorer.bench import advise
+import engines
+from explorer import ASSETS
+from explorer.bench import advise, chosen
 from explorer.figures import advice, pairs
 from explorer.page import advising
 from explorer.page.advising import Advising
@@ -141,7 +143,7 @@ def test_where_time_did_not_suffice_it_says_how_to_give_more(word, begins):
 
 
 def test_a_prompt_is_named_by_its_begin():
-    assert advising._begun("a\nb") == "a b" and advising._begun("x" * 50) == "x" * 39 + "…"
+    assert advising._begun("a\nb") == "“a b”" and advising._begun("x" * 50) == f"“{'x' * 39}…”"
 
 
 def test_what_it_refuses():
@@ -171,3 +173,57 @@ def test_the_model_of_the_first_slot_is_taken_where_it_reads_the_prompt():
 def test_a_public_host_measures_less_and_shorter():
     home, public = Limits.from_env(), LIMITS
     assert public.advice_tokens <= 32 < home.advice_tokens and public.advice_seconds <= public.seconds
+
+
+def test_before_and_after_it_says_that_it_measures_the_page_s_example_and_why_these_methods(visit, quiet):
+    screen = visit()
+    screen.method(0, "greedy")
+    screen.page.locator("#model-0").select_option(MODEL)
+    screen.page.evaluate("""() => { const line = document.querySelector("#status"), said = (window.said = []);
+      new MutationObserver(() => said.push(line.textContent)).observe(line, { childList: true, subtree: true }); }""")
+    screen.press(BUTTON)
+    box = screen.page.locator("#advice .advice")
+    expect(box.locator(".advice-on")).to_have_text(
+        f"Measured on the page's example “{PROMPT}”; type your own prompt to measure that.", timeout=120_000
+    )
+    said = screen.page.evaluate("said")
+    assert any(
+        f"on the page's example “{PROMPT}”; to measure your own text, press Stop and type it." in s for s in said
+    )
+    expect(box.locator(".advice-conditions")).to_contain_text(
+        "chosen because they keep the control's text and were the fastest in our benchmarks of those that"
+    )
+    screen.prompt("sort: Zoe, Ada")
+    screen.press(BUTTON)
+    expect(box).to_have_count(0)
+    expect(box).to_have_count(1, timeout=120_000)
+    expect(box.locator(".advice-on")).to_have_count(0)
+
+
+def test_no_ratio_of_single_runs_stands_beside_the_verdict(visit, quiet):
+    screen = visit()
+    asked(screen)
+    strip = screen.page.locator(".dx-verdict[data-ready]")
+    expect(screen.page.locator("#advice .advice")).to_have_count(1, timeout=120_000)
+    expect(strip.locator("[data-part=judged]")).to_have_text("speed: measured above, in repeated runs")
+    expect(strip.locator("[data-part=speed], [data-part=busy]")).to_have_count(0)
+    expect(screen.page.locator("#results")).to_contain_text("Its speed is measured above, in repeated runs.")
+    expect(screen.page.locator("#results")).not_to_contain_text("Tokens per second of the whole run, prompt included")
+    screen.press("Hide")
+    expect(strip.locator("[data-part=judged]")).to_have_count(0)
+    expect(strip.locator("[data-part=speed], [data-part=busy]")).to_have_count(1)
+
+
+def test_all_slots_hold_what_was_measured_whatever_names_the_model(visit, quiet, monkeypatch):
+    """A model of one's own is named by its folder, not by the name in its record; slots out of sight come along."""
+    folder = str(ASSETS / "models" / "tiny-ar-m")
+    monkeypatch.setattr(Advising, "model", lambda *given: folder)
+    named = chosen.named(["prompt-lookup", "token-recycling", "speculative-sampling"], engines.load_model("tiny-ar-m"))
+    monkeypatch.setattr(advise, "chosen", lambda model: named)
+    screen = visit()
+    screen.prompt(PROMPT)
+    screen.press(BUTTON)
+    expect(screen.page.locator("#advice .advice")).to_have_count(1, timeout=120_000)
+    screen.page.locator("#count input[value='4']").check()
+    for slot, title in enumerate(("Greedy autoregressive", "Prompt lookup", "Token Recycling", "Speculative sampling")):
+        expect(screen.page.locator(f"#slot-{slot} .slot-said")).to_contain_text(f"{title} · {folder}")

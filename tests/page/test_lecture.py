@@ -72,6 +72,35 @@ def test_every_scene_stands_above_the_bar_at_every_step(shipped, visit, width, h
                 page.keyboard.press(".")
 
 
+CUT = """() => [...document.querySelectorAll("#players [data-idea] .dx-content")].map((box) =>
+  [box.scrollHeight - box.clientHeight, Number(getComputedStyle(box).zoom), box.querySelector("svg").clientWidth])"""
+
+
+def test_the_last_scene_shows_both_of_its_maps_whole_and_in_the_whole_width(shipped, visit):
+    page = visit("?lecture=8", folded=True, at=shipped, viewport={"width": 1440, "height": 900}).page
+    at(page, 8)
+    for _ in range(10):
+        page.keyboard.press(".")
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", "10")
+    found = page.evaluate(CUT)
+    assert len(found) == 2
+    for over, zoom, wide in found:
+        assert over <= 1 and zoom >= 0.7 and wide * zoom > 600
+
+
+EARLY = """const due = setInterval(() => {
+  if (!globalThis.dxKeys || document.querySelector(".lecture")) return;
+  clearInterval(due);
+  for (const key of ["3", ".", "."]) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}, 5);"""
+
+
+def test_keys_that_are_pressed_before_the_view_and_its_runs_are_there_count(shipped, visit):
+    page = visit("?lecture=2", folded=True, at=shipped, first=EARLY).page
+    at(page, 3)
+    expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", "2")
+
+
 def test_keys_go_through_the_scenes(shipped, visit):
     page = visit("?lecture=2", folded=True, at=shipped).page
     at(page, 2)

@@ -85,6 +85,21 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
 
 
+def test_a_link_names_the_step_that_a_person_went_to_and_no_other(visit: Callable[..., Screen]):
+    screen = visit(query="")
+    expect(screen.player(0)).to_have_attribute("data-state", "done")  # the opening played to its end by itself
+    assert "step" not in copied(screen)
+    screen.player(0).press("Home")
+    screen.player(0).press("ArrowRight")
+    screen.player(0).press("ArrowRight")
+    assert screen.step(0) == 2 and copied(screen).endswith("&step=2")
+    screen.press("Play")
+    expect(screen.player(0)).to_have_attribute("data-state", "done")
+    assert "step" not in copied(screen)
+    screen.player(0).press("End")
+    assert re.search(r"&step=[1-9]\d*", copied(screen))
+
+
 def test_links_to_recorded_runs_and_to_none(visit, traces, recorded):
     names = sorted(path.stem for path in recorded.glob("[0-8]*.json"))
     screen = visit()

@@ -128,6 +128,23 @@ def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened:
     assert page.evaluate(WORDS) == told
 
 
+SAYING = """(steps) => new Promise((done) => { const found = [];
+  const slider = document.querySelector(".dx-toolbar input[type=range]"),
+    panel = document.querySelector(".dx-panel"), note = panel.querySelector(".dx-note");
+  const frame = (at) => { if (at > steps) return done(found);
+    slider.value = at; slider.dispatchEvent(new Event("input"));
+    found.push([panel.dataset.step, note.textContent]); requestAnimationFrame(() => frame(at + 1)); }; frame(1); })"""
+
+
+def test_the_sentence_is_of_the_board_s_step_in_every_frame(opened: Open) -> None:
+    trace = masked(40, 60)
+    for n, step in enumerate(trace.steps, 1):
+        step.note = f"This is said of step {n}."
+    page = opened([trace]).page
+    page.wait_for_timeout(300)
+    assert page.evaluate(SAYING, 40) == [[str(n), f"This is said of step {n}."] for n in range(1, 41)]
+
+
 def test_a_single_step_tells_its_words_at_once(opened: Open) -> None:
     page = opened([masked(40, 60)]).page
     for step in (7, 31, 30):

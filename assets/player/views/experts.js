@@ -19,7 +19,8 @@ const WORDS = 84, // height of heading and tokens
   TALL = 8, // of an expert's row
   WIDEST = 24, // of a token
   LEAST = 18,
-  APART = 900, // width from which both stand side by side
+  APART = 600, // width from which both stand side by side
+  LONG = 900, // and from which there is room for the longer words
   SHADES = 6;
 
 export class Experts extends StepPicture {
@@ -91,21 +92,22 @@ export class Experts extends StepPicture {
       tokens = n === 1 ? tr`1 token reads` : tr`${n} tokens together read`,
       by = { columns, shown, box, units, w, labels: [], paths: Array.from({ length: SHADES }, () => []), boxes: [] };
     this.#grid({ ...by, x: 0, y: 0, of: (position) => columns.get(position) ?? [] });
-    const [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
+    const long = this.width >= LONG,
+      [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
     this.#grid({ ...by, x, y, of: beside });
     by.labels.push(
       [
         0,
         14,
         "start",
-        apart ? tr`This model: ${tokens} ${all} of ${units} experts` : tr`${tokens} ${all} of ${units} experts`,
+        long ? tr`This model: ${tokens} ${all} of ${units} experts` : tr`${tokens} ${all} of ${units} experts`,
         true,
       ],
       [
         x,
         y + 14,
         "start",
-        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), apart, mean, units),
+        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), long, mean, units),
         true,
       ],
     );
@@ -139,12 +141,12 @@ export class Experts extends StepPicture {
   }
 
   /** What stands at the right, in words. k: experts of each token of the twin; 0 where there is none. */
-  #other(k, apart, count, units) {
+  #other(k, long, count, units) {
     if (k)
-      return apart
+      return long
         ? tr`A twin whose tokens each take their best ${k}: ${count} of ${units}`
         : tr`A top-k twin, same text: ${count} of ${units}`;
-    return apart
+    return long
       ? tr`If each token chose by itself: ${count} of ${units} (derived)`
       : tr`Each by itself: ${count} of ${units} (derived)`;
   }
