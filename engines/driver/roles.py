@@ -145,8 +145,8 @@ def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dic
 
 
 def warmed(info: MethodInfo, main: Model, models: Iterable[Model]) -> float:
-    """Seconds of the first, untimed forwards of a run's models, and of measuring what rows cost, where the method bets by
-    that."""
+    """Seconds of the first, untimed forwards of a run's models, and of measuring what rows cost, for a method that asks
+    for it."""
     seconds = sum(model.warm_up() for model in models)
     began = time.perf_counter()
     if info.costs:

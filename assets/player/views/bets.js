@@ -80,6 +80,8 @@ export class Bets extends StepPicture {
     const end = Math.min(across, up),
       [ex, ey] = at(end, end);
     this.paths.push([`M${x},${foot}L${ex},${ey}`, "stroke:var(--text);stroke-width:1.5;stroke-dasharray:5 4"]);
+    const [px, py] = at(0.97 * end, 0.9 * end);
+    this.labels.push([px, Math.min(py + 14, foot - 6), "end", tr`plain: one row a token`]);
     return at;
   }
 
@@ -140,8 +142,6 @@ export class Bets extends StepPicture {
       side = x > box.x + box.w / 2 ? -12 : 12;
     this.marks.push([x, y, "M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0", "fill:var(--text)", ratio]);
     this.labels.push([x + side, y - 8, side < 0 ? "end" : "start", ratio]);
-    const [dx, dy] = at(most / 2, most / 2);
-    this.labels.push([dx + 10, dy + 16, "start", tr`one plain row a token`]);
   }
 
   describe(t) {
@@ -151,7 +151,6 @@ export class Bets extends StepPicture {
       const name = source === "text" ? tr`the text` : tr`the table`;
       return tr`${name}: ${right} of ${right + wrong} guesses right, now ${Math.round(100 * low)} to ${Math.round(100 * high)} %`;
     });
-    const careful = told.careful ? tr` It is behind plain decoding, so it bets with caution.` : "";
-    return tr`Each dot is a size of the draft; the steepest line from zero is the best bet. ${odds.join("; ")}.${careful}`;
+    return tr`Each dot is a size of the draft; the steepest line from zero is the best bet. Sources: ${odds.join("; ")}.`;
   }
 }

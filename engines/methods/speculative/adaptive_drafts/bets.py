@@ -47,7 +47,6 @@ class Bets(Record):
     came: int
     gained: int  # tokens since the prompt was read
     spent: float  # for them, in forwards of one row; a plain run would have spent `gained`
-    careful: bool  # it bet on less than it expects, since the run is behind
     odds: list[Odds]
 
 
@@ -63,22 +62,26 @@ class Acceptance:
         for guess, key in guesses:
             self.seen.setdefault(key, [0, 0])[guess != token] += 1
 
-    def chance(self, key: Key, caution: float = 0.0) -> float:
-        """The mean of a(key), less so many of its standard deviations."""
+    def chance(self, key: Key) -> float:
+        """The mean of a(key)."""
         right, wrong = self.seen.get(key, (0, 0))
-        n = right + wrong + WEIGHT
-        mean = (right + WEIGHT * BEFORE[key]) / n
-        return max(0.0, mean - caution * math.sqrt(mean * (1 - mean) / (n + 1))) if caution else mean
+        return (right + WEIGHT * BEFORE[key]) / (right + wrong + WEIGHT)
+
+    def doubt(self, key: Key) -> float:
+        """Its standard deviation, of a beta distribution."""
+        mean = self.chance(key)
+        return math.sqrt(mean * (1 - mean) / (sum(self.seen.get(key, ())) + WEIGHT + 1))
 
     def odds(self, source: str) -> Odds:
         """The counts of one source; its classes weigh as often as they were seen."""
         seen = {key: counts for key, counts in self.seen.items() if key[0] == source}
         total = sum(map(sum, seen.values())) or 1
-        sides = [
-            sum(sum(counts) * min(1.0, self.chance(key, side)) for key, counts in seen.items()) / total
-            for side in (1.0, -1.0)
-        ]
-        return Odds(source, sum(n for n, _ in seen.values()), sum(n for _, n in seen.values()), *sides)
+        low, high = (
+            sum(sum(n) * min(1.0, max(0.0, self.chance(key) + side * self.doubt(key))) for key, n in seen.items())
+            / total
+            for side in (-1, 1)
+        )
+        return Odds(source, sum(n for n, _ in seen.values()), sum(n for _, n in seen.values()), low, high)
 
 
 @dataclass
@@ -101,7 +104,6 @@ def bet(
     cost: Sequence[float],
     *,
     depth: int,
-    caution: float = 0.0,
     branches: bool = True,
     ends: Collection[int] = (),
 ) -> Bet:
@@ -117,7 +119,7 @@ def bet(
         left = 1.0
         tokens: dict[int, tuple[float, str]] = {}
         for token, key in guesses([*end, *path][-LONGEST:]):
-            tokens[token] = max(tokens.get(token, (0.0, "")), (a.chance(key, caution), key[0]))
+            tokens[token] = max(tokens.get(token, (0.0, "")), (a.chance(key), key[0]))
         for token, (share, source) in sorted(tokens.items(), key=lambda item: (-item[1][0], item[0])):
             reached = chance * share * left  # one that is right leaves nothing to the others
             left *= 1 - share
