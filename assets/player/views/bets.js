@@ -147,10 +147,11 @@ export class Bets extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.bets;
     if (!told) return t ? tr`Nothing was bet in this step.` : tr`Before the first step.`;
-    const odds = told.odds.map(({ source, right, wrong, low, high }) => {
-      const name = source === "text" ? tr`the text` : tr`the table`;
-      return tr`${name}: ${right} of ${right + wrong} guesses right, now ${Math.round(100 * low)} to ${Math.round(100 * high)} %`;
-    });
-    return tr`Each dot is a size of the draft; the steepest line from zero is the best bet. Sources: ${odds.join("; ")}.`;
+    const odds = told.odds.map(({ source, right, places }) =>
+      source === "text"
+        ? tr`the text had the next token at ${right} of ${places} places`
+        : tr`the table had it at ${right} of ${places}`,
+    );
+    return tr`Each dot is a size of the draft; the steepest line from zero is the best bet. Seen afterwards, ${odds.join(", ")}.`;
   }
 }

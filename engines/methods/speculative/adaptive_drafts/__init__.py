@@ -80,12 +80,12 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
 
     while target.unfinished(ids):
         C = model.row_costs if p.row_cost == MEASURED else RowCosts.sloped(p.row_cost)
-        unread = len(ids) - target.cache.length  # the prompt is read along with the first draft
+        unread = len(ids) - target.cache.length  # the prompt is read with the first draft, and in any case
         found = bet(
             ids,
             guesses,
             a,
-            [C(unread + n) for n in range(p.rows + 1)],
+            [1 + C(unread + n) - C(unread) for n in range(p.rows + 1)],
             depth=min(p.depth, target.room(ids)),
             branches=model.takes_trees,
             ends=model.eos_ids,

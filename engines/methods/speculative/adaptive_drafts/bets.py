@@ -2,16 +2,16 @@
 
 Letters: a(key) the chance that a guess is accepted where its parent was, E(n) the expected tokens of a round that
 drafts the n most promising rows, 1 + the sum of their chances to be reached, C(n) the cost of 1 + n rows in forwards of
-one row. The round takes the n with the largest E(n) / C(n); one plain row has 1."""
+one row (in the round that reads the prompt: 1 + what the n rows add). The round takes the n with the largest
+E(n) / C(n); one plain row has 1."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from engines.kit import Probability, Record
+from engines.kit import Record
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, Key
 
 Path = tuple[int, ...]  # tokens below the root
@@ -27,14 +27,11 @@ BEFORE: dict[Key, float] = {
 
 
 class Odds(Record):
-    """How often a source was right so far, all its classes together; low, high: one standard deviation to each side of
-    what is expected of it now."""
+    """At how many places of the text a source had a guess, and at how many of them the right one."""
 
     source: str
     right: int
-    wrong: int
-    low: Probability
-    high: Probability
+    places: int
 
 
 class Bets(Record):
@@ -56,32 +53,24 @@ class Acceptance:
 
     def __init__(self) -> None:
         self.seen: dict[Key, list[int]] = {}  # key -> right, wrong
+        self.places: dict[str, int] = {}  # source -> places where it guessed
 
     def see(self, guesses: Sequence[Guess], token: int) -> None:
         """What came where these were the guesses."""
         for guess, key in guesses:
             self.seen.setdefault(key, [0, 0])[guess != token] += 1
+        for source in {key[0] for _, key in guesses}:
+            self.places[source] = self.places.get(source, 0) + 1
 
     def chance(self, key: Key) -> float:
         """The mean of a(key)."""
         right, wrong = self.seen.get(key, (0, 0))
         return (right + WEIGHT * BEFORE[key]) / (right + wrong + WEIGHT)
 
-    def doubt(self, key: Key) -> float:
-        """Its standard deviation, of a beta distribution."""
-        mean = self.chance(key)
-        return math.sqrt(mean * (1 - mean) / (sum(self.seen.get(key, ())) + WEIGHT + 1))
-
     def odds(self, source: str) -> Odds:
-        """The counts of one source; its classes weigh as often as they were seen."""
-        seen = {key: counts for key, counts in self.seen.items() if key[0] == source}
-        total = sum(map(sum, seen.values())) or 1
-        low, high = (
-            sum(sum(n) * min(1.0, max(0.0, self.chance(key) + side * self.doubt(key))) for key, n in seen.items())
-            / total
-            for side in (-1, 1)
-        )
-        return Odds(source, sum(n for n, _ in seen.values()), sum(n for _, n in seen.values()), low, high)
+        """The counts of one source, all its classes together."""
+        right = sum(n for key, (n, _) in self.seen.items() if key[0] == source)
+        return Odds(source, right, self.places.get(source, 0))
 
 
 @dataclass
