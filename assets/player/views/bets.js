@@ -15,6 +15,7 @@ const ROOF = 48,
   FOOT = 44,
   LEFT = 44,
   GAP = 70,
+  PLAIN = 170, // width of the words on the diagonal
   NARROW = 760;
 
 /** Which number of drafted rows has the most tokens for its cost. */
@@ -80,8 +81,8 @@ export class Bets extends StepPicture {
     const end = Math.min(across, up),
       [ex, ey] = at(end, end);
     this.paths.push([`M${x},${foot}L${ex},${ey}`, "stroke:var(--text);stroke-width:1.5;stroke-dasharray:5 4"]);
-    const [px, py] = at(0.97 * end, 0.9 * end);
-    this.labels.push([px, Math.min(py + 14, foot - 6), "end", tr`plain: one row a token`]);
+    const left = Math.max(0, end - (across * PLAIN) / w); // where the words begin, below the line
+    this.labels.push([ex - 4, Math.min(at(0, left)[1] + 18, foot - 6), "end", tr`plain: one row a token`]);
     return at;
   }
 
@@ -113,10 +114,10 @@ export class Bets extends StepPicture {
     );
     const side = px > box.x + box.w / 2 ? -14 : 14,
       anchor = side < 0 ? "end" : "start",
-      apart = Math.abs(cy - py) > 18 ? 0 : cy <= py ? 16 : -16;
+      near = Math.abs(cy - py) < 22;
     this.labels.push(
-      [px + side, py + 4 + Math.max(0, apart), anchor, tr`○ promised ${short(expected[taken])}`],
-      [cx + side, cy + 4 - Math.max(0, -apart), anchor, tr`◆ came ${came}`],
+      [px + side, py - 10, anchor, tr`○ promised ${short(expected[taken])}`],
+      [cx + side, cy + (near ? 20 : 4), anchor, tr`◆ came ${came}`],
     );
   }
 
