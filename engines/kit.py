@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Generator
 from typing import Any
 
+from engines.core.costs import RowCosts
 from engines.core.errors import UserError
 from engines.core.kinds import (
     BlockMaskedLM,
@@ -22,6 +23,7 @@ from engines.core.kinds import (
     TwoWayLM,
     WordReaderLM,
 )
+from engines.core.kinds.causal import CountedCausal
 from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
 from engines.core.kinds.memory import CountedMemory, MemoryTable
 from engines.core.kinds.moe import CountedMoE
@@ -140,6 +142,7 @@ __all__ = [
     "Media",
     "Memory",
     "MemoryTable",
+    "CountedCausal",
     "CountedMemory",
     "CountedMoE",
     "CountedSplit",
@@ -160,6 +163,7 @@ __all__ = [
     "Receipt",
     "Recorder",
     "Roles",
+    "RowCosts",
     "Routing",
     "SceneLM",
     "Seq2SeqLM",

@@ -37,6 +37,7 @@ export const VIEWS = [
   view("tworoles", "TwoRoles", "One model in two roles", 64, "tworoles"),
   view("pauses", "Pauses", "Greedy, with pauses to look ahead", 65, "branches+choice"),
   view("leftalone", "LeftAlone", "Doubt taken out, and left in", 66, "left_alone"),
+  view("bets", "Bets", "The bet of this round", 67, "bets"),
   view("slots", "Slots", "Experts known ahead", 80, "intervals.slot"),
   view("attentions", "Attentions", "Bytes and operations of attention", 81, "intervals.part"),
   view("pipeline", "Pipeline", "Attention and FFN on separate workers", 82, "intervals.microbatch"),

@@ -95,6 +95,7 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     optional: frozenset[str] = frozenset()
     parts: dict[str, str] = {}
     drafters: dict[str, tuple[str, ...]] = {}
+    costs: bool = False
     former: tuple[Former, ...] = ()
     file: str = ""
     version: str = ""
@@ -172,6 +173,7 @@ def method(
     paths: Mapping[str, Any] | None = None,
     beside: Collection[str] = (),
     optional: Collection[str] = (),
+    costs: bool = False,
     former: Sequence[Former] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
@@ -214,6 +216,7 @@ def method(
         paths=None if paths is None else dict(paths),
         beside=frozenset(beside),
         optional=frozenset(optional),
+        costs=costs,
         parts=parts,
         drafters=drafters,
         former=tuple(former),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from engines.core.errors import UserError
 
@@ -13,6 +16,27 @@ LONGEST, NAME = 4096, 255  # bytes of a path, and of one name in it, that a file
 def cache_home() -> Path:
     """The folder of what can be made again: below $XDG_CACHE_HOME or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "decoding-explorer"
+
+
+def kept(name: str) -> dict[str, Any]:
+    """What a file of that name holds in there as JSON; nothing where it is missing or damaged."""
+    try:
+        found = json.loads((cache_home() / name).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def keep(name: str, held: Mapping[str, Any]) -> None:
+    """Write such a file whole; where that cannot be, what it held is made again."""
+    file = cache_home() / name
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(held, indent=0))
+        os.replace(part, file)
+    except OSError:
+        return
 
 
 def expanded(given: str) -> Path:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
+from engines.core.costs import row_costs_of
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS, Model, kinds_of
 from engines.core.meter import Meter
@@ -140,6 +142,16 @@ def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dic
     would. seen: the picked model seen through the meter."""
     parts = parts_of(info, main)
     return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
+
+
+def warmed(info: MethodInfo, main: Model, models: Iterable[Model]) -> float:
+    """Seconds of the first, untimed forwards of a run's models, and of measuring what rows cost, for a method that asks
+    for it."""
+    seconds = sum(model.warm_up() for model in models)
+    began = time.perf_counter()
+    if info.costs:
+        row_costs_of(main)
+    return seconds + time.perf_counter() - began
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:

@@ -12,6 +12,8 @@ from engines.core.trees import row_depths
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engines.core.costs import RowCosts
+
 
 @runtime_checkable
 class CausalLM(Model, Protocol):
@@ -53,6 +55,19 @@ class CountedCausal(Counted):
         """The same model for what is computed for the record alone: its calls count nowhere and are on no clock of the
         run. What an edit forbids holds there, too. Nothing may be decided by them."""
         return type(self)(self._model, self._role, Meter(forbidden=self._meter.forbidden))
+
+    @property
+    def takes_trees(self) -> bool:
+        """Whether the rows of a forward may branch."""
+        return bool(getattr(self._model, "takes_trees", True))
+
+    @property
+    def row_costs(self) -> RowCosts:
+        """What a forward of n rows costs on this machine; measured before the clock of a run whose method asks for it
+        (`MethodInfo.costs`)."""
+        from engines.core.costs import row_costs_of  # it measures models of this kind
+
+        return row_costs_of(self._model)
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CausalLM`."""

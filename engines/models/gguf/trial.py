@@ -14,7 +14,7 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.machine import processor
-from engines.core.places import cache_home
+from engines.core.places import keep, kept
 from engines.models.gguf.header import GGUFHeader, read_header
 from engines.models.gguf.library import installed_version
 
@@ -28,12 +28,12 @@ def tried(header: GGUFHeader, digest: str, layers: int, threads: int) -> float |
     """By how much a row's logits moved with rows beside it (`bits.same_bits`); None for a masked model, whose boards
     are fed whole. Measured once for a file, a version of llama.cpp, a number of threads and a processor. Raises
     UserError where the file cannot be used."""
-    file, key = cache_home() / KEPT, f"{digest} {installed_version()} {layers} {threads} {processor()}"
-    held = _read(file)
+    key = f"{digest} {installed_version()} {layers} {threads} {processor()}"
+    held = kept(KEPT)
     moved = held.get(key, "")
     if not (moved is None or (isinstance(moved, (int, float)) and moved >= 0)):
         moved = _try(header, layers, threads)
-        _write(file, {**held, key: moved})
+        keep(KEPT, {**held, key: moved})
     return moved
 
 
@@ -64,25 +64,6 @@ def _try(header: GGUFHeader, layers: int, threads: int) -> float | None:
         "damaged, or llama.cpp was built for another processor: download the file again, or build llama.cpp here with "
         "`pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python`."
     )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write(file: Path, held: dict[str, Any]) -> None:
-    """Where it cannot be kept it is measured again."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(held, indent=0))
-        os.replace(part, file)
-    except OSError:
-        return
 
 
 def main(path: str, layers: int, threads: int) -> None:

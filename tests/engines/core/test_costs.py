@@ -1,0 +1,79 @@
+"""What rows cost: measured once, kept by model and machine, never falling, and measured anew where the file is no
+table."""
+
+import json
+
+import pytest
+
+import engines
+from engines.core import costs
+from engines.core.costs import SIZES, TURNS, RowCosts, measured, row_costs_of
+from tests.engines.fakes import TableCausal, TableMasked
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "decoding-explorer" / costs.KEPT
+
+
+def test_a_table_never_falls_and_goes_on_as_it_ends():
+    C = RowCosts.of({1: 2.0, 2: 3.0, 4: 2.4, 8: 4.0})
+    assert C.seconds == (2.0, 2.4, 2.4, 4.0)  # two rows can take as little as four
+    assert [C(n) for n in (1, 2, 3, 4, 6, 8, 12)] == pytest.approx([1, 1.2, 1.2, 1.2, 1.6, 2, 2.8])
+
+
+def test_a_slope_is_the_share_of_each_further_row():
+    assert [RowCosts.sloped(0.25)(n) for n in (1, 2, 5, 101)] == pytest.approx([1, 1.25, 2, 26])
+    assert RowCosts.sloped(0.0)(64) == 1
+
+
+def test_the_shortest_of_all_turns_counts_and_earlier_ones_count_along(monkeypatch):
+    seconds = iter([9.0, 5.0, 6.0, 4.0, 7.0])  # a warm-up, then two turns
+
+    class Clock:
+        def __init__(self, model, rows):
+            assert rows == 8
+
+        def seconds(self, rows):
+            return next(seconds)
+
+    now = iter([0.0, 0.1, 9.0])
+    monkeypatch.setattr(costs, "RowClock", Clock)
+    monkeypatch.setattr(costs.time, "perf_counter", lambda: next(now))
+    found = measured(None, RowCosts((1, 8), (4.5, 5.5), 3), sizes=(1, 8))
+    assert found == RowCosts((1, 8), (4.0, 5.5), 5)
+
+
+def test_a_table_is_kept_for_the_model_and_read_by_the_next_process(kept, monkeypatch):
+    monkeypatch.setattr(costs, "TURNS", 1)
+    first = row_costs_of(TableCausal())
+    assert row_costs_of(model := TableCausal()) == first and row_costs_of(model) is row_costs_of(model)
+    monkeypatch.setattr(costs, "measured", None)  # it would fail
+    assert row_costs_of(TableCausal()) == first
+    (entry,) = json.loads(kept.read_text()).values()
+    assert set(map(int, entry["seconds"])) == set(SIZES)
+
+
+def test_a_few_processes_make_a_table_better_then_it_stays(kept, monkeypatch):
+    def better(model, before):
+        return RowCosts(SIZES, tuple(float(n) for n in SIZES), (before.turns if before else 0) + TURNS // 2)
+
+    monkeypatch.setattr(costs, "measured", better)
+    assert [row_costs_of(TableCausal()).turns for _ in range(4)] == [TURNS // 2, TURNS, TURNS, TURNS]
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "[]", '{"KEY": 3}', '{"KEY": {"seconds": {"1": -1}, "turns": 9}}', '{"KEY": {"seconds": {"x": 1}}}']
+)
+def test_what_is_no_table_is_measured_anew(kept, damage):
+    model = TableCausal()
+    row_costs_of(model)
+    key = next(iter(json.loads(kept.read_text())))
+    kept.write_text(damage.replace("KEY", key.replace('"', "")))
+    assert set(row_costs_of(TableCausal()).rows) == set(SIZES)
+
+
+def test_another_kind_of_model_is_refused(kept):
+    with pytest.raises(engines.UserError, match="needs a causal model"):
+        row_costs_of(TableMasked())

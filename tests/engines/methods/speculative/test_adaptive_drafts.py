@@ -1,0 +1,187 @@
+"""Adaptive drafts: the best bet of all sizes, guesses that are counted without being drafted, greedy's text, and an
+account that is that of the forwards made."""
+
+import itertools
+import math
+
+import pytest
+
+import engines
+from engines.core.costs import RowCosts
+from engines.methods.speculative.adaptive_drafts.bets import LEAST, Acceptance, bet
+from engines.methods.speculative.adaptive_drafts.sources import OLDER, SeenTable, TextCopy
+from tests.engines.fakes import TableCausal, board
+
+SLUG = "adaptive-drafts"
+
+
+def keyed(*shares):
+    """Guesses 10, 11 ... whose chances are these, and what says so."""
+    a = Acceptance()
+    a.chance = lambda key: key[1]
+    return [(10 + i, ("text", share)) for i, share in enumerate(shares)], a
+
+
+def decode(model, prompt=(1, 2, 3, 1, 2), **params):
+    return engines.run(SLUG, model, list(prompt), params={"max_new_tokens": 30, "row_cost": 0.02, **params})
+
+
+def test_the_taken_size_has_most_tokens_for_its_cost():
+    guesses, a = keyed(0.6, 0.3)
+    C = RowCosts.of({1: 1.0, 2: 1.1, 4: 1.6, 8: 1.7, 16: 3.0})
+    found = bet([1], lambda context: guesses, a, [C(1 + n) for n in range(16)], depth=4)
+    rates = [e / c for e, c in zip(found.expected, found.cost, strict=True)]
+    assert rates[found.taken] == max(rates) and found.taken > 0
+    assert found.expected[-1] == pytest.approx(1 + sum(found.chances))
+    assert found.chances == sorted(found.chances, reverse=True)
+    assert all(path[:-1] in [(), *found.paths[:i]] for i, path in enumerate(found.paths))  # always a tree
+
+
+def test_what_is_left_out_could_not_have_paid():
+    guesses, a = keyed(0.5, 0.2)
+    cost = [1 + 0.2 * n for n in range(33)]
+    found = bet([1], lambda context: guesses, a, cost, depth=8)
+    every = sorted(  # of all paths of two guesses, by brute force: the second is right where the first is wrong
+        (
+            p
+            for depth in range(1, 9)
+            for path in itertools.product((0.5, 0.2 * 0.5), repeat=depth)
+            if (p := math.prod(path)) >= LEAST
+        ),
+        reverse=True,
+    )[:32]
+    sums = [1.0, *itertools.accumulate(every, initial=1.0)][1:]
+    best = max(e / c for e, c in zip(sums, cost, strict=False))
+    assert found.expected[found.taken] / found.cost[found.taken] == pytest.approx(best)
+
+
+def test_where_nothing_pays_nothing_is_drafted():
+    guesses, a = keyed(0.4)
+    assert bet([1], lambda context: guesses, a, [1 + 0.5 * n for n in range(9)], depth=4).taken == 0
+    assert bet([1], lambda context: guesses, a, [1 + 0.3 * n for n in range(9)], depth=4).taken > 0
+    assert bet([1], lambda context: guesses, a, [1.0] * 9, depth=0).paths == []
+    assert bet([1], lambda context: guesses, a, [1.0], depth=4).paths == []
+
+
+def test_siblings_share_the_chance_and_a_chain_has_none():
+    guesses, a = keyed(0.6, 0.5)
+    found = bet([1], lambda context: guesses, a, [1.0] * 5, depth=1)
+    assert found.chances == pytest.approx([0.6, 0.2])  # half of what the first one leaves
+    chain = bet([1], lambda context: guesses, a, [1.0] * 5, depth=8, branches=False)
+    assert chain.paths == [(10,) * n for n in range(1, 5)]
+
+
+def test_nothing_is_drafted_below_an_end_mark():
+    guesses, a = keyed(0.9)
+    assert bet([1], lambda context: guesses, a, [1.0] * 9, depth=8, ends={10}).paths == [(10,)]
+
+
+def test_guesses_are_counted_whether_or_not_they_were_drafted():
+    a, text, copies = Acceptance(), ("text", 3), ("table", 5)
+    a.see([(7, text), (8, text), (7, copies)], 7)
+    a.see([(9, text)], 7)
+    assert a.seen == {text: [1, 2], copies: [1, 0]} and a.places == {"text": 2, "table": 1}
+    before = Acceptance().chance(copies)
+    assert before < a.chance(copies) < 1 and a.chance(text) < Acceptance().chance(text)
+    assert (a.odds("text").right, a.odds("text").places) == (1, 2)
+
+
+def test_the_text_copies_what_followed_the_longest_match_newest_first():
+    text = TextCopy([5, 1, 2, 3, 7, 1, 2, 4, 8, 9, 1, 2])
+    assert [token for token, _ in text.guesses([9, 1, 2])] == [4, 3]  # two places of two tokens
+    assert [token for token, _ in text.guesses([5, 1, 2])] == [3]  # one of three
+    (_, (_, longest)), (_, (_, other)) = text.guesses([0, 1, 2])
+    assert longest == 2 and other == OLDER
+    assert text.guesses([6]) == []
+    text.read([6, 5])
+    assert [token for token, _ in text.guesses([6])] == [5]
+
+
+def test_a_longer_agreement_is_another_class():
+    ids = list(range(20))
+    text = TextCopy([*ids, 99, *ids[:10]])
+    classes = [text.guesses([50, *ids[10 - n : 10]])[0][1][1] for n in range(1, 10)]
+    assert classes == [1, 2, 3, 4, 5, 6, 6, 6, 7]
+
+
+def test_the_table_has_what_came_last_time_by_its_probability():
+    table = SeenTable()
+    table.learn([4, 4, 5], [[1, 2], [3, 1], [6, 7]], [[0.9, 0.05], [0.5, 0.2], [0.005, 0.001]])
+    assert table.guesses([9, 4]) == [(3, ("table", 6)), (1, ("table", 5))]
+    assert table.guesses([5]) == [(6, ("table", 0)), (7, ("table", 0))]
+    assert table.guesses([8]) == []
+
+
+@pytest.mark.parametrize("params", [{}, {"copies": False}, {"table": False}, {"rows": 3}, {"depth": 2}])
+@pytest.mark.parametrize("prompt", [(1, 2, 3, 1, 2), (4, 4, 4), (1,)])
+def test_the_text_is_greedys(prompt, params):
+    model = TableCausal()
+    plain = engines.run("greedy", model, list(prompt), params={"max_new_tokens": 30})
+    trace = decode(model, prompt, **params)
+    assert board(trace) == board(plain)
+    assert len(trace.steps) < len(plain.steps)
+
+
+def test_without_rows_it_is_greedy_step_by_step():
+    model = TableCausal()
+    plain = engines.run("greedy", model, [1, 2, 3], params={"max_new_tokens": 12})
+    trace = decode(model, (1, 2, 3), rows=0, max_new_tokens=12)
+    assert [s.commits.tokens for s in trace.steps] == [s.commits.tokens for s in plain.steps]
+
+
+def test_without_a_source_it_says_so_and_decodes_plainly():
+    trace = decode(TableCausal(), copies=False, table=False)
+    assert {step.note for step in trace.steps} == {
+        "Both sources are switched off, so nothing can be drafted; one plain row."
+    }
+    assert trace.steps[-1].records["bets"]["odds"] == []
+
+
+def test_the_account_is_that_of_the_forwards():
+    trace, C = decode(TableCausal()), RowCosts.sloped(0.02)
+    rounds = trace.steps[1:]
+    last = trace.steps[-1].records["bets"]
+    assert last["gained"] == sum(len(step.commits.tokens) for step in rounds)
+    assert last["spent"] == pytest.approx(sum(C(step.tokens_fed) for step in rounds))
+    for step in trace.steps:
+        told = step.records["bets"]
+        assert told["came"] == len(step.commits.tokens) and told["taken"] == step.facts["drafted"]
+        assert told["expected"][told["taken"]] / told["cost"][told["taken"]] == pytest.approx(
+            max(e / c for e, c in zip(told["expected"], told["cost"], strict=True))
+        )
+
+
+def test_a_forced_token_is_read_as_text():
+    trace = engines.run(
+        SLUG,
+        TableCausal(),
+        [1, 2, 3],
+        params={"max_new_tokens": 20, "row_cost": 0.02},
+        edits=[(1, engines.Edit(force={4: 6}))],
+    )
+    assert trace.output_ids[1] == 6 and trace.end.reason == "complete"
+
+
+def test_the_costs_of_this_machine_are_measured_before_the_clock(monkeypatch):
+    asked = []
+
+    def table(model):
+        asked.append(model)
+        return RowCosts.sloped(10.0)
+
+    monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
+    monkeypatch.setattr("engines.core.costs.row_costs_of", table)
+    model = TableCausal()
+    trace = decode(model, row_cost=-1)
+    assert asked[0] is model and {step.facts["drafted"] for step in trace.steps} == {0.0}  # nothing pays there
+    asked.clear()
+    engines.run("greedy", model, [1, 2], params={"max_new_tokens": 2})
+    assert not asked
+
+
+def test_a_long_prompt_is_read_before_its_last_rows(monkeypatch):
+    monkeypatch.setattr("engines.methods.speculative.adaptive_drafts.READ", 4)
+    model = TableCausal()
+    trace = decode(model, (1, 2, 3, 1, 2, 3, 4, 5))
+    assert [len(fed) for _, fed in model.calls][:1] == [4]
+    assert board(trace) == board(engines.run("greedy", model, [1, 2, 3, 1, 2, 3, 4, 5], params={"max_new_tokens": 30}))
