@@ -1,7 +1,8 @@
 // The view that shows the idea of a run, whole in the room that there is: never clipped where a smaller one would do.
 
 const SAMPLES = 9; // steps whose pictures are measured; the last is one of them
-const SCALES = [1, 0.9, 0.8, 0.75, 0.7]; // of a picture that is laid out in the whole width once more
+const SCALES = [0.9, 0.8, 0.75, 0.7]; // of a picture that is laid out in the whole width once more
+const NARROWEST = 0.8; // of the width that a smaller picture leaves: below, another form is sought
 const SMALLEST = 0.6; // of a picture's size: below, its words cannot be read, and it is scrolled
 
 /** The view that shows the idea; undefined where there is none, or where its module is not here yet. */
@@ -15,7 +16,6 @@ export function unclip({ views }) {
   const dom = ideaOf(views)?.dom;
   dom?.removeAttribute("style");
   for (const box of dom?.querySelectorAll(".dx-scroll") ?? []) box.style.maxHeight = "none";
-  views.resize();
 }
 
 /** The most that the view needs of height, in pixels, over steps from first to last, with nothing of it clipped. */
@@ -26,12 +26,11 @@ export const tallest = (runner) => measured(runner).most;
 function measured(runner, style = "") {
   const { run, t, views } = runner,
     { view, frame, dom } = ideaOf(views),
-    steps = Array.from({ length: SAMPLES }, (_, i) => Math.round((i * run.length) / (SAMPLES - 1)));
+    steps = Array.from({ length: SAMPLES }, (_, i) => Math.round((i * run.length) / (SAMPLES - 1))),
+    before = dom.style.width;
   unclip(runner);
-  if (style) {
-    dom.style.cssText = style;
-    views.resize();
-  }
+  if (style) dom.style.cssText = style;
+  if (style || before) views.resize();
   let cut = false;
   const heights = [...new Set(steps)].map((step) => {
     view.show?.(step);
@@ -43,27 +42,36 @@ function measured(runner, style = "") {
 }
 
 /** Gives the view a height for all steps, so that nothing moves: what it needs at most, smaller where that is more than
- * `room` pixels, in the whole width if it has a form that fits then, and scrolled where it would be too small to read. */
+ * `room` pixels. What would be too small to read, or cut off, is laid out in the whole width if it has a form that fits
+ * then, and else scrolled. */
 export function inside(runner, room) {
-  const { frame, dom } = ideaOf(runner.views);
-  unclip(runner);
-  for (const scale of SCALES) {
-    const style = `zoom:${scale};width:${dom.clientWidth / scale}px;`,
-      { most, cut } = measured(runner, style);
-    if (most > room || cut) {
-      unclip(runner);
-      continue;
-    }
-    const head = frame.getBoundingClientRect().height - dom.getBoundingClientRect().height;
-    dom.style.cssText = `${style}min-height:${(most - head) / scale}px;`;
-    return;
-  }
-  const { most, cut } = measured(runner),
+  const { frame, dom } = ideaOf(runner.views),
+    { most, cut } = measured(runner),
     wide = dom.clientWidth, // kept: a picture that is laid out anew has another height; what is cut off is only shown
     head = frame.getBoundingClientRect().height - dom.getBoundingClientRect().height, // its title
-    scale = Math.min(1, Math.max(SMALLEST, (room - head) / (most - head))),
+    wanted = (room - head) / (most - head),
+    scale = Math.min(1, Math.max(SMALLEST, wanted)),
     high = Math.max(0, Math.min(scale * (most - head), room - head)) / scale;
+  if (wanted < NARROWEST && relaid(runner, room)) return;
   dom.style.cssText = `min-height:${high}px;`;
   if (scale < 1) dom.style.cssText += `zoom:${scale};width:${cut ? wide / scale : wide}px;`;
   if (high < most - head - 1) dom.style.cssText += `max-height:${high}px;overflow-y:auto;`;
+}
+
+/** The largest of SCALES at which the view, laid out in the whole width, fits; false, and as it was, where none does. */
+function relaid(runner, room) {
+  const { frame, dom } = ideaOf(runner.views),
+    wide = dom.clientWidth;
+  for (const scale of SCALES) {
+    const style = `zoom:${scale};width:${wide / scale}px;`,
+      { most, cut } = measured(runner, style);
+    if (most <= room && !cut) {
+      const head = frame.getBoundingClientRect().height - dom.getBoundingClientRect().height;
+      dom.style.cssText = `${style}min-height:${(most - head) / scale}px;`;
+      return true;
+    }
+  }
+  unclip(runner);
+  runner.views.resize();
+  return false;
 }
