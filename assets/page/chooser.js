@@ -22,6 +22,7 @@ const WORDS = {
   fit: (n, all) => (n === all ? tr`${all} methods and papers.` : tr`${n} of ${all} fit the answers.`),
   found: (n) => (n === 1 ? tr`1 found.` : tr`${n} found, the best match first.`),
   near: (typed, name) => tr`Nothing is called “${typed}”; the closest match is “${name}”.`,
+  part: (typed, n) => tr`Nothing has all the words of “${typed}”; ${n} have at least half of them.`,
   none: (typed) => tr`Nothing here is called “${typed}”, and no word of the field is close to it.`,
   unfit: tr`No method fits these answers.`,
   hidden: (n) => (n === 1 ? tr`The answers rule out 1 more.` : tr`The answers rule out ${n} more.`),
@@ -169,12 +170,12 @@ class Chooser {
 
   draw() {
     const text = this.search.value,
-      { found, near, hidden } = this.alone
+      { found, near, hidden, part } = this.alone
         ? { found: this.alone, near: null, hidden: 0 }
         : choose(this.entries, this.answers, text);
     const shown = found.slice(0, this.alone ? found.length : MOST),
       rest = found.slice(shown.length);
-    this.said.textContent = this.alone ? "" : this.#say(text.trim(), found.length, near, hidden);
+    this.said.textContent = this.alone ? "" : this.#say(text.trim(), found.length, near, hidden, part);
     this.back.hidden = !this.alone;
     this.forget.hidden = this.alone || Object.values(this.answers).every((answer) => answer === "any");
     this.questions.hidden = Boolean(this.alone);
@@ -187,9 +188,10 @@ class Chooser {
     this.more.open = false;
   }
 
-  #say(text, count, near, hidden) {
+  #say(text, count, near, hidden, part) {
     const parts = [];
     if (near) parts.push(WORDS.near(text, near));
+    else if (part) parts.push(WORDS.part(text, count));
     else if (text && !count && !hidden) parts.push(WORDS.none(text));
     else if (text) parts.push(WORDS.found(count));
     else parts.push(count ? WORDS.fit(count, this.entries.length) : WORDS.unfit);

@@ -37,6 +37,13 @@ const tight = (text) => wordsOf(text).join("");
 const begun = (wanted, words, least = 1) =>
   wanted.every((one) => words.some((word) => (one.length < least ? word === one : word.startsWith(one))));
 
+/** Words without the endings that English bends them by, and without those that only join others. */
+const JOINING = new Set("and are for from how into its that the then this what when which with".split(" "));
+const bent = (text) =>
+  wordsOf(text)
+    .filter((word) => word.length > 2 && !JOINING.has(word))
+    .map((word) => (word.length > 4 ? word.replace(/(?<=..)(?:ing|ed|es|s)$/u, "") : word));
+
 /** What an entry is called: its title, its name in addresses, its paper's name. */
 const names = ({ id, title, paper }) => [title, id, ...(paper ? [paper.name] : [])];
 
@@ -58,7 +65,29 @@ export function distanceTo(entry, text) {
   const summary = wordsOf(entry.summary);
   if (begun(wanted, summary, 3)) return 4;
   const all = [...called.flatMap(wordsOf), ...paper, ...entry.words.flatMap(wordsOf), ...summary];
-  return begun(wanted, all, 3) ? 5 : Number.POSITIVE_INFINITY;
+  if (begun(wanted, all, 3)) return 5;
+  const meant = bent(text);
+  return meant.length && begun(meant, every(entry)) ? 6 : Number.POSITIVE_INFINITY;
+}
+
+/** All words of an entry, those of its lesson included. */
+const every = (entry) =>
+  bent([...names(entry), entry.paper?.title ?? "", ...entry.words, entry.summary, entry.read ?? ""].join(" "));
+
+/** Those that have at least half the words of a search of several, the best first; a rare word counts for more. */
+function partly(entries, text) {
+  const wanted = [...new Set(bent(text))],
+    having = entries.map((entry) => {
+      const words = every(entry);
+      return wanted.map((one) => begun([one], words));
+    }),
+    weights = wanted.map((_, i) => Math.log(1 + entries.length / having.filter((has) => has[i]).length)),
+    sum = (has) => has.reduce((total, own, i) => total + (own ? weights[i] : 0), 0);
+  const good = entries
+    .map((entry, i) => ({ entry, has: having[i], share: sum(having[i]) }))
+    .filter(({ has }) => wanted.length > 1 && 2 * has.filter(Boolean).length >= wanted.length);
+  good.sort((a, b) => b.share - a.share || rank(a.entry) - rank(b.entry));
+  return good.map(({ entry }) => entry);
 }
 
 /** Letters to change, insert, leave out or swap with the next one to make one word of the other; at most `most`. */
@@ -99,25 +128,29 @@ function nearest(entries, text) {
   return { found: closest.map(({ entry }) => entry), near: closest[0]?.name ?? null };
 }
 
-/** What a search finds, the best first: {found, near}. near: the word that was meant where nothing has the one that
- * was typed. */
+/** What a search finds, the best first: {found, near, part}. near: the word that was meant where nothing has the one that
+ * was typed; part: nothing has all the words, these have most of them. */
 export function find(entries, text) {
   const hits = entries
     .map((entry, place) => ({ entry, place, away: distanceTo(entry, text) }))
     .filter(({ away }) => away < Number.POSITIVE_INFINITY);
-  if (!hits.length) return nearest(entries, text);
+  if (!hits.length) {
+    const close = nearest(entries, text),
+      some = close.found.length ? [] : partly(entries, text);
+    return some.length ? { found: some, near: null, part: true } : close;
+  }
   hits.sort((a, b) => a.away - b.away || rank(a.entry) - rank(b.entry) || a.place - b.place);
   return { found: hits.map(({ entry }) => entry), near: null };
 }
 
 const rank = (entry) => entry.rank ?? Number.MAX_SAFE_INTEGER;
 
-/** What the chooser shows: {found, near, hidden}; hidden: how many more the search finds that the answers rule out. */
+/** What the chooser shows: {found, near, part, hidden}; hidden: how many more the search finds that the answers rule out. */
 export function choose(entries, answers, text) {
   if (text.trim()) {
-    const { found, near } = find(entries, text),
+    const { found, near, part = false } = find(entries, text),
       left = found.filter((entry) => fits(entry, answers));
-    return { found: left, near, hidden: found.length - left.length };
+    return { found: left, near, part, hidden: found.length - left.length };
   }
   const left = entries.map((entry, place) => ({ entry, place })).filter(({ entry }) => fits(entry, answers));
   left.sort(

@@ -121,7 +121,7 @@ def _paper(paper: Paper | None) -> dict[str, Any]:
 def _seen(own: Sequence[Card], lesson: Lesson | None) -> dict[str, Any]:
     """The recording that a card plays: that of its lesson, else its first one."""
     card = next((one for one in own if lesson and one.id == lesson.trace), own[0] if own else None)
-    found = {"lesson": lesson.method if lesson else ""}
+    found = {"lesson": lesson.method if lesson else "", "read": _read(lesson)}
     if card is None:
         return found | {"play": []}
     return found | {
@@ -129,6 +129,11 @@ def _seen(own: Sequence[Card], lesson: Lesson | None) -> dict[str, Any]:
         "cost": f"{card.tokens:,} tokens in {card.calls}",
         "models": list(card.models),
     }
+
+
+def _read(lesson: Lesson | None) -> str:
+    """What a lesson says of the method itself, to be searched and not shown."""
+    return " ".join((lesson.problem, lesson.idea, lesson.formula, lesson.watch)) if lesson else ""
 
 
 def told() -> dict[str, Lesson]:

@@ -169,3 +169,25 @@ test("Try puts the control first, on one model that reads any text where there i
   assert.deepEqual(ends("greedy"), [undefined, false]);
   assert.deepEqual(ends(""), [true], "alone it runs as it is");
 });
+
+test("a search finds what a lesson says, whatever the endings of its words", () => {
+  const falls = entry("prophet", {
+    title: "Prophet",
+    rank: 5,
+    read: "It stops once a gap passes a threshold, which falls as the run proceeds.",
+  });
+  const fixed = entry("fixed", { title: "Fixed threshold", rank: 0, read: "A threshold that stays." });
+  const all = [COPIES, fixed, falls];
+  for (const typed of ["falling threshold", "threshold falls", "threshold that falls", "Proceeds"])
+    assert.deepEqual(find(all, typed), { found: [falls], near: null }, typed);
+  assert.deepEqual(find(all, "threshold").found, [fixed, falls]); // its name before its lesson
+});
+
+test("where nothing has all the words, what has most of them is shown and said to be part", () => {
+  const falls = entry("prophet", { title: "Prophet", rank: 5, read: "a threshold, which falls as the run proceeds" });
+  const other = entry("other", { title: "Other", rank: 1, read: "a threshold" });
+  const { found, part, near, hidden } = choose([COPIES, other, falls], ANY, "threshold falls from step to step");
+  assert.deepEqual([found, part, near, hidden], [[falls], true, null, 0]);
+  assert.deepEqual(find([COPIES, other], "zebra quantum threshold").found, []); // less than half
+  assert.deepEqual(find([COPIES, other, falls], "zebra").found, []);
+});

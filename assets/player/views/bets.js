@@ -131,7 +131,7 @@ export class Bets extends StepPicture {
           1,
           this.most(({ bets }) => Math.max(bets?.gained ?? 0, bets?.spent ?? 0)),
         ),
-      at = this.#axes(box, most, most, tr`The run so far: tokens over time`),
+      at = this.#axes(box, most, most, tr`The run behind the prompt: tokens over time`),
       trail = [at(0, 0), ...seen.map(({ spent, gained }) => at(spent, gained))],
       [x, y] = trail.at(-1),
       ahead = last.gained >= last.spent;
@@ -150,9 +150,9 @@ export class Bets extends StepPicture {
     if (!told) return t ? tr`Nothing was bet in this step.` : tr`Before the first step.`;
     const odds = told.odds.map(({ source, right, places }) =>
       source === "text"
-        ? tr`the text had the next token at ${right} of ${places} places`
-        : tr`the table had it at ${right} of ${places}`,
+        ? tr`copies of the text had the next token at ${right} of ${places} places`
+        : tr`the table of earlier ranks at ${right} of ${places}`,
     );
-    return tr`Each dot is a size of the draft; the steepest line from zero is the best bet. Seen afterwards, ${odds.join(", ")}.`;
+    return tr`Each dot is a number of drafted rows, all verified in one forward; the steepest line from zero is the best bet. Seen afterwards, ${odds.join(", ")}.`;
   }
 }

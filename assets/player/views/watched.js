@@ -1,5 +1,5 @@
-// An answer that is watched before it is written: how it would read after each forward, and its mean lead against the
-// stairs of thresholds. Once it reaches them everything left is written; the schedule would have gone on.
+// An answer that is watched before it is written: what it would be after each forward, its mean lead against the
+// stairs of thresholds. Once it reaches them the rest is written; the schedule would go on.
 
 import { CHIP, chips } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
@@ -56,7 +56,7 @@ export class Watched extends StepPicture {
   }
 
   #reading({ tokens }, most = 40) {
-    return cut(tokens.map((token) => glyphs(this.run.piece(token).text)).join(""), most);
+    return cut(tokens.map((id) => (this.run.eos.has(id) ? " " : "") + glyphs(this.run.piece(id).text)).join(""), most);
   }
 
   draw(told, _, next) {
@@ -206,7 +206,7 @@ export class Watched extends StepPicture {
       same = since < 0 ? before.length : since,
       bar = barOf(told, told.forward),
       value = mean(told.leads);
-    const said = tr`The answer would read ${reading}, in ${same} forwards on end; mean lead ${short(value)}`;
+    const said = tr`The answer would read ${reading}, for ${many(same, "alone")}; mean lead ${short(value)}`;
     return value >= bar
       ? tr`${said}, at least ${short(bar)}: the ${told.open} masks left are written at once.`
       : tr`${said}, below ${short(bar)}: the schedule goes on.`;
