@@ -5,7 +5,6 @@ import importlib
 from collections.abc import Generator
 from typing import Any
 
-from engines.core.costs import RowCosts
 from engines.core.errors import UserError
 from engines.core.kinds import (
     BlockMaskedLM,
@@ -36,6 +35,7 @@ from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, T
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
 from engines.core.recording import exact, pack_placement, pack_routing, pack_slots
+from engines.core.row_costs import RowCosts
 from engines.core.sampling import (
     accept_probability,
     distribution,

@@ -8,64 +8,32 @@ the same text."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from engines.core.kinds import Model
 from engines.core.lazy import torch
 from engines.core.machine import machine
 from engines.core.measure import RowClock
 from engines.core.places import keep, kept
+from engines.core.row_costs import KNOWN, RowCosts
 
 SIZES = (1, 2, 4, 8, 16, 32)  # rows of the forwards that are measured
 SECONDS = 0.5  # of a measurement; it ends behind the turn in which they pass
 TURNS = 8  # so many, over all processes, make a table that stays
 KEPT = "row-costs.json"
-_known: WeakKeyDictionary[Any, RowCosts] = WeakKeyDictionary()  # model -> its table, as long as it lives
-
-
-@dataclass(frozen=True)
-class RowCosts:
-    """Seconds of a forward of `rows` rows, both rising. turns: measurements behind each."""
-
-    rows: tuple[int, ...]
-    seconds: tuple[float, ...]
-    turns: int = 0
-
-    @classmethod
-    def of(cls, seconds: Mapping[int, float], turns: int = 0) -> RowCosts:
-        """A table that never falls: what more rows take less time for, fewer can take, too."""
-        rows = tuple(sorted(seconds))
-        least = list(accumulate((seconds[n] for n in reversed(rows)), min))
-        return cls(rows, tuple(reversed(least)), turns)
-
-    @classmethod
-    def sloped(cls, slope: float) -> RowCosts:
-        """A table in which each further row costs `slope` of the first."""
-        return cls((1, SIZES[-1]), (1.0, 1.0 + slope * (SIZES[-1] - 1)))
-
-    def __call__(self, n: int) -> float:
-        """The cost of n rows, in forwards of one row; beyond the table it goes on as steeply as it ends."""
-        rows, seconds = self.rows, self.seconds
-        at = next((i for i in range(1, len(rows) - 1) if n <= rows[i]), len(rows) - 1)
-        low, high = rows[at - 1], rows[at]
-        slope = (seconds[at] - seconds[at - 1]) / (high - low)
-        return (seconds[at - 1] + slope * (n - low)) / seconds[0]
 
 
 def row_costs_of(model: Model) -> RowCosts:
     """The table of a causal model on this machine, measured where none is known. Raises UserError as `RowClock`."""
-    if (known := _known.get(model)) is None:
+    if (known := KNOWN.get(model)) is None:
         key = _key(model)
         known = _table(kept(KEPT).get(key))
         if known is None or known.turns < TURNS:
             known = measured(model, known)
             seconds = dict(zip(known.rows, known.seconds, strict=True))
             keep(KEPT, {**kept(KEPT), key: {"seconds": seconds, "turns": known.turns}})
-        _known[model] = known
+        KNOWN[model] = known
     return known
 
 

@@ -193,7 +193,6 @@ def method(
     roles, parts, drafters = _roles(slug, needs)
     _check_beside(slug, roles, beside, optional)
     conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
-    defaults = {p.name: p.default for p in params}
     info = MethodInfo(
         slug=slug,
         title=title,
@@ -206,7 +205,7 @@ def method(
         lanes=_lanes(slug, lanes or {}),
         records=own_records,
         baseline=baseline,
-        lossless=_any_holds(conditions, defaults) if conditions else bool(lossless),
+        lossless=_any_holds(conditions, {p.name: p.default for p in params}) if conditions else bool(lossless),
         lossless_with=conditions,
         curve=curve,
         signature=signature,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,19 +138,12 @@ def _trained(name: str, record: ModelRecord, main: Model) -> Any:
 
 def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dict[str, Any]:
     """The same as a run gives them to its method: a published drafter calls the model and counts, as a second model
-    would. seen: the picked model seen through the meter."""
+    would. seen: the picked model seen through the meter. What rows cost is measured here, for a method that asks for
+    it: before the clock of a run that begins with it."""
     parts = parts_of(info, main)
-    return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
-
-
-def warmed(info: MethodInfo, main: Model, models: Iterable[Model]) -> float:
-    """Seconds of the first, untimed forwards of a run's models, and of measuring what rows cost, for a method that asks
-    for it."""
-    seconds = sum(model.warm_up() for model in models)
-    began = time.perf_counter()
     if info.costs:
         row_costs_of(main)
-    return seconds + time.perf_counter() - began
+    return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:

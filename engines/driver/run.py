@@ -30,7 +30,7 @@ from engines.core.validation import (
 from engines.core.validation import prompt_ids as ids_of
 from engines.driver.heading import header_of
 from engines.driver.replay import Replay
-from engines.driver.roles import Roles, assign_roles, counted_parts, warmed
+from engines.driver.roles import Roles, assign_roles, counted_parts
 from engines.driver.takeover import BoundMethod, announce, bind, room_left
 
 MAX_STEPS = 4096
@@ -82,7 +82,7 @@ class Run(Iterator[Step]):
                 f"the prompt holds the mask token {main.tokenizer.piece(prompt_ids[prompt_ids.index(mask_id)]).text}; "
                 "take it out."
             )
-        warmup = warmed(info, main, everyone.values())
+        warmup = sum(model.warm_up() for model in everyone.values())
         self._meter = Meter()
         self._recorder = Recorder(
             info, p, prompt_ids, seed=seed, detail=detail, meter=self._meter, tokenizer=main.tokenizer, mask_id=mask_id

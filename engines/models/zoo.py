@@ -1,7 +1,5 @@
-"""The models by name: what is there, which belong together, and the one door through which all are loaded.
-
-Importing this and listing load neither torch nor transformers.
-"""
+"""The models by name: what is there, which belong together, and the one door through which all are loaded. Importing
+this and listing load neither torch nor transformers."""
 
 from __future__ import annotations
 
@@ -213,18 +211,16 @@ def load_model(
     if name == smollm2.TEXT:
         return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = _key(name, device, dtype, options)
-    if (kept := _kept(key)) is not None:
-        require_kind(kept.record.name, kinds_of(kept), kind)
-        return kept
-    with _lock:
-        if key not in _loaded and name == oracle.NAME:
-            _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
-        elif key not in _loaded:
-            _loaded[key] = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
-        _loaded.move_to_end(key)
-        while len(_loaded) > KEPT:
-            _loaded.popitem(last=False)
-        model = _loaded[key]
+    if (model := _kept(key)) is None:
+        with _lock:
+            if key not in _loaded and name == oracle.NAME:
+                _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
+            elif key not in _loaded:
+                _loaded[key] = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
+            model = _loaded[key]
+            _loaded.move_to_end(key)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
     require_kind(model.record.name, kinds_of(model), kind)
     return model
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
 from engines.core.meter import Meter
+from engines.core.row_costs import KNOWN, RowCosts
 from engines.core.trees import row_depths
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from engines.core.costs import RowCosts
 
 
 @runtime_checkable
@@ -63,11 +62,11 @@ class CountedCausal(Counted):
 
     @property
     def row_costs(self) -> RowCosts:
-        """What a forward of n rows costs on this machine; measured before the clock of a run whose method asks for it
-        (`MethodInfo.costs`)."""
-        from engines.core.costs import row_costs_of  # it measures models of this kind
-
-        return row_costs_of(self._model)
+        """What a forward of n rows costs on this machine, for a method that asks for it (`MethodInfo.costs`). Raises
+        RuntimeError for another."""
+        if self._model not in KNOWN:
+            raise RuntimeError("what rows cost is measured for a method that declares costs=True")
+        return KNOWN[self._model]
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CausalLM`."""

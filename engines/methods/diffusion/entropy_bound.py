@@ -127,14 +127,14 @@ def stepped(
     board: Canvases,
     p: Params,
     run: Recorder,
-    said: tuple[Tensor, Tensor],
+    scored: tuple[Tensor, Tensor],
     d: Drawn,
     end: tuple[float, float, bool, bool, bool],
 ) -> Step:
-    """Write what a step leaves, a canvas or the answer, and record it. said: logits and probabilities [L, V]. end:
+    """Write what a step leaves, a canvas or the answer, and record it. scored: logits and probabilities [L, V]. end:
     temperature, mean entropy, whether the argmax is stable, whether that and the entropy end the canvas, whether it is
     its last step."""
-    (z, chance), (t, mean, stable, stop, done) = said, end
+    (z, chance), (t, mean, stable, stop, done) = scored, end
     before, was = board.canvas, board.source
     after = torch.where(d.accepted, d.sampled, d.noise)
     record = board.record("denoise", p.max_denoising_steps, before, after, p)

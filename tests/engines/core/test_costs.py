@@ -7,7 +7,8 @@ import pytest
 
 import engines
 from engines.core import costs
-from engines.core.costs import SIZES, TURNS, RowCosts, measured, row_costs_of
+from engines.core.costs import SIZES, TURNS, measured, row_costs_of
+from engines.core.row_costs import RowCosts
 from tests.engines.fakes import TableCausal, TableMasked
 
 

@@ -81,7 +81,7 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
     while target.unfinished(ids):
         C = model.row_costs if p.row_cost == MEASURED else RowCosts.sloped(p.row_cost)
         unread = len(ids) - target.cache.length  # the prompt is read with the first draft, and in any case
-        found = bet(
+        chosen = bet(
             ids,
             guesses,
             a,
@@ -90,31 +90,31 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
             branches=model.takes_trees,
             ends=model.eos_ids,
         )
-        turn = target.verify(ids, drafted(ids[-1], found), run.rng)
+        turn = target.verify(ids, drafted(ids[-1], chosen), run.rng)
         for at in range(len(ids), len(turn.ids)):
             a.see(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at])
         text.read(turn.gained)
         learn(table, turn)
         if ids is not prompt:
-            spent, gained = spent + found.cost[found.taken], gained + len(turn.gained)
+            spent, gained = spent + chosen.cost[chosen.taken], gained + len(turn.gained)
         odds = [source for source, on in ((text, p.copies), (table, p.table)) if on]
         edit = yield run.step(
             **turn.groups(),
-            facts=turn.facts(expected=found.expected[found.taken], cost=found.cost[found.taken]),
-            records={"bets": partial(account, found, len(turn.gained), gained, spent, a, odds)},
-            note=note(found, turn, bool(odds)),
+            facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken]),
+            records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, odds)},
+            note=note(chosen, turn, bool(odds)),
         )
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:  # someone has changed it
             text = TextCopy(ids)
 
 
-def drafted(root: int, found: Bet) -> Draft:
+def drafted(root: int, chosen: Bet) -> Draft:
     """The rows that were taken as a draft tree."""
     draft, rows = Draft(root), {(): 0}
-    for path, source in zip(found.paths[: found.taken], found.sources, strict=False):
+    for path, source in zip(chosen.paths[: chosen.taken], chosen.sources, strict=False):
         rows[path] = draft.add(rows[path[:-1]], path[-1], source=source)
-    draft.values, draft.value_name = [None, *found.chances[: found.taken]], "chance to be reached"
+    draft.values, draft.value_name = [None, *chosen.chances[: chosen.taken]], "chance to be reached"
     return draft
 
 
@@ -127,7 +127,7 @@ def learn(table: SeenTable, turn: Turn) -> None:
 
 
 def account(
-    found: Bet,
+    chosen: Bet,
     came: int,
     gained: int,
     spent: float,
@@ -136,17 +136,17 @@ def account(
 ) -> Bets:
     """The round's bet for the record."""
     odds = [a.odds(source.name) for source in sources]
-    return Bets(found.expected, found.cost, found.taken, came, gained, spent, odds)
+    return Bets(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
 
 
-def note(found: Bet, turn: Turn, sources: bool) -> str:
+def note(chosen: Bet, turn: Turn, sources: bool) -> str:
     """One sentence on the round."""
     if not sources:
         return "Both sources are switched off, so nothing can be drafted; one plain row."
-    if not found.taken:
+    if not chosen.taken:
         return "No draft promises more tokens for its cost than one plain row, so none is made."
-    promised, cost = found.expected[found.taken], found.cost[found.taken]
+    promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
     return (
-        f"{many(found.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain rows; "
+        f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain rows; "
         f"{many(len(turn.gained), 'token')} came{turn.ending()}."
     )

@@ -101,7 +101,7 @@ def bet(
     may have siblings. ends: tokens that nothing follows.
 
     The chance of a row is never above that of its parent, so the best n rows are always a tree."""
-    found, most = Bet(cost=[cost[0]]), len(cost) - 1
+    grown, most = Bet(cost=[cost[0]]), len(cost) - 1
     heap: list[tuple[float, Path, str]] = []
 
     def below(path: Path, chance: float) -> None:
@@ -120,19 +120,19 @@ def bet(
 
     if most and depth:
         below((), 1.0)
-    best = found.expected[0] / found.cost[0]
-    while heap and len(found.paths) < most:
+    best = grown.expected[0] / grown.cost[0]
+    while heap and len(grown.paths) < most:
         negative, path, source = heappop(heap)
-        found.paths.append(path)
-        found.chances.append(-negative)
-        found.sources.append(source)
-        n = len(found.paths)
-        found.expected.append(found.expected[-1] - negative)
-        found.cost.append(cost[n])
-        if (rate := found.expected[-1] / found.cost[-1]) > best:
-            best, found.taken = rate, n
-        if all((found.expected[-1] - negative * (m - n)) / cost[m] <= best for m in range(n + 1, most + 1)):
+        grown.paths.append(path)
+        grown.chances.append(-negative)
+        grown.sources.append(source)
+        n = len(grown.paths)
+        grown.expected.append(grown.expected[-1] - negative)
+        grown.cost.append(cost[n])
+        if (rate := grown.expected[-1] / grown.cost[-1]) > best:
+            best, grown.taken = rate, n
+        if all((grown.expected[-1] - negative * (m - n)) / cost[m] <= best for m in range(n + 1, most + 1)):
             break  # even rows as likely as this one would not pay
         if len(path) < depth and path[-1] not in ends:
             below(path, -negative)
-    return found
+    return grown

@@ -1,7 +1,7 @@
 """Who guesses what comes next, for nothing: the text so far, and a table of what the model ranked highest last time.
 
 Each guess carries the key that its acceptance is counted by: how many tokens agreed before a copy, how likely the model
-found a table's token when it last saw the one before."""
+followers a table's token when it last saw the one before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = tuple[str, int]  # source, and the class of its guesses that are accepted 
 Guess = tuple[int, Key]  # a token that may come next
 
 LONGEST = 12  # tokens of agreement that are told apart
-GRAM = 3  # tokens that places are found by
+GRAM = 3  # tokens that places are looked up by
 MATCHES = 3  # different continuations of one match
 SURE = (1, 2, 3, 4, 5, 6, 9)  # agreement from which a class of copies begins
 OLDER = 0  # the class of copies that are not the newest
@@ -42,14 +42,14 @@ class TextCopy:
         its agreement."""
         for n in range(min(GRAM, len(context)), 0, -1):
             if ends := self._behind.get(tuple(context[-n:])):
-                found: dict[int, Key] = {}
+                followers: dict[int, Key] = {}
                 for end in reversed(ends):
-                    if (token := self._ids[end]) not in found:
-                        agreed = bisect_right(SURE, self._agreed(context, end, n)) if not found else OLDER
-                        found[token] = (self.name, agreed)
-                    if len(found) == MATCHES:
+                    if (token := self._ids[end]) not in followers:
+                        agreed = bisect_right(SURE, self._agreed(context, end, n)) if not followers else OLDER
+                        followers[token] = (self.name, agreed)
+                    if len(followers) == MATCHES:
                         break
-                return [*found.items()]
+                return [*followers.items()]
         return []
 
     def _agreed(self, context: Sequence[int], end: int, n: int) -> int:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import engines
-from engines.core.costs import RowCosts
+from engines.core.row_costs import KNOWN, RowCosts
 from engines.methods.speculative.adaptive_drafts.bets import LEAST, Acceptance, bet
 from engines.methods.speculative.adaptive_drafts.sources import OLDER, SeenTable, TextCopy
 from tests.engines.fakes import TableCausal, board
@@ -167,10 +167,9 @@ def test_the_costs_of_this_machine_are_measured_before_the_clock(monkeypatch):
 
     def table(model):
         asked.append(model)
-        return RowCosts.sloped(10.0)
+        KNOWN[model] = RowCosts.sloped(10.0)
 
     monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
-    monkeypatch.setattr("engines.core.costs.row_costs_of", table)
     model = TableCausal()
     trace = decode(model, row_cost=-1)
     assert asked[0] is model and {step.facts["drafted"] for step in trace.steps} == {0.0}  # nothing pays there
