@@ -11,8 +11,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 240;
 const times = (value) => `${value.toFixed(2)}×`;
 
-/** props.value: JSON of {sentence, on, runs, chosen, conditions, methods: [{label, word, verdict, speed, low, high, level, values,
- *  unit, left_out, text, why, takes}]}; on, chosen may be "". Nothing is shown before there is one. */
+/** props.value: JSON of {sentence, on, runs, chosen, conditions, methods: [{label, word, verdict, speed, low, high,
+ * level, values, unit, left_out, text, why, takes}]}; on, chosen may be "". Nothing is shown before there is one. */
 export function mountAdvice(element, props, watch) {
   styles("advice.css", import.meta.url);
   const draw = () => {

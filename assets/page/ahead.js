@@ -1,5 +1,5 @@
-// A model is loaded when it is chosen: the server is told what the slots in sight name, the one that changed last first,
-// and the slots say "loading" until it is done. A page that was just opened waits until its first boards are drawn.
+// A model is loaded when it is chosen: the server is told what the slots in sight name, the one that changed last
+// first, and the slots say "loading" until it is done. A page just opened waits until its first boards are drawn.
 
 import { tr } from "../player/words.js";
 import { whenThere } from "./dom.js";

@@ -22,6 +22,7 @@ const BASES = {
   paper: tr`written from the paper's text`,
   code: tr`written from public code and the abstract`,
   abstract: tr`written from the abstract and secondary sources`,
+  ours: tr`a design of our own, no paper's`,
 };
 const WORDS = {
   needs: tr`Needs`,

@@ -128,8 +128,8 @@ function nearest(entries, text) {
   return { found: closest.map(({ entry }) => entry), near: closest[0]?.name ?? null };
 }
 
-/** What a search finds, the best first: {found, near, part}. near: the word that was meant where nothing has the one that
- * was typed; part: nothing has all the words, these have most of them. */
+/** What a search finds, the best first: {found, near, part}. near: the word that was meant where nothing has the one
+ * that was typed; part: nothing has all the words, these have most of them. */
 export function find(entries, text) {
   const hits = entries
     .map((entry, place) => ({ entry, place, away: distanceTo(entry, text) }))
@@ -145,7 +145,8 @@ export function find(entries, text) {
 
 const rank = (entry) => entry.rank ?? Number.MAX_SAFE_INTEGER;
 
-/** What the chooser shows: {found, near, part, hidden}; hidden: how many more the search finds that the answers rule out. */
+/** What the chooser shows: {found, near, part, hidden}; hidden: how many more the search finds that the answers rule
+ * out. */
 export function choose(entries, answers, text) {
   if (text.trim()) {
     const { found, near, part = false } = find(entries, text),

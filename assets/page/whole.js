@@ -58,7 +58,7 @@ export function inside(runner, room) {
   if (high < most - head - 1) dom.style.cssText += `max-height:${high}px;overflow-y:auto;`;
 }
 
-/** The largest of SCALES at which the view, laid out in the whole width, fits; false, and as it was, where none does. */
+/** Lays the view out in the whole width at the largest of SCALES that fits. False, and as it was, where none does. */
 function relaid(runner, room) {
   const { frame, dom } = ideaOf(runner.views),
     wide = dom.clientWidth;

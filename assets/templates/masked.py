@@ -4,8 +4,8 @@
     decoding-explorer sweep --method-file my.py --model tiny-dlm --task sort     its quality against a plain threshold
     decoding-explorer page --method-file my.py                                   watch it: choose it in a slot
 
-Change the rule in the two lines marked HERE, and the third where your threshold is another one. Everything else tells
-the page what to draw. A threshold that falls from step to step: `threshold = p.threshold * 0.9**run.steps`.
+Change the rule in the two lines marked HERE. Everything else tells the page what to draw. A threshold that falls from
+step to step, for example, is `p.threshold * 0.9**run.steps`, here and where it is drawn (`thresholds=`).
 """
 
 from engines.kit import (
@@ -41,15 +41,14 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z = model(x)[masks]  # [m, V]: one forward, counted and timed for you
         best = z.argmax(-1)  # [m]: the most likely token at each of them
         sure = token_probability(z, best)  # [m]
-        threshold = p.threshold
-        ready = sure >= threshold  # HERE: which of them are written now ...
+        ready = sure >= p.threshold  # HERE: which of them are written now ...
         ready |= sure == sure.max()  # HERE: ... and never none, or it would not end
         x[masks[ready]] = best[ready]
         edit = yield run.step(  # one step after every forward
             # positions, tokens, why, with which probability
             commits=(masks[ready], best[ready], "threshold", sure[ready]),
             scores=lambda: {"confidence": (masks, sure)},  # lambdas are called only when somebody looks
-            thresholds={"confidence": threshold},  # HERE: the one that is drawn
+            thresholds={"confidence": p.threshold},
             candidates=lambda: (masks, z),
             note=f"{int(ready.sum())} of {len(masks)} open positions are written.",
         )

@@ -133,7 +133,8 @@ def _seen(own: Sequence[Card], lesson: Lesson | None) -> dict[str, Any]:
 
 def _read(lesson: Lesson | None) -> str:
     """What a lesson says of the method itself, to be searched and not shown."""
-    return " ".join((lesson.problem, lesson.idea, lesson.formula, lesson.watch)) if lesson else ""
+    read = " ".join((lesson.problem, lesson.idea, lesson.formula, lesson.watch)) if lesson else ""
+    return read.translate({ord(sign): " " for sign in "<>&"})
 
 
 def told() -> dict[str, Lesson]:

@@ -25,13 +25,14 @@ Family = Literal[
     "multimodal",
 ]
 State = Literal["works", "partly", "planned"]
-Basis = Literal["paper", "code", "abstract"]
+Basis = Literal["paper", "code", "abstract", "ours"]
 FAMILIES: tuple[Family, ...] = get_args(Family)  # in the order of every list
 STATES: tuple[State, ...] = get_args(State)
 BASES: dict[Basis, str] = {  # what was read, by its word in a paper's file
     "paper": "the paper's text",
     "code": "public code and the abstract",
     "abstract": "the abstract and secondary sources",
+    "ours": "a design of our own",
 }
 
 
