@@ -1,5 +1,4 @@
-// One clock for all players of a group: steps, model calls, measured seconds, or work in rows times layers. The
-// shorter run ends and stays at its end.
+// One clock for all players of a group: steps, model calls, measured seconds, or work. A shorter run stays at its end.
 
 import { tr } from "./words.js";
 
@@ -45,7 +44,7 @@ export class Group {
       playing: false,
       follow: false,
       stood: false, // a person chose the place
-      compact: false, // several runs in one viewport; decided by views/compact.js
+      compact: false, // decided by views/compact.js
       told: 0,
       moved: 0,
     });

@@ -34,8 +34,7 @@ const SPEED = {
   terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
 };
-const JUDGED = tr`the runs below are single ones, whose seconds are no verdict; the verdict above is of runs that took \
-turns again and again`;
+const JUDGED = tr`seconds of single runs are no verdict; the one above is of repeated runs`;
 const CALLS = {
   alone: tr`Model calls`,
   terms: (here, there, name) => tr`${here}; in ${name} ${there}`,

@@ -153,6 +153,7 @@ export class Bets extends StepPicture {
         ? tr`copies of the text had the next token at ${right} of ${places} places`
         : tr`the table of earlier ranks at ${right} of ${places}`,
     );
-    return tr`Each dot is a number of drafted rows, all verified in one forward; the steepest line from zero is the best bet. Seen afterwards, ${odds.join(", ")}.`;
+    return tr`Each dot is a number of drafted rows, all verified in one forward; the steepest line from zero is \
+the best bet. Seen afterwards, ${odds.join(", ")}.`;
   }
 }
