@@ -6,8 +6,8 @@ on the machine. Each round takes the draft tree with the most expected tokens fo
 pays, one plain row.
 
 Nothing has to be tried out: what each source would have guessed is compared with the text as it comes, drafted or not.
-So the means of the counts decide; bets by their lower sides, while a run is behind plain decoding, were no safer on 18
-prompts (the worst 0.96 of plain decoding's speed by the costs, 1.00 without) and slower on all classes.
+So the means of the counts decide: bets by their lower sides, while a run is behind plain decoding, were no safer on 18
+replayed prompts (the worst 0.96 of plain decoding's speed by the costs, 1.00 without) and in no class faster.
 
 The trees weigh cost against expected tokens as SpecMemo, Sequoia and DySpec do; there the drafts' own probabilities or
 fixed budgets decide, here counts and a clock."""
@@ -79,7 +79,7 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
         return [*(text.guesses(context) if p.copies else ()), *(table.guesses(context) if p.table else ())]
 
     while target.unfinished(ids):
-        C = model.row_costs if p.row_cost == MEASURED else RowCosts.sloped(p.row_cost)
+        C = model.row_costs if p.row_cost < 0 else RowCosts.sloped(p.row_cost)
         unread = len(ids) - target.cache.length  # the prompt is read with the first draft, and in any case
         chosen = bet(
             ids,

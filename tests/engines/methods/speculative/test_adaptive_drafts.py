@@ -162,7 +162,8 @@ def test_a_forced_token_is_read_as_text():
     assert trace.output_ids[1] == 6 and trace.end.reason == "complete"
 
 
-def test_the_costs_of_this_machine_are_measured_before_the_clock(monkeypatch):
+@pytest.mark.parametrize("row_cost", [-1, -0.05])
+def test_the_costs_of_this_machine_are_measured_before_the_clock(monkeypatch, row_cost):
     asked = []
 
     def table(model):
@@ -171,7 +172,7 @@ def test_the_costs_of_this_machine_are_measured_before_the_clock(monkeypatch):
 
     monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
     model = TableCausal()
-    trace = decode(model, row_cost=-1)
+    trace = decode(model, row_cost=row_cost)
     assert asked[0] is model and {step.facts["drafted"] for step in trace.steps} == {0.0}  # nothing pays there
     asked.clear()
     engines.run("greedy", model, [1, 2], params={"max_new_tokens": 2})
