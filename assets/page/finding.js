@@ -70,9 +70,13 @@ export function distanceTo(entry, text) {
   return meant.length && begun(meant, every(entry)) ? 6 : Number.POSITIVE_INFINITY;
 }
 
-/** All words of an entry, those of its lesson included. */
-const every = (entry) =>
-  bent([...names(entry), entry.paper?.title ?? "", ...entry.words, entry.summary, entry.read ?? ""].join(" "));
+/** All words of an entry, those of its lesson included; kept, since each key that is typed asks for them. */
+const known = new WeakMap();
+function every(entry) {
+  const texts = [...names(entry), entry.paper?.title ?? "", ...entry.words, entry.summary, entry.read ?? ""];
+  if (!known.has(entry)) known.set(entry, bent(texts.join(" ")));
+  return known.get(entry);
+}
 
 /** Those that have at least half the words of a search of several, the best first; a rare word counts for more. */
 function partly(entries, text) {

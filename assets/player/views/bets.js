@@ -7,6 +7,7 @@ import { comeIn } from "../motion.js";
 import { short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
+import { ticks } from "./ticks.js";
 
 export const view = { name: "Bets", title: "The bet of this round", place: 67, needs: ["bets"] };
 
@@ -17,17 +18,6 @@ const ROOF = 48,
   GAP = 70,
   PLAIN = 170, // width of the words on the diagonal
   NARROW = 760;
-
-/** Which number of drafted rows has the most tokens for its cost. */
-export const bestOf = ({ expected, cost }) =>
-  expected.reduce((best, value, n) => (value / cost[n] > expected[best] / cost[best] ? n : best), 0);
-
-/** A round number of which `top` holds at most five. */
-export const tick = (top) => {
-  const raw = top / 5,
-    power = 10 ** Math.floor(Math.log10(raw || 1));
-  return power * ([1, 2, 5].find((n) => n * power >= raw) ?? 10);
-};
 
 export class Bets extends StepPicture {
   load(run, dom, context) {
@@ -70,12 +60,11 @@ export class Bets extends StepPicture {
       line = "stroke:var(--line);stroke-width:1",
       foot = y + TALL;
     this.labels.push([x - LEFT + 4, y - 30, "start", title]);
-    for (let n = 0, by = tick(up); n <= up; n += by) {
+    for (const n of ticks(up, 5)) {
       this.paths.push([`M${x},${at(0, n)[1]}h${w}`, line]);
       this.labels.push([x - 6, at(0, n)[1] + 4, "end", short(n)]);
     }
-    for (let n = 0, by = tick(across); n <= across; n += by)
-      this.labels.push([at(n, 0)[0], foot + 16, "middle", short(n)]);
+    for (const n of ticks(across, 5)) this.labels.push([at(n, 0)[0], foot + 16, "middle", short(n)]);
     this.labels.push([x - LEFT + 4, y - 12, "start", tr`tokens`]);
     this.labels.push([x + w, foot + 34, "end", tr`time, in forwards of one row →`]);
     const end = Math.min(across, up),

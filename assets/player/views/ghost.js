@@ -5,6 +5,7 @@ import { number } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
+import { ticks } from "./ticks.js";
 
 const LINE = 22; // a row
 const H = 16; // a bar
@@ -26,13 +27,6 @@ function gains(run) {
     tokens.push(n);
   }
   return { pieces, tokens };
-}
-
-/** Round numbers from 0 to `end`, at most `most` of them behind 0. */
-function ticks(end, most) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(end / most, 1))),
-    step = [1, 2, 5, 10].map((n) => n * power).find((n) => end / n <= most) ?? 10 * power;
-  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
 }
 
 export class Ghost {
@@ -92,7 +86,7 @@ export class Ghost {
     );
     const ones = Array.from({ length: run.sums.at(-1).forwards }, (_, from) => ({ from, to: from + 1 }));
     set(this.ghost.firstChild, { d: boxes(ones, LINE + 1) });
-    const places = ticks(end, Math.max(2, Math.min(6, Math.floor((end * unit) / 70))));
+    const places = ticks(end, Math.max(2, Math.min(6, Math.floor((end * unit) / 70))), 1);
     pool(this.axis, places.length, () => svg("path")).forEach((mark, i) =>
       set(mark, { d: `M${x(places[i])},0V${2 * LINE + 2}` }),
     );
