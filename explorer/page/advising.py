@@ -57,7 +57,7 @@ class Advising:
                 return
             found = yield from self._measure(job, model, prompt)
             job.said = _ending(found.advice)
-            box, played = fresh(**told(found.advice, prompt, example)), self._played(session, found, model)
+            box, played = fresh(**told(found.advice, prompt, example)), self._played(session, found, model, prompt)
             yield box, *played, tables.results(session.traces, judged=True)
         except UserError as error:
             job.said = say(str(error), "error")
@@ -108,7 +108,7 @@ class Advising:
             words = f"Measuring {now.title}: {now.done} of {now.total} runs are made."
             yield gr.skip(), gr.skip(), say(words), gr.skip()
 
-    def _played(self, session: Session, found: advise.Found, model: str) -> tuple[Any, Any]:
+    def _played(self, session: Session, found: advise.Found, model: str, prompt: str) -> tuple[Any, Any]:
         """(bus, status): the control beside the method that helps most, else the fastest one, at their ends. The slots
         take their settings and, out of sight, those of the other methods. model: what loaded it."""
         advice = found.advice
@@ -120,7 +120,7 @@ class Advising:
         if not traces:
             return gr.skip(), line
         session.show(traces)
-        session.opened = set(traces)
+        session.opened, session.asked = set(traces), prompt
         others = [trace for name, trace in found.traces.items() if name not in names]
         session.spare = {slot: packed(trace) for slot, trace in zip(range(len(names), SLOTS), others, strict=False)}
         session.named |= {name_of(trace): model for trace in traces.values()}

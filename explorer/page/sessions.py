@@ -56,6 +56,7 @@ class Session:
     def __init__(self, traces: Mapping[int, Trace | bytes]) -> None:
         self._packed = {slot: packed(trace) for slot, trace in traces.items()}
         self.opened: set[int] = set()  # slots of runs that a person opened, not yet taken into the controls
+        self.asked = ""  # the prompt that the page itself sent for them; it may hold another one now
         self.spare: dict[int, bytes] = {}  # runs in no player, whose settings the slots out of sight are to take
         self.job: Job | None = None
         self.named: dict[str, str] = {}  # a model's own name -> what the person typed to load it

@@ -19,19 +19,24 @@ def connect(handlers: Any, changed: Any, controls: Sequence[Any]) -> None:
 
     def take(request: gr.Request) -> list[Any]:
         session = handlers.session(request)
-        return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named)
+        asked, session.asked = session.asked, ""
+        return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named, asked)
 
     changed.then(take, None, list(controls), **LIGHT)
 
 
-def updates(catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str]) -> list[Any]:
+def updates(
+    catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str], asked: str = ""
+) -> list[Any]:
     """Values for prompt, seed, number of slots and the form of each slot. A run that was added beside others changes
     its own slot only; one that cannot run here (a record of another tool, a model that is not known) changes none.
-    shown: how many players are filled; named: see `Session`."""
+    shown: how many players are filled; named: see `Session`; asked: a prompt that the page has sent itself, which is
+    not written over what was typed meanwhile."""
     plans = {slot: plan for slot, trace in opened.items() if (plan := catalogue.repeat(trace, named))}
     if not plans:
         return [gr.skip()] * (3 + SLOTS)
     first = opened[min(plans)].header
-    above = [first.prompt, first.seed] if 0 in opened else [gr.skip(), gr.skip()]
+    own = asked.strip() == first.prompt.strip()
+    above = [gr.skip() if own else first.prompt, first.seed] if 0 in opened else [gr.skip(), gr.skip()]
     forms = [catalogue.form(plans[slot]).text() if slot in plans else gr.skip() for slot in range(SLOTS)]
     return [*above, str(min(SLOTS, max(1, shown))), *forms]
