@@ -192,8 +192,8 @@ def load_model(
     if drafter:
         from engines.models.drafters import load_drafter, with_drafter
 
-        model = load_model(target, kind=kind, device=device, dtype=dtype, **options)
-        return cast(Model, with_drafter(model, load_drafter(drafter, model)))
+        alone = load_model(target, kind=kind, device=device, dtype=dtype, **options)
+        return cast(Model, with_drafter(alone, load_drafter(drafter, alone)))
     if "trust_remote_code" in options:
         raise UserError(
             "no code of a checkpoint is run here, so trust_remote_code is no option; leave it out: what is loaded goes "
