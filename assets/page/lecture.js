@@ -156,9 +156,10 @@ class Show {
     }
     if (!this.scene) return;
     this.live = "asked";
+    const query = standing(this.scene); // read before the lever is hidden
     this.view.say();
     this.view.live(tr`Live: the same prompt, methods and parameters, run here and now.`);
-    this.send({ act: "ready", query: standing(this.scene) });
+    this.send({ act: "ready", query });
   }
 
   /** What was asked for is there: the recording again, or the controls hold what the scene was made with. */

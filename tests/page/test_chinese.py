@@ -181,10 +181,15 @@ def test_sweeps_are_chinese_in_their_text_their_charts_and_their_tables(visit):
     expect(row.first).to_be_visible()
 
 
+OPENED = """() => { const head = document.querySelector('#user-methods button');
+  if (head && !head.classList.contains('open')) head.click();
+  return Boolean(head?.classList.contains('open')); }"""
+
+
 def test_the_warning_beside_a_method_of_ones_own_is_chinese(visit):
     page = opened(visit)
     page.get_by_role("tab", name="方法", exact=True).click()
-    page.locator("#user-methods button").first.click()
+    page.wait_for_function(OPENED, polling=500)  # a tab that is still being built loses a click
     expect(page.locator("#user-methods strong")).to_have_text(
         "此文件会原样运行，并拥有你的全部权限：只加载你自己编写或读过的文件。"
     )

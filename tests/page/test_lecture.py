@@ -300,6 +300,7 @@ def test_live_runs_what_the_lever_shows(shipped, visit):
     expect(page.locator(".lecture-said")).to_contain_text("Done: 2 runs", timeout=120_000)
     asked = gallery().get(other.trace).header.params["threshold"]
     expect(page.locator(f"#control-{voice.lever.slot}-threshold")).to_have_value(str(asked))
+    expect(screen.player(voice.lever.slot)).to_contain_text(f"the threshold is {asked:.3f}")
 
 
 @pytest.mark.parametrize("sent", ["", "[1]", "{", None, 7, "[" * 100_000, "x" * 400_000])
