@@ -53,7 +53,8 @@ def measured(model: Model, before: RowCosts | None = None, sizes: Sequence[int] 
 
 def _key(model: Model) -> str:
     r = model.record
-    weights, here = (r.name, r.sha256 or r.revision, r.dtype), (r.device, machine([r.device]), torch.get_num_threads())
+    form = f"{r.dtype} row-invariant" if r.options.get("row_invariant") else r.dtype
+    weights, here = (r.name, r.sha256 or r.revision, form), (r.device, machine([r.device]), torch.get_num_threads())
     return " | ".join(map(str, (*weights, *here, torch.__version__)))
 
 

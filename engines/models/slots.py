@@ -98,10 +98,10 @@ class SlotCache(Cache):
 
     layers: list[SlotLayer]
 
-    def __init__(self, num_layers: int, capacity: int) -> None:
+    def __init__(self, num_layers: int, capacity: int, layer: type[SlotLayer] = SlotLayer) -> None:
         if capacity < 1:
             raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
-        super().__init__(layers=[SlotLayer(capacity) for _ in range(num_layers)])
+        super().__init__(layers=[layer(capacity) for _ in range(num_layers)])
         self.capacity = capacity
 
     @property

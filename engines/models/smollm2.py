@@ -6,6 +6,7 @@ against pinned sums."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 import shutil
@@ -16,6 +17,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from engines.core.errors import UserError
 from engines.core.places import cache_home
@@ -37,6 +41,13 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 WHEEL_VARIABLE = "DECODING_EXPLORER_SMOLLM2_WHEEL"
 HUB_SECONDS = 3.0
+
+
+def as_text(model: Any) -> Any:
+    """The same model, weights and all, whose prompts are plain text."""
+    twin = copy.copy(model)
+    twin.tokenizer, twin.record = model.tokenizer.plain(), msgspec.structs.replace(model.record, name=TEXT)
+    return twin
 
 
 def cache_folder() -> Path:

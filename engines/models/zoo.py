@@ -3,7 +3,6 @@ this and listing load neither torch nor transformers."""
 
 from __future__ import annotations
 
-import copy
 import difflib
 import gc
 import os
@@ -13,8 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-import msgspec
 
 from engines.core.devices import AUTO, chosen_device
 from engines.core.errors import UserError
@@ -33,7 +30,7 @@ OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
 BESIDE = " + "  # between the names of a target and of a published drafter
 _loaded: OrderedDict[str, Model] = OrderedDict()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a row-invariant model is made of the plain one
 
 
 @dataclass(frozen=True)
@@ -183,9 +180,10 @@ def load_model(
     "reader", "power-law" or "scene", checked. device: cpu, cuda, cuda:1, mps, or auto: the best that torch has. dtype:
     float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as stored above.
     options: eos_id, mask_id, shift and block_size (where the files do not say it), revision (hub), device_map ("auto",
-    or module -> device), quantization ("4bit", "8bit" or a transformers quantisation config). The last four loaded
-    models stay in memory. Raises UserError, with what to do, for everything that does not fit, a damaged file and
-    weights for which there is no room (`size_of`) included."""
+    or module -> device), quantization ("4bit", "8bit" or a transformers quantisation config), row_invariant (True: a
+    row's logits are the same bits beside any rows). The last four loaded models stay in memory. Raises UserError, with
+    what to do, for everything that does not fit, a damaged file and weights for which there is no room (`size_of`)
+    included."""
     from engines.models.loader import require_kind, usable
 
     target, drafter = target_and_drafter(os.fspath(name_or_path))
@@ -209,7 +207,7 @@ def load_model(
         require_kind(found.record.name, kinds_of(found), kind)
         return found
     if name == smollm2.TEXT:
-        return _as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
+        return smollm2.as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = _key(name, device, dtype, options)
     if (model := _kept(key)) is None:
         with _lock:
@@ -235,6 +233,10 @@ def _kept(key: str) -> Model | None:
 
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:
+    if (wish := options.pop("row_invariant", None)) not in (None, False):
+        from engines.models.row_invariant.model import of
+
+        return of(load_model(name, device=device, dtype=dtype, revision=revision, **options), wish)
     from engines.models.gguf.stores import locate
     from engines.models.loader import load_folder
     from engines.models.sizing import check_folder, refuse_options
@@ -294,13 +296,6 @@ def size_of(
         return size_of_gguf(file, plain)
     folder, name = config_folder(os.fspath(name_or_path), revision)
     return size_of_folder(folder, name, dtype, quantization, block_size)
-
-
-def _as_text(model: Any) -> Model:
-    """The same model, weights and all, whose prompts are plain text."""
-    twin = copy.copy(model)
-    twin.tokenizer, twin.record = model.tokenizer.plain(), msgspec.structs.replace(model.record, name=smollm2.TEXT)
-    return twin
 
 
 def _canonical(name: str) -> str:

@@ -27,6 +27,7 @@ from explorer.figures.compare import answer_ids
 
 PROMPTS = ASSETS / "tasks" / "spec_prompts.json"
 FOLDER = ASSETS / "bench"
+ROW_INVARIANT = FOLDER / "row_invariant"
 LIGHT = 0.02  # a speed within this of 1 is no difference
 
 
@@ -125,14 +126,19 @@ def bench_classes(
     progress: Callable[[int, int], None] = lambda done, total: None,
     keep: bool = False,
 ) -> Bench:
-    """Measure methods that share one control. keep: at Ctrl-C return what was finished, as partial, in place of raising
-    KeyboardInterrupt. Raises UserError where they have different controls, are not lossless, or need another kind of
-    model."""
+    """Measure methods that share one control. Of a model with row-invariant forwards the speed is told over the control
+    on the plain network, as it is fastest, and the control under them is measured as the methods are; whose text it is
+    is told against the control under them, and of that one against the plain one.
+
+    keep: at Ctrl-C return what was finished, as partial, in place of raising KeyboardInterrupt. Raises UserError where
+    they have different controls, are not lossless, or need another kind of model."""
     infos = [engines.get_method(slug).info for slug, _ in plans]
     controls = {info.baseline for info in infos}
     if len(controls) != 1 or not all(info.keeps(given) for info, (_, given) in zip(infos, plans, strict=True)):
         raise engines.UserError("the benchmark by class needs lossless methods with one control; leave the others out.")
-    runs: list[Plan] = [(str(controls.pop()), {}), *plans]
+    control, plain = str(controls.pop()), getattr(model, "plain", None)
+    plans = [*([(control, {})] if plain else []), *plans]
+    runs: list[Plan] = [(control, {}), *plans]
     first = next(text for texts in prompts.values() for text in texts)
     refuse_bad(((slug, {**given, "max_new_tokens": max_new_tokens}) for slug, given in runs), model, first)
     total, done = sum(map(len, prompts.values())), 0
@@ -143,7 +149,7 @@ def bench_classes(
     partial = False
     try:
         for group, text in ((group, text) for group, texts in prompts.items() for text in texts):
-            ones = _alternate(runs, model, text, repeats, max_new_tokens)
+            ones = _alternate(runs, [plain or model, *(model for _ in plans)], text, repeats, max_new_tokens)
             for i, one in enumerate(ones[1:]):
                 found.setdefault((i, group), []).append(one)
                 records |= {record.role: record for record in one.trace.header.models}
@@ -178,23 +184,26 @@ class _One:
     same: bool
 
 
-def _alternate(runs: Sequence[Plan], model: Any, text: str, repeats: int, length: int) -> list[_One]:
-    """Every run once with a light record, which also warms it, then all of them in turn, timed with nothing recorded.
-    The control stands first."""
+def _alternate(runs: Sequence[Plan], models: Sequence[Any], text: str, repeats: int, length: int) -> list[_One]:
+    """Every run once on its model with a light record, which also warms it, then all of them in turn, timed with
+    nothing recorded. The control stands first; where it has another model than the next, that is the control again,
+    whose text the others are held against."""
     traces = [
         engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="light")
-        for slug, params in runs
+        for (slug, params), model in zip(runs, models, strict=True)
     ]
     seconds: list[list[float]] = [[] for _ in runs]
     for _ in range(repeats):
-        for own, (slug, params) in zip(seconds, runs, strict=True):
+        for own, (slug, params), model in zip(seconds, runs, models, strict=True):
             began = time.perf_counter()
             engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="none")
             own.append(time.perf_counter() - began)
     per_token = [median(own) / max(1, len(trace.output_ids)) for own, trace in zip(seconds, traces, strict=True)]
+    ids = [answer_ids(trace) for trace in traces]
+    held = [ids[0], *(ids[int(models[0] is not models[1] and i > 1)] for i in range(1, len(runs)))]
     return [
-        _One(per_token[0] / own, trace, answer_ids(trace) == answer_ids(traces[0]))
-        for own, trace in zip(per_token, traces, strict=True)
+        _One(per_token[0] / own, trace, mine == theirs)
+        for own, trace, mine, theirs in zip(per_token, traces, ids, held, strict=True)
     ]
 
 
@@ -255,6 +264,8 @@ def span(interval: tuple[float, float] | None) -> str:
 def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
     """Faster or slower than the control, where the interval tells them apart, and why a slower one is."""
     speed, interval = found.overall(label), found.interval(label)
+    if label == found.control:
+        return "what row-invariant forwards cost; its text is held against that of the plain network"
     if interval is None:
         few = f"; {len(found.classes())} classes are too few for an interval"
     elif interval[0] <= 1 <= interval[1]:
@@ -271,7 +282,7 @@ def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
     return f"slower: drafting costs more than its {tokens:.2f} tokens per forward save{few}"
 
 
-def recorded() -> list[Bench]:
-    """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`. Raises msgspec.ValidationError
-    for a damaged file."""
-    return [msgspec.json.decode(path.read_bytes(), type=Bench) for path in sorted(FOLDER.glob("*.json"))]
+def recorded(folder: Path = FOLDER) -> list[Bench]:
+    """The benchmarks that ship, written by `decoding-explorer bench --by-class --json`; those with row-invariant
+    forwards lie in a folder of their own. Raises msgspec.ValidationError for a damaged file."""
+    return [msgspec.json.decode(path.read_bytes(), type=Bench) for path in sorted(folder.glob("*.json"))]

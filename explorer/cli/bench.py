@@ -141,10 +141,13 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
         _json(args.json, msgspec.json.encode(signed(found, args)))
     lines = classes.rows(found)
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
+    theirs = f"{found.control}'s{' on the plain network' if model.record.slower is not None else ''}"
     print(
         f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
-        f"{found.control}'s, medians{only}"
+        f"{theirs}, medians{only}"
     )
+    if note := rows_note(model.record):
+        print(note)
     print(f"milliseconds of a forward by rows: {costs}")
     print_table(list(lines[0]), [list(line.values()) for line in lines])
     print(classes.LEGEND)

@@ -18,7 +18,7 @@ from explorer.words import printable
 FIELDS = ("name", "parameters", "dtype", "quantization", "weights", "cache")
 MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 GIVEN = {  # of the command -> of the loader
-    **{name: name for name in ("device", "dtype", "gpu_layers")},
+    **{name: name for name in ("device", "dtype", "gpu_layers", "row_invariant")},
     "quantisation": "quantization",
 }
 
@@ -46,6 +46,13 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="of a GGUF file: how many layers run on the card, -1 for all (default: none, with --device cuda all)",
+    )
+    parser.add_argument(
+        "--row-invariant",
+        action="store_true",
+        default=None,
+        help="of a left-to-right model: a row's logits are the same bits beside any rows, so that lossless texts are "
+        "their control's in bfloat16, too; somewhat slower",
     )
 
 

@@ -291,7 +291,7 @@ def conditions_of(advice: Advice) -> str:
         f"(batch {advice.batch}), at most {advice.max_new_tokens} new tokens. Speeds are of whole runs over those of "
         f"{get_method(advice.control).info.title}, reading the prompt included."
     )
-    if m.dtype == "float32":
+    if m.dtype == "float32" and m.slower is None:
         return said
     if m.moved is not None and m.moved < ROUNDING:
         return f"{said} {rows_note(m)}"

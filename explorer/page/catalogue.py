@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ class Plan:
 
     def begin(self, prompt: str, seed: int, limits: Limits) -> engines.Run:
         """The run in this process, checked. Raises UserError."""
-        model = self.model if limits.device == "cpu" else engines.load_model(self.model, device=limits.device)
+        model = self.model if limits.device == "cpu" and not limits.row_invariant else load(self.model, limits)
         return engines.stream(
             self.method,
             model,
@@ -44,6 +45,15 @@ class Plan:
             max_steps=limits.steps,
             max_seconds=limits.seconds,
         )
+
+
+def load(name: str, limits: Limits) -> Any:
+    """A model where this server puts its models, row-invariant where that is wished and the model can be. Raises
+    UserError."""
+    if limits.row_invariant:
+        with suppress(UserError):  # the plain one says what else is wrong
+            return engines.load_model(name, device=limits.device, row_invariant=True)
+    return engines.load_model(name, device=limits.device)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Limits:
     """Budgets of one slot's run, and whether strangers use this server (then only listed models may be loaded).
 
     models: the names that may run, all listed ones if empty. waiting: runs in the queue. device: where models are put,
-    such as cpu or cuda."""
+    such as cpu or cuda. row_invariant: a left-to-right model that can gives a row the same bits beside any rows."""
 
     prompt_characters: int
     steps: int
@@ -33,11 +33,12 @@ class Limits:
     trace_characters: int = MAX_TRACE_CHARACTERS
     models: tuple[str, ...] = ()
     device: str = "cpu"
+    row_invariant: bool = False
 
     @classmethod
     def from_env(cls, public: bool = False) -> Limits:
         """EXPLORER_PUBLIC=1 (or a Space, or `public`), EXPLORER_MAX_PROMPT, _TOKENS, _STEPS, _SECONDS, _WAITING,
-        _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE."""
+        _TRACE; EXPLORER_MODELS; EXPLORER_DEVICE; EXPLORER_ROW_INVARIANT=1."""
         public = public or bool(os.environ.get("SPACE_ID")) or os.environ.get("EXPLORER_PUBLIC") == "1"
         return cls(
             prompt_characters=int(_number("EXPLORER_MAX_PROMPT", 4000 if public else 20_000)),
@@ -55,6 +56,7 @@ class Limits:
             models=tuple(name.strip() for name in os.environ.get("EXPLORER_MODELS", "").split(",") if name.strip()),
             device=os.environ.get("EXPLORER_DEVICE", "").strip()
             or ("cuda" if os.environ.get("SPACES_ZERO_GPU") else "cpu"),
+            row_invariant=os.environ.get("EXPLORER_ROW_INVARIANT") == "1",
         )
 
     @property

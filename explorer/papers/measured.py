@@ -35,7 +35,8 @@ def section(name: str) -> str:
 
 
 def _bench() -> Iterator[Measured]:
-    for found in sorted(classes.recorded(), key=lambda found: found.max_new_tokens):
+    plain, invariant = classes.recorded(), classes.recorded(classes.ROW_INVARIANT)
+    for found in (*sorted(plain, key=lambda found: found.max_new_tokens), *invariant):
         said = {line["method"]: line for line in classes.rows(found)}
         rows: list[list[Cell]] = []
         for label in sorted(said, key=found.overall, reverse=True):
@@ -45,9 +46,18 @@ def _bench() -> Iterator[Measured]:
             each = [str(line[group]).replace("×", "") for group in found.classes()]
             rows.append([label, cell, line["tokens/forward"], line["same text"], *each])
         main = found.models[0]
+        if main.slower is None:
+            how, texts = "", f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's."
+        else:
+            how = " with row-invariant forwards"
+            texts = (
+                "Speeds are over greedy on the plain network. The texts are held against greedy's with row-invariant "
+                f"forwards, and that one's (the row `{found.control}`, which shows what these cost) against plain "
+                "greedy's."
+            )
         costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in found.row_seconds.items())
         yield Measured(
-            f"{found.max_new_tokens} new tokens on {main.name}",
+            f"{found.max_new_tokens} new tokens on {main.name}{how}",
             found.command,
             f"{found.machine}, {main.dtype}",
             found.date,
@@ -57,7 +67,7 @@ def _bench() -> Iterator[Measured]:
             [
                 "The interval is that of the median over the classes, by order statistics: a method is faster or "
                 "slower than greedy only where it excludes 1; methods whose intervals overlap are not told apart.",
-                f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's.",
+                texts,
                 f"A forward took {costs}.",
             ],
         )

@@ -207,3 +207,13 @@ def test_of_a_model_in_memory_no_model_is_looked_up_again_at_run(monkeypatch: py
     monkeypatch.setattr(zoo, "list_models", lambda: pytest.fail("listed"))
     limits = Limits(1000, 100, 60, False)
     assert starting.needs(Plan(METHOD, MODEL, {}), limits) == "" == starting.loading(Plan(METHOD, MODEL, {}), limits)
+
+
+def test_a_page_with_row_invariant_forwards_has_them_where_a_model_can(monkeypatch):
+    monkeypatch.setenv("EXPLORER_ROW_INVARIANT", "1")
+    limits = Limits.from_env()
+    causal = Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, limits).header.models[0]
+    masked = Plan("threshold", "tiny-dlm", {}).begin("add: 1 + 2", 0, limits).header.models[0]
+    assert causal.options == {"row_invariant": True} and masked.options == {}
+    monkeypatch.delenv("EXPLORER_ROW_INVARIANT")
+    assert Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, Limits.from_env()).header.models[0].options == {}

@@ -45,7 +45,8 @@ class Piece(Record):
 class ModelRecord(Record):
     """Which weights ran, in which role, where. `options`: what the loader was told beside device, dtype and revision,
     as JSON would hold it. moved: by how much a logit of a row moved at most when other rows were fed beside it, where
-    that was measured at loading; 0 says that its bits stayed."""
+    that was measured at loading; 0 says that its bits stayed. slower: with row-invariant forwards, seconds of a forward
+    of one row over the plain network's, measured at loading."""
 
     role: str
     name: str
@@ -60,6 +61,7 @@ class ModelRecord(Record):
     licence: str = ""
     options: dict[str, Any] = {}
     moved: float | None = None
+    slower: float | None = None
     OPTIONS: ClassVar[tuple[str, ...]] = (
         "mask_id",
         "eos_id",
@@ -68,6 +70,7 @@ class ModelRecord(Record):
         "device_map",
         "quantization",
         "gpu_layers",
+        "row_invariant",
     )  # what `options` may hold
 
     @property

@@ -156,9 +156,11 @@ def _attend(
     return found
 
 
-def visible(mask: Tensor | None, n: int, m: int, device: torch.device) -> Tensor:
+def visible(mask: Any, n: int, m: int, device: torch.device) -> Tensor:
     """Boolean [n, m] of the mask that an attention function is given: none says causal, with the n rows as the last of
-    m; numbers are added to the scores, so what is seen has a 0."""
+    m; numbers are added to the scores, so what is seen has a 0. A mask of row-invariant attention says it itself."""
+    if hasattr(mask, "sees"):
+        return mask.sees
     if mask is None:
         return torch.ones(n, m, dtype=torch.bool, device=device).tril(m - n)
     seen = mask[0, 0, :, :m]

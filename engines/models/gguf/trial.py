@@ -70,7 +70,7 @@ def main(path: str, layers: int, threads: int) -> None:
     """Load a file and use it; the last line of the output is what `tried` reads."""
     import torch
 
-    from engines.models.gguf.bits import same_bits
+    from engines.models.bits import same_bits
     from engines.models.gguf.opening import opened
 
     torch.set_num_threads(threads)

@@ -78,3 +78,9 @@ def test_what_is_no_table_is_measured_anew(kept, damage):
 def test_another_kind_of_model_is_refused(kept):
     with pytest.raises(engines.UserError, match="needs a causal model"):
         row_costs_of(TableMasked())
+
+
+def test_row_invariant_forwards_have_a_table_of_their_own(kept):
+    plain, made = TableCausal(), TableCausal()
+    made.record.options = {"row_invariant": True}
+    assert costs._key(plain) != costs._key(made)

@@ -35,6 +35,7 @@ def test_options_are_those_of_the_loader():
         **{"device": "auto", "dtype": "bfloat16", "quantization": "4bit"}
     }
     assert options("--gpu-layers", "-1") == {"gpu_layers": -1} and options("--gpu-layers", "0") == {"gpu_layers": 0}
+    assert options("--row-invariant") == {"row_invariant": True}
     assert options("--device-map", "auto") == {"device_map": "auto"}
     assert options("--device-map", '{"model": 0, "lm_head": "cpu"}') == {"device_map": {"model": 0, "lm_head": "cpu"}}
 

@@ -24,3 +24,9 @@ def test_a_note_says_what_was_measured_and_a_caution_what_it_means(moved, note, 
     assert bool(caution(record(moved))) is warned
     if warned:
         assert "may part from it" in caution(record(moved))
+
+
+def test_with_row_invariant_forwards_it_says_what_they_cost():
+    made = ModelRecord("target", "smollm2", "causal", dtype="bfloat16", moved=0.0, slower=1.0649)
+    assert "row-invariant forwards" in rows_note(made) and "1.06 times that of the plain network" in rows_note(made)
+    assert not caution(made)

@@ -204,6 +204,19 @@ def test_the_benchmark_by_class_measures_what_it_says():
     assert line["same text"] == "3 of 3" and line["a"].endswith("×")
 
 
+def test_with_row_invariant_forwards_speed_is_told_over_the_control_on_the_plain_network():
+    """The control under them has a row of its own, which says what they cost; the others are held against its text."""
+    model, plain = (TableCausal(memory=1, vocab_size=6, seed=seed) for seed in (0, 1))  # they write different texts
+    for one in (plain, model):
+        one.tokenizer.encode_prompt = lambda text: [1, 2, 3]
+    model.plain = plain
+    found = classes.bench_classes([("token-recycling", {})], model, {"a": ["x"]}, repeats=1, max_new_tokens=12)
+    assert found.labels() == ["greedy", "token-recycling"]
+    assert [score.same for score in found.scores] == [0, 1]
+    lines = classes.rows(found)
+    assert lines[0]["verdict"].startswith("what row-invariant forwards cost") and "cost" not in lines[1]["verdict"]
+
+
 def test_the_verdict_says_why_a_method_loses():
     score = classes.Score("m", {}, "chat", 1, 0.8, 0.8, 0.8, 1.2, 8.0, 1)
     base = {"models": [], "control": "greedy", "machine": "", "versions": {}, "max_new_tokens": 8, "repeats": 1}

@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 import engines
 from engines import UserError
+from engines.models.bits import same_bits
 from engines.models.gguf import trial
-from engines.models.gguf.bits import same_bits
 from tests import gguf_files
 from tests.engines.models.gguf.llama_cpp.conftest import PROMPT
 from tests.gguf_files import rows_of

@@ -1,6 +1,6 @@
-"""Whether a row's logits keep their bits beside other rows and in a draft tree. llama.cpp multiplies one row by other
-code than several, and which of them agree depends on how the weights are coded (Q4_0, Q4_1, Q8_0: all; F16: from two
-rows on other bits; Q4_K_M: from four on, in some texts)."""
+"""Whether a row's logits keep their bits beside other rows and in a draft tree. One row is multiplied by other code
+than several. In llama.cpp it depends on how the weights are coded (Q4_0, Q4_1, Q8_0: all agree; F16: from two rows on
+other bits; Q4_K_M: from four on, in some texts), in torch on the type, the shape and the processor."""
 
 from __future__ import annotations
 

@@ -1,0 +1,152 @@
+"""Attention whose sums have one order: that of the text.
+
+Scores, weights and sums are float32. The columns that a row sees are taken in the order of its own text, in blocks of
+`BLOCK` counted from the text's first token: a block's products are one matrix product, and blocks are added one after
+the other. A column that a row does not see has the weight 0 at its place, so neither a longer cache nor other rows
+change a sum. In a draft tree a row's ancestors lie apart; the values of the blocks that they share with the end of the
+text are gathered for each row in its own order. Scores need no order: each is a sum over one column.
+
+Shapes: h key-value heads, g query heads for each, n rows, d head size, C columns of the cache in whole blocks, B the
+block, T blocks from the one that the tree begins in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+
+from engines.models.slots import SlotCache, SlotLayer
+
+BLOCK = 64
+ROWS = 16  # a product of queries has a whole number of so many rows
+TREE_ROWS = 8  # the same of the queries of one row of a tree, which are g
+NAME = "decoding_explorer_row_invariant"  # under which transformers finds `attend`
+
+
+class BlockLayer(SlotLayer):
+    """A layer of the cache in float32 whose views end with a block; the rows behind those in use hold anything."""
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """See `SlotLayer`."""
+        self.dtype, self.device = torch.float32, key_states.device
+        room = -(-self.capacity // BLOCK) * BLOCK
+        self.keys, self.values = (
+            torch.zeros(*one.shape[:2], room, one.shape[-1], device=one.device) for one in (key_states, value_states)
+        )
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """See `SlotLayer.update`; the views [1, h, C, d] are whole blocks."""
+        super().update(key_states, value_states)
+        end = -(-(self.length + self.board) // BLOCK) * BLOCK
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class BlockCache(SlotCache):
+    """A cache of such layers."""
+
+    def __init__(self, num_layers: int, capacity: int) -> None:
+        super().__init__(num_layers, capacity, BlockLayer)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What n rows see of C columns. sees [n, C]. order [n, T B]: of a tree, the columns from `start` on in the order
+    of each row's text, -1 where it sees no more; None of a chain, whose columns stand in that order."""
+
+    sees: Tensor
+    start: int
+    order: Tensor | None
+
+    @classmethod
+    def of(cls, past: int, early: int, n: int, parents: Sequence[int], device: torch.device) -> Seen:
+        """Behind `past` rows of text and `early` rows of a tree; no parents: a chain. parents: of early and new rows,
+        -1 for the end of the text."""
+        end = past + early + n
+        sees = torch.arange(-(-end // BLOCK) * BLOCK) <= past + torch.arange(n)[:, None]
+        if not parents:
+            return cls(sees.to(device), past // BLOCK * BLOCK, None)
+        start = past // BLOCK * BLOCK
+        lines = [[*range(start, past), *(past + at for at in _line(row, parents))] for row in range(early, early + n)]
+        room = -(-max(map(len, lines)) // BLOCK) * BLOCK
+        order = torch.tensor([line + [-1] * (room - len(line)) for line in lines])
+        sees[:, start:] = False
+        rows, places = (order >= 0).nonzero(as_tuple=True)
+        sees[rows, order[rows, places]] = True
+        return cls(sees.to(device), start, order.to(device))
+
+
+def _line(row: int, parents: Sequence[int]) -> list[int]:
+    """A row of a tree and its ancestors, the first one first."""
+    line = list[int]()
+    while row >= 0:
+        line.append(row)
+        row = parents[row]
+    return line[::-1]
+
+
+def attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, seen: Seen, scaling: float | None = None, **_: Any
+) -> tuple[Tensor, None]:
+    """Attention as transformers' modules call it: queries [1, h g, n, d], keys and values [1, h, C, d] in float32, to
+    [1, n, h g, d] in the queries' type."""
+    h, (heads, n, d) = key.shape[1], query.shape[1:]
+    g, scale = heads // h, d**-0.5 if scaling is None else scaling
+    K, V = key[0], value[0]
+    q = query[0].float().reshape(h, g * n, d)
+    q = torch.nn.functional.pad(q, (0, 0, 0, -(g * n) % ROWS))
+    S = torch.bmm(q, K.transpose(1, 2)).mul_(scale)
+    if seen.order is None:
+        S[:, : g * n].view(h, g, n, -1).masked_fill_(~seen.sees, -torch.inf)
+        S -= S.amax(-1, keepdim=True)
+        P = S.exp_()
+        out, total = _summed(P, V, P.shape[2])
+        out /= total
+        out = out[:, : g * n].reshape(h, g, n, d)
+    else:
+        out = _over_tree(S, V, seen, (h, g, n, d))
+    return out.permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
+
+
+def _summed(P: Tensor, V: Tensor, end: int) -> tuple[Tensor, Tensor]:
+    """Weighted values [h, R, d] and weights [h, R, 1] of the columns before `end`, whole blocks, added in their
+    order."""
+    out = P.new_zeros(*P.shape[:2], V.shape[-1])
+    total = P.new_zeros(*P.shape[:2], 1)
+    for at in range(0, end, BLOCK):
+        block = P[:, :, at : at + BLOCK]
+        out += torch.bmm(block, V[:, at : at + BLOCK])
+        total += block.sum(-1, keepdim=True)
+    return out, total
+
+
+def _over_tree(S: Tensor, V: Tensor, seen: Seen, shape: tuple[int, int, int, int]) -> Tensor:
+    """The same [h, g, n, d] for the rows of a tree, from their scores [h, R, C]."""
+    (h, g, n, d), order = shape, seen.order
+    assert order is not None
+    at, missing = order.clamp(min=0), order < 0
+    early = S[:, :, : seen.start]
+    late = S[:, : g * n].view(h, g, n, -1).gather(3, at.expand(h, g, *at.shape)).masked_fill_(missing, -torch.inf)
+    most = late.amax(-1)  # [h, g, n]
+    if seen.start:
+        most = torch.maximum(most, early[:, : g * n].amax(-1).view(h, g, n))
+    flat = torch.nn.functional.pad(most.view(h, g * n, 1), (0, 0, 0, S.shape[1] - g * n))
+    out, total = _summed(early.sub(flat).exp_(), V, seen.start)
+    out, total = (
+        one[:, : g * n].view(h, g, n, -1).transpose(1, 2).contiguous() for one in (out, total)
+    )  # [h, n, g, .]
+    P = late.sub_(most[..., None]).exp_().transpose(1, 2)  # [h, n, g, T B]
+    P = torch.nn.functional.pad(P, (0, 0, 0, -g % TREE_ROWS))
+    for k in range(0, at.shape[1], BLOCK):
+        values = V[:, at[:, k : k + BLOCK]].view(h * n, BLOCK, d)
+        block = P[..., k : k + BLOCK].contiguous()
+        out += torch.bmm(block.view(h * n, -1, BLOCK), values).view(h, n, -1, d)[:, :, :g]
+        total += block.sum(-1, keepdim=True)[:, :, :g]
+    return (out / total).transpose(1, 2)
+
+
+AttentionInterface.register(NAME, attend)
