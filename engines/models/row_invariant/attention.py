@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -22,8 +23,7 @@ from transformers import AttentionInterface
 from engines.models.slots import SlotCache, SlotLayer
 
 BLOCK = 64
-ROWS = 16  # a product of queries has a whole number of so many rows
-TREE_ROWS = 8  # the same of the queries of one row of a tree, which are g
+ROWS = 8  # a product has a whole number of so many rows
 NAME = "decoding_explorer_row_invariant"  # under which transformers finds `attend`
 
 
@@ -53,7 +53,7 @@ class BlockCache(SlotCache):
         super().__init__(num_layers, capacity, BlockLayer)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Seen:
     """What n rows see of C columns. sees [n, C]. order [n, T B]: of a tree, the columns from `start` on in the order
     of each row's text, -1 where it sees no more; None of a chain, whose columns stand in that order."""
@@ -61,6 +61,11 @@ class Seen:
     sees: Tensor
     start: int
     order: Tensor | None
+
+    @cached_property
+    def hidden(self) -> Tensor:
+        """What the rows do not see [n, C]."""
+        return ~self.sees
 
     @classmethod
     def of(cls, past: int, early: int, n: int, parents: Sequence[int], device: torch.device) -> Seen:
@@ -101,52 +106,54 @@ def attend(
     q = torch.nn.functional.pad(q, (0, 0, 0, -(g * n) % ROWS))
     S = torch.bmm(q, K.transpose(1, 2)).mul_(scale)
     if seen.order is None:
-        S[:, : g * n].view(h, g, n, -1).masked_fill_(~seen.sees, -torch.inf)
-        S -= S.amax(-1, keepdim=True)
-        P = S.exp_()
-        out, total = _summed(P, V, P.shape[2])
-        out /= total
-        out = out[:, : g * n].reshape(h, g, n, d)
+        S[:, : g * n].view(h, g, n, -1).masked_fill_(seen.hidden, -torch.inf)
+        P = S.sub_(S.amax(-1, keepdim=True)).exp_()
+        out = _summed(P, V).div_(_in_order(_by_block(P)))
+        out = out[:, : g * n].view(h, g, n, d)
     else:
         out = _over_tree(S, V, seen, (h, g, n, d))
     return out.permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
 
 
-def _summed(P: Tensor, V: Tensor, end: int) -> tuple[Tensor, Tensor]:
-    """Weighted values [h, R, d] and weights [h, R, 1] of the columns before `end`, whole blocks, added in their
-    order."""
+def _summed(P: Tensor, V: Tensor) -> Tensor:
+    """Weighted values [h, R, d] of the columns of P [h, R, C], block after block."""
     out = P.new_zeros(*P.shape[:2], V.shape[-1])
-    total = P.new_zeros(*P.shape[:2], 1)
-    for at in range(0, end, BLOCK):
-        block = P[:, :, at : at + BLOCK]
-        out += torch.bmm(block, V[:, at : at + BLOCK])
-        total += block.sum(-1, keepdim=True)
-    return out, total
+    for at in range(0, P.shape[2], BLOCK):
+        out = torch.baddbmm(out, P[:, :, at : at + BLOCK], V[:, at : at + BLOCK])
+    return out
+
+
+def _by_block(P: Tensor) -> Tensor:
+    """The sum of the weights of each block: [..., C] to [..., C / B]."""
+    return P.unflatten(-1, (-1, BLOCK)).sum(-1)
+
+
+def _in_order(sums: Tensor) -> Tensor:
+    """Sums of blocks [..., T], added one after the other: [..., 1]."""
+    return sums.cumsum(-1)[..., -1:]
 
 
 def _over_tree(S: Tensor, V: Tensor, seen: Seen, shape: tuple[int, int, int, int]) -> Tensor:
     """The same [h, g, n, d] for the rows of a tree, from their scores [h, R, C]."""
     (h, g, n, d), order = shape, seen.order
     assert order is not None
-    at, missing = order.clamp(min=0), order < 0
+    at = order.clamp(min=0)
+    late = S[:, : g * n].view(h, g, n, -1).gather(3, at.expand(h, g, *at.shape)).masked_fill_(order < 0, -torch.inf)
     early = S[:, :, : seen.start]
-    late = S[:, : g * n].view(h, g, n, -1).gather(3, at.expand(h, g, *at.shape)).masked_fill_(missing, -torch.inf)
     most = late.amax(-1)  # [h, g, n]
     if seen.start:
         most = torch.maximum(most, early[:, : g * n].amax(-1).view(h, g, n))
     flat = torch.nn.functional.pad(most.view(h, g * n, 1), (0, 0, 0, S.shape[1] - g * n))
-    out, total = _summed(early.sub(flat).exp_(), V, seen.start)
-    out, total = (
-        one[:, : g * n].view(h, g, n, -1).transpose(1, 2).contiguous() for one in (out, total)
-    )  # [h, n, g, .]
-    P = late.sub_(most[..., None]).exp_().transpose(1, 2)  # [h, n, g, T B]
-    P = torch.nn.functional.pad(P, (0, 0, 0, -g % TREE_ROWS))
+    weights = early.sub(flat).exp_()
+    P = late.sub_(most[..., None]).exp_()  # [h, g, n, T B]
+    sums = torch.cat([_by_block(weights)[:, : g * n].view(h, g, n, -1), _by_block(P)], -1)
+    out = _summed(weights, V)[:, : g * n].view(h, g, n, d)
+    more = (0, 0, 0, -g % ROWS)
+    out, P = (torch.nn.functional.pad(one.transpose(1, 2), more).view(h * n, g + more[3], -1) for one in (out, P))
     for k in range(0, at.shape[1], BLOCK):
         values = V[:, at[:, k : k + BLOCK]].view(h * n, BLOCK, d)
-        block = P[..., k : k + BLOCK].contiguous()
-        out += torch.bmm(block.view(h * n, -1, BLOCK), values).view(h, n, -1, d)[:, :, :g]
-        total += block.sum(-1, keepdim=True)[:, :, :g]
-    return (out / total).transpose(1, 2)
+        out = torch.baddbmm(out, P[:, :, k : k + BLOCK], values)
+    return out.view(h, n, -1, d)[:, :, :g].transpose(1, 2) / _in_order(sums)
 
 
 AttentionInterface.register(NAME, attend)

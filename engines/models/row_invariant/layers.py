@@ -2,7 +2,8 @@
 
 A product of one row runs through other code than one of several, and in float32 the code changes with their number;
 filled up to a number of rows that was tried, it does not (measured: oneDNN's packed bfloat16 with AVX-512 needs two
-rows, MKL's float32 sixteen). The rows that fill up are zeros, and their results are dropped.
+rows, MKL's float32 sixteen). The rows that fill up are
+copies, and their results are dropped.
 
 A function of single numbers such as SiLU or a cosine has two codes, one for whole vectors of the processor and one for
 what is left at the end of a thread's share, which round otherwise. It is given whole vectors only, in pieces that one
@@ -20,16 +21,17 @@ from torch import Tensor, nn
 from engines.models.packed import PackedLinear, WidenedLinear
 
 FEWEST = 2  # rows of a packed product
+COMPARED = 200_000  # results of a layer that are compared to tell whether one row is enough
 VECTOR = 32  # numbers that torch computes at once: two of the widest vectors
 SHARE = 32_768  # numbers that torch leaves to one thread (at::internal::GRAIN_SIZE)
 BLOCK = 16  # rows, of which every other product gets a whole number
 
 
 def filled(x: Tensor, least: int, block: int) -> Tensor:
-    """Rows [..., in] as [m, in], with zeros behind them: m is at least `least` and a whole number of blocks."""
+    """Rows [..., in] as [m, in] with others behind them: m is at least `least` and a whole number of blocks."""
     rows = x.reshape(-1, x.shape[-1])
     more = -(-max(len(rows), least) // block) * block - len(rows)
-    return nn.functional.pad(rows, (0, 0, 0, more)) if more else rows
+    return torch.cat([rows, rows[:1].expand(more, -1)]) if more else rows
 
 
 class _Filling(nn.Module):
@@ -39,12 +41,15 @@ class _Filling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] to [..., out]."""
+        n = x.numel() // x.shape[-1]
+        if n >= self.least and n % self.block == 0:
+            return super().forward(x)  # type: ignore[misc,no-any-return]
         out: Tensor = super().forward(filled(x, self.least, self.block))  # type: ignore[misc]
         return out[: x.numel() // x.shape[-1]].view(*x.shape[:-1], out.shape[-1])
 
 
 class FilledPacked(_Filling, PackedLinear):
-    """A packed layer whose products have two rows or more."""
+    """A packed layer whose products have two rows or more; one where that was seen to change nothing (`fewest`)."""
 
     least, block = FEWEST, 1
 
@@ -65,11 +70,29 @@ FILLED: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def fill(layer: nn.Module) -> nn.Module:
-    """The same layer, its products filled up; others than linear ones as they are. The layer is changed in place."""
+def fill(layer: nn.Module, known: dict[tuple[int, int], int] | None = None) -> nn.Module:
+    """The same layer, its products filled up; others than linear ones as they are. The layer is changed in place.
+    known: (in, out) of packed layers -> rows that their products need, filled here."""
     if kind := FILLED.get(type(layer)):
         layer.__class__ = kind  # another forward over the same weights
+    if isinstance(layer, FilledPacked) and known is not None:
+        shape = (layer.in_features, layer.out_features)
+        if shape not in known:
+            known[shape] = fewest(layer)
+        layer.least = known[shape]
     return layer
+
+
+@torch.no_grad()
+def fewest(layer: FilledPacked) -> int:
+    """1 where one row gives the same bits as beside a second one, else 2. The shape decides, and rounding to bfloat16
+    hides most of what differs, so many numbers are compared."""
+    g = torch.Generator().manual_seed(0)
+    rows = torch.randn(-(-COMPARED // layer.out_features), layer.in_features, generator=g).bfloat16()
+    product = PackedLinear.forward
+    pairs = product(layer, torch.cat([rows, rows[:1]]))
+    same = all(torch.equal(product(layer, rows[i : i + 1])[0], pairs[i]) for i in range(len(rows)))
+    return 1 if same else FEWEST
 
 
 class InVectors(nn.Module):
@@ -82,6 +105,8 @@ class InVectors(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., d] to [..., d]."""
         d = x.shape[-1]
+        if d % VECTOR == 0 and x.numel() <= SHARE and x.is_contiguous():
+            return self.function(x)  # type: ignore[no-any-return]
         block = VECTOR // math.gcd(d, VECTOR)  # rows that are a whole number of vectors
         rows = filled(x, 1, block).contiguous()
         pieces = rows.split(max(SHARE // d // block, 1) * block)
@@ -109,9 +134,10 @@ def twin(network: nn.Module) -> Any:
     shared = [*network.parameters(), *network.buffers()]
     shared += [layer._packed for layer in network.modules() if isinstance(layer, PackedLinear)]
     made = copy.deepcopy(network, {id(one): one for one in shared})
+    known: dict[tuple[int, int], int] = {}
     for parent in list(made.modules()):
         for name, layer in list(parent.named_children()):
-            fill(layer)
+            fill(layer, known)
             if type(layer).__module__ in ACTIVATIONS:
                 setattr(parent, name, InVectors(layer))
     return made
