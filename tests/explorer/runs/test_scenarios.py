@@ -72,6 +72,23 @@ def test_the_opening_is_one_text_in_half_the_calls_and_its_lever_goes_from_wrong
     assert not scene.lever.stops[0].right
 
 
+def test_the_wrong_end_of_the_opening_s_lever_says_why_it_is_wrong():
+    """The guess and its confidence, that nothing else was written yet, and what the model says once the rest is."""
+    lever = SCENES[0].lever
+    assert lever
+    wrong, right = (gallery().get(stop.trace) for stop in lever.stops[:2])
+    mark = judge(wrong)
+    assert mark and mark.first is not None and mark.word is not None and len(wrong.steps) == 1
+    rash, late = wrong.steps[0].commits, right.steps[-1].commits
+    assert rash and late and len(rash.positions) == len(wrong.output_ids) and late.positions == [mark.first]
+    guess, confidence = wrong.text.split()[mark.word], rash.probabilities[rash.positions.index(mark.first)]
+    expected = right.text.split()[mark.word]
+    assert expected == mark.expected.split()[mark.word]
+    said = lever.stops[0].say
+    assert f"{guess}, who is not on the list, was a guess of {confidence:.2f} while all boxes were empty" in said
+    assert guess not in wrong.header.prompt and said.endswith(f"the model says {expected}.")
+
+
 def test_what_does_not_pay_saves_no_call_and_costs_nearly_twice_the_work():
     scene = next(scene for scene in SCENES if scene.title == "When it does not pay")
     plain, drafted = (gallery().get(name) for name in scene.traces)
