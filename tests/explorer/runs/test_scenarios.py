@@ -72,6 +72,18 @@ def test_the_opening_is_one_text_in_half_the_calls_and_its_lever_goes_from_wrong
     assert not scene.lever.stops[0].right
 
 
+def test_the_opening_says_what_a_masked_model_is_when_it_fills_the_last_box_first():
+    """Once, with the kind named in the question, at the step that shows it: an answer that begins at its end."""
+    scene = SCENES[0]
+    one = gallery().get(scene.traces[0])
+    first = one.steps[0].commits
+    assert first and first.positions == [len(one.header.prompt_ids) + len(one.output_ids) - 1]
+    assert set(first.tokens) <= set(one.header.eos_ids)
+    assert "masked model" in scene.question
+    told = [said for said in scene.says if "left to right" in said.say]
+    assert [said.at for said in told] == [1] and "a masked model may fill any box" in told[0].say
+
+
 def test_the_wrong_end_of_the_opening_s_lever_says_why_it_is_wrong():
     """The guess and its confidence, that nothing else was written yet, and what the model says once the rest is."""
     lever = SCENES[0].lever
