@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import msgspec
 import pytest
 
-from engines import Trace, UserError
+from engines import Trace, UserError, parallelbench
 from explorer.figures.verdict import judge
 from explorer.own_files import own_json
 from explorer.runs import scenarios as module
@@ -99,6 +101,22 @@ def test_the_wrong_end_of_the_opening_s_lever_says_why_it_is_wrong():
     said = lever.stops[0].say
     assert f"{guess}, who is not on the list, was a guess of {confidence:.2f} while all boxes were empty" in said
     assert guess not in wrong.header.prompt and said.endswith(f"the model says {expected}.")
+
+
+def test_two_boxes_of_one_call_take_one_name_though_the_model_is_exact():
+    """Right beside the opening, whose last words ask when it goes wrong. What a draw would give is in closed form."""
+    scene = SCENES[1]
+    assert scene.title == "Two boxes, one name"
+    one, two = (gallery().get(name) for name in scene.traces)
+    assert two.header.models[0].name == "oracle" and judge(one).right and not judge(two).right
+    pairs = [step.commits for step in two.steps if step.commits and len(step.commits.tokens) == 2]
+    assert len(pairs) == 2 and all(first == second for first, second in (pair.tokens for pair in pairs))
+    assert {f"{chance:.2f}" for chance in pairs[0].probabilities} == {"0.25"} and "0.25 each" in scene.says[1].say
+    names = one.text.split()
+    assert two.text.split()[0] in scene.says[1].say and len({*two.text.split()}) == len(names) - 2
+    (drawn,) = (found for found in parallelbench.derived("shuffle", len(names)) if found.per_forward == 2)
+    share = Fraction(drawn.chance).limit_denominator(100)
+    assert f"in only {share.numerator} of {share.denominator} cases" in scene.says[-1].say
 
 
 def test_what_does_not_pay_saves_no_call_and_costs_nearly_twice_the_work():
