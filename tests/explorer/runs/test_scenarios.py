@@ -69,6 +69,8 @@ def test_the_opening_is_one_text_in_half_the_calls_and_its_lever_goes_from_wrong
     one, many = (gallery().get(name) for name in scene.traces)
     assert one.text == many.text and judge(one).right
     assert many.totals.forwards * 2 == one.totals.forwards == len(one.output_ids)
+    assert one.totals.tokens == len(one.output_ids) - 1  # below eight boxes the boards say "7 tokens"
+    assert "the end is not counted as a token" in scene.says[-1].say
     assert scene.question and scene.lever
     assert [stop.right for stop in scene.lever.stops] == sorted(stop.right for stop in scene.lever.stops)
     assert not scene.lever.stops[0].right
