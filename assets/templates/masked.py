@@ -4,8 +4,8 @@
     decoding-explorer sweep --method-file my.py --model tiny-dlm --task sort     its quality against a plain threshold
     decoding-explorer page --method-file my.py                                   watch it: choose it in a slot
 
-Change the rule in the two lines marked HERE. Everything else tells the page what to draw. A threshold that falls from
-step to step, for example, is `p.threshold * 0.9**run.steps`, here and where it is drawn (`thresholds=`).
+Change the rule in the three lines marked HERE. Everything else tells the page what to draw. `run.steps` counts the
+steps before this one: 0 in the first.
 """
 
 from engines.kit import (
@@ -41,14 +41,15 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z = model(x)[masks]  # [m, V]: one forward, counted and timed for you
         best = z.argmax(-1)  # [m]: the most likely token at each of them
         sure = token_probability(z, best)  # [m]
-        ready = sure >= p.threshold  # HERE: which of them are written now ...
+        limit = p.threshold  # HERE: or p.threshold * 0.9**run.steps, which falls from step to step
+        ready = sure >= limit  # HERE: which of them are written now ...
         ready |= sure == sure.max()  # HERE: ... and never none, or it would not end
         x[masks[ready]] = best[ready]
         edit = yield run.step(  # one step after every forward
             # positions, tokens, why, with which probability
             commits=(masks[ready], best[ready], "threshold", sure[ready]),
             scores=lambda: {"confidence": (masks, sure)},  # lambdas are called only when somebody looks
-            thresholds={"confidence": p.threshold},
+            thresholds={"confidence": limit},  # drawn with the bars
             candidates=lambda: (masks, z),
             note=f"{int(ready.sum())} of {len(masks)} open positions are written.",
         )

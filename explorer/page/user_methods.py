@@ -16,6 +16,8 @@ then is among the methods of every slot, with all views, race, forks and sweeps.
 `--method-file` too. A mistake is one sentence with its line.
 
 **The file is run as it stands, with everything that you may do: load only files that you wrote or have read.**
+
+All of this needs the program on your own computer: `pip install -c constraints.txt -e .` in a copy of its repository.
 """
 CLOSED = "This page is a public host, which takes none; start the program where only you can reach it."
 

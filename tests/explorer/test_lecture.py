@@ -56,7 +56,7 @@ def test_a_scene_speaks_unless_the_entry_says_something_else():
     link = "?gallery=270-names-one-by-one,271-names-threshold"
     plain, asked, said = scene(link).voice, scene(link, question="Why?").voice, scene(link, say="Look.").voice
     assert plain and asked and said
-    assert plain.says and plain.lever and plain.question.startswith("A small model")
+    assert plain.says and plain.lever and plain.question.startswith("A small masked model")
     assert (asked.question, asked.says) == ("Why?", plain.says)
     assert (said.watch, said.says[0].say) == ("Look.", "Look.")
     assert (said.says[1:], said.lever) == (plain.says[1:], plain.lever)

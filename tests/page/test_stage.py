@@ -46,7 +46,7 @@ def test_the_board_of_the_opening_stands_in_the_first_screen(shipped, visit):
     assert box["y"] <= 560 and box["y"] + box["height"] <= 900
 
 
-@pytest.mark.parametrize("step", [0, 2, 8])
+@pytest.mark.parametrize("step", [0, 1, 2, 8])
 def test_the_opening_stands_whole_in_a_low_window(shipped, visit, step):
     """Caption, lever, both boards, the bars below them and the answer: nothing of it is below the fold."""
     page = visit(folded=True, at=shipped, viewport={"width": 1280, "height": 720}).page

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import engines
 from explorer import cli
-from explorer.page.user_methods import CLOSED
+from explorer.page.user_methods import CLOSED, HELP
 from tests.page.conftest import PROMPT
 
 
@@ -57,6 +57,12 @@ def test_the_template_runs_in_a_slot_and_its_mistakes_are_sentences(served, visi
     expect(one.page.locator("#user-methods")).to_contain_text("Loaded now: my-masked")
     expect(one.page.locator("#user-methods pre")).to_have_count(2)
     expect(one.page.locator("#user-methods pre").first).to_contain_text("edit = yield run.step(")
+
+
+def test_the_way_to_the_program_is_the_readme_s():
+    readme = (cli.ASSETS.parent / "README.md").read_text("utf-8")
+    install = readme.split("## Install")[1].split("```bash\n")[1].split(" && ")[0]
+    assert install.startswith("pip install ") and f"`{install}`" in HELP
 
 
 def test_a_public_host_says_that_it_takes_none(monkeypatch):

@@ -87,6 +87,24 @@ def test_every_parameter_of_a_template_has_an_effect(kind, name, values, beside)
     assert (one.output_ids, one.totals.forwards) != (other.output_ids, other.totals.forwards)
 
 
+def test_the_falling_threshold_that_the_template_names_decides_and_is_drawn(tmp_path):
+    """It takes the place of the fixed one in a single line."""
+    named = re.search(r"limit = p\.threshold  # HERE: or (.+), which falls", MASKED)
+    assert named
+    info = own(written(tmp_path, "limit = p.threshold  #", f"limit = {named[1]}  #"))
+    trace = engines.run(info.slug, "tiny-dlm", "add: 457 + 286", params={"threshold": 0.99})
+    drawn = [lane.threshold for step in trace.steps for lane in step.scores]
+    assert len(drawn) > 2 and drawn == pytest.approx([0.99 * 0.9**n for n in range(len(drawn))])
+    passed = []
+    for step, limit in zip(trace.steps, drawn, strict=True):
+        lane, wrote = step.scores[0], step.commits.positions
+        left = [sure for at, sure in enumerate(lane.values.array(), lane.start) if at not in wrote]
+        assert len(wrote) == 1 or min(step.commits.probabilities) >= limit
+        assert not any(sure > limit + 0.01 for sure in left)  # kept in 8 bits; NaN where a token stands
+        passed += step.commits.probabilities if len(wrote) > 1 else []
+    assert min(passed) < 0.99, "some passed that the first threshold would have held back"
+
+
 def test_a_template_is_about_twenty_lines_of_method():
     for path in TEMPLATES:
         body = path.read_text().split("def decode(")[1].splitlines()
@@ -136,7 +154,7 @@ def test_what_is_no_file_says_so(tmp_path):
     ("old", "new", "sentence"),
     [
         (
-            "ready = sure >= p.threshold ",
+            "ready = sure >= limit ",
             "ready = sure / 0 >= p.treshold ",
             r"failed after 0 steps: AttributeError: .*treshold.* \(my.py, line LINE: ready = ",
         ),
@@ -197,7 +215,7 @@ def test_whatever_a_file_raises_is_a_sentence(tmp_path, raised, kind):
     with pytest.raises(engines.UserError, match=r"cannot be loaded: .*my.py, line") as caught:
         engines.load_method_file(path)
     assert "text cannot be made" in str(caught.value) or "Mute" not in raised
-    line = "ready = sure >= p.threshold "
+    line = "ready = sure >= limit "
     assert MASKED.count(line) == 1
     first, rest = MASKED.split("@method(", 1)
     path.write_text(f"{first}{mute}\n@method({rest}".replace(line, f"raise {raised}\n        {line}"))
@@ -209,7 +227,7 @@ def test_whatever_a_file_raises_is_a_sentence(tmp_path, raised, kind):
 
 
 def test_a_sentence_of_a_method_s_own_stays_as_it_is(tmp_path):
-    path = written(tmp_path, "ready = sure >= p.threshold ", "raise __import__('engines').UserError('so')\n#")
+    path = written(tmp_path, "ready = sure >= limit ", "raise __import__('engines').UserError('so')\n#")
     info = own(path)
     with pytest.raises(engines.UserError, match=r"^so$"):
         list(engines.stream(info.slug, "tiny-dlm", PROMPT))
@@ -222,7 +240,7 @@ def folder(tmp_path: Path, rule: str) -> Path:
     """The template's method as a folder whose rule stands in a file of its own."""
     place = tmp_path / "my_folder"
     place.mkdir(exist_ok=True)
-    spoiled = MASKED.replace("ready = sure >= p.threshold", "ready = rule.ready(sure, p.threshold)")
+    spoiled = MASKED.replace("ready = sure >= limit", "ready = rule.ready(sure, limit)")
     assert spoiled != MASKED
     (place / "__init__.py").write_text(
         spoiled.replace("\nfrom engines.kit", "\nfrom . import rule\nfrom engines.kit", 1)
