@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 
 from engines.models.slots import SlotCache, SlotLayer
 
@@ -95,11 +95,14 @@ def _line(row: int, parents: Sequence[int]) -> list[int]:
 
 
 def attend(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, seen: Seen, scaling: float | None = None, **_: Any
+    module: Any, query: Tensor, key: Tensor, value: Tensor, seen: Seen | None, scaling: float | None = None, **_: Any
 ) -> tuple[Tensor, None]:
     """Attention as transformers' modules call it: queries [1, h g, n, d], keys and values [1, h, C, d] in float32, to
-    [1, n, h g, d] in the queries' type."""
+    [1, n, h g, d] in the queries' type. Without `seen` the rows are a whole text and the keys theirs."""
     h, (heads, n, d) = key.shape[1], query.shape[1:]
+    if seen is None:
+        seen = Seen.of(0, 0, n, (), query.device)
+        key, value = (torch.nn.functional.pad(one.float(), (0, 0, 0, -n % BLOCK)) for one in (key, value))
     g, scale = heads // h, d**-0.5 if scaling is None else scaling
     K, V = key[0], value[0]
     q = query[0].float().reshape(h, g * n, d)
@@ -157,3 +160,4 @@ def _over_tree(S: Tensor, V: Tensor, seen: Seen, shape: tuple[int, int, int, int
 
 
 AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, lambda *_, **__: None)  # of a network's own forward, which asks for one

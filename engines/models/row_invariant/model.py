@@ -40,10 +40,6 @@ class HFRowInvariantLM(HFLayeredLM):
         """An empty cache for up to `capacity` positions, in float32 and blocks."""
         return BlockCache(self.num_layers, capacity)
 
-    def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
-        """See `HFCausalLM`: by the plain network."""
-        return self.plain.by_itself(tokens)
-
     def _mask(self, kind: str, new: Rows, h: Tensor, cache: SlotCache, layer: int, at: Tensor) -> Any:
         parents = () if new.chain else new.parents
         past, early = (new.past + new.early, 0) if new.chain else (new.past, new.early)
