@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -36,6 +37,9 @@ from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temper
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Bet, Bets, bet
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, TextCopy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST, RANKS = 64, 8  # rows of a draft, ranks of a row that the table keeps
 READ = 128  # of a longer prompt only so many rows go through the output head, for the table
@@ -121,10 +125,13 @@ def drafted(root: int, chosen: Bet) -> Draft:
 
 def learn(table: SeenTable, turn: Turn) -> None:
     """The table takes the highest ranks of all rows that were read, refused ones too."""
-    z = torch.cat([turn.z_chain, turn.z])
+    table.learn([*turn.chain, *turn.draft.tokens], *ranked(torch.cat([turn.z_chain, turn.z])))
+
+
+def ranked(z: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+    """The likeliest tokens behind each row of the logits z [n, V], and their probabilities."""
     best = top_ids(z, RANKS)
-    chances = (z.gather(-1, best) - z.logsumexp(-1, keepdim=True)).exp()
-    table.learn([*turn.chain, *turn.draft.tokens], best.tolist(), chances.tolist())
+    return best.tolist(), (z.gather(-1, best) - z.logsumexp(-1, keepdim=True)).exp().tolist()
 
 
 def account(
