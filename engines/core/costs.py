@@ -6,7 +6,7 @@ it better, then it stays as it is. So a run can be repeated here, and bets other
 the same text.
 
 Where what was kept holds for something else or cannot be read, the table that is measured instead says so
-(`RowCosts.told`). So does one that was measured on a busy machine, and the next process measures it again."""
+(`RowCosts.warning`). So does one that was measured on a busy machine, and the next process measures it again."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def row_costs_of(model: Model) -> RowCosts:
     if (known := KNOWN.get(model)) is None:
         key, entries = _key(model), kept(KEPT)
         known = _table(entries.get(key))
-        told = "" if known else _not_kept(key, entries)
+        warning = "" if known else _not_kept(key, entries)
         if known is None or known.turns < TURNS:
             known = measured(model, known)
             seconds = dict(zip(known.rows, known.seconds, strict=True))
             keep(KEPT, {**kept(KEPT), key: {"seconds": seconds, "turns": known.turns}})
-        KNOWN[model] = known = replace(known, told=" ".join(filter(None, (told, known.told))))
+        KNOWN[model] = known = replace(known, warning=" ".join(filter(None, (warning, known.warning))))
     return known
 
 
@@ -61,8 +61,8 @@ def measured(model: Model, before: RowCosts | None = None, sizes: Sequence[int] 
         turns += 1
         if (took := time.perf_counter() - began) > SECONDS:
             break
-    told = _busy(model.record.device, took, time.thread_time() - ran)
-    return replace(RowCosts.of(best, min(turns, TURNS - 1) if told else turns), told=told)
+    warning = _busy(model.record.device, took, time.thread_time() - ran)
+    return replace(RowCosts.of(best, min(turns, TURNS - 1) if warning else turns), warning=warning)
 
 
 def _busy(device: str, took: float, ran: float) -> str:

@@ -14,13 +14,13 @@ MOST = 32  # rows of a table that is made of a slope; beyond, it goes on in the 
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Seconds of a forward of `rows` rows, both rising. turns: measurements behind each. told: a sentence for the run's
-    reader, where the table is not the one that was kept, or may be off."""
+    """Seconds of a forward of `rows` rows, both rising. turns: measurements behind each. warning: a sentence where the
+    table is not the one that was kept, or may be off, for who reads the run."""
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     turns: int = 0
-    told: str = field(default="", compare=False)
+    warning: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, seconds: Mapping[int, float], turns: int = 0) -> RowCosts:

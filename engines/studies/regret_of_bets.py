@@ -155,7 +155,7 @@ def told(texts: Sequence[Replayed], C: RowCosts, measured: bool, models: list[An
             f"it grew {'more slowly than' if last < first else 'as fast as, or faster than,'} the texts. So few tokens "
             "show no law. Below 0 the bets cost less than every fixed choice.",
             checked(texts),
-            f"{C.told} A round with {BETS.rows} drafted rows costs {C(1 + BETS.rows):.2f} {UNIT}, "
+            f"{C.warning} A round with {BETS.rows} drafted rows costs {C(1 + BETS.rows):.2f} {UNIT}, "
             f"{'as measured here' if measured else 'as given'}.".strip(),
         ],
         models=models,

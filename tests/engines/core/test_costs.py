@@ -107,23 +107,23 @@ def quiet(monkeypatch):
     ],
 )
 def test_costs_kept_for_something_else_are_not_taken_and_that_is_told(kept, quiet, change, told):
-    assert row_costs_of(TableCausal()).told == ""  # nothing was kept: no fallback
+    assert row_costs_of(TableCausal()).warning == ""  # nothing was kept: no fallback
     entries(kept, change)
-    assert row_costs_of(TableCausal()).told == (
+    assert row_costs_of(TableCausal()).warning == (
         f"The kept row costs of table were measured {told}, so they were measured anew."
     )
     assert len(json.loads(kept.read_text())) == 2  # both are kept from now on
-    assert row_costs_of(TableCausal()).told == ""
+    assert row_costs_of(TableCausal()).warning == ""
 
 
 def test_of_several_kept_tables_the_nearest_is_told_and_other_models_do_not_count(kept, quiet):
     row_costs_of(TableCausal(name="other"))
-    assert row_costs_of(TableCausal()).told == ""
+    assert row_costs_of(TableCausal()).warning == ""
     mine = next(key for key in json.loads(kept.read_text()) if key.startswith("table"))
     far, near = (mine.split(costs.SEPARATOR) for _ in range(2))
     far[2], far[5], near[5] = "bfloat16", "7", "9"
     kept.write_text(json.dumps({costs.SEPARATOR.join(fields): {} for fields in (far, near)}))
-    assert "measured with 9 threads, so" in row_costs_of(TableCausal()).told
+    assert "measured with 9 threads, so" in row_costs_of(TableCausal()).warning
 
 
 @pytest.mark.parametrize(
@@ -142,18 +142,18 @@ def test_damage_is_told_once_and_mended(kept, quiet, damage, told):
     ((key, entry),) = json.loads(kept.read_text()).items()
     damage = damage.replace("KEY", key.replace('"', "")).replace("SECONDS", json.dumps(entry["seconds"]))
     kept.write_text(damage)
-    assert row_costs_of(TableCausal()).told == f"{told}, so they were measured anew."
-    assert row_costs_of(TableCausal()).told == ""
+    assert row_costs_of(TableCausal()).warning == f"{told}, so they were measured anew."
+    assert row_costs_of(TableCausal()).warning == ""
 
 
 def test_costs_of_a_busy_machine_are_told_and_do_not_stay(kept, monkeypatch):
     monkeypatch.setattr(costs, "SECONDS", 0.05)
     monkeypatch.setattr(costs.time, "thread_time", lambda: 0.0)  # the thread did not run at all
     found = row_costs_of(TableCausal())
-    assert found.told == (
+    assert found.warning == (
         "The machine was busy while row costs were measured (the measuring thread ran in 0 % of the time), so the bets "
         "may be off."
     )
     assert 0 < found.turns < TURNS
-    assert row_costs_of(TableCausal()).told == found.told  # it was measured again, and it still was busy
+    assert row_costs_of(TableCausal()).warning == found.warning  # it was measured again, and it still was busy
     assert costs._busy("cuda:0", 1.0, 0.0) == ""  # an accelerator computes while its thread waits

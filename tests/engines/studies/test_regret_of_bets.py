@@ -183,7 +183,7 @@ def test_its_figures_end_where_its_tables_do(study):
 
 
 def test_costs_may_be_those_of_this_machine_and_what_is_told_of_them_is_told(monkeypatch):
-    table = RowCosts((1, 32), (1.0, 1.31), told="They were measured anew.")
+    table = RowCosts((1, 32), (1.0, 1.31), warning="They were measured anew.")
     for module in ("engines.studies.regret_of_bets", "engines.driver.roles"):
         monkeypatch.setattr(f"{module}.row_costs_of", lambda model: kept(model, table))
     found = engines.study("regret-of-bets", model="tiny-ar-s", prompts="add: 4 + 5", tokens=8, row_cost=-1)

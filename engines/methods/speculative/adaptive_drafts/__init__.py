@@ -75,7 +75,7 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
     """Bet, verify, look at what came, learn: one round per step."""
     target = Target(model, prompt, p, rows=1 + MOST)
     text, table, a = TextCopy(prompt), SeenTable(), Acceptance()
-    spent, gained, ids, told = 0.0, 0, prompt, ""
+    spent, gained, ids, warned = 0.0, 0, prompt, ""
     if len(prompt) > READ:
         model.extend(prompt[:-READ], target.cache, last_only=True)
 
@@ -106,9 +106,9 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
             **turn.groups(),
             facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken]),
             records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, odds)},
-            note=note(chosen, turn, p, C.told if C.told != told else ""),
+            note=note(chosen, turn, p, C.warning if C.warning != warned else ""),
         )
-        told = C.told
+        warned = C.warning
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:  # someone has changed it
             text = TextCopy(ids)
@@ -147,18 +147,18 @@ def account(
     return Bets(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
 
 
-def note(chosen: Bet, turn: Turn, p: Params, told: str) -> str:
-    """One sentence on the round; before it what is to be told of the costs it bet by."""
+def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
+    """One sentence on the round; before it the warning of the costs it bet by."""
     promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
     if not (p.copies or p.table):
-        said = "Both sources are switched off, so nothing can be drafted; one plain row."
+        outcome = "Both sources are switched off, so nothing can be drafted; one plain row."
     elif not p.rows:
-        said = "A draft may have 0 rows, so nothing can be drafted; one plain row."
+        outcome = "A draft may have 0 rows, so nothing can be drafted; one plain row."
     elif not chosen.taken:
-        said = "No draft promises more tokens for its cost than one plain row, so none is made."
+        outcome = "No draft promises more tokens for its cost than one plain row, so none is made."
     else:
-        said = (
+        outcome = (
             f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain "
             f"rows; {many(len(turn.gained), 'token')} came{turn.ending()}."
         )
-    return f"{told} {said}" if told else said
+    return f"{warning} {outcome}" if warning else outcome

@@ -145,7 +145,7 @@ def test_without_rows_it_says_so():
 
 def test_what_is_to_be_told_of_measured_costs_is_told_once_in_the_first_step(monkeypatch):
     def table(model):
-        KNOWN[model] = replace(RowCosts.sloped(0.02), told="They were measured anew.")
+        KNOWN[model] = replace(RowCosts.sloped(0.02), warning="They were measured anew.")
 
     monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
     model = TableCausal()
