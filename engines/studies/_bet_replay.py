@@ -81,8 +81,23 @@ class Known:
             agree += 1
         return at + agree, path[agree:]
 
+    def _ask_chain(self, at: int, path: Path) -> None:
+        """All rows of a path, of a model whose rows cannot branch: what the text has in its place is read again."""
+        self._cache.crop(at)
+        with torch.inference_mode():
+            best, chances = ranked(self._model.extend(list(path), self._cache).logits)
+            self._cache.crop(at)
+            if at < len(self.ids):
+                self._model.extend(self.ids[at:], self._cache, last_only=True)
+        self.asked += 1
+        for n, row in enumerate(zip(best, chances, strict=True), 1):
+            self._known[at, path[:n]] = row
+
     def _ask(self, keys: Sequence[tuple[int, Path]]) -> int:
         """One forward for as many of these rows as fit, their ancestors read again; how many it answered."""
+        if not self.branches:
+            self._ask_chain(*keys[-1])  # they are one path
+            return len(keys)
         nodes: dict[tuple[int, Path], int] = {}
         answered = 0
         for at, path in keys:

@@ -15,6 +15,16 @@ from tests.engines.fakes import TableCausal
 SLUG, TOKENS = "adaptive-drafts", 30
 
 
+class Chains(TableCausal):
+    """A model whose rows cannot branch."""
+
+    takes_trees = False
+
+    def extend(self, tokens, cache, *, parents=None, **options):
+        assert parents is None or (list(parents) == list(range(-1, len(parents) - 1)) and len(parents) == len(tokens))
+        return super().extend(tokens, cache, parents=parents, **options)
+
+
 def ran(model, prompt, **params):
     return engines.run(SLUG, model, prompt, params={"max_new_tokens": TOKENS, "row_cost": 0.02, **params})
 
@@ -53,8 +63,7 @@ def test_it_does_at_an_end_mark_without_trees_and_behind_a_long_prompt(monkeypat
         monkeypatch.setattr(f"{module}.READ", 4)
     ended = 0
     for seed, trees in itertools.product(range(6), (True, False)):
-        model = TableCausal(seed=seed, memory=memory, eos_ids=(3,))
-        model.takes_trees = trees
+        model = (TableCausal if trees else Chains)(seed=seed, memory=memory, eos_ids=(3,))
         trace = ran(model, [1, 2, 5, 1, 2, 5, 4, 1, 2])
         ended += trace.output_ids[-1] == 3 and len(trace.output_ids) > 1
         text = known(model, trace)
