@@ -37,7 +37,8 @@ FIXED = [
     ),
 ]
 BETS = Rule("bets", True, True, ROWS[-1], DEPTHS[-1], bets=True)
-UNIT = "forwards of one row"
+UNIT = "forwards"
+UNITS = "All costs are in forwards of one row."
 PARTS = 4  # of a text, for what regret does over its length
 PROMPTS = (
     "Rewrite this text in the past tense: The pool is shut on Wednesday because the water is changed. The choir meets "
@@ -154,7 +155,7 @@ def told(texts: Sequence[Replayed], C: RowCosts, measured: bool, models: list[An
         notes=[
             growth(texts),
             checked(texts),
-            f"{C.warning} A round with {BETS.rows} drafted rows costs {C(1 + BETS.rows):.2f} {UNIT}, "
+            f"{C.warning} A round with {BETS.rows} drafted rows costs {C(1 + BETS.rows):.2f} {UNIT} of one row, "
             f"{'as measured here' if measured else 'as given'}.".strip(),
         ],
         models=models,
@@ -192,8 +193,8 @@ def growth(texts: Sequence[Replayed]) -> str:
     fell = parts[-1] < parts[PARTS // 2 - 1]
     per_token = ", ".join(f"{one:.3f}" for one in parts)
     return (
-        f"Regret per token, after each of {PARTS} parts of the texts: {per_token} {UNIT}. From half of the texts to their "
-        f"end it {'fell' if fell else 'did not fall'}, so regret grew "
+        f"Regret per token, after each of {PARTS} parts of the texts: {per_token} {UNIT} of one row. From half of "
+        f"the texts to their end it {'fell' if fell else 'did not fall'}, so regret grew "
         f"{'more slowly than' if fell else 'at least as fast as'} the texts there. So few tokens show no law. Below 0 "
         "the bets cost less than every fixed choice."
     )
@@ -229,7 +230,7 @@ def by_text(texts: Sequence[Replayed], best: str) -> Table:
         rows.append(cells(f"{i}. {one.prompt[:40]}", [one], name, least))
     least = sum(total(one.fixed[best]) for one in texts)
     rows.append(cells("all, one choice for them", texts, best, least))
-    return Table("texts", "What each text cost", columns, rows)
+    return Table("texts", "What each text cost", columns, rows, UNITS)
 
 
 def cells(text: str, texts: Sequence[Replayed], name: str, least: float) -> list[str | int | float | bool | None]:
@@ -259,7 +260,7 @@ def by_length(texts: Sequence[Replayed]) -> Table:
     for part in range(1, PARTS + 1):
         tokens, (own, together) = sum(standing(texts, part)), regrets(texts, part)
         rows.append([f"{part} of {PARTS}", tokens, sum(own), sum(own) / tokens, together, together / tokens])
-    note = "The best choice is that of the text up to there. A round's cost is spread evenly over its tokens."
+    note = "The best choice is that of the text up to there. A round's cost is spread evenly over its tokens. " + UNITS
     return Table("lengths", "Regret over the length of the texts", columns, rows, note)
 
 
@@ -277,7 +278,7 @@ def by_choice(texts: Sequence[Replayed]) -> Table:
         [name, sum(len(one.fixed[name]) for one in texts), cost, cost / plain]
         for name, cost in sorted(costs.items(), key=lambda one: one[1])
     ]
-    return Table("choices", "All fixed choices, all texts together", columns, rows)
+    return Table("choices", "All fixed choices, all texts together", columns, rows, UNITS)
 
 
 def over_length(texts: Sequence[Replayed]) -> Figure:
@@ -293,7 +294,7 @@ def over_length(texts: Sequence[Replayed]) -> Figure:
     ]
     return Figure(
         "regret", "Regret against the best fixed choice up to there", Axis("tokens"), Axis("regret", UNIT), series,
-        note="Below 0 the bets have cost less than every fixed choice.",
+        note=f"Below 0 the bets have cost less than every fixed choice. {UNITS}",
     )  # fmt: skip
 
 
@@ -311,4 +312,4 @@ def costs(texts: Sequence[Replayed]) -> Figure:
         for name, spent_ in lines.items()
     ]
     labels = Axis("text", labels=[f"text {i + 1}" for i in range(len(texts))])
-    return Figure("costs", "Cost of a token", labels, Axis("cost", UNIT), series)
+    return Figure("costs", "Cost of a token", labels, Axis("cost", UNIT), series, UNITS)

@@ -317,7 +317,12 @@ def _coherence() -> Iterator[Measured]:
 
 
 SECTIONS: Mapping[str, Any] = {
-    "speculation": lambda: chain(_bench(), _certified(), _study("needles-in-documents", "RAPID")),
+    "speculation": lambda: chain(
+        _bench(),
+        _certified(),
+        _study("needles-in-documents", "RAPID"),
+        _study("regret-of-bets", "Adaptive drafts", "texts", "lengths"),
+    ),
     "length": lengths.tables,
     "gguf": _gguf,
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
