@@ -10,6 +10,7 @@ foresees the text and drafts nothing but what will be accepted."""
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,6 +60,11 @@ class Replayed:
     foreseen: list[Round]
     exact: bool
     asked: int
+
+    @property
+    def label(self) -> str:
+        """The prompt's first words."""
+        return textwrap.shorten(self.prompt, 40, placeholder=" …")
 
     @property
     def tokens(self) -> int:
@@ -227,7 +233,7 @@ def by_text(texts: Sequence[Replayed], best: str) -> Table:
     rows: list[list[str | int | float | bool | None]] = []
     for i, one in enumerate(texts, 1):
         name, least = one.best(one.tokens)
-        rows.append(cells(f"{i}. {one.prompt[:40]}", [one], name, least))
+        rows.append(cells(f"{i}. {one.label}", [one], name, least))
     least = sum(total(one.fixed[best]) for one in texts)
     rows.append(cells("all, one choice for them", texts, best, least))
     return Table("texts", "What each text cost", columns, rows, UNITS)
@@ -285,7 +291,7 @@ def over_length(texts: Sequence[Replayed]) -> Figure:
     """Regret by tokens, a line for each text."""
     series = [
         Series(
-            f"{i}. {one.prompt[:40]}",
+            f"{i}. {one.label}",
             [float(n) for n in range(1, one.tokens + 1)],
             [one.regret(n) for n in range(1, one.tokens + 1)],
             "derived",
