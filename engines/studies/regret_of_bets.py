@@ -40,6 +40,10 @@ FIXED = [
 BETS = Rule("bets", True, True, ROWS[-1], DEPTHS[-1], bets=True)
 UNIT = "forwards"
 UNITS = "All costs are in forwards of one row."
+RULES = (
+    "A fixed choice drafts its likeliest rows, by the same counts as the bets; where there are no guesses it has no "
+    "draft. One who foresees the text has a table that learnt from the text's own rows alone."
+)
 PARTS = 4  # of a text, for what regret does over its length
 PROMPTS = (
     "Rewrite this text in the past tense: The pool is shut on Wednesday because the water is changed. The choir meets "
@@ -100,8 +104,6 @@ class Replayed:
             help="What a further row costs, as a share of the first; below 0 it is measured on this machine.",
         ),
     ],
-    departures="Greedy texts only. A fixed choice drafts its likeliest rows, by the same counts as the method; a place "
-    "without guesses has no draft. One who foresees the text has a table that learnt from the text's own rows alone.",
     runs_models=True,
 )
 def regret_of_bets(p: Params, progress: Progress) -> Study:
@@ -161,6 +163,7 @@ def told(texts: Sequence[Replayed], C: RowCosts, measured: bool, models: list[An
         notes=[
             growth(texts),
             checked(texts),
+            RULES,
             f"{C.warning} A round with {BETS.rows} drafted rows costs {C(1 + BETS.rows):.2f} {UNIT} of one row, "
             f"{'as measured here' if measured else 'as given'}.".strip(),
         ],
