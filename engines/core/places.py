@@ -20,11 +20,23 @@ def cache_home() -> Path:
 
 def kept(name: str) -> dict[str, Any]:
     """What a file of that name holds in there as JSON; nothing where it is missing or damaged."""
+    return _read(name) or {}
+
+
+def is_damaged(name: str) -> bool:
+    """Whether a file of that name is there and cannot be read, or holds no JSON object."""
+    return _read(name) is None
+
+
+def _read(name: str) -> dict[str, Any] | None:
+    """What the file holds, nothing where it is missing; None where it is damaged."""
     try:
         found = json.loads((cache_home() / name).read_text())
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    return found if isinstance(found, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def keep(name: str, held: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ memory (`engines.core.costs` measures them)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,11 +14,13 @@ MOST = 32  # rows of a table that is made of a slope; beyond, it goes on in the 
 
 @dataclass(frozen=True)
 class RowCosts:
-    """Seconds of a forward of `rows` rows, both rising. turns: measurements behind each."""
+    """Seconds of a forward of `rows` rows, both rising. turns: measurements behind each. warning: a sentence where the
+    table is not the one that was kept, or may be off, for who reads the run."""
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     turns: int = 0
+    warning: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, seconds: Mapping[int, float], turns: int = 0) -> RowCosts:

@@ -22,6 +22,7 @@ from explorer.papers import cards, lengths
 from explorer.papers.tables import Cell, Measured, markdown
 
 RECORDS = ASSETS / "measured"
+TINY = 1e-4  # below it a number would be written with an exponent
 MOST_ROWS = 12  # of a study's table that is shown; longer ones are left to `study --open`
 # --- where they are from
 
@@ -299,6 +300,8 @@ def _number(value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float):
         return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    if 0 < abs(value) < TINY:
+        return f"{value:.5f}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -327,7 +330,12 @@ def _coherence() -> Iterator[Measured]:
 
 
 SECTIONS: Mapping[str, Any] = {
-    "speculation": lambda: chain(_bench(), _certified(), _study("needles-in-documents", "RAPID")),
+    "speculation": lambda: chain(
+        _bench(),
+        _certified(),
+        _study("needles-in-documents", "RAPID"),
+        _study("regret-of-bets", "Adaptive drafts", "texts", "lengths"),
+    ),
     "length": lengths.tables,
     "gguf": _gguf,
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),

@@ -71,6 +71,10 @@ def test_an_interval_follows_its_value():
     assert heads == ["share (measured)", "n"] and rows == [["0.5 (0.25 to 0.75)", "4"]]
 
 
+def test_a_tiny_number_has_no_exponent():
+    assert [measured._number(x) for x in (-6.83e-05, 0.000123, 0.0, 5)] == ["-0.00007", "0.000123", "0", "5"]
+
+
 def test_every_training_has_a_row_with_date_command_and_what_it_reached():
     for folder in ("models", "parts"):
         found, rows = cards.cards(folder), cards.trainings(folder).splitlines()[2:]

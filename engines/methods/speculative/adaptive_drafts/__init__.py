@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -36,6 +37,9 @@ from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temper
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Bet, Bets, bet
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, TextCopy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST, RANKS = 64, 8  # rows of a draft, ranks of a row that the table keeps
 READ = 128  # of a longer prompt only so many rows go through the output head, for the table
@@ -71,7 +75,7 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
     """Bet, verify, look at what came, learn: one round per step."""
     target = Target(model, prompt, p, rows=1 + MOST)
     text, table, a = TextCopy(prompt), SeenTable(), Acceptance()
-    spent, gained, ids = 0.0, 0, prompt
+    spent, gained, ids, warned = 0.0, 0, prompt, ""
     if len(prompt) > READ:
         model.extend(prompt[:-READ], target.cache, last_only=True)
 
@@ -102,8 +106,9 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
             **turn.groups(),
             facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken]),
             records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, odds)},
-            note=note(chosen, turn, bool(odds)),
+            note=note(chosen, turn, p, C.warning if C.warning != warned else ""),
         )
+        warned = C.warning
         ids = run.apply_edit(edit, turn.ids, target.cache)
         if ids != turn.ids:  # someone has changed it
             text = TextCopy(ids)
@@ -120,10 +125,13 @@ def drafted(root: int, chosen: Bet) -> Draft:
 
 def learn(table: SeenTable, turn: Turn) -> None:
     """The table takes the highest ranks of all rows that were read, refused ones too."""
-    z = torch.cat([turn.z_chain, turn.z])
+    table.learn([*turn.chain, *turn.draft.tokens], *ranked(torch.cat([turn.z_chain, turn.z])))
+
+
+def ranked(z: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+    """The likeliest tokens behind each row of the logits z [n, V], and their probabilities."""
     best = top_ids(z, RANKS)
-    chances = (z.gather(-1, best) - z.logsumexp(-1, keepdim=True)).exp()
-    table.learn([*turn.chain, *turn.draft.tokens], best.tolist(), chances.tolist())
+    return best.tolist(), (z.gather(-1, best) - z.logsumexp(-1, keepdim=True)).exp().tolist()
 
 
 def account(
@@ -139,14 +147,18 @@ def account(
     return Bets(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
 
 
-def note(chosen: Bet, turn: Turn, sources: bool) -> str:
-    """One sentence on the round."""
-    if not sources:
-        return "Both sources are switched off, so nothing can be drafted; one plain row."
-    if not chosen.taken:
-        return "No draft promises more tokens for its cost than one plain row, so none is made."
+def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
+    """One sentence on the round; before it the warning of the costs it bet by."""
     promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
-    return (
-        f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain rows; "
-        f"{many(len(turn.gained), 'token')} came{turn.ending()}."
-    )
+    if not (p.copies or p.table):
+        outcome = "Both sources are switched off, so nothing can be drafted; one plain row."
+    elif not p.rows:
+        outcome = "A draft may have 0 rows, so nothing can be drafted; one plain row."
+    elif not chosen.taken:
+        outcome = "No draft promises more tokens for its cost than one plain row, so none is made."
+    else:
+        outcome = (
+            f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain "
+            f"rows; {many(len(turn.gained), 'token')} came{turn.ending()}."
+        )
+    return f"{warning} {outcome}" if warning else outcome

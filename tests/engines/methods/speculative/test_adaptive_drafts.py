@@ -3,6 +3,7 @@ account that is that of the forwards made."""
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -135,6 +136,24 @@ def test_without_a_source_it_says_so_and_decodes_plainly():
         "Both sources are switched off, so nothing can be drafted; one plain row."
     }
     assert trace.steps[-1].records["bets"]["odds"] == []
+
+
+def test_without_rows_it_says_so():
+    trace = decode(TableCausal(), rows=0, max_new_tokens=4)
+    assert {step.note for step in trace.steps} == {"A draft may have 0 rows, so nothing can be drafted; one plain row."}
+
+
+def test_what_is_to_be_told_of_measured_costs_is_told_once_in_the_first_step(monkeypatch):
+    def table(model):
+        KNOWN[model] = replace(RowCosts.sloped(0.02), warning="They were measured anew.")
+
+    monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
+    model = TableCausal()
+    first, *others = [step.note for step in decode(model, row_cost=-1).steps]
+    assert first.startswith("They were measured anew. ") and others
+    assert not any("anew" in note for note in others)
+    assert not any("anew" in step.note for step in decode(model).steps)  # not measured: the costs were given
+    assert decode(model, row_cost=-1).output_ids == decode(model).output_ids
 
 
 def test_the_account_is_that_of_the_forwards():
