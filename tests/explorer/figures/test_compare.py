@@ -214,7 +214,7 @@ def test_with_row_invariant_forwards_speed_is_told_over_the_control_on_the_plain
     assert found.labels() == ["greedy", "token-recycling"]
     assert [score.same for score in found.scores] == [0, 1]
     lines = classes.rows(found)
-    assert lines[0]["verdict"].startswith("what row-invariant forwards cost") and "cost" not in lines[1]["verdict"]
+    assert lines[0]["verdict"].startswith("what row-invariant") and "row-invariant" not in lines[1]["verdict"]
 
 
 def test_the_verdict_says_why_a_method_loses():
