@@ -40,6 +40,7 @@ from explorer.cli import study as cli_study
 from explorer.cli import sweep as cli_sweep
 from explorer.cli import trace as cli_trace
 from explorer.cli import verify as cli_verify
+from explorer.cli.ending import as_at_ctrl_c
 from explorer.cli.io import complain, own_methods, print_json, print_table
 from explorer.words import printable
 
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # `downloads_told` has one of its own
         load_own_methods(args)
-        with cli_loading.downloads_told():
+        with cli_loading.downloads_told(), as_at_ctrl_c(args.command is not serve_command):
             code: int = args.command(args)
         sys.stdout.flush()
         return code

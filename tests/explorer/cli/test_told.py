@@ -25,15 +25,15 @@ def clock():
 
 @pytest.fixture
 def cut(monkeypatch):
-    """Ctrl-C at the nth run of the engine."""
+    """Ctrl-C, or another signal, at the nth run of the engine."""
 
-    def after(n):
+    def after(n, number=signal.SIGINT):
         real, made = engines.run, []
 
         def run(slug, *given, **named):
             made.append(slug)
             if len(made) == n:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
             return real(slug, *given, **named)
 
         monkeypatch.setattr(engines, "run", run)
@@ -130,6 +130,20 @@ def test_bench_writes_what_was_finished(capsys, cut, tmp_path):
     assert main((*asked, str(file))) == 130
     found = json.loads(file.read_text())
     assert found["partial"] is True and [one["method"] for one in found["figures"]] == ["greedy"]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_told_to_end_it_writes_what_was_finished_as_at_ctrl_c(capsys, cut, tmp_path, ignored):
+    """SIGTERM, also where a script that started it in the background made it deaf to SIGINT."""
+    asked = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling", "--json")
+    cut(5, signal.SIGTERM)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else signal.getsignal(signal.SIGINT)
+    try:
+        assert main((*asked, str(tmp_path / "b.json"))) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert json.loads((tmp_path / "b.json").read_text())["partial"] is True
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_nothing_is_written_where_nothing_was_finished(capsys, cut, tmp_path):
