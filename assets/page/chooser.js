@@ -220,9 +220,15 @@ function toOwn() {
   const fold = document.querySelector("#user-methods"),
     head = fold?.querySelector("button");
   if (!head) return tell("dx-go", { doc: "own-method" });
-  if (!head.classList.contains("open")) head.click();
-  head.focus({ preventScroll: true });
-  fold.scrollIntoView({ block: "start" });
+  const show = () => {
+    head.focus({ preventScroll: true });
+    fold.scrollIntoView({ block: "start" });
+  };
+  if (head.classList.contains("open")) return show();
+  head.click();
+  const grown = new ResizeObserver(show); // its content comes later, and the browser would keep what stands below in view
+  grown.observe(fold);
+  setTimeout(() => grown.disconnect(), 2000);
 }
 
 const about = ({ family, own, paper }) =>

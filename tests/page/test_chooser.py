@@ -137,6 +137,15 @@ def test_the_way_to_a_rule_of_ones_own_stands_at_the_top_and_a_search_names_it(v
         expect(screen.page.locator("#user-methods").get_by_text("The file is run as it stands")).to_be_in_viewport()
 
 
+def test_on_a_phone_it_leads_to_the_beginning_of_the_panel(visit):
+    screen = visit("?tab=methods", folded=True, viewport={"width": 390, "height": 844})
+    screen.page.locator("#chooser").get_by_role("button", name="Write a rule of your own").click()
+    top = "() => document.querySelector('#user-methods').getBoundingClientRect().top"
+    screen.page.wait_for_function(f"({top})() < 200")
+    screen.page.wait_for_timeout(500)  # and it stays there
+    assert -5 <= screen.page.evaluate(top) < 200
+
+
 def test_a_card_has_an_address_and_leads_to_its_lesson(visit):
     screen, chooser = opened(visit)
     search, said = screen.page.locator("#chooser input[type=search]"), chooser.locator("[role=status]")
