@@ -41,7 +41,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z = model(x)[masks]  # [m, V]: one forward, counted and timed for you
         best = z.argmax(-1)  # [m]: the most likely token at each of them
         sure = token_probability(z, best)  # [m]
-        limit = p.threshold  # HERE: or p.threshold * 0.9**run.steps, which falls from step to step
+        limit = p.threshold  # HERE: or p.threshold * pow(0.9, run.steps), which falls from step to step
         ready = sure >= limit  # HERE: which of them are written now ...
         ready |= sure == sure.max()  # HERE: ... and never none, or it would not end
         x[masks[ready]] = best[ready]

@@ -86,5 +86,5 @@ def _slower(made: HFRowInvariantLM) -> float:
             if model.device.type == "cuda":
                 torch.cuda.synchronize(model.device)
             own.append(time.perf_counter() - began)
-    own, plain = (median(each[1:]) for each in seconds)
-    return own / plain
+    invariant, plain = (median(each[1:]) for each in seconds)
+    return invariant / plain
