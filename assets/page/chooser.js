@@ -226,7 +226,7 @@ function toOwn() {
   };
   if (head.classList.contains("open")) return show();
   head.click();
-  const grown = new ResizeObserver(show); // its content comes later, and the browser would keep what stands below in view
+  const grown = new ResizeObserver(show); // content comes later, and the browser would keep what stands below in view
   grown.observe(fold);
   setTimeout(() => grown.disconnect(), 2000);
 }
