@@ -20,14 +20,16 @@ SECONDS = 1.0
 TREE = (-1, 0, 0, 1)  # parents; its rows but the third are the first of the chain
 
 
-def same_bits(model: CausalLM, seconds: float = SECONDS) -> tuple[int, float]:
+def same_bits(model: CausalLM, seconds: float = SECONDS, text: int = TEXT) -> tuple[int, float]:
     """(largest number of rows that was tried, by how much a logit moved at most): rows fed at once and in a small tree
-    against the same rows fed one by one. Of slow models fewer are tried in that time, LEAST of them anyway."""
-    began, ids = time.perf_counter(), _ids(model.vocab_size)
+    behind `text` tokens, as many as the model has positions for, against the same rows fed one by one. Of slow models
+    fewer are tried in that time, LEAST of them anyway."""
+    text = min(text, max(1, model.max_positions - SIZES[-1] - len(TREE)))
+    began, ids = time.perf_counter(), _ids(model.vocab_size, text)
     cache = model.new_cache(len(ids) + len(TREE))
-    model.extend(ids[:TEXT], cache, last_only=True)
+    model.extend(ids[:text], cache, last_only=True)
     alone: list[Tensor] = []
-    for token in ids[TEXT:]:
+    for token in ids[text:]:
         alone.append(model.extend([token], cache).logits[0])
         if len(alone) >= LEAST and time.perf_counter() - began > seconds / 3:
             break
@@ -35,11 +37,11 @@ def same_bits(model: CausalLM, seconds: float = SECONDS) -> tuple[int, float]:
     for n in SIZES:
         if n > len(alone) or (largest >= LEAST and time.perf_counter() - began > seconds):
             break
-        cache.crop(TEXT)
-        z = model.extend(ids[TEXT : TEXT + n], cache).logits
+        cache.crop(text)
+        z = model.extend(ids[text : text + n], cache).logits
         largest, moved = n, max(moved, _moved(z, alone[:n]))
-    cache.crop(TEXT)
-    a, b, c = ids[TEXT : TEXT + 3]
+    cache.crop(text)
+    a, b, c = ids[text : text + 3]
     z = model.extend([a, b, ids[0], c], cache, parents=TREE).logits
     return largest, max(moved, _moved(z[[0, 1, 3]], alone[:3]))
 
@@ -48,7 +50,7 @@ def _moved(z: Tensor, alone: list[Tensor]) -> float:
     return float((z - torch.stack(alone)).abs().max())
 
 
-def _ids(vocab: int) -> list[int]:
+def _ids(vocab: int, text: int) -> list[int]:
     """Different tokens, as far as there are so many."""
-    step = max(1, vocab // (TEXT + SIZES[-1] + 1))
-    return [(step * (i + 1)) % vocab for i in range(TEXT + SIZES[-1])]
+    step = max(1, vocab // (text + SIZES[-1] + 1))
+    return [(step * (i + 1)) % vocab for i in range(text + SIZES[-1])]

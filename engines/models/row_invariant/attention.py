@@ -55,8 +55,9 @@ class BlockCache(SlotCache):
 
 @dataclass
 class Seen:
-    """What n rows see of C columns. sees [n, C]. order [n, T B]: of a tree, the columns from `start` on in the order
-    of each row's text, -1 where it sees no more; None of a chain, whose columns stand in that order."""
+    """What n rows see of C columns. sees [n, C]. start: the first column of the block in which the text before them
+    ends. order [n, T B]: of a tree, the columns from `start` on in the order of each row's text, -1 where it sees no
+    more; None of a chain, whose columns stand in that order."""
 
     sees: Tensor
     start: int

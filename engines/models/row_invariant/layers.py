@@ -2,8 +2,7 @@
 
 A product of one row runs through other code than one of several, and in float32 the code changes with their number;
 filled up to a number of rows that was tried, it does not (measured: oneDNN's packed bfloat16 with AVX-512 needs two
-rows, MKL's float32 sixteen). The rows that fill up are
-copies, and their results are dropped.
+rows, MKL's float32 sixteen). The rows that fill up are copies, and their results are dropped.
 
 A function of single numbers such as SiLU or a cosine has two codes, one for whole vectors of the processor and one for
 what is left at the end of a thread's share, which round otherwise. It is given whole vectors only, in pieces that one
@@ -45,7 +44,7 @@ class _Filling(nn.Module):
         if n >= self.least and n % self.block == 0:
             return super().forward(x)  # type: ignore[misc,no-any-return]
         out: Tensor = super().forward(filled(x, self.least, self.block))  # type: ignore[misc]
-        return out[: x.numel() // x.shape[-1]].view(*x.shape[:-1], out.shape[-1])
+        return out[:n].view(*x.shape[:-1], out.shape[-1])
 
 
 class FilledPacked(_Filling, PackedLinear):

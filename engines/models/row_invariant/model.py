@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import msgspec
-import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
+from engines.core.measure import RowClock
 from engines.models.adapters.causal import Rows
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.bits import same_bits
-from engines.models.row_invariant.attention import NAME, BlockCache, Seen
+from engines.models.row_invariant.attention import BLOCK, NAME, BlockCache, Seen
 from engines.models.row_invariant.layers import Rotations, fill, twin
 from engines.models.slots import SlotCache
 
@@ -65,7 +64,7 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
     if any(hasattr(module, "_hf_hook") for module in model.model.modules()):
         raise UserError(f"row_invariant needs all layers on one device and '{name}' is spread; leave device_map out.")
     made = HFRowInvariantLM(model)
-    tried, moved = same_bits(made, SECONDS)
+    tried, moved = same_bits(made, SECONDS, BLOCK - 2)  # so that the rows and the tree cross a block
     if moved:
         raise UserError(
             f"on this machine the logits of '{name}' in {model.record.dtype} move by {moved:.2g} beside {tried} rows "
@@ -76,15 +75,9 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
 
 
 def _slower(made: HFRowInvariantLM) -> float:
-    """Seconds of a forward of one row over the plain model's, the median of alternating ones."""
-    caches = [(model, model.new_cache(TURNS + 2)) for model in (made, made.plain)]
-    seconds: list[list[float]] = [[], []]
-    for turn in range(TURNS + 1):
-        for own, (model, cache) in zip(seconds, caches, strict=True):
-            began = time.perf_counter()
-            model.extend([turn % model.vocab_size], cache)
-            if model.device.type == "cuda":
-                torch.cuda.synchronize(model.device)
-            own.append(time.perf_counter() - began)
-    invariant, plain = (median(each[1:]) for each in seconds)
+    """Seconds of a forward of one row over the plain model's, medians of alternating ones, of which the first is left
+    out."""
+    clocks = RowClock(made), RowClock(made.plain)
+    turns = [[clock.seconds() for clock in clocks] for _ in range(1 + TURNS)]
+    invariant, plain = (median(each) for each in zip(*turns[1:], strict=True))
     return invariant / plain
