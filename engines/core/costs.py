@@ -78,8 +78,8 @@ def _busy(device: str, took: float, ran: float) -> str:
 
 def _key(model: Model) -> str:
     r = model.record
-    form = f"{r.dtype} row-invariant" if r.options.get("row_invariant") else r.dtype
-    weights, here = (r.name, r.sha256 or r.revision, form), (r.device, machine([r.device]), torch.get_num_threads())
+    name = f"{r.name} with row-invariant forwards" if r.options.get("row_invariant") else r.name
+    weights, here = (name, r.sha256 or r.revision, r.dtype), (r.device, machine([r.device]), torch.get_num_threads())
     return SEPARATOR.join(map(str, (*weights, *here, torch.__version__)))
 
 
