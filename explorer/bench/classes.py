@@ -137,8 +137,9 @@ def bench_classes(
     if len(controls) != 1 or not all(info.keeps(given) for info, (_, given) in zip(infos, plans, strict=True)):
         raise engines.UserError("the benchmark by class needs lossless methods with one control; leave the others out.")
     control, plain = str(controls.pop()), getattr(model, "plain", None)
-    plans = [*([(control, {})] if plain else []), *plans]
-    runs: list[Plan] = [(control, {}), *plans]
+    if plain:
+        plans = [(control, {}), *plans]
+    runs, models = [(control, {}), *plans], [plain or model, *(model for _ in plans)]
     first = next(text for texts in prompts.values() for text in texts)
     refuse_bad(((slug, {**given, "max_new_tokens": max_new_tokens}) for slug, given in runs), model, first)
     total, done = sum(map(len, prompts.values())), 0
@@ -149,7 +150,7 @@ def bench_classes(
     partial = False
     try:
         for group, text in ((group, text) for group, texts in prompts.items() for text in texts):
-            ones = _alternate(runs, [plain or model, *(model for _ in plans)], text, repeats, max_new_tokens)
+            ones = _alternate(runs, models, text, repeats, max_new_tokens)
             for i, one in enumerate(ones[1:]):
                 found.setdefault((i, group), []).append(one)
                 records |= {record.role: record for record in one.trace.header.models}
@@ -186,8 +187,8 @@ class _One:
 
 def _alternate(runs: Sequence[Plan], models: Sequence[Any], text: str, repeats: int, length: int) -> list[_One]:
     """Every run once on its model with a light record, which also warms it, then all of them in turn, timed with
-    nothing recorded. The control stands first; where it has another model than the next, that is the control again,
-    whose text the others are held against."""
+    nothing recorded. The control stands first, and speeds are over its own. A text is held against that of the first
+    run on the same model; the text of that first run, against the control's."""
     traces = [
         engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="light")
         for (slug, params), model in zip(runs, models, strict=True)
@@ -199,11 +200,10 @@ def _alternate(runs: Sequence[Plan], models: Sequence[Any], text: str, repeats: 
             engines.run(slug, model, text, params={**params, "max_new_tokens": length}, detail="none")
             own.append(time.perf_counter() - began)
     per_token = [median(own) / max(1, len(trace.output_ids)) for own, trace in zip(seconds, traces, strict=True)]
-    ids = [answer_ids(trace) for trace in traces]
-    held = [ids[0], *(ids[int(models[0] is not models[1] and i > 1)] for i in range(1, len(runs)))]
+    ids, firsts = [answer_ids(trace) for trace in traces], [models.index(model) for model in models]
     return [
-        _One(per_token[0] / own, trace, mine == theirs)
-        for own, trace, mine, theirs in zip(per_token, traces, ids, held, strict=True)
+        _One(per_token[0] / own, trace, ids[i] == ids[first if first < i else 0])
+        for i, (own, trace, first) in enumerate(zip(per_token, traces, firsts, strict=True))
     ]
 
 

@@ -205,7 +205,7 @@ def test_the_benchmark_by_class_measures_what_it_says():
 
 
 def test_with_row_invariant_forwards_speed_is_told_over_the_control_on_the_plain_network():
-    """The control under them has a row of its own, which says what they cost; the others are held against its text."""
+    """The control has a second row, under them, which says what they cost; the methods have to write its text."""
     model, plain = (TableCausal(memory=1, vocab_size=6, seed=seed) for seed in (0, 1))  # they write different texts
     for one in (plain, model):
         one.tokenizer.encode_prompt = lambda text: [1, 2, 3]
