@@ -9,12 +9,11 @@ from typing import Any
 
 import gradio as gr
 
-import engines
 from engines import Trace, UserError, tasks
 from explorer.bench import advise
 from explorer.figures.advice import Advice, best_of
 from explorer.page import tables
-from explorer.page.catalogue import name_of
+from explorer.page.catalogue import load, name_of
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.form import Form, read
 from explorer.page.handlers import Handlers
@@ -90,7 +89,7 @@ class Advising:
 
     def _measure(self, job: Job, model: str, prompt: str) -> Generator[Outputs, None, advise.Found]:
         with MODEL_LOCK:
-            loaded = engines.load_model(model)
+            loaded = load(model, self.limits)
         going = advise.measuring(
             loaded,
             [prompt],

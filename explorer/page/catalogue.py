@@ -18,6 +18,9 @@ from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
+_PLAIN: set[tuple[str, str]] = (
+    set()
+)  # names and devices of models that cannot be row-invariant: tried once, not per run
 BESIDE = " + "  # between a target's name and a published drafter's, as `engines.target_and_drafter` reads it
 TOLD = (
     *("name", "kind", "default", "help", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
@@ -35,7 +38,8 @@ class Plan:
 
     def begin(self, prompt: str, seed: int, limits: Limits) -> engines.Run:
         """The run in this process, checked. Raises UserError."""
-        model = self.model if limits.device == "cpu" and not limits.row_invariant else load(self.model, limits)
+        plain = limits.device == "cpu" and not limits.row_invariant
+        model = self.model if plain else load(self.model, limits, limits.device)
         return engines.stream(
             self.method,
             model,
@@ -47,13 +51,15 @@ class Plan:
         )
 
 
-def load(name: str, limits: Limits) -> Any:
-    """A model where this server puts its models, row-invariant where that is wished and the model can be. Raises
-    UserError."""
-    if limits.row_invariant:
-        with suppress(UserError):  # the plain one says what else is wrong
-            return engines.load_model(name, device=limits.device, row_invariant=True)
-    return engines.load_model(name, device=limits.device)
+def load(name: str, limits: Limits, device: str = "cpu") -> Any:
+    """A model, row-invariant where this server wishes that and the model can be. Raises UserError."""
+    if not limits.row_invariant or (name, device) in _PLAIN:
+        return engines.load_model(name, device=device)
+    with suppress(UserError):  # the plain one says what else is wrong
+        return engines.load_model(name, device=device, row_invariant=True)
+    plain = engines.load_model(name, device=device)
+    _PLAIN.add((name, device))
+    return plain
 
 
 @dataclass(frozen=True)

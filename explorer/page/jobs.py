@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import engines
 from engines import Trace
 from explorer.figures.compare import Tie, control_of, near_tie
-from explorer.page.catalogue import Plan
+from explorer.page.catalogue import Plan, load
 from explorer.page.feed import MODEL_LOCK, Feed, message
+from explorer.page.limits import Limits
 from explorer.page.parts import say
 from explorer.page.sessions import Job
 
@@ -69,7 +69,7 @@ def idle(feeds: list[Feed]) -> str:
     )
 
 
-def ties(plans: Sequence[Plan], traces: Mapping[int, Trace]) -> dict[int, Tie]:
+def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> dict[int, Tie]:
     """By slot the two logits where a lossless run diverged from its control: one more look at the model, which is
     loaded and has just run."""
     found: dict[int, Tie] = {}
@@ -77,7 +77,7 @@ def ties(plans: Sequence[Plan], traces: Mapping[int, Trace]) -> dict[int, Tie]:
         control = control_of(trace, traces)
         if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
             with MODEL_LOCK:
-                tie = near_tie(engines.load_model(plans[slot].model), trace, control)
+                tie = near_tie(load(plans[slot].model, limits), trace, control)
             if tie:
                 found[slot] = tie
     return found

@@ -17,7 +17,7 @@ from engines import UserError
 from engines.models import zoo
 from explorer.page import ahead, starting
 from explorer.page.ahead import Ahead, Pair
-from explorer.page.catalogue import Catalogue, Plan
+from explorer.page.catalogue import Catalogue, Plan, load
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.server import launch
@@ -215,5 +215,13 @@ def test_a_page_with_row_invariant_forwards_has_them_where_a_model_can(monkeypat
     causal = Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, limits).header.models[0]
     masked = Plan("threshold", "tiny-dlm", {}).begin("add: 1 + 2", 0, limits).header.models[0]
     assert causal.options == {"row_invariant": True} and masked.options == {}
-    monkeypatch.delenv("EXPLORER_ROW_INVARIANT")
+    asked = []
+    monkeypatch.setattr(engines, "load_model", lambda name, **options: asked.append((name, options)))
+    for name in ("tiny-ar-s", "tiny-dlm"):
+        load(name, limits)
+    assert asked == [
+        ("tiny-ar-s", {"device": "cpu", "row_invariant": True}),
+        ("tiny-dlm", {"device": "cpu"}),  # what was refused is not tried at every run
+    ]
+    monkeypatch.undo()
     assert Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, Limits.from_env()).header.models[0].options == {}

@@ -74,7 +74,7 @@ class Running:
                         session.keep(feed.slot, feed.trace)
                         session.named[name_of(feed.trace)] = plan.model
             if job.begun:
-                close = {} if job.stop.is_set() else ties(plans, session.traces)
+                close = {} if job.stop.is_set() else ties(plans, session.traces, self.desk.limits)
                 yield idle(feeds), summary(job, feeds), tables.results(session.traces, close)
             else:
                 yield message(expect=False), summary(job, feeds), gr.skip()
