@@ -18,9 +18,7 @@ from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
 LENGTH = "max_new_tokens"  # the one parameter that every method has
-_PLAIN: set[tuple[str, str]] = (
-    set()
-)  # names and devices of models that cannot be row-invariant: tried once, not per run
+_PLAIN: set[tuple[str, str]] = set()  # names and devices of models that were refused row-invariant forwards
 BESIDE = " + "  # between a target's name and a published drafter's, as `engines.target_and_drafter` reads it
 TOLD = (
     *("name", "kind", "default", "help", "symbol", "low", "high", "step", "choices", "neutral", "source", "presets"),
