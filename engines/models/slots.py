@@ -54,14 +54,14 @@ class SlotLayer(CacheLayerMixin):
         begin = self.length + (self.start or 0)
         end = begin + key_states.shape[-2]
         check_room(begin, end - begin, self.capacity)
-        self.keys[:, :, begin:end] = key_states
-        self.values[:, :, begin:end] = value_states
+        self.keys.narrow(2, begin, end - begin).copy_(key_states)
+        self.values.narrow(2, begin, end - begin).copy_(value_states)
         if self.start is None:
             self.length, self.board = end, 0
         else:
             self.board = max(self.board, end - self.length)
         seen = self.length + self.board
-        return self.keys[:, :, :seen], self.values[:, :, :seen]
+        return self.keys.narrow(2, 0, seen), self.values.narrow(2, 0, seen)
 
     def keep(self, base: int, rows: Tensor) -> None:
         """Move the rows `base + rows` [k] behind the first `base` ones, in place."""

@@ -105,6 +105,11 @@ class Taps:
         """Whether that layer hands something out."""
         return self.layers is None or layer in self.layers
 
+    def inside(self, layer: int) -> bool:
+        """Whether something inside that layer is handed out, not only the rows between layers."""
+        functions = (self.reads, self.feeds, self.attention, self.channels, self.linear, self.router, self.memory)
+        return self.at(layer) and (bool(self.slots) or any(one is not None for one in functions))
+
 
 @runtime_checkable
 class LayeredLM(CausalLM, Protocol):

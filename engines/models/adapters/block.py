@@ -21,6 +21,7 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
+from engines.models.merged import MergedBody
 from engines.models.slots import SlotCache, check_room
 
 
@@ -54,6 +55,7 @@ class HFBlockMaskedLM(HFModel):
             )
         self.block_size, self.num_layers = block_size, self.config.num_hidden_layers
         self.max_positions = positions // block_size * block_size
+        self._body = MergedBody.of(model)
 
     def _first_calls(self) -> None:
         cache, block = self.new_cache(self.block_size), [self.mask_id] * self.block_size
@@ -116,14 +118,19 @@ class HFBlockMaskedLM(HFModel):
                 f"{self.record.name} has {self.max_positions} positions and position {end - 1} was fed; use a shorter "
                 "prompt or fewer new tokens."
             )
-        logits = self.model(
-            input_ids=ids,
-            position_ids=torch.arange(first, end, device=self.device)[None],
-            attention_mask=block_mask(range(first, end), seen, self.block_size, self.model.dtype, self.device),
-            past_key_values=cache,
-            use_cache=cache is not None,
-            logits_to_keep=1 if last_only else 0,
-        ).logits.float()
+        at = torch.arange(first, end, device=self.device)[None]
+        mask = block_mask(range(first, end), seen, self.block_size, self.model.dtype, self.device)
+        logits = self._body.logits(ids, at, mask, cache, last_only) if self._body else None
+        if logits is None:
+            logits = self.model(
+                input_ids=ids,
+                position_ids=at,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=cache is not None,
+                logits_to_keep=1 if last_only else 0,
+            ).logits
+        logits = logits.float()
         logits[..., self.mask_id] = -torch.inf
         return logits
 

@@ -180,6 +180,15 @@ class Rows:
         """The tree's mask [1, 1, n, past + early + n]; none for a chain."""
         return None if self.chain else tree_mask(self.parents, self.past, dtype, device, self.early)
 
+    def sees(self, device: torch.device) -> Tensor | None:
+        """A chain's mask [1, 1, n, past + early + n], True where a row sees a column; none for one row, which sees
+        everything, and for a whole text."""
+        n, before = len(self.positions), self.past + self.early
+        if n == 1 or before == 0:
+            return None
+        columns, rows = torch.arange(before + n, device=device), torch.arange(n, device=device)
+        return (columns <= before + rows[:, None])[None, None]
+
 
 def place(n: int, parents: Sequence[int] | None, held: int) -> Rows:
     """Where n new rows with these parents stand behind `held` ones (see `CausalLM.extend`). Raises ValueError where the

@@ -3,7 +3,8 @@
 The families in `engines.models.mapping.LAYERED` have one shape: an embedding, layers that share one mask for each type
 of attention and one table of rotations, a norm and a linear head. Their own forward is that and bookkeeping, so what is
 composed here gives its logits to the bit (tested for each family), in no more time: the mask and the rotations are made
-once a call, the cache counts rows by layer anyway.
+once a call, the cache counts rows by layer anyway. On a CPU the layers of Llama's family run in few calls (see
+`merged`), unless something inside them is tapped.
 
 Shapes: n rows fed, d hidden size, V vocabulary."""
 
@@ -22,6 +23,7 @@ from engines.core.kinds import Extended, KVCache, Taps, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
+from engines.models.merged import MergedBody, MergedLayer, Turns
 from engines.models.packed import PackedLinear, WidenedLinear, pack_linear
 from engines.models.slots import SlotCache
 
@@ -45,6 +47,7 @@ class HFLayeredLM(HFCausalLM):
         self._layers = list(body.layers)[: self.num_layers]
         self._types = types_by_layer(self.config)
         self._head, self._dtype = model.get_output_embeddings(), model.dtype
+        self._body = MergedBody.of(model)
         self._heads = WeakTensorKeyDictionary()  # the rows of the head by vocabulary; weights only, never a run's state
 
     @property
@@ -103,23 +106,37 @@ class HFLayeredLM(HFCausalLM):
         h = x.to(self._dtype)[None]
         masks = {kind: self._mask(kind, new, h, cache, first, at) for kind in set(self._types[first:last])}
         rotations = self._rotary(h, position_ids=at)
-        stream = taps.stream if taps else None
+
+        def show(i: int, x: Tensor) -> None:
+            if taps and taps.stream and taps.at(i):
+                taps.stream(i, x)
+
+        turns = Turns(*rotations) if self._body else None
         for i in range(first, last):
-            if stream and taps and taps.at(i):
-                stream(i, h[0])
-            layer = self._layers[i] if taps is None else tapped(self._layers[i], i, taps)
+            show(i, h[0])
+            mask = masks[self._types[i]]
+            if turns and not (taps and taps.inside(i)) and (merged := self._merged(i)):
+                h = merged(h[0], 1, mask, turns, cache.layers[i], causal=True)[None]
+                continue
+            layer = self._layers[i] if taps is None else tapped(self._layers[i], i, taps, self._alike)
             h = layer(
                 h,
-                attention_mask=masks[self._types[i]],
+                attention_mask=mask,
                 position_ids=at,
                 past_key_values=cache,
                 use_cache=True,
                 position_embeddings=rotations,
             )
-        if stream and taps and taps.at(last):
-            stream(last, h[0])
+        show(last, h[0])
         result: Tensor = h[0]
         return result
+
+    def _merged(self, i: int) -> MergedLayer | None:
+        return self._body.layer(i) if self._body else None
+
+    @property
+    def _alike(self) -> Any:
+        return self._body.config if self._body else None
 
     def _place(
         self,
@@ -149,6 +166,8 @@ class HFLayeredLM(HFCausalLM):
         """What the layers of that type get as mask: as their own forward makes it, sized by a layer of this call."""
         if not new.chain:
             return new.mask(self._dtype, h.device)
+        if self._body and kind == "full_attention":
+            return new.sees(h.device)
         mask: Tensor | None = MASKS[kind](
             config=self.config,
             inputs_embeds=h,

@@ -21,6 +21,7 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
+from engines.models.merged import MergedBody
 from engines.models.slots import SlotCache, check_room
 
 
@@ -47,6 +48,8 @@ class HFMaskedLM(HFModel):
         self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}
+        full = self._decoder and layer_types(self.config) == {"full_attention"}
+        self._body = MergedBody.of(model) if full else None
 
     def _first_calls(self) -> None:
         self(torch.full((min(8, self.max_positions),), self.mask_id))
@@ -56,7 +59,11 @@ class HFMaskedLM(HFModel):
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32 on the model's device. Raises UserError if L exceeds
         `max_positions`."""
         self._check_length(x.shape[-1])
-        logits = self.model(input_ids=x.to(self.device).reshape(-1, x.shape[-1]), **self._inputs).logits
+        ids = x.to(self.device).reshape(-1, x.shape[-1])
+        at = torch.arange(ids.shape[1])[None]
+        logits = self._body.logits(ids, at, None, None) if self._body else None
+        if logits is None:
+            logits = self.model(input_ids=ids, **self._inputs).logits
         return self._distributions(logits).reshape(*x.shape, self.vocab_size)
 
     def new_cache(self, capacity: int) -> SlotCache:
@@ -90,16 +97,19 @@ class HFMaskedLM(HFModel):
                 f"{n} of {length} positions were fed and the others are unknown; feed the whole board first"
             )
         cache.cut_board(length)
+        ids, at = x[start:end].to(self.device)[None], torch.arange(start, end, device=self.device)[None]
         with cache.on_board(start):
-            logits = self.model(
-                input_ids=x[start:end].to(self.device)[None],
-                position_ids=torch.arange(start, end, device=self.device)[None],
-                attention_mask=None
-                if n == length
-                else torch.zeros(1, 1, n, length, dtype=self.model.dtype, device=self.device),  # all see all
-                past_key_values=cache,
-                use_cache=True,
-            ).logits
+            logits = self._body.logits(ids, at, None, cache) if self._body else None
+            if logits is None:
+                logits = self.model(
+                    input_ids=ids,
+                    position_ids=at,
+                    attention_mask=None
+                    if n == length
+                    else torch.zeros(1, 1, n, length, dtype=self.model.dtype, device=self.device),  # all see all
+                    past_key_values=cache,
+                    use_cache=True,
+                ).logits
         return self._distributions(logits)[0]
 
     def _check_length(self, length: int) -> None:

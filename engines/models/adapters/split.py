@@ -18,6 +18,7 @@ from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.moe import HFMoELM
 from engines.models.feed_forward import EXPERTS, FeedForward
+from engines.models.merged import MergedBody
 from engines.models.slots import SlotCache
 
 FOLDED = "decoding_explorer_folded"  # the name under which transformers finds our function
@@ -40,6 +41,7 @@ class HFSplitLM(HFMoELM):
             layer.self_attn.usual = usual
             layer.self_attn.config = copy.copy(config)
             layer.self_attn.config._attn_implementation_internal = FOLDED
+        self._body = MergedBody.of(model)
         with torch.no_grad():
             places = torch.arange(self.max_positions, device=self.device)[None]
             self._turns = self._rotary(self._embedding.weight[:1], position_ids=places)  # cos and sin [1, positions, e]

@@ -22,11 +22,11 @@ NORM = "post_attention_layernorm"  # before the feed-forward part, in most famil
 ATTENTION = "decoding_explorer_taps"  # the name under which transformers finds our function
 
 
-def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
+def tapped(layer: nn.Module, number: int, taps: Taps, config: Any = None) -> nn.Module:
     """The layer as it is, or a copy that hands out what these taps want of it (a dense layer has no router, a
-    sparse one no channels). Raises UserError for a layer of a model that is spread over devices."""
-    wanted = taps.reads or taps.feeds or taps.attention or taps.channels or taps.linear or taps.router
-    if not (wanted or taps.memory or taps.slots) or not taps.at(number):
+    sparse one no channels). config: one that names another attention function. Raises UserError for a layer of a model
+    that is spread over devices."""
+    if not taps.inside(number):
         return layer
     if hasattr(layer, "_hf_hook"):
         raise UserError(
@@ -34,6 +34,8 @@ def tapped(layer: nn.Module, number: int, taps: Taps) -> nn.Module:
             "device, without device_map."
         )
     twin = _copy(layer)
+    if config is not None:
+        _own(twin, "self_attn").config = config
     norm = hasattr(layer, "input_layernorm")  # some families norm behind a part: what stands before it is the part
     if taps.reads:
         _tap_rows(_own(twin, "input_layernorm" if norm else "self_attn"), number, taps.reads)

@@ -1,0 +1,216 @@
+"""Layers in few calls give the bits of transformers' own modules, and leave the way to these where a hook stands, a
+part was exchanged or gradients are wanted; attention of few rows in bfloat16 gives a row one set of bits."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from engines.core.kinds import Taps
+from engines.core.trace import ModelRecord
+from engines.models import grouped, merged
+from engines.models.adapters.causal import HFCausalLM
+from engines.models.adapters.layered import HFLayeredLM
+from engines.models.merged import FAMILIES, NORMED, MergedBody, MergedLayer
+from engines.models.tokens import IdTokenizer
+from engines.models.zoo import load_model
+from tests.engines.models.test_layered import CALLS, PROMPT, build, network
+
+TYPES = {"Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe"}
+NAMED = [TYPES.get(one, one.lower()) for one in FAMILIES + NORMED]
+
+
+def in_type(family: str, dtype: torch.dtype, **changes: Any) -> HFLayeredLM:
+    one = network(family, **changes).to(dtype)
+    return HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[MergedLayer]:
+    """Every call of a merged layer from now on."""
+    calls: list[MergedLayer] = []
+    usual = MergedLayer.__call__
+
+    def call(self: MergedLayer, *given: Any, **named: Any) -> torch.Tensor:
+        calls.append(self)
+        return usual(self, *given, **named)
+
+    monkeypatch.setattr(MergedLayer, "__call__", call)
+    return calls
+
+
+@pytest.mark.parametrize("changes", [{}, {"num_key_value_heads": 4}], ids=["grouped", "a key head each"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("family", NAMED)
+def test_every_named_family_gives_the_bits_of_its_own_modules(
+    family: str, dtype: torch.dtype, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, modules = (in_type(family, dtype, **changes) for _ in range(2))  # transformers leaves hooks for its states
+    calls, ours, stock = counted(monkeypatch), model.new_cache(40), model.new_cache(40)
+    for tokens, parents in CALLS:
+        if parents and model._layer_types != {"full_attention"} and parents != [-1, 0]:
+            continue
+        calls.clear()
+        got = model.extend(tokens, ours, parents=parents, hidden=[0, 2, 4])
+        assert len(calls) == 4
+        want = HFCausalLM.extend(modules, tokens, stock, parents=parents, hidden=[0, 2, 4])
+        assert len(calls) == 4, "the network's own forward takes its own modules"
+        if dtype == torch.float32 or len(tokens) >= grouped.LEAST or not ours.length - len(tokens):
+            assert torch.equal(got.logits, want.logits)
+            assert all(torch.equal(got.hidden[i], want.hidden[i]) for i in (0, 2, 4))
+        else:
+            torch.testing.assert_close(got.logits, want.logits, atol=0.2, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny-ar-m", "tiny-dlm", "tiny-blockdlm", "tiny-two-way", "tiny-moe", "tiny-ultramem"]
+)
+def test_the_embedded_models_run_merged_with_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = load_model(name)
+    calls, ids = counted(monkeypatch), torch.arange(20) % model.vocab_size
+
+    def logits() -> list[torch.Tensor]:
+        if model.record.kind == "masked":
+            cache = model.new_cache(20)
+            return [model(ids), model(torch.stack([ids, ids.flip(0)])), *(model.feed(ids, cache, *at) for at in SPANS)]
+        if model.record.kind == "block":
+            whole, cache = len(ids) // model.block_size * model.block_size, model.new_cache(3 * model.block_size)
+            block = ids[: model.block_size]
+            return [model(ids[:whole]), model.store(block, cache), model.denoise(block, cache)]
+        cache = model.new_cache(30)
+        rows = [model.extend(ids, cache).logits, model.extend([3], cache).logits]
+        return rows + ([model.denoise([1, 2, 3, 4], cache)] if hasattr(model, "denoise") else [])
+
+    got = logits()
+    assert calls and all(one._gated for one in calls if "MLP" in type(one._feed).__name__)
+    calls.clear()
+    monkeypatch.setattr(model, "_body", None)
+    want = logits()
+    assert not calls and len(got) == len(want) and all(map(torch.equal, got, want))
+
+
+SPANS = ((0, 20), (5, 12), (19, 20))
+
+
+@pytest.mark.parametrize("part", ["self_attn", "mlp", "input_layernorm"])
+def test_a_hook_on_a_part_is_called(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls, heard = build(), counted(monkeypatch), list[str]()
+    held = getattr(model._layers[2], part).register_forward_hook(lambda *_: heard.append(part))
+    hooked = model.extend(PROMPT, model.new_cache(10)).logits
+    held.remove()
+    assert heard == [part] and len(calls) == 3
+    calls.clear()
+    assert torch.equal(model.extend(PROMPT, model.new_cache(10)).logits, hooked) and heard == [part] and len(calls) == 4
+
+
+def test_an_exchanged_part_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.zeros_like(x)
+
+    model, calls = build(), counted(monkeypatch)
+    before = model.extend(PROMPT, model.new_cache(10)).logits
+    model._layers[1].mlp = Nothing()
+    calls.clear()
+    after = model.extend(PROMPT, model.new_cache(10)).logits
+    assert len(calls) == 3 and not torch.equal(before, after)
+    assert torch.equal(after, HFCausalLM.extend(model, PROMPT, model.new_cache(10)).logits)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_only_layers_that_are_tapped_inside_run_their_modules(
+    family: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, calls, seen = in_type(family, dtype), counted(monkeypatch), dict[int, torch.Tensor]()
+    for ids in (PROMPT, [7]):
+        cache = model.new_cache(20)
+        model.extend(PROMPT, cache)
+        x = model.embed(ids)
+
+        def through(taps: Taps | None, x: torch.Tensor = x, cache: Any = cache) -> tuple[torch.Tensor, int]:
+            calls.clear()
+            h = model.layers(x, cache, 0, 4, taps=taps)
+            cache.crop(len(PROMPT))
+            return h, len(calls)
+
+        plain, merged_ones = through(None)
+        assert merged_ones == 4
+        h, merged_ones = through(Taps(stream=seen.__setitem__, layers={0, 3, 4}))
+        assert merged_ones == 4 and set(seen) == {0, 3, 4} and torch.equal(seen[4], plain) and torch.equal(h, plain)
+        for taps in (Taps(reads=lambda *_: None, layers={1, 2}), Taps(attention=lambda _: None, layers={1, 2})):
+            h, merged_ones = through(taps)
+            assert merged_ones == 2 and torch.equal(h, plain)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [("olmo2", {}), ("phi3", {}), ("plain_decoder", {}), ("llama", {"attention": "eager"})],
+    ids=["other norms", "fused projections", "no gains", "eager attention"],
+)
+def test_other_layers_are_left_alone(family: str, changes: dict[str, Any]) -> None:
+    assert MergedBody.of(network(family, **changes)) is None
+
+
+def test_half_precision_and_layers_elsewhere_are_left_alone() -> None:
+    assert MergedBody.of(network("llama").half()) is None
+    assert MergedBody.of(network("llama").to("meta")) is None
+
+
+# --- attention of few rows
+
+
+def heads(n: int, columns: int, g: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(n * columns + g)
+    q, k, v = (torch.randn(1, h, r, 64).to(dtype) for h, r in ((2 * g, n), (2, columns), (2, columns)))
+    return q, k, v
+
+
+class Module:
+    is_causal = True
+
+
+@pytest.mark.parametrize("g", [1, 3, 4])
+@pytest.mark.parametrize("columns", [70, 500, 1030])
+def test_in_bfloat16_a_row_alone_has_the_bits_that_it_has_beside_others(g: int, columns: int) -> None:
+    q, k, v = heads(8, columns, g, torch.bfloat16)
+    sees = (torch.arange(columns) <= columns - 8 + torch.arange(8)[:, None])[None, None]
+    together = grouped.attend(Module, q, k, v, sees)[0]
+    alone = grouped.attend(Module, q[:, :, 7:], k, v, None)[0]
+    assert torch.equal(alone, together[:, 7:])
+    for first in (5, 6):  # two and three rows
+        some = grouped.attend(Module, q[:, :, first:], k, v, sees[:, :, first:])[0]
+        assert torch.equal(some, together[:, first:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9])
+def test_it_is_as_exact_as_the_call_that_it_replaces(n: int, dtype: torch.dtype) -> None:
+    q, k, v = heads(n, 300, 3, dtype)
+    sees = (torch.arange(300) <= 300 - n + torch.arange(n)[:, None])[None, None]
+    exact, stock = (
+        scaled_dot_product_attention(*(one.to(kind) for one in (q, k, v)), sees, enable_gqa=True).transpose(1, 2)
+        for kind in (torch.float64, dtype)
+    )
+    for mask in (sees, None) if n == 1 else (sees,):
+        got = grouped.attend(Module, q, k, v, mask)[0]
+        assert (got - exact).abs().max() <= 1.5 * (stock - exact).abs().max()
+        if dtype == torch.float32 and n > 1:
+            assert torch.equal(got, stock)
+
+
+def test_a_whole_text_is_causal_unless_all_are_to_see_all() -> None:
+    q, k, v = heads(6, 6, 2, torch.float32)
+    causal = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2)
+    every = scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2)
+    assert torch.equal(grouped.attend(Module, q, k, v, None)[0], causal)
+    assert torch.equal(grouped.attend(Module, q, k, v, None, is_causal=False)[0], every)
+
+
+def test_its_name_tells_transformers_the_mask_of_the_call_that_it_replaces() -> None:
+    stock, ours = network("llama"), network("llama", attention=grouped.NAME)
+    ids = torch.tensor([PROMPT])
+    with torch.no_grad():
+        assert torch.equal(stock(ids).logits, ours(ids).logits)
+    assert grouped.NAME[: len(merged.OURS)] == merged.OURS
