@@ -18,6 +18,12 @@ def kept(tmp_path, monkeypatch):
     return tmp_path / "decoding-explorer" / costs.KEPT
 
 
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(costs, "SECONDS", 0.01)
+    monkeypatch.setattr(costs, "_busy", lambda *_: "")
+
+
 def test_a_table_never_falls_and_goes_on_as_it_ends():
     C = RowCosts.of({1: 2.0, 2: 3.0, 4: 2.4, 8: 4.0})
     assert C.seconds == (2.0, 2.4, 2.4, 4.0)  # two rows can take as little as four
@@ -46,7 +52,7 @@ def test_the_shortest_of_all_turns_counts_and_earlier_ones_count_along(monkeypat
     assert found == RowCosts((1, 8), (4.0, 5.5), 5)
 
 
-def test_a_table_is_kept_for_the_model_and_read_by_the_next_process(kept, monkeypatch):
+def test_a_table_is_kept_for_the_model_and_read_by_the_next_process(kept, quiet, monkeypatch):
     monkeypatch.setattr(costs, "TURNS", 1)
     first = row_costs_of(TableCausal())
     assert row_costs_of(model := TableCausal()) == first and row_costs_of(model) is row_costs_of(model)
@@ -67,7 +73,7 @@ def test_a_few_processes_make_a_table_better_then_it_stays(kept, monkeypatch):
 @pytest.mark.parametrize(
     "damage", ["", "[]", '{"KEY": 3}', '{"KEY": {"seconds": {"1": -1}, "turns": 9}}', '{"KEY": {"seconds": {"x": 1}}}']
 )
-def test_what_is_no_table_is_measured_anew(kept, damage):
+def test_what_is_no_table_is_measured_anew(kept, quiet, damage):
     model = TableCausal()
     row_costs_of(model)
     key = next(iter(json.loads(kept.read_text())))
@@ -80,7 +86,7 @@ def test_another_kind_of_model_is_refused(kept):
         row_costs_of(TableMasked())
 
 
-def test_row_invariant_forwards_have_a_table_of_their_own(kept):
+def test_row_invariant_forwards_have_a_table_of_their_own(kept, quiet):
     plain, made = TableCausal(), TableCausal()
     made.record.options = {"row_invariant": True}
     row_costs_of(plain)
@@ -95,12 +101,6 @@ def entries(kept, change):
     for at, value in change.items():
         fields[at] = value
     kept.write_text(json.dumps({costs.SEPARATOR.join(fields): entry}))
-
-
-@pytest.fixture
-def quiet(monkeypatch):
-    monkeypatch.setattr(costs, "SECONDS", 0.01)
-    monkeypatch.setattr(costs, "_busy", lambda *_: "")
 
 
 @pytest.mark.parametrize(
