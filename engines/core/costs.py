@@ -25,7 +25,7 @@ from engines.core.row_costs import KNOWN, RowCosts
 SIZES = (1, 2, 4, 8, 16, 32)  # rows of the forwards that are measured
 SECONDS = 0.5  # of a measurement; it ends behind the turn in which they pass
 TURNS = 8  # so many, over all processes, make a table that stays
-KEPT = "row-costs.json"
+KEPT = "row-costs-2.json"  # 2: of merged layers; tables of before are of slower forwards
 BUSY = 1.5  # times the seconds in which the measuring thread ran that a measurement takes on a busy machine
 SEPARATOR = " | "
 # how a table was measured: what its key holds behind the model's name

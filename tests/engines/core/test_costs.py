@@ -137,9 +137,9 @@ def test_of_several_kept_tables_the_nearest_is_told_and_other_models_do_not_coun
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("", "The file of the kept row costs (row-costs.json) is damaged"),
-        ("[]", "The file of the kept row costs (row-costs.json) is damaged"),
-        ("[" * 100_000, "The file of the kept row costs (row-costs.json) is damaged"),
+        ("", "The file of the kept row costs (row-costs-2.json) is damaged"),
+        ("[]", "The file of the kept row costs (row-costs-2.json) is damaged"),
+        ("[" * 100_000, "The file of the kept row costs (row-costs-2.json) is damaged"),
         ('{"KEY": 3}', "The kept row costs of table are damaged"),
         ('{"KEY": {"seconds": SECONDS, "turns": 1e999}}', "The kept row costs of table are damaged"),
         ('{"table | float32": {}}', "The kept row costs of table are of another version of this program"),
