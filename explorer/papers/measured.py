@@ -17,13 +17,17 @@ import msgspec
 import engines
 from engines import parallelbench
 from explorer import ASSETS
-from explorer.bench import certified, classes, gguf, grid, names, quality
-from explorer.papers import cards, lengths
+from explorer.bench import certified, classes, grid, names, quality
+from explorer.papers import cards, gguf, lengths
 from explorer.papers.tables import Cell, Measured, markdown
 
 RECORDS = ASSETS / "measured"
 TINY = 1e-4  # below it a number would be written with an exponent
 MERGED = "2026-11-28"  # from then on layers of Llama's family run in few calls
+OLDER = (
+    "Measured before the layers ran in few calls (see [a forward beside transformers' own](#the-program-itself)): a "
+    "forward of one row, which is greedy's, has gained more than one of several."
+)
 MOST_ROWS = 12  # of a study's table that is shown; longer ones are left to `study --open`
 # --- where they are from
 
@@ -58,10 +62,6 @@ def _bench() -> Iterator[Measured]:
                 "greedy's."
             )
         costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in found.row_seconds.items())
-        older = (
-            "Measured before the layers ran in few calls (see [a forward beside transformers' "
-            "own](#the-program-itself)): a forward of one row, which is greedy's, has gained more than one of several."
-        )
         yield Measured(
             f"{found.max_new_tokens} new tokens on {main.name}{how}",
             found.command,
@@ -75,7 +75,7 @@ def _bench() -> Iterator[Measured]:
                 "slower than greedy only where it excludes 1; methods whose intervals overlap are not told apart.",
                 texts,
                 f"A forward took {costs}.",
-                *([older] if found.date < MERGED else []),
+                *([OLDER] if found.date < MERGED else []),
             ],
         )
 
@@ -177,92 +177,6 @@ def _names() -> Iterator[Measured]:
         )
 
 
-def _gguf() -> Iterator[Measured]:
-    for found in gguf.recorded():
-        sample = f"`{found.file}`, {found.prompt_tokens} tokens of prompt and {found.new_tokens} new ones"
-        builds = "; ".join(
-            f"{name} ({flags or 'no vector instructions named'})" for name, flags in found.builds.items()
-        )
-        machine = f"{found.machine}, {found.threads} thread{'s' * (found.threads > 1)}"
-        loops: list[list[Cell]] = [
-            [
-                one.name,
-                round(1000 * one.prompt),
-                round(one.speed, 1),
-                round(one.wall, 3),
-                round(one.processor, 3),
-                one.same,
-            ]
-            for one in found.loops
-        ]
-        yield Measured(
-            "Greedy on a GGUF file beside llama.cpp's own loops",
-            found.command,
-            machine,
-            found.date,
-            [
-                "loop",
-                "prompt, ms",
-                "tokens per second after it",
-                "whole request, s",
-                "processor, s",
-                "tokens as greedy's",
-            ],
-            loops,
-            sample,
-            [
-                f"Medians of {found.rounds} rounds in which all loops take turns; builds: {builds}. The server is a "
-                "wheel, `Llama.generate` the very build that our adapter calls: only with the latter are the programs "
-                "alone compared.",
-                "The last column counts tokens up to the first other one: our cache keeps values in bfloat16, theirs "
-                "in float16, and near-ties fall differently.",
-                f"{found.again} measurements were disturbed by others and made again, {found.left} stayed disturbed.",
-            ],
-        )
-        ratios: list[list[Cell]] = [[one.name, one.after, one.wall, one.processor, one.goal] for one in found.ratios]
-        yield Measured(
-            "The same as ratios of a round, median (quarters)",
-            found.command,
-            machine,
-            found.date,
-            ["ratio", "after the first token", "whole request", "processor seconds", "goal"],
-            ratios,
-            sample,
-        )
-        if found.rows:
-            yield _gguf_rows(found, machine)
-
-
-def _gguf_rows(found: gguf.Speeds, machine: str) -> Measured:
-    """Milliseconds of a forward by rows, a line for each way of coding the weights."""
-    sizes = list(found.rows[0].seconds)
-    rows: list[list[Cell]] = [
-        [
-            one.code,
-            round(one.bytes / 1e6),
-            *("{:.1f} ({:.1f})".format(*(1000 * s for s in one.seconds[n])) for n in sizes),
-        ]
-        for one in found.rows
-    ]
-    made = ", ".join(one.code for one in found.rows if one.made)
-    last = max(sizes)
-    dear = ", ".join(f"{one.code} {one.seconds[last][0] / one.seconds[1][0]:.1f}" for one in found.rows)
-    return Measured(
-        f"Milliseconds of a forward (processor) by rows and code of the weights, behind {found.past} positions",
-        found.command,
-        machine,
-        found.date,
-        ["weights", "MB", *(f"{n} row{'s' * (n > 1)}" for n in sizes)],
-        rows,
-        f"`{found.file}`",
-        [
-            f"{last} rows in forwards of one row: {dear}. A draft of so many rows pays only where a forward writes "
-            "more tokens.",
-            f"{made} were made from the file by llama.cpp's quantiser: they tell speed, not quality.",
-        ],
-    )
-
-
 def _study(name: str, method: str, *wanted: str) -> Iterator[Measured]:
     """The tables of a study's record in `assets/studies`: those named, else all that are short."""
     file = ASSETS / "studies" / f"{name}.json"
@@ -343,7 +257,7 @@ SECTIONS: Mapping[str, Any] = {
         _study("regret-of-bets", "Adaptive drafts", "texts", "lengths"),
     ),
     "length": lengths.tables,
-    "gguf": _gguf,
+    "gguf": gguf.tables,
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
     "diffusion": lambda: chain(_sweeps(), _parallel()),
     "sampling": lambda: chain(_coherence(), _names()),
