@@ -70,6 +70,8 @@ def chip(screen, one) -> None:
 def test_a_chip_writes_an_address_that_opens_its_scene_and_back_goes_through_them(shipped, visit):
     screen = visit(at=shipped)
     page = screen.page
+    plays(screen, FIRST)
+    page.wait_for_function("history.state?.runs?.length")  # the opening is known by its runs, which come after it
     chip(screen, THIRD)
     at(screen, rf"\?still&scene={THIRD.name}")
     chip(screen, FOURTH)
