@@ -1,9 +1,9 @@
 """The layers of Llama's family in few calls, over the weights of transformers' modules and with their bits.
 
-A forward of one row is mostly small operations and the Python between them: of SmolLM2's 30 layers on two threads a
-third of the time, of our tiny models three quarters. Here a layer is one function without modules; queries and keys are
-rotated together, by products with a table whose sign is folded in once a forward (-x sin is x (-sin) to the bit); in
-bfloat16 the attention of few rows is that of `grouped`.
+Small operations and the Python between them are a good part of a forward of one row: of SmolLM2's 30 layers on two
+threads a third of the time, of our tiny models about half. Here a layer is one function without modules; queries and
+keys are rotated together, by products with a table whose sign is folded in once a forward (-x sin is x (-sin) to the
+bit); in bfloat16 the attention of few rows is that of `grouped`.
 
 Only layers that are named here and lie on the CPU have it, each tested to the bit. Where a hook stands on a part of a
 layer, or a part was exchanged, the modules themselves run.

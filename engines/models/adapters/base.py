@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
+
+if TYPE_CHECKING:
+    from engines.models.merged import MergedBody
 
 
 class Warmed(ABC):
@@ -40,6 +43,7 @@ class HFModel(Warmed):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
+    _body: MergedBody | None = None
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
         self.model, self.tokenizer, self.record, self.eos_ids = (
@@ -68,6 +72,25 @@ class HFModel(Warmed):
         """Where token ids have to be."""
         where: torch.device = self.model.get_input_embeddings().weight.device
         return where
+
+    def _logits_of(
+        self, ids: Tensor, at: Tensor, seen: int, cache: Any, mask: Tensor | None = None, last_only: bool = False
+    ) -> Tensor:
+        """The network's logits [B, n, V] of ids [B, n] at positions at [1, n] over so many columns, or of the last row;
+        without a mask all rows see all. The layers run in few calls where they can (see `merged`)."""
+        logits = self._body.logits(ids, at, mask, cache, last_only) if self._body else None
+        if logits is None:
+            if mask is None:
+                mask = torch.zeros(1, 1, ids.shape[1], seen, dtype=self.model.dtype, device=self.device)
+            logits = self.model(
+                input_ids=ids,
+                position_ids=at,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=cache is not None,
+                **({"logits_to_keep": 1} if last_only else {}),  # some networks do not know it
+            ).logits
+        return logits
 
     def _ids(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Token ids [1, n] on the model's device."""

@@ -120,17 +120,7 @@ class HFBlockMaskedLM(HFModel):
             )
         at = torch.arange(first, end, device=self.device)[None]
         mask = block_mask(range(first, end), seen, self.block_size, self.model.dtype, self.device)
-        logits = self._body.logits(ids, at, mask, cache, last_only) if self._body else None
-        if logits is None:
-            logits = self.model(
-                input_ids=ids,
-                position_ids=at,
-                attention_mask=mask,
-                past_key_values=cache,
-                use_cache=cache is not None,
-                logits_to_keep=1 if last_only else 0,
-            ).logits
-        logits = logits.float()
+        logits = self._logits_of(ids, at, seen, cache, mask, last_only).float()
         logits[..., self.mask_id] = -torch.inf
         return logits
 

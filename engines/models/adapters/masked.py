@@ -99,17 +99,7 @@ class HFMaskedLM(HFModel):
         cache.cut_board(length)
         ids, at = x[start:end].to(self.device)[None], torch.arange(start, end, device=self.device)[None]
         with cache.on_board(start):
-            logits = self._body.logits(ids, at, None, cache) if self._body else None
-            if logits is None:
-                logits = self.model(
-                    input_ids=ids,
-                    position_ids=at,
-                    attention_mask=None
-                    if n == length
-                    else torch.zeros(1, 1, n, length, dtype=self.model.dtype, device=self.device),  # all see all
-                    past_key_values=cache,
-                    use_cache=True,
-                ).logits
+            logits = self._logits_of(ids, at, length, cache)
         return self._distributions(logits)[0]
 
     def _check_length(self, length: int) -> None:

@@ -41,7 +41,7 @@ class HFSplitLM(HFMoELM):
             layer.self_attn.usual = usual
             layer.self_attn.config = copy.copy(config)
             layer.self_attn.config._attn_implementation_internal = FOLDED
-        self._body = MergedBody.of(model)
+        self._body = MergedBody.of(model)  # again: it holds the attention function
         with torch.no_grad():
             places = torch.arange(self.max_positions, device=self.device)[None]
             self._turns = self._rotary(self._embedding.weight[:1], position_ids=places)  # cos and sin [1, positions, e]

@@ -69,17 +69,8 @@ class HFTwoWayLM(HFLayeredLM):
         self._check(new, cache.capacity)
         at = torch.tensor([new.positions], device=self.device)
         with nullcontext() if keep else cache.on_board(0):
-            rows = self._body.logits(ids, at, None, cache) if self._body else None
-            if rows is None:
-                rows = self.model(
-                    input_ids=ids,
-                    position_ids=at,
-                    attention_mask=torch.zeros(1, 1, n, past + n, dtype=self._dtype, device=self.device),  # all see all
-                    past_key_values=cache,
-                    use_cache=True,
-                ).logits
+            logits = self._logits_of(ids, at, past + n, cache)[0]
         cache.cut_board(0)
-        logits = rows[0]
         logits = shifted(logits.float()) if self.shift else logits.float()
         logits[:, self.mask_id] = -torch.inf
         return logits

@@ -16,6 +16,7 @@ import datetime
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -122,16 +123,16 @@ def texts(model: Any, network: Any, new: int = NEW_TOKENS) -> tuple[int, int, in
     same, shared, asked = 0, 0, [prompts[0] for prompts in class_prompts().values()]
     for prompt in asked:
         trace = engines.run("greedy", model, prompt, params={"max_new_tokens": new}, detail="none")
-        ids, answer = trace.header.prompt_ids, list(trace.output_ids)
-        stops = sorted(model.eos_ids)
+        ids, stops = trace.header.prompt_ids, sorted(model.eos_ids)
         with torch.no_grad():
             made = network.generate(
                 torch.tensor([ids]), max_new_tokens=new, do_sample=False, eos_token_id=stops, pad_token_id=stops[0]
             )
-        theirs = made[0, len(ids) :].tolist()
-        agree = next((i for i, (a, b) in enumerate(zip(answer, theirs, strict=False)) if a != b), None)
-        same += agree is None
-        shared += min(len(answer), len(theirs)) if agree is None else agree
+        answers = [
+            list(takewhile(lambda t: t not in stops, one)) for one in (trace.output_ids, made[0, len(ids) :].tolist())
+        ]
+        same += answers[0] == answers[1]
+        shared += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*answers, strict=False)))
     return same, len(asked), shared
 
 

@@ -1,5 +1,5 @@
-"""Layers in few calls give the bits of transformers' own modules, and leave the way to these where a hook stands, a
-part was exchanged or gradients are wanted; attention of few rows in bfloat16 gives a row one set of bits."""
+"""Layers in few calls give the bits of transformers' own modules, and leave the way to these where a hook stands or a
+part was exchanged; attention of few rows in bfloat16 gives a row one set of bits."""
 
 from typing import Any
 
