@@ -11,9 +11,10 @@ export function mountRunning() {
 }
 
 function watch(controls, players, run, stop, prompt) {
-  let asked = false;
+  let asked = false,
+    ending = false; // Gradio cancels only when Stop has been answered; it would cancel what was begun in between
   const draw = () => {
-    const on = asked || players.querySelector(GOES_ON) !== null,
+    const on = asked || ending || players.querySelector(GOES_ON) !== null,
       before = controls.hasAttribute("data-running");
     if (on === before) return;
     const focused = document.activeElement;
@@ -25,11 +26,17 @@ function watch(controls, players, run, stop, prompt) {
     asked = now;
     draw();
   };
+  const end = (now) => () => {
+    ending = now;
+    draw();
+  };
   const ask = () => document.dispatchEvent(new Event("dx-asked"));
   run.addEventListener("click", ask);
   prompt.addEventListener("keydown", ({ key, shiftKey }) => key === "Enter" && shiftKey && ask());
   document.addEventListener("dx-asked", tell(true));
   document.addEventListener("dx-over", tell(false));
+  stop.addEventListener("click", end(true));
+  document.addEventListener("dx-ended", end(false));
   new MutationObserver(draw).observe(players, {
     subtree: true,
     childList: true,

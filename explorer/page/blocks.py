@@ -227,7 +227,7 @@ def _connect_run(
     )
     cancelled = [running, forks.connect(handlers, outputs), *([asking] if asking else [])]
     stopped = stop.click(handlers.running.stop, None, outputs, cancels=cancelled, **LIGHT)
-    running_state([running, stopped, advised])
+    running_state([running, stopped, advised], stop)
 
 
 def _results(

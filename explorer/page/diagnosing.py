@@ -136,4 +136,4 @@ def section(handlers: Handlers) -> None:
         asked.ask, [target, drafter, prompts, tokens], [panel, line], preprocess=False, **ONE_AT_A_TIME
     )
     stop.click(asked.stop, None, None, **LIGHT)
-    until("why-go", [running])
+    until("why-go", [running], stop)

@@ -103,12 +103,13 @@ def status(value: str, elem_id: str = "status") -> gr.HTML:
     )
 
 
-def running_state(over: list[Any]) -> None:
+def running_state(over: list[Any], stop: gr.Button) -> None:
     """Run turns into Stop from the click to the end of the run, on the page alone. over: events after which nothing is
-    asked for any more."""
+    asked for any more. stop: see `until`."""
     module("page/running.js", "page.mountRunning()", themed=False, visible="hidden", elem_id="running")
     for event in over:
         event.then(None, js='() => document.dispatchEvent(new Event("dx-over"))', api_visibility="private")
+    stop.click(None, js='() => document.dispatchEvent(new Event("dx-ended"))', api_visibility="private")
 
 
 def either(name: str, begin: tuple[str, str], end: tuple[str, str]) -> tuple[gr.Button, gr.Button]:
@@ -117,18 +118,22 @@ def either(name: str, begin: tuple[str, str], end: tuple[str, str]) -> tuple[gr.
     with gr.Row(elem_id=name, elem_classes=["either"]):
         start = gr.Button(begin[0], variant="primary", elem_id=begin[1], min_width=120)
         stop = gr.Button(end[0], variant="stop", elem_id=end[1], min_width=120)
-    start.click(None, js=_turn(name, "true"), api_visibility="private")
+    start.click(None, js=_turn(name, "running", "true"), api_visibility="private")
+    stop.click(None, js=_turn(name, "ending", "true"), api_visibility="private")
     return start, stop
 
 
-def until(name: str, over: list[Any]) -> None:
-    """The first of two buttons is back after any of these events."""
+def until(name: str, over: list[Any], stop: gr.Button) -> None:
+    """The first of two buttons is back after any of these events, and not before all that the click on the second one
+    set off: Gradio cancels after the handler has answered, and what was begun in between would be cancelled in place of
+    what was meant. To be called when that click has all of its events."""
     for event in over:
-        event.then(None, js=_turn(name, "false"), api_visibility="private")
+        event.then(None, js=_turn(name, "running", "false"), api_visibility="private")
+    stop.click(None, js=_turn(name, "ending", "false"), api_visibility="private")
 
 
-def _turn(name: str, on: str) -> str:
-    return f'() => document.getElementById("{name}").toggleAttribute("data-running", {on})'
+def _turn(name: str, what: str, on: str) -> str:
+    return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
 def phone() -> gr.HTML:

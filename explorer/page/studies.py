@@ -241,7 +241,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
         api_visibility="private",
     )
     stop.click(studies.stop, None, line, **LIGHT)
-    until("study-go", [running])
+    until("study-go", [running], stop)
     which_table.input(studies.table, [record, which_table], cells, **LIGHT)
     which_figure.input(studies.figure, [record, which_figure], plot, **LIGHT)
     clicked = dots("study-plot")

@@ -171,7 +171,7 @@ def _connect(
     gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
     running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
-    until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)])
+    until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)], cancel)
     points.select(sweeper.prompts, None, [cells, about], **LIGHT)
 
 

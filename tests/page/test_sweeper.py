@@ -3,6 +3,8 @@ failed."""
 
 from __future__ import annotations
 
+import time
+
 import gradio as gr
 import pytest
 from playwright.sync_api import expect
@@ -183,6 +185,31 @@ def test_a_sweep_is_cancelled_goes_on_and_opens_what_failed(visit, slowly, monke
     expect(screen.player(1)).to_be_hidden()
     screen.player(0).press("Home")
     expect(screen.player(0).locator(".dx-mark")).to_be_hidden()
+
+
+def test_what_is_begun_after_a_cancel_is_not_cancelled(visit, slowly, monkeypatch):
+    """Gradio cancels when the handler has answered. The sweep that was cancelled can be over before that."""
+    screen, finished, asked = visit(), page._finished, []
+
+    def late(sweep):
+        asked.append(sweep)
+        if len(asked) == 2:  # the sweep itself says it first
+            time.sleep(2)
+        return finished(sweep)
+
+    monkeypatch.setattr(page, "_finished", late)
+    begin(screen, 1)
+    screen.page.locator("#sweep-reuse input").uncheck()
+    screen.press("Start sweep")
+    said(screen, "runs; about")
+    screen.press("Cancel sweep")
+    said(screen, "Stopped with")
+    screen.press("Start sweep")
+    said(screen, "runs; about")
+    assert len(asked) == 2
+    screen.page.wait_for_timeout(500)  # a cancel of Gradio would have come by now
+    monkeypatch.undo()
+    said(screen, "Done: ")
 
 
 def test_a_row_of_the_points_has_its_prompts(visit):
