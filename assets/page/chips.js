@@ -11,7 +11,8 @@ const BAR = 70; // pixels that the bar of the players takes at the top of a scro
 const EDGE = 10; // pixels that stay free at the foot
 const BESIDE = 0.75; // a picture may be that small for the board to stay in sight above it
 const SETTLED = 150; // milliseconds: the status line brings the players into sight before
-const PATIENCE = 5000; // milliseconds in which the runs of a chip, their views and their legend come
+const PATIENCE = 5000; // milliseconds in which views and their legend find their heights
+const COMING = 30000; // milliseconds in which the runs of a chip come, on a busy machine, if nobody scrolls
 
 export const mountChips = () =>
   whenThere(["#scenarios", "#players"], (chips, players) => {
@@ -27,8 +28,9 @@ export const mountChips = () =>
       const first = [...players.querySelectorAll(".dx-panel")].find((panel) => panel.getClientRects().length);
       first?.focus({ preventScroll: true });
       const group = groupNamed("main"),
-        before = new Set(group.runners.map(({ run }) => run)),
-        until = performance.now() + PATIENCE;
+        before = new Set(group.runners.map(({ run }) => run));
+      let until = performance.now() + COMING;
+      for (const way of ["wheel", "touchmove"]) addEventListener(way, () => (until = 0), { once: true, passive: true });
       fitted = 0;
       const settle = () => {
         fitted = performance.now() + PATIENCE;

@@ -33,8 +33,11 @@ export const icon = (d) =>
     svg("path", { d, fill: "currentColor", "fill-rule": "evenodd" }),
   );
 
+/** A text node that is there stays: a new one is laid out from nothing. */
 export function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const only = node.firstChild,
+    at = text && only?.nodeType === 3 && !only.nextSibling ? only : node;
+  if (at.textContent !== text) at.textContent = text;
 }
 
 /** The drawing area of a picture that scrolls in a narrow panel: its letters keep their size. */

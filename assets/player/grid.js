@@ -1,13 +1,12 @@
-// The boards of a group share one grid: one number of columns and one row pitch, so that a token stands at the same
-// place in each; and where players stand side by side, their boards begin at one height.
+// The boards of a group share one grid, so that a token stands at the same place in each; and where players stand side
+// by side, their boards begin at one height.
 
 const plans = new WeakMap(); // group -> {asked: player -> what its board asks for, said: the plan as text}
 const waiting = new Set(); // groups whose boards are about to be levelled
 
 const planOf = (group) => plans.get(group) ?? plans.set(group, { asked: new Map(), said: "" }).get(group);
 
-/** What all boards of the group have in common: the narrowest width, the longest word, the most tracks of brackets, the
- * most cells. */
+/** What all boards of the group have in common. */
 function common(group) {
   const asked = [...planOf(group).asked.values()],
     most = (name) => Math.max(...asked.map((need) => need[name]));

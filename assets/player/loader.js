@@ -1,5 +1,5 @@
-// Views are loaded when a run first needs them. Which there are stands in views.js, made from the views' own files; a
-// page saved to disk carries those that its runs need.
+// Views are loaded when a run first needs them; views.js, made from their files, names them. A page saved to disk carries
+// those that its runs need.
 
 import { VIEWS } from "./views.js";
 
@@ -12,8 +12,7 @@ const present = new Map(),
 export const IN_PANEL = VIEWS.filter(({ place }) => place !== "toolbar");
 export const IN_TOOLBAR = VIEWS.filter(({ place }) => place === "toolbar");
 
-/** Whether a run asks for a view: one that needs nothing is always drawn, another where the run has one of the things
- * it needs; "a+b" is both. */
+/** Whether a run asks for a view: one that needs nothing, or of whose needs the run has one; "a+b" is both. */
 export const wanted = ({ needs }, run) =>
   !needs.length || needs.some((all) => all.split("+").every((one) => run.has(one)));
 

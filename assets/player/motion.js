@@ -3,6 +3,8 @@
 
 const LONGEST = 400; // milliseconds of a step's whole movement
 
+const going = new Map(); // node -> its movements; asked for them (getAnimations), a browser lays the page out first
+
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Lets nodes come in one after the other, within 400 ms for all. from: the look that each begins with, such as
@@ -12,9 +14,20 @@ export function comeIn(nodes, from) {
   const each = LONGEST / (nodes.length + 1),
     { transform, ...look } = from;
   nodes.forEach((node, i) => {
-    for (const old of node.getAnimations?.() ?? []) old.cancel(); // or both would add up
-    const timing = { duration: 2 * each, delay: i * each, fill: "backwards", easing: "ease-out" };
-    if (Object.keys(look).length) node.animate?.([look, {}], timing);
-    if (transform) node.animate?.([{ transform }, {}], { ...timing, composite: "add" });
+    end(node); // or both would add up
+    const timing = { duration: 2 * each, delay: i * each, fill: "backwards", easing: "ease-out" },
+      moves = Object.keys(look).length ? [node.animate?.([look, {}], timing)] : [];
+    if (transform) moves.push(node.animate?.([{ transform }, {}], { ...timing, composite: "add" }));
+    going.set(node, moves);
   });
+}
+
+function end(node) {
+  for (const one of going.get(node) ?? []) one?.cancel(); // none where a page is drawn without a browser
+  going.delete(node);
+}
+
+/** Ends the movements in `root`, which were of another step. */
+export function endIn(root) {
+  for (const node of going.keys()) if (root.contains(node) || !node.isConnected) end(node);
 }

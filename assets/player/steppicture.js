@@ -4,6 +4,7 @@
 import { cut, glyphs } from "./codec.js";
 import { many } from "./counted.js";
 import { el, pool, set, setText, svg } from "./dom.js";
+import { endIn } from "./motion.js";
 import { tr } from "./words.js";
 
 export class StepPicture {
@@ -34,7 +35,7 @@ export class StepPicture {
     setText(this.say, this.describe(t));
     this.picture.style.display = told ? "" : "none";
     this.also?.(told, step);
-    for (const moving of this.picture.getAnimations?.({ subtree: true }) ?? []) moving.cancel(); // of another step
+    endIn(this.picture); // what moves is of another step
     if (told) this.draw(told, step, next);
   }
 

@@ -99,13 +99,14 @@ def test_the_sums_are_those_of_the_sampler(js: Call, seed: int) -> None:
     assert told["sum"] == pytest.approx(float(entropies.sum()))
 
 
-def test_a_large_canvas_is_narrow(opened: Open) -> None:
-    """Of 256 positions, as the published model has: the board has fewer rows of what was read, all else is there."""
+def large(steps: int) -> Trace:
+    """256 positions, as the published model has, other noise in each step."""
     record = {"kind": "denoise", "number": 0, "step": 1, "steps": 48, "start": 12, "line": 0.1, "quiet": 0.005}
     trace = engines.run("entropy-bound", "tiny-canvas", PROMPT, params=PARAMS)
-    start, ids = len(trace.header.prompt_ids), [20 + i % 50 for i in range(256)]
-    del trace.steps[2:]
+    start = len(trace.header.prompt_ids)
+    del trace.steps[steps:]
     for step in trace.steps:
+        ids = [20 + (i * 7 + step.index * 11) % 50 for i in range(256)]
         step.commits.positions, step.commits.tokens = list(range(start, start + 256)), ids
         step.commits.causes, step.commits.probabilities = ["noise"] * 256, []
         step.scores, step.candidates = [], None
@@ -115,7 +116,64 @@ def test_a_large_canvas_is_narrow(opened: Open) -> None:
             else {"kind": "drawn"}
         )
     trace.end.output_ids = ids
-    page = opened([trace], folded=True).page
+    return trace
+
+
+def test_a_large_canvas_is_narrow(opened: Open) -> None:
+    """The board has fewer rows of what was read, all else is there."""
+    page = opened([large(2)], folded=True).page
     held_on_every_step(page, "Canvas", 2)
     chips = page.locator('[data-view="Canvas"] svg g[data-s] > rect[rx="6"]').locator("visible=true")
     expect(chips).to_have_count(256)
+
+
+WORDS = "[...document.querySelectorAll('.dx-cells .dx-cell')].map((cell) => cell.textContent)"
+
+
+def test_cells_out_of_sight_wait_for_the_scrubbing_to_rest(opened: Open) -> None:
+    page = opened([large(6)], folded=True).page
+    right = {}
+    for t in (2, 5):
+        page.evaluate("t => handles[0].seek(t)", t)
+        page.wait_for_timeout(400)
+        right[t] = page.evaluate(WORDS)
+    assert right[2][:256] != right[5][:256]
+    page.evaluate("handles[0].seek(5)")
+    at_once = page.evaluate(f"() => {{ handles[0].seek(2); return {WORDS}; }}")
+    seen = [i for i, (now, then) in enumerate(zip(at_once, right[2], strict=True)) if now == then]
+    late = [i for i, (now, then) in enumerate(zip(at_once, right[5], strict=True)) if now == then]
+    assert set(range(12)) <= set(seen), "what is seen is there at once"
+    assert len(late) > 128 and 255 in late
+    page.wait_for_timeout(400)
+    assert page.evaluate(WORDS) == right[2]
+    page.evaluate("handles[0].seek(5)")
+    page.evaluate("handles[0].seek(2)")
+    scrolled = page.evaluate(
+        f"""() => new Promise((done) => {{ const board = document.querySelector(".dx-board");
+          board.scrollTop = 500;
+          board.addEventListener("scroll", () => setTimeout(() => done({WORDS})), {{ once: true }}); }})"""
+    )
+    assert scrolled == right[2], "and all where a person scrolls"
+
+
+FRAMES = """(steps) => new Promise((done) => { const slider = document.querySelector(".dx-toolbar input[type=range]");
+  const frame = (at) => { if (at > steps) return done(); slider.value = at;
+    slider.dispatchEvent(new Event("input")); requestAnimationFrame(() => frame(at + 1)); }; frame(1); })"""
+
+
+def test_a_step_lays_the_page_out_once(opened: Open) -> None:
+    """A picture that asked the browser what moves in it had the page laid out a second time."""
+    page = opened([large(12)], folded=True).page
+    page.evaluate(FRAMES, 12)  # what the first showing makes
+    page.wait_for_timeout(400)
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable")
+
+    def layouts() -> float:
+        return next(m["value"] for m in tools.send("Performance.getMetrics")["metrics"] if m["name"] == "LayoutCount")
+
+    page.evaluate("handles[0].seek(0)")
+    page.wait_for_timeout(400)
+    before = layouts()
+    page.evaluate(FRAMES, 12)
+    assert layouts() - before <= 12  # 15 and more with the second one; less where frames fall together

@@ -6,6 +6,10 @@ import { el, setText } from "../dom.js";
 import { levelOf, OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
 import { AUTHOR } from "./board.js";
+import { alike } from "./sheet.js";
+
+const FEW = 32; // cells out of sight that are drawn at once
+const REST = 150; // milliseconds without another step, after which all are
 
 /** End marks that follow each other: position of the first one -> how many. */
 function ends(run, cells) {
@@ -85,5 +89,43 @@ export class Looks {
     const space = /^[␣↵→]+(?=.)/.exec(text)?.[0];
     if (space) node.replaceChildren(el("i", {}, space), text.slice(space.length));
     else setText(node, text);
+  }
+}
+
+/** The elements of a board's cells. Those out of sight wait for the scrubbing to rest where many of them change. */
+export class Elements {
+  constructor(looks) {
+    this.looks = looks;
+    this.forget();
+  }
+
+  /** What stands is not known any more. */
+  forget() {
+    clearTimeout(this.rest);
+    Object.assign(this, { nodes: [], drawn: [], late: [] });
+  }
+
+  /** Makes the i-th node look like `look(i)`; `seen(i)`: whether it is in sight. */
+  dress(nodes, look, seen) {
+    Object.assign(this, { nodes, late: [] });
+    nodes.forEach((_, i) => {
+      const found = look(i);
+      if (alike(found, this.drawn[i])) return;
+      if (seen(i)) this.#put(i, found);
+      else this.late.push([i, found]);
+    });
+    clearTimeout(this.rest);
+    if (this.late.length > FEW) this.rest = setTimeout(() => this.finish(), REST);
+    else this.finish();
+  }
+
+  /** Dresses those that wait. */
+  finish() {
+    for (const cell of this.late.splice(0)) this.#put(...cell);
+  }
+
+  #put(i, found) {
+    this.looks.dress(this.nodes[i], found);
+    this.drawn[i] = found;
   }
 }

@@ -8,9 +8,9 @@ import { ramp } from "../theme.js";
 import { tr } from "../words.js";
 import { Asked } from "./asked.js";
 import { Brackets, controls, legend } from "./board.js";
-import { Looks } from "./cells.js";
+import { Elements, Looks } from "./cells.js";
 import { Picking } from "./picking.js";
-import { alike, Sheet } from "./sheet.js";
+import { Sheet } from "./sheet.js";
 
 export const view = { name: "Tokens", title: "", place: 20, needs: [] };
 
@@ -28,6 +28,7 @@ export class Tokens {
     });
     this.brackets = new Brackets(run, context);
     this.looks = new Looks(run, context);
+    this.elements = new Elements(this.looks);
     this.numbers = el("div", { class: "dx-numbers", "aria-hidden": "true" });
     this.cells = el("div", "dx-cells");
     this.picking = new Picking(this);
@@ -36,7 +37,12 @@ export class Tokens {
     this.asked = new Asked(run);
     this.low = el("div", "dx-low");
     this.top = 0; // what scrolled out of a board above it
-    set(this.board, { onscroll: () => (this.top = this.board.scrollTop) });
+    set(this.board, {
+      onscroll: () => {
+        this.top = this.board.scrollTop;
+        this.elements.finish();
+      },
+    });
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
     dom.append(
@@ -88,7 +94,7 @@ export class Tokens {
       Object.assign(this, { high, look });
       this.#about();
     }
-    this.drawn = [];
+    this.elements.forget();
     this.shown = null;
     this.cells.className = `dx-cells${painted ? "" : " dx-dom"}`;
     if (painted) this.#sheet().size(this.grid, this.mode, this.looks.ramp);
@@ -159,31 +165,36 @@ export class Tokens {
     const cells = this.run.board(t),
       look = this.looks.at(t, cells),
       { first } = this;
-    this.sheet?.show((i) => look(first + i));
-    if (!this.sheet)
-      this.nodes.forEach((node, i) => {
-        const found = look(first + i);
-        if (!alike(found, this.drawn[i])) this.looks.dress(node, found);
-        this.drawn[i] = found;
-      });
+    this.#follow(t);
+    if (this.sheet) this.sheet.show((i) => look(first + i));
+    else {
+      const { columns, rowHeight } = this.grid,
+        room = this.#most() * rowHeight,
+        seen = (i) => {
+          const y = Math.floor(i / columns) * rowHeight - this.top;
+          return y > -rowHeight && y < room;
+        };
+      this.elements.dress(this.nodes, (i) => look(first + i), seen);
+    }
     if (cells.length !== this.shown?.length)
       this.numbers.childNodes.forEach(
         (node, row) => (node.style.visibility = first + row * this.grid.columns < cells.length ? "" : "hidden"),
       );
     this.shown = cells;
-    this.#follow(t);
     this.brackets.show(this.run.steps[t - 1]?.spans ?? [], this);
     this.remark();
     this.picking.show();
   }
 
   leave() {
+    this.elements.forget();
     this.picking.leave();
   }
 
   /** The whole board is about to be printed. */
   print() {
     this.sheet?.finish();
+    this.elements.finish();
   }
 
   /** Signs at the corners of cells, set by other views: {position, glyph, title, kind}. */
