@@ -8,6 +8,7 @@ import { groupNamed } from "../player/clock.js";
 
 const TABS = { method: "methods", paper: "methods", lesson: "learn", doc: "docs" };
 const HOME = "explore";
+const LATE = 5000; // milliseconds in which Gradio shows a tab that it was asked for
 const SHOWN = ["scene", "run", "gallery"]; // what names runs
 const RUNS = [...SHOWN, "step", "of", "clock", "lane"];
 
@@ -101,7 +102,9 @@ function watchRuns(write) {
       if (!named()) remember();
     }
   };
-  document.addEventListener("dx-runs", () => queueMicrotask(look)); // once the scene has been told
+  const later = () => queueMicrotask(look); // once the scene has been told
+  document.addEventListener("dx-runs", later);
+  if (globalThis.dxRuns?.size) later(); // they were there before this module
   document.addEventListener("dx-adding", () => (beside = true));
   return {
     due: () => (due = true),
@@ -136,19 +139,27 @@ export function mountAddress(props, watch, trigger) {
     enter(queryOf(location.search, next, shown));
   };
   const runs = watchRuns((shown) => enter(queryOf(location.search, place, shown)));
+  let asked = null; // the tab that Gradio is to show, and until when it may tell of another one
+  const select = (tab) => {
+    asked = { tab, until: performance.now() + LATE };
+    trigger("select");
+  };
   const go = (next) => {
     const shown = place.tab;
     put(next);
-    if (next.tab !== shown) trigger("select");
+    if (next.tab !== shown) select(next.tab);
   };
   document.addEventListener("dx-at", ({ detail }) => write(detail));
   document.addEventListener("dx-go", ({ detail }) => {
     const shown = place.tab;
     write(detail);
     put(place);
-    if (place.tab !== shown) trigger("select");
+    if (place.tab !== shown) select(place.tab);
   });
   document.addEventListener("dx-tab", ({ detail: tab }) => {
+    // after Back and Forward in quick succession Gradio still tells of the tab that was asked for before
+    if (asked && tab !== asked.tab && performance.now() < asked.until) return;
+    asked = null;
     if (tab !== place.tab) write({ tab }, last.get(tab));
   });
   addEventListener("popstate", ({ state }) => {

@@ -1,6 +1,6 @@
 // The voice of a scene on the page: above the players, below it the bar of the players sticks.
 
-import { styles } from "./dom.js";
+import { styles, whenThere } from "./dom.js";
 import { voice } from "./voice.js";
 
 const GAP = 8; // pixels between the voice and the bar of the players, when both stick to the top
@@ -16,6 +16,9 @@ export function mountStage(element, props, ask) {
   const { root } = told;
   const look = () => {
     told.look(globalThis.dxRuns ?? new Map());
+    mark();
+  };
+  const mark = () => {
     const names = told.now?.scene.traces.join();
     document
       .querySelectorAll("#scenarios .scenario")
@@ -33,4 +36,8 @@ export function mountStage(element, props, ask) {
     });
   document.addEventListener("dx-voice", ({ detail }) => told.use(detail)); // a lecture speaks
   look();
+  whenThere(["#scenarios"], (chips) => {
+    mark(); // they can come after the runs of the opening
+    new MutationObserver(mark).observe(chips, { childList: true, subtree: true });
+  });
 }

@@ -1,4 +1,4 @@
-// Views are loaded when a run first needs them; views.js, made from their files, names them. A page saved to disk carries
+// Views are loaded when a run first needs them; views.js, made from their files, names them. A page saved to disk has
 // those that its runs need.
 
 import { VIEWS } from "./views.js";

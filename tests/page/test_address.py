@@ -140,6 +140,29 @@ def test_tabs_and_lessons_stand_in_the_address_and_back_returns_to_them(visit):
     expect(page.locator("#prompt textarea")).to_have_value("kept")
 
 
+def test_a_tab_that_was_left_before_gradio_showed_it_is_no_new_place(visit):
+    """Back and Forward in quick succession on a busy machine: Gradio tells of the first one after the second."""
+    screen = visit()
+    page = screen.page
+    screen.tab("Learn")
+    at(screen, "&tab=learn")
+    entries = page.evaluate("history.length")
+    page.go_back()
+    shown(screen, "Explore")
+    page.evaluate(
+        """() => { addEventListener("popstate", () =>
+          document.dispatchEvent(new CustomEvent("dx-tab", { detail: "explore" })), { once: true });
+          history.forward(); }"""
+    )
+    shown(screen, "Learn")
+    at(screen, "&tab=learn")
+    assert page.evaluate("history.length") == entries
+    screen.tab("Explore")  # a tab that a person chooses afterwards is one
+    at(screen, "?still")
+    page.go_back()
+    shown(screen, "Learn")
+
+
 def test_a_tab_that_is_opened_again_shows_its_place_and_a_reload_keeps_it(visit):
     screen = visit()
     page = screen.page

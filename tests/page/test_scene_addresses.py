@@ -89,6 +89,34 @@ def test_a_chip_writes_an_address_that_opens_its_scene_and_back_goes_through_the
     screen.says("Opened from the link.")
 
 
+def test_chips_that_come_after_the_runs_of_the_opening_are_marked(shipped, visit):
+    """On a busy machine Gradio makes them last; the history asks them which scene is shown."""
+    screen = visit(at=shipped)
+    plays(screen, FIRST)
+    screen.page.evaluate(
+        """() => { const chip = document.querySelector("#scenarios .scenario[data-now]"), made = chip.cloneNode(true);
+          made.removeAttribute("data-now");
+          chip.replaceWith(made); }"""
+    )
+    plays(screen, FIRST)
+
+
+def test_runs_that_were_there_before_their_address_is_watched_are_known_to_the_history(shipped, visit):
+    screen = visit(at=shipped)
+    page = screen.page
+    plays(screen, FIRST)
+    page.wait_for_function("history.state?.runs?.length")
+    known = page.evaluate("history.state.runs")
+    page.evaluate(
+        """() => { const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+          history.replaceState(null, "");
+          return import(loaded.find((name) => name.includes("page/address.js")))
+            .then(({ mountAddress }) => mountAddress({ value: "" }, () => {}, () => {})); }"""
+    )
+    page.wait_for_function("history.state?.runs?.length")
+    assert page.evaluate("history.state.runs") == known
+
+
 def test_the_lever_of_a_scene_leaves_its_address(shipped, visit):
     screen = visit(query=f"?scene={FIRST.name}", at=shipped)
     plays(screen, FIRST)
