@@ -64,14 +64,16 @@ def seek(opened: Watched, step: int, slot: int = 0) -> None:
     opened.page.evaluate("([slot, step]) => handles[slot].seek(step)", [slot, step])
 
 
-def press(opened: Watched, timeline: Any, part: float, step: int) -> None:
-    """Presses a timeline at this part of its width until its players stand at `step`: views that had not been seen get
-    their heights when they come into sight, and on a busy machine that can be between the press and its end."""
-    for _ in range(5):
-        timeline.click(position={"x": timeline.bounding_box()["width"] * part, "y": 20})
-        if set(steps(opened)) == {step}:
-            return
-    raise AssertionError(f"the players stand at {steps(opened)}, not at {step}")
+def press(opened: Watched, timeline: Any, part: float) -> None:
+    """One press of a timeline at this part of its width, once it rests: views that had not been seen get their heights
+    when they come into sight, and on a busy machine that can be between the press and its end."""
+    timeline.scroll_into_view_if_needed()
+    rests, before = 0, None
+    while rests < 4:
+        opened.page.wait_for_timeout(100)
+        box = timeline.bounding_box()
+        rests, before = rests + 1 if box == before else 0, box
+    timeline.click(position={"x": before["width"] * part, "y": 20})
 
 
 def cell(opened: Watched, position: int, slot: int = 0) -> Any:
@@ -343,7 +345,8 @@ def test_a_click_on_the_strip_goes_to_that_step(opened: Open) -> None:
     trace = engines.run("greedy", "tiny-ar-m", "add: 45 + 86", params={"max_new_tokens": 16})
     page = opened([trace])
     strip = page.page.locator("[data-view=Lanes] .dx-timeline")
-    press(page, strip, 5.5 / len(trace.steps), 6)
+    press(page, strip, 5.5 / len(trace.steps))
+    assert steps(page) == [6]
     at = trace.steps[5].commits.positions[0]
     pixel = page.page.evaluate(
         "(y) => [...document.querySelector('.dx-strip').getContext('2d').getImageData(5, y, 1, 1).data]", at
@@ -379,7 +382,8 @@ def test_hindsight_tells_since_when_each_position_was_decodable(opened: Open) ->
         [2, 2],
         [4, 1],
     ]
-    press(page, lens.locator(".dx-timeline"), 1.5 / 6, 2)
+    press(page, lens.locator(".dx-timeline"), 1.5 / 6)
+    assert steps(page) == [2, 2]
     waiting = [p for step in trace.steps[2:] for p in step.commits.positions if p != at]
     expect(lens).to_contain_text(f"{len(waiting)} decodable and not written yet")
     page.page.locator(".dx-panel").first.press("ArrowRight")
