@@ -2,7 +2,8 @@
 // that were opened. Choosing one of them writes the address, Back and Forward return to it without a reload; prompt
 // and slots stay, and the players show again what they showed there. Other modules say where they are with `dx-at`
 // {kind: name}, ask to go somewhere with `dx-go`, and are told with `dx-place` {kind, name, tab}, which
-// `globalThis.dxPlace` holds for those that are made later. Gradio says with `dx-tab` which tab is shown.
+// `globalThis.dxPlace` holds for those that are made later. Gradio says with `dx-tab` {tab, panel} which tab is shown,
+// and the id of its element.
 
 import { groupNamed } from "../player/clock.js";
 
@@ -156,8 +157,10 @@ export function mountAddress(props, watch, trigger) {
     put(place);
     if (place.tab !== shown) select(place.tab);
   });
-  document.addEventListener("dx-tab", ({ detail: tab }) => {
-    // after Back and Forward in quick succession Gradio still tells of the tab that was asked for before
+  document.addEventListener("dx-tab", ({ detail: { tab, panel } }) => {
+    // after Back and Forward in quick succession Gradio still tells of the tab that was asked for before: before the
+    // other one is shown, or after it
+    if (document.getElementById(panel)?.style.display === "none") return;
     if (asked && tab !== asked.tab && performance.now() < asked.until) return;
     asked = null;
     if (tab !== place.tab) write({ tab }, last.get(tab));

@@ -21,7 +21,7 @@ from explorer.papers.lessons import subjects
 TABS = {"method": "methods", "paper": "methods", "lesson": "learn"}
 MAX_NAME = 60  # characters of a name
 SELECT = "() => ({ selected: globalThis.dxPlace.tab, __type__: 'update' })"
-TELL = "() => { document.dispatchEvent(new CustomEvent('dx-tab', { detail: %r })); }"
+TELL = "() => { document.dispatchEvent(new CustomEvent('dx-tab', { detail: { tab: %r, panel: %r } })); }"
 
 
 def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> None:
@@ -46,7 +46,7 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
     box.select(None, None, tabs, js=SELECT)
     for tab in tabs.children:
         if isinstance(tab, gr.Tab):
-            tab.select(None, js=TELL % str(tab.id))
+            tab.select(None, js=TELL % (str(tab.id), str(tab.elem_id)))
 
 
 def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[str, str]) -> dict[str, str]:

@@ -77,9 +77,9 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: ahead.Ahead | 
         language()
         inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links(docs.first())
         with gr.Tabs(selected="explore") as tabs:
-            with gr.Tab("Explore", id="explore"):
+            with gr.Tab("Explore", id="explore", elem_id="explore"):
                 outputs, slot = _explore(handlers, told or own(), inbox, save_file)
-            with gr.Tab("Gallery", id="gallery"):
+            with gr.Tab("Gallery", id="gallery", elem_id="gallery"):
                 gallery.section(handlers, tabs, outputs)
             with gr.Tab("My runs", id="runs", elem_id="my-runs") as kept:
                 my_runs.section(kept, handlers, tabs, outputs)

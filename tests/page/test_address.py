@@ -82,6 +82,9 @@ def test_a_name_in_a_sentence_is_on_one_line_and_not_long():
 # --- in the browser
 
 
+TOLD = "window.told = []; document.addEventListener('dx-tab', ({ detail }) => told.push(detail.tab));"
+
+
 def shown(screen, name: str) -> None:
     expect(screen.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
 
@@ -151,7 +154,7 @@ def test_a_tab_that_was_left_before_gradio_showed_it_is_no_new_place(visit):
     shown(screen, "Explore")
     page.evaluate(
         """() => { addEventListener("popstate", () =>
-          document.dispatchEvent(new CustomEvent("dx-tab", { detail: "explore" })), { once: true });
+          document.dispatchEvent(new CustomEvent("dx-tab", { detail: { tab: "explore", panel: "explore" } })), { once: true });
           history.forward(); }"""
     )
     shown(screen, "Learn")
@@ -160,6 +163,21 @@ def test_a_tab_that_was_left_before_gradio_showed_it_is_no_new_place(visit):
     screen.tab("Explore")  # a tab that a person chooses afterwards is one
     at(screen, "?still")
     page.go_back()
+    shown(screen, "Learn")
+
+
+def test_a_tab_that_gradio_tells_of_after_the_one_that_is_shown_is_no_new_place(visit):
+    screen = visit(first=TOLD)
+    page = screen.page
+    before = page.url
+    screen.tab("Learn")
+    at(screen, "&tab=learn")
+    page.go_back()
+    page.wait_for_function("told.at(-2) === 'learn' && told.at(-1) === 'explore'")
+    stale = {"tab": "learn", "panel": "learn"}
+    page.evaluate("(detail) => document.dispatchEvent(new CustomEvent('dx-tab', { detail }))", stale)
+    assert page.url == before
+    page.go_forward()
     shown(screen, "Learn")
 
 
