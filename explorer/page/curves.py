@@ -4,6 +4,8 @@ first use."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from textwrap import wrap
 from typing import Any
 
 from engines import Trace
@@ -18,6 +20,8 @@ LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-bli
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 MARKERS = ("circle", "square", "diamond", "x")
+LINE = 48  # characters of a title that a phone has room for
+RISE = 0.03  # of the share, from one point to the next, beside which there is room for a label
 
 
 def tokens_figure(traces: Mapping[int, Trace]) -> Any:
@@ -76,7 +80,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
         y=[p.share for p in curve],
         text=said,
         mode="lines+markers+text",
-        textposition="top center",
+        textposition=_beside(curve),
         textfont={"size": 10},
         name=f"sweep of the plain {swept}",
         line={"color": NEUTRAL, "width": 2},
@@ -100,8 +104,8 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     finished = drawn(
         figure,
         title,
-        "forwards, as a share of the control's (logarithmic)",
-        f"answered exactly (axis from {bottom:g})",
+        "forwards / the control's (logarithmic)",
+        f"exact answers (axis from {bottom:g})",
         1.06,
     )
     finished.update_yaxes(range=[bottom, 1.06], tickvals=[t / 10 for t in range(int(10 * bottom), 11)])
@@ -113,7 +117,9 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
     finished.update_xaxes(
         type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks]
     )  # most methods are close together at a small share
-    return finished.update_layout(height=460)
+    return finished.update_layout(
+        height=460 + 12 * max(0, len(figure.data) - 6)
+    )  # a phone's legend has a line for each
 
 
 def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any:
@@ -172,6 +178,16 @@ def _bars(points: Sequence[Point]) -> dict[str, list[float]]:
     }
 
 
+def _beside(curve: Sequence[Point]) -> list[str]:
+    """Where the labels of a curve stand: left of a point from which it rises, elsewhere above and below in turn, so
+    that near ones stay apart; that of the first point below it, that of the last inwards."""
+    places = list[str]()
+    for one, following in pairwise(curve):
+        rises = following.share > one.share + RISE
+        places.append("middle left" if rises else "bottom right" if places[-1:] == ["top left"] else "top left")
+    return ["bottom center", *places[1:], "top left"]
+
+
 def _at(points: Sequence[Point], base: Point) -> list[float]:
     return [p.forwards / base.forwards for p in points]
 
@@ -181,7 +197,7 @@ def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> 
     dark page; top: the vertical end."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
-        title={"text": title, "x": 0.02, "font": {"size": 14}},
+        title={"text": "<br>".join(wrap(title, LINE, break_long_words=False)), "x": 0.02, "font": {"size": 14}},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": NEUTRAL, "size": 12},

@@ -154,7 +154,8 @@ def test_a_tab_that_was_left_before_gradio_showed_it_is_no_new_place(visit):
     shown(screen, "Explore")
     page.evaluate(
         """() => { addEventListener("popstate", () =>
-          document.dispatchEvent(new CustomEvent("dx-tab", { detail: { tab: "explore", panel: "explore" } })), { once: true });
+          document.dispatchEvent(new CustomEvent("dx-tab", { detail: { tab: "explore", panel: "explore" } })),
+          { once: true });
           history.forward(); }"""
     )
     shown(screen, "Learn")

@@ -206,5 +206,18 @@ def test_the_figure_shows_every_point_and_says_where_its_axis_begins():
         and top > max(p.share for p in found.points) + 0.05
     )
     assert f"axis from {bottom:g}" in drawn.layout.yaxis.title.text and drawn.layout.yaxis.tickvals[0] == bottom
+    title = sweep_figure(
+        found.points, "a title of so many words that no phone has room for it in one line"
+    ).layout.title
+    assert all(len(line) <= 48 for line in title.text.split("<br>"))
     poor = [point(16, 10, control=True), point(4, 1, on_curve=True)]
     assert sweep_figure(poor, "a title").layout.yaxis.range[0] == 0
+
+
+def test_labels_of_near_points_of_the_curve_stand_apart():
+    from explorer.page.curves import sweep_figure
+
+    rising = [point(4, 4, on_curve=True), point(5, 8, on_curve=True), point(6, 10, on_curve=True)]
+    flat = [point(7, 10, on_curve=True), point(8, 10, on_curve=True), point(16, 10, control=True)]
+    places = sweep_figure(rising + flat, "a title").data[0].textposition
+    assert places == ("bottom center", "middle left", "top left", "bottom right", "top left", "top left")
