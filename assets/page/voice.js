@@ -30,6 +30,11 @@ export function saidAt({ scene, stop }, step, moved) {
   return scene.says?.findLast(({ at }) => at <= step)?.say ?? scene.watch;
 }
 
+/** All that a scene says. On a narrow screen they stand unseen in the place of the one that is said, so that it has the
+ * height of the longest and nothing below it moves. */
+const textsOf = ({ watch, says = [], lever }) =>
+  [watch, ...says.map(({ say }) => say), ...(lever?.stops ?? []).map(({ say }) => say)].filter(Boolean).map(translated);
+
 /** The sentence that is said now, for who paces the opening; empty where no scene is shown. */
 export const saying = () => document.querySelector("#scene .scene-says")?.textContent ?? "";
 
@@ -40,13 +45,14 @@ export function voice(scenes, pull) {
   const group = groupNamed("main"),
     question = make("h2", { class: "scene-question" }),
     says = make("p", { class: "scene-says", "aria-live": "polite" }),
+    said = make("div", { class: "scene-said" }, says),
     sides = make("p", { class: "scene-sides" }, tr`Left is player 1, right is player 2.`),
     place = make("div", { class: "scene-lever" }),
     root = make(
       "section",
       { class: "scene", hidden: true, "aria-label": tr`What is shown` },
       question,
-      says,
+      said,
       sides,
       place,
     );
@@ -62,9 +68,9 @@ export function voice(scenes, pull) {
     legend.look(group, Boolean(now));
     if (!now) return;
     const step = Math.max(0, ...group.runners.map(({ t }) => t)),
-      said = live || translated(saidAt(now, step, moved));
+      text = live || translated(saidAt(now, step, moved));
     says.setAttribute("aria-live", group.quiet ? "off" : "polite");
-    if (says.textContent !== said) says.textContent = said;
+    if (says.textContent !== text) says.textContent = text;
   };
   const asked = (stop) => {
     now = { ...now, stop };
@@ -86,7 +92,13 @@ export function voice(scenes, pull) {
     }
     question.textContent = translated(now.scene.question || now.scene.title);
     sides.hidden = now.scene.traces.length !== 2;
-    if (other) place.replaceChildren(...(now.scene.lever ? drawn(now, asked) : []));
+    if (other) {
+      place.replaceChildren(...(now.scene.lever ? drawn(now, asked) : []));
+      for (const spare of said.querySelectorAll(".scene-spare")) spare.remove();
+      said.append(
+        ...textsOf(now.scene).map((text) => make("p", { class: "scene-spare", "aria-hidden": "true" }, text)),
+      );
+    }
     tell();
   };
   group.listeners.add(tell);

@@ -67,6 +67,36 @@ def chip(screen, one) -> None:
     plays(screen, one)
 
 
+BELOW = """const watch = () => { const tabs = document.querySelector("#stage > .tabs");
+  if (tabs) globalThis.highest = Math.min(globalThis.highest ?? 1e9, tabs.getBoundingClientRect().top);
+  requestAnimationFrame(watch); }; requestAnimationFrame(watch);"""
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_what_stands_below_the_players_is_not_shown_before_the_runs_of_the_address(shipped, visit, motion):
+    phone = {"viewport": {"width": 390, "height": 844}, "reduced_motion": motion}
+    screen = visit(at=shipped, query=f"?scene={THIRD.name}", first=BELOW, **phone)
+    plays(screen, THIRD)
+    foot = screen.page.locator("#controls").bounding_box()  # covers what is below its upper edge
+    assert screen.page.evaluate("highest") > foot["y"] > 600
+
+
+def test_on_a_phone_nothing_moves_while_the_sentences_change(shipped, visit):
+    screen = visit(at=shipped, query=f"?scene={FIRST.name}", viewport={"width": 390, "height": 844})
+    plays(screen, FIRST)
+    screen.player(0).press("Home")
+    high = "document.querySelector('.scene-said').offsetHeight"
+    said, before = set(), screen.page.evaluate(high)
+    for _ in range(len(FIRST.says)):
+        assert screen.page.evaluate(high) == before
+        said.add(screen.page.locator("#scene .scene-says").inner_text())
+        screen.player(0).press("ArrowRight")
+    assert len({len(one) // 40 for one in said}) > 1, "sentences of several lengths were said"
+    screen.page.locator("#scene-lever").press("Home")
+    expect(screen.page.locator("#scene .scene-says")).to_have_text(FIRST.lever.stops[0].say)
+    assert screen.page.evaluate(high) == before
+
+
 def test_a_chip_writes_an_address_that_opens_its_scene_and_back_goes_through_them(shipped, visit):
     screen = visit(at=shipped)
     page = screen.page
