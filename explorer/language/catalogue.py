@@ -50,7 +50,8 @@ PHRASES = {
 NOT_SHOWN = {
     "Bearer {0}", "text/event-stream, application/json", "Attached",
     "Segoe UI", "Roboto", "Noto Sans", "Menlo", "Consolas", "Noto Sans Mono", "Application Support", "Local",
-    "Library", "False", "top center", "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
+    "Library", "False", "top left", "middle left", "bottom center", "bottom right",
+    "Decoding Explorer", "# {0}", "sort: Mia, Leo, Ada", "insert any",
     "`decoding-explorer template --kind {0} > my.py` ```python {1}```",
 }  # fmt: skip
 RECORDED = tuple(json.loads((WORDS / "recorded.json").read_text("utf-8")))
