@@ -20,7 +20,7 @@ LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-bli
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 MARKERS = ("circle", "square", "diamond", "x")
-LINE = 48  # characters of a title that a phone has room for
+TITLE = 48  # characters of a title that a phone has room for
 RISE = 0.03  # of the share, from one point to the next, beside which there is room for a label
 
 
@@ -185,7 +185,7 @@ def _beside(curve: Sequence[Point]) -> list[str]:
     for one, following in pairwise(curve):
         rises = following.share > one.share + RISE
         places.append("middle left" if rises else "bottom right" if places[-1:] == ["top left"] else "top left")
-    return ["bottom center", *places[1:], "top left"]
+    return ["bottom center", *places[1:], "top left"][-len(curve) :]
 
 
 def _at(points: Sequence[Point], base: Point) -> list[float]:
@@ -197,7 +197,7 @@ def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> 
     dark page; top: the vertical end."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
-        title={"text": "<br>".join(wrap(title, LINE, break_long_words=False)), "x": 0.02, "font": {"size": 14}},
+        title={"text": "<br>".join(wrap(title, TITLE, break_long_words=False)), "x": 0.02, "font": {"size": 14}},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": NEUTRAL, "size": 12},
