@@ -118,7 +118,7 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             for one in found:
                 figure = gr.Plot(show_label=False, min_width=320)
                 table(tables.sweep(one))
-                tab.select(partial(curves.sweep_figure, one.points, _title(one)), None, figure, **LIGHT)
+                tab.select(partial(curves.sweep_figure, one.points, *_title(one)), None, figure, **LIGHT)
         with gr.Tab("Run a sweep", id="sweep-live", elem_id="sweep-live"):
             sweep_section.section(handlers, tabs, outputs)
         with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
@@ -132,10 +132,11 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             speed.section(speculation)
 
 
-def _title(found: quality.Recorded) -> str:
+def _title(found: quality.Recorded) -> tuple[str, str]:
+    below = f"{found.points[0].tried} held-out prompts"
     if apart := grid.apart(found.points):
-        return f"{found.model.name}: one curve for each {apart}, {found.points[0].tried} held-out prompts"
-    return f"{found.model.name}: exact answers against forwards, {found.points[0].tried} held-out prompts"
+        return f"{found.model.name}: one curve for each {apart}", below
+    return f"{found.model.name}: exact answers against forwards", below
 
 
 def _opening(handlers: Handlers) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from textwrap import wrap
 from typing import Any
 
 from engines import Trace
@@ -20,7 +19,6 @@ LINES = ("#0072b2", "#d55e00", "#009e73", "#b37aa5")  # told apart by colour-bli
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 MARKERS = ("circle", "square", "diamond", "x")
-TITLE = 48  # characters of a title that a phone has room for
 RISE = 0.03  # of the share, from one point to the next, beside which there is room for a label
 
 
@@ -65,7 +63,7 @@ def _figure(
     return drawn(figure, title, x, y, top)
 
 
-def sweep_figure(points: Sequence[Point], title: str) -> Any:
+def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
     """Share answered exactly against forwards over the control's: the model's own sweep as a line, every other method
     as a dot with its 95 % interval, or as a curve for each value of the second parameter where it was swept."""
     import plotly.graph_objects as go
@@ -107,6 +105,7 @@ def sweep_figure(points: Sequence[Point], title: str) -> Any:
         "forwards / the control's (logarithmic)",
         f"exact answers (axis from {bottom:g})",
         1.06,
+        below,
     )
     finished.update_yaxes(range=[bottom, 1.06], tickvals=[t / 10 for t in range(int(10 * bottom), 11)])
     ticks = [
@@ -192,16 +191,16 @@ def _at(points: Sequence[Point], base: Point) -> list[float]:
     return [p.forwards / base.forwards for p in points]
 
 
-def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None) -> Any:
+def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None, below: str = "") -> Any:
     """The common look of all figures: a title, axes from 0 (a figure that moves one says so), colours for a light and a
-    dark page; top: the vertical end."""
+    dark page; top: the vertical end; below: a second line of the title, since a phone has room for 48 characters."""
     axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": NEUTRAL, "rangemode": "tozero"}
     figure.update_layout(
-        title={"text": "<br>".join(wrap(title, TITLE, break_long_words=False)), "x": 0.02, "font": {"size": 14}},
+        title={"text": title, "x": 0.02, "font": {"size": 14}, "subtitle": {"text": below, "font": {"size": 12}}},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": NEUTRAL, "size": 12},
-        margin={"l": 56, "r": 16, "t": 48, "b": 48},
+        margin={"l": 56, "r": 16, "t": 60 if below else 48, "b": 48},
         height=340,
         showlegend=True,
         legend={"orientation": "h", "y": -0.22},

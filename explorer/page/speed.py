@@ -96,6 +96,6 @@ def _figures(found: Bench) -> tuple[Any, Any]:
         name="measured",
         line={"color": LINES[0]},
     )
-    left = drawn(speeds, "Tokens per second over the control's, by class of prompt", "", "times")
+    left = drawn(speeds, "Tokens per second over the control's", "", "times", below="by class of prompt")
     right = drawn(costs, "One forward by its rows", "rows", "milliseconds")
     return left.update_layout(height=420, legend={"y": -0.35}), right.update_layout(height=420)
