@@ -18,19 +18,12 @@ import pytest
 
 from tests.tiers import tiers_of
 
-CONTRACT = "test_every_method.py"
 OUTCOME = pytest.StashKey[str]()
 
 
 def _processor() -> float:
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def _slug(item: pytest.Item) -> str:
-    """The method that a case of the contract is about."""
-    case = getattr(item, "callspec", None)
-    return case.params.get("slug", "") if case and item.path.name == CONTRACT else ""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,7 +35,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         "wall": round(time.perf_counter() - began, 3),
         "cpu": round(_processor() - used, 3),
         "marks": sorted(tiers_of(item)),
-        "slug": _slug(item),
         "out": item.stash.get(OUTCOME, "passed"),
     }
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
@@ -61,8 +53,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
 
 def table(folder: Path, dearest: int = 40) -> str:
     """Tab-separated: seconds by the clock and of the processor (of the worker and its ended children) of each file in
-    plain `pytest` and in `--rest`, of the tests that took longest, and of the contract of each method: one that costs
-    much more than the others wants shorter answers or a smaller model (contract/runs.py, `trials` of its paper)."""
+    plain `pytest` and in `--rest`, and of the tests that took longest."""
     rows = [
         json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()
     ]
@@ -73,10 +64,6 @@ def table(folder: Path, dearest: int = 40) -> str:
         ((sum(r["wall"] for r in some), sum(r["cpu"] for r in some), len(some), *key) for key, some in files.items()),
         reverse=True,
     )
-    methods: dict[str, float] = defaultdict(float)
-    for row in rows:
-        if row.get("slug"):
-            methods[row["slug"]] += row["cpu"]
     slowest = sorted(((r["wall"], r["cpu"], r["id"], " ".join(r["marks"])) for r in rows), reverse=True)[:dearest]
     return "\n".join(
         [
@@ -85,9 +72,6 @@ def table(folder: Path, dearest: int = 40) -> str:
             "",
             "seconds\tprocessor\ttest\tmarks",
             *(f"{wall:.1f}\t{cpu:.1f}\t{name}\t{marks}" for wall, cpu, name, marks in slowest),
-            "",
-            "processor\tcontract of a method",
-            *(f"{cpu:.1f}\t{slug}" for slug, cpu in sorted(methods.items(), key=lambda one: -one[1])),
         ]
     )
 

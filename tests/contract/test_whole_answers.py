@@ -15,6 +15,7 @@ LONG = [
     contract.test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one,
     contract.test_detail_changes_the_record_and_not_the_run,
     contract.test_the_step_budget_holds,
+    contract.test_every_parameter_has_an_effect,
     contract.test_a_neutral_parameter_gives_the_baseline,
     contract.test_lossless_means_equal_to_the_baseline,
     contract.test_a_run_can_be_forked_at_any_step,
