@@ -72,8 +72,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
-            if not named(config):
-                item.add_marker(pytest.mark.flaky(reruns=1))
         if "js" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.node)
         if tier := tier_of_file(item.path):
@@ -101,9 +99,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.section(f"failed once and was run again: {report.nodeid}", "-")
-        terminalreporter.write_line(report.longreprtext)
     if text := says(config):
         terminalreporter.write_line(text)
     run = chosen(config)  # where workers run the tests, this process has collected none

@@ -87,42 +87,6 @@ def test_tests_without_their_browser_are_left_out_with_one_line():
     assert told.count("/nowhere/chromium") == 1 and "deselected" in told and "skipped" not in told
 
 
-FAILS_ONCE = """
-import pytest
-
-tried = set()
-
-@pytest.fixture
-def browser(): ...
-
-@pytest.mark.parametrize("one", "abcd")
-def test_browser(browser, one):
-    assert one in tried or tried.add(one), "not yet"
-
-def test_plain():
-    assert "plain" in tried or tried.add("plain")
-
-def test_never(browser):
-    assert 0
-"""
-
-
-def test_at_most_three_browser_tests_get_a_second_try_which_is_told(tmp_path):
-    (tmp_path / "test_once.py").write_text(FAILS_ONCE)
-    root = Path(__file__).parents[1]
-
-    def told(*tests: str) -> str:
-        options = ("-n0", "-p", "no:cacheprovider", "-p", "tests.conftest", "-c", root / "pyproject.toml", "--all")
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        env = os.environ | {"PYTHONPATH": str(root), "CI": "1"}
-        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
-
-    assert "3 failed, 3 passed, 3 rerun" in told(str(tmp_path)), "the fourth, the one that is no browser's, the broken"
-    broken = told("-k", "never", str(tmp_path))
-    assert "1 failed" in broken and "1 rerun" in broken and "run again: test_once.py::test_never" in broken
-    assert "6 failed in" in told("test_once.py"), "a named file is run once, so that the fault is seen"
-
-
 def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path):
     turns, order = Turns(tmp_path), []
     inside, leave = threading.Event(), threading.Event()
