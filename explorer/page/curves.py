@@ -116,9 +116,8 @@ def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
     finished.update_xaxes(
         type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks]
     )  # most methods are close together at a small share
-    return finished.update_layout(
-        height=460 + 12 * max(0, len(figure.data) - 6)
-    )  # a phone's legend has a line for each
+    entries = len(figure.data)  # a phone's legend has a line for each
+    return finished.update_layout(height=460 + 12 * max(0, entries - 6))
 
 
 def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any:
