@@ -14,6 +14,9 @@ from engines.core.lazy import torch
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+BLOCK = 64  # ids that the largest logit is looked for together
+FEW = 4  # times k blocks from which looking at blocks pays
+
 
 def token_probability(z: Tensor, tokens: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """softmax(z)[token] per row, z [n, V], tokens [n] -> [n], in `dtype` (default float64).
@@ -142,13 +145,28 @@ def expected_tokens(alpha: float, gamma: int) -> float:
     return float(gamma + 1) if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
 
+def _largest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest logits per row and their ids, best first, any of equal ones: z [n, V] -> [n, k] twice.
+
+    On a CPU torch.topk takes many times longer than the largest of each block of ids. The k largest logits lie in the
+    k blocks with the largest of these."""
+    n, V = z.shape
+    if z.device.type != "cpu" or V % BLOCK or FEW * k * BLOCK > V:
+        values, ids = z.topk(k, dim=-1)
+        return values, ids
+    blocks = z.reshape(n, V // BLOCK, BLOCK)
+    best = blocks.amax(-1).topk(k, dim=-1).indices
+    values, at = blocks.gather(1, best[..., None].expand(n, k, BLOCK)).flatten(1).topk(k, dim=-1)
+    return values, best.gather(1, at // BLOCK) * BLOCK + at % BLOCK
+
+
 def top_ids(z: Tensor, k: int) -> Tensor:
     """Ids of the k largest logits per row, best first, equal logits by rising id: z [n, V] -> [n, k].
 
     torch.topk alone gives ties in no fixed order, which makes bf16 runs differ from machine to machine.
     """
     k = min(k, z.shape[-1])
-    values, ids = z.topk(min(k + 1, z.shape[-1]), dim=-1)
+    values, ids = _largest(z, min(k + 1, z.shape[-1]))
     tied = (values[:, k - 1] == values[:, -1]).nonzero()[:, 0].tolist() if values.shape[-1] > k else []
     values, ids = values[:, :k], ids[:, :k]
     for row in tied:  # across the border topk kept any of the equal ones

@@ -120,3 +120,13 @@ def test_top_ids_are_a_stable_sort_whatever_the_ties(grid, k):
     z[:, 5] = -torch.inf
     assert torch.equal(s.top_ids(z, k), z.sort(descending=True, stable=True).indices[:, :k])
     assert torch.equal(s.top_ids(z, 1)[:, 0], z.argmax(-1))  # so that greedy and its lossless followers agree on ties
+
+
+@pytest.mark.parametrize("grid", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(("V", "k"), [(2 * s.FEW * s.BLOCK, 1), (4096, 8), (4096, 40), (4100, 8), (1024, 15)])
+def test_top_ids_of_a_large_vocabulary_are_found_block_by_block(V, k, grid):
+    z = (torch.randn(3, V, generator=rng(3)) / grid).round() * grid
+    z[1], z[2, V // 2 :] = -torch.inf, z[2, : V - V // 2].flip(0)
+    for given in (z, z.bfloat16(), torch.stack([z, z], -1)[..., 0]):  # the last one lies apart in memory
+        assert torch.equal(s.top_ids(given, k), given.sort(descending=True, stable=True).indices[:, :k])
+    assert s.top_ids(z[:0], k).shape == (0, k)
