@@ -4,6 +4,7 @@ this and listing load neither torch nor transformers."""
 from __future__ import annotations
 
 import difflib
+import functools
 import gc
 import os
 import threading
@@ -54,27 +55,32 @@ class ModelInfo:
 
 def list_models() -> list[ModelInfo]:
     """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
+    return [*_listed("cache" if smollm2.ready() else "download", _files())]
+
+
+def _files() -> tuple[tuple[str, int, int], ...]:
+    """The files of models and of parts as they are now: all that the list depends on."""
+    there = (file for place in ("models", "parts") for file in (assets() / place).glob("*/*"))
+    return tuple((str(file), (stat := file.stat()).st_mtime_ns, stat.st_size) for file in there)
+
+
+@functools.lru_cache(maxsize=2)
+def _listed(where: str, files: tuple[tuple[str, int, int], ...]) -> tuple[ModelInfo, ...]:
+    """The list, read once for what is there."""
     folders = sorted(p.parent for p in (assets() / "models").glob("*/config.json") if shards(p.parent))
-    cards, where = {folder: read_json(folder / "card.json") for folder in folders}, _where_smollm2()
+    cards = {folder: read_json(folder / "card.json") for folder in folders}
     targets = {folder: read_json(folder / "config.json").get("draft_of") for folder in folders}
     names, kinds = {folder.name for folder in folders} | {smollm2.NAME}, ("causal", "layered")
     found = {folder: _describe(folder, card, names) for folder, card in cards.items()}
     drafts = {folder: info for folder, info in found.items() if targets[folder]}
-    size, about = smollm2.PARAMETERS, smollm2.NOTE
+    size, about, computed = smollm2.PARAMETERS, smollm2.NOTE, (*oracle.ONE, *oracle.MANY)
     models = _introduced(
         [
             *(info for folder, info in found.items() if folder not in drafts),
             ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
             *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
             ModelInfo(
-                oracle.NAME,
-                "masked",
-                oracle.TITLE,
-                0,
-                "embedded",
-                oracle.NOTE,
-                kinds=("masked",),
-                tasks=(*oracle.ONE, *oracle.MANY),
+                oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",), tasks=computed
             ),
         ],
         {
@@ -84,11 +90,7 @@ def list_models() -> list[ModelInfo]:
     )
     chat = next(info for info in models if info.name == smollm2.NAME)
     text = replace(chat, name=smollm2.TEXT, title=smollm2.TEXT_TITLE, note=smollm2.TEXT_NOTE)
-    return [replace(info, parts=parts_for(info.name)) for info in (*models, text)]
-
-
-def _where_smollm2() -> str:
-    return "cache" if smollm2.ready() else "download"
+    return tuple(replace(info, parts=parts_for(info.name)) for info in (*models, text))
 
 
 def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> ModelInfo:

@@ -54,6 +54,20 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_the_list_is_read_anew_when_a_file_of_it_changes(assets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    plain = zoo.read_json
+    monkeypatch.setattr(zoo, "read_json", lambda path: read.append(path) or plain(path))
+    first = zoo.list_models()
+    assert len(set(read)) == 6  # a card and a config of each
+    read.clear()
+    assert zoo.list_models() == first and not read
+    (assets / "models" / "tiny-ar-m" / "card.json").write_text(json.dumps({"title": "Another"}))
+    assert zoo.list_models()[0].title == "Another"
+    (assets / "models" / "tiny-ar-s" / "model.safetensors").unlink()
+    assert "tiny-ar-s" not in [m.name for m in zoo.list_models()]
+
+
 def test_list_and_companions(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
     assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle", "smollm2-text"]
