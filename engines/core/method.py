@@ -57,20 +57,20 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `needs` maps model roles to kinds (`engines.core.kinds`); the first role is the model a person picks, the others
     come from its companions. `parts` maps further roles to trained parts of the picked model, by their names;
-    `drafters` those of them in whose place a published drafter can draft to its formats.
-    `baseline` is the slug that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at
-    the defaults. Where that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by
-    itself, and `keeps` answers for given values. `records`: by name, the types of what it tells of its own; the player
-    shows one with the view that asks for its name, or as a table where there is none. `signature`: the view of the
-    player that shows the idea of the paper, and stands open in every player of a run; "" leaves the choice to what the
-    run holds. `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all
-    others on its kind of model compare with. `beside`: roles of models that the run is only compared with: their calls
-    stand beside its totals, as facts of a step; it runs without those that are `optional` where the picked model has
-    no such companion. `paths`: parameters under which it writes several continuations at
-    once; empty where it always does, None where it never does. `own`: a short phrase that follows the title wherever
-    it is shown, where this was written from less than the paper's text or is another algorithm. `former`: what
-    recordings, commands and forms of earlier versions call it. `file`, `version`: the local file that it was loaded
-    from and the sha256 of its text; empty for those that ship."""
+    `drafters` those of them in whose place a published drafter can draft to its formats. `baseline` is the slug
+    that its neutral parameters reduce it to; `lossless` claims the baseline's exact output at the defaults. Where
+    that depends on parameters, `lossless_with` lists the values that it takes, each entry enough by itself, and
+    `keeps` answers for given values. `records`: by name, the types of what it tells of its own; the player shows
+    one with the view that asks for its name, or as a table where there is none. `signature`: the view of the player
+    that shows the idea of the paper, and stands open in every player of a run; "" leaves the choice to what the run
+    holds. `curve`: a parameter and its values, the safest first, where sweeping this plain method is what all
+    others on its kind of model compare with. `beside`: roles of models that the run is only compared with: their
+    calls stand beside its totals, as facts of a step. `optional`: roles of further models that it runs without
+    where the picked model has no such companion. `paths`: parameters under which it writes several continuations at
+    once; empty where it always does, None where it never does. `own`: a short phrase that follows the title
+    wherever it is shown, where this was written from less than the paper's text or is another algorithm. `former`:
+    what recordings, commands and forms of earlier versions call it. `file`, `version`: the local file that it was
+    loaded from and the sha256 of its text; empty for those that ship."""
 
     slug: str
     title: str
@@ -227,8 +227,10 @@ def _check_beside(slug: str, roles: Mapping[str, str], beside: Collection[str], 
     """Raises ValueError where a run is compared with what is no further model of it, or may lack another one."""
     if not set(beside) < set(roles):
         raise ValueError(f"method '{slug}' compares with {sorted(beside)}; its models are {', '.join(roles)}")
-    if not set(optional) <= set(beside):
-        raise ValueError(f"method '{slug}' may lack {sorted(optional)}; it compares with {sorted(beside)}")
+    if not set(optional) <= set(list(roles)[1:]):
+        raise ValueError(
+            f"method '{slug}' may lack {sorted(optional)}; only a further model may be lacking: {list(roles)[1:]}"
+        )
 
 
 def _check_values(params: Sequence[Param], curve: tuple[str, tuple[float, ...]] | None) -> None:

@@ -138,12 +138,16 @@ def _trained(name: str, record: ModelRecord, main: Model) -> Any:
 
 def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dict[str, Any]:
     """The same as a run gives them to its method: a published drafter calls the model and counts, as a second model
-    would. seen: the picked model seen through the meter. What rows cost is measured here, for a method that asks for
-    it: before the clock of a run that begins with it."""
+    would. seen: the picked model seen through the meter."""
     parts = parts_of(info, main)
-    if info.costs:
-        row_costs_of(main)
     return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
+
+
+def measure_costs(info: MethodInfo, models: Mapping[str, Model]) -> None:
+    """What rows cost is measured here, for a method that asks for it: before the clock of a run that begins with it."""
+    if info.costs:
+        for role in info.needs.keys() & models.keys():
+            row_costs_of(models[role])
 
 
 def roles_for(info: MethodInfo, main: Model, models: Mapping[str, Model]) -> dict[str, Model]:

@@ -18,19 +18,11 @@ from engines.core.recorder import Recorder
 from engines.core.registry import current, current_edits, get_method
 from engines.core.trace import Detail, Edit, End, Step, TimedEdit, Trace
 from engines.core.user_methods import explained
-from engines.core.validation import (
-    Edits,
-    check_detail,
-    check_edit,
-    check_edits,
-    check_room,
-    check_seed,
-    parameters,
-)
+from engines.core.validation import Edits, check_detail, check_edit, check_edits, check_room, check_seed, parameters
 from engines.core.validation import prompt_ids as ids_of
 from engines.driver.heading import header_of
 from engines.driver.replay import Replay
-from engines.driver.roles import Roles, assign_roles, counted_parts
+from engines.driver.roles import Roles, assign_roles, counted_parts, measure_costs
 from engines.driver.takeover import BoundMethod, announce, bind, room_left
 
 MAX_STEPS = 4096
@@ -119,6 +111,7 @@ class Run(Iterator[Step]):
             role: counted(model, role, self._meter.aside() if role in info.beside else self._meter, info.needs[role])
             for role, model in models.items()
         }
+        measure_costs(info, models)
         given: dict[str, Any] = metered | counted_parts(info, models[info.role], metered[info.role], self._meter)
         several = len(info.needs) + len(info.parts) > 1
         loop = method.decode(Roles(given) if several else given[info.role], text, p, self._recorder)

@@ -14,9 +14,9 @@ from typing import Any
 
 from engines.core.row_costs import RowCosts
 from engines.kit import torch
-from engines.methods.speculative.adaptive_drafts import READ, ranked
+from engines.methods.speculative.adaptive_drafts import READ
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Path, bet
-from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, TextCopy
+from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, TextCopy, ranked
 
 Ranked = tuple[list[int], list[float]]  # the likeliest tokens behind a row, and their probabilities
 MOST = 64  # rows of a forward that asks

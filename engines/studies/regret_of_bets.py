@@ -1,5 +1,6 @@
-"""What the bets of adaptive drafts cost against the best fixed draft in hindsight (ours): the method writes texts, and
-each text is replayed under every fixed choice, with the same costs.
+"""What the bets of adaptive drafts cost against the best fixed draft in hindsight (ours): the method writes texts from
+copies and its table, and each text is replayed under every fixed choice, with the same costs. A store and a draft model
+are not asked.
 
     regret = cost of the method's rounds - cost of the best fixed choice's
 
@@ -88,8 +89,8 @@ class Replayed:
     "regret-of-bets",
     "What bets on drafts cost against the best fixed draft in hindsight",
     "ours",
-    summary="Adaptive drafts write texts; each is replayed under fixed choices of source, rows and depth, and with the "
-    "text foreseen, at the same costs of rows.",
+    summary="Adaptive drafts write texts from copies and their table; each is replayed under fixed choices of source, "
+    "rows and depth, and with the text foreseen, at the same costs of rows.",
     inputs=[
         Text("model", "smollm2", help="A causal model; it is read in float32."),
         Text("prompts", PROMPTS, help="Prompts to answer, with | between them."),
@@ -134,6 +135,7 @@ def replayed(model: Any, prompt: str, p: Params, C: RowCosts, ready: Callable[[i
 
     ready(0)
     given = {"max_new_tokens": p.tokens, "row_cost": p.row_cost, "rows": BETS.rows, "depth": BETS.depth}
+    given |= {"store": False, "draft": False}
     trace = run(decode.info.slug, model, prompt, params=given, detail="light")
     start = len(trace.header.prompt_ids)
     text = Known(model, [*trace.header.prompt_ids, *trace.output_ids], start, start + p.tokens)

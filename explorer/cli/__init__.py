@@ -290,7 +290,8 @@ def show_method(info: MethodInfo, as_json: bool) -> int:
     print(f"{info.title} ({info.slug}), {info.paper}{f', {info.own}' if info.own else ''}\n{info.summary}")
     lossless = ", lossless" if info.lossless or info.lossless_with else ""
     promise = f"{lossless} with {info.condition}" if info.lossless_with else lossless
-    print(f"needs: {', '.join(f'{role} ({kind})' for role, kind in info.needs.items())}")
+    needs = [f"{role} ({kind}{', or none' * (role in info.optional)})" for role, kind in info.needs.items()]
+    print(f"needs: {', '.join(needs)}")
     print(f"baseline: {info.baseline or 'none'}{promise}\ndeparts from the paper: {info.departures}\n")
     print_table(
         ("parameter", "default", "allowed", "effect"), [(p.name, p.default, p.allowed(), p.help) for p in info.params]

@@ -63,7 +63,7 @@ def _method(
         "family": info.family,
         "summary": info.summary,
         "kind": info.needs[info.role],
-        "beside": [kind for role, kind in info.needs.items() if role != info.role and role not in info.beside],
+        "beside": [kind for role, kind in info.needs.items() if role not in {info.role, *info.beside, *info.optional}],
         "parts": [part.replace("-", " ") for part in info.parts.values()],
         "trains": paper.trains.get(info.slug, "") if paper else "",
         "order": ORDERS.get(info.kind, ""),

@@ -116,13 +116,19 @@ def method_table() -> str:
         if not held and not paper.tools:
             continue
         names = ", ".join([*map(_linked, held), *(f"`{one}`" for one in paper.tools)])
-        needs = " / ".join(dict.fromkeys(" + ".join(info.needs.values()) for info in held)) or "–"
+        needs = " / ".join(dict.fromkeys(map(_needed, held))) or "–"
         own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
         lines.append(
             f"| {names} {paper.name}{own} | {_cite(paper)} | {papers.BASES[paper.basis] if paper.basis else '–'} | "
             f"{needs} | {paper.watch or paper.idea} |"
         )
     return "\n".join(lines)
+
+
+def _needed(info: MethodInfo) -> str:
+    """The kinds of its models; in brackets those that it runs without."""
+    first, *others = info.needs.items()
+    return first[1] + "".join(f" (+ {kind})" if role in info.optional else f" + {kind}" for role, kind in others)
 
 
 def _linked(info: MethodInfo) -> str:

@@ -20,8 +20,11 @@ def test_a_part_or_a_companion_that_is_not_there_leaves_a_model_out():
     found = [model.name for model in MODELS.values() if fits(part, model)]
     assert found and all(name in MODELS[one].parts for one in found)
     assert not fits(part, MODELS["tiny-ar-s"]) and part.needs[part.role] in MODELS["tiny-ar-s"].kinds
-    pair = next(info for info in METHODS.values() if [*info.needs] == ["target", "draft"])
+    pairs = [info for info in METHODS.values() if [*info.needs] == ["target", "draft"]]
+    pair = next(info for info in pairs if not info.optional)
     assert fits(pair, MODELS["tiny-ar-l"]) and not fits(pair, MODELS["tiny-digits"])
+    alone = next(info for info in pairs if info.optional == {"draft"})
+    assert fits(alone, MODELS["tiny-ar-l"]) and fits(alone, MODELS["tiny-digits"])
 
 
 @pytest.mark.parametrize("info", METHODS.values(), ids=lambda info: info.slug)

@@ -137,12 +137,11 @@ export class Bets extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.bets;
     if (!told) return t ? tr`Nothing was bet in this step.` : tr`Before the first step.`;
-    const odds = told.odds.map(({ source, right, places }) =>
-      source === "text"
-        ? tr`copies of the text had the next token at ${right} of ${places} places`
-        : tr`the table of earlier ranks at ${right} of ${places}`,
-    );
+    const named = { text: tr`copies of the text`, store: tr`the store`, table: tr`the table of earlier ranks` },
+      odds = told.odds.map(
+        ({ source, right, places }) => tr`${named[source] ?? tr`the draft model`} at ${right} of ${places} places`,
+      );
     return tr`Each dot is a number of drafted rows, all verified in one forward; the steepest line from zero is \
-the best bet. Seen afterwards, ${odds.join(", ")}.`;
+the best bet. Seen afterwards, the next token was guessed by ${odds.join(", ") || tr`nobody`}.`;
   }
 }

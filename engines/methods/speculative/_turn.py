@@ -232,12 +232,12 @@ class Drafter:
         self._at: dict[int, int] = {}  # row of the draft -> its place behind the text
         self._parents: list[int] = []
 
-    def read(self, ids: Sequence[int], hidden: Sequence[int] = ()) -> Extended:
-        """Feed what the cache lacks of the text; logits [1, V] of its last token (and hidden states of all that was
-        fed)."""
+    def read(self, ids: Sequence[int], hidden: Sequence[int] = (), last_only: bool = True) -> Extended:
+        """Feed what the cache lacks of the text; logits [1, V] of its last token, or of all n that were fed [n, V] (and
+        hidden states of all)."""
         self.cache.crop(min(self.cache.length, len(ids) - 1))
         self._at, self._parents = {0: -1}, []
-        out = self.model.extend(ids[self.cache.length :], self.cache, last_only=True, hidden=hidden)
+        out = self.model.extend(ids[self.cache.length :], self.cache, last_only=last_only, hidden=hidden)
         return Extended(self._fit(out.logits), out.hidden)
 
     def extend(self, draft: Draft, rows: Sequence[int], hidden: Sequence[int] = ()) -> Extended:

@@ -214,9 +214,8 @@ def kept(model, table):
 @pytest.mark.smollm2
 def test_on_smollm2_the_replay_gives_the_rounds_of_the_trace():
     model = engines.load_model("smollm2", dtype="float32")
-    trace = engines.run(
-        SLUG, model, "List: red, green, blue. Write the list twice.", params={"max_new_tokens": 24, "row_cost": 0.03}
-    )
+    given = {"max_new_tokens": 24, "row_cost": 0.03, "store": False, "draft": False}
+    trace = engines.run(SLUG, model, "List: red, green, blue. Write the list twice.", params=given)
     rounds = replay(known(model, trace), Rule("bets", True, True, 32, 16, bets=True), RowCosts.sloped(0.03))
     assert replayed(rounds) == recorded(trace) and max(one.taken for one in rounds) > 0
 

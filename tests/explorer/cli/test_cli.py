@@ -73,6 +73,8 @@ def test_methods_lists_all_and_one(capsys):
     ]
     listed = json.loads(call(capsys, "methods", "--json")[1])
     assert listed["broken"] == [] and {m["slug"] for m in listed["methods"]} == {i.slug for i in engines.list_methods()}
+    alone = next(i.slug for i in engines.list_methods() if i.optional == {"draft"})
+    assert "needs: target (causal), draft (causal, or none)\n" in call(capsys, "methods", alone)[1]
     one = call(capsys, "methods", PARALLEL)[1]
     assert all(p.name in one for p in engines.get_method(PARALLEL).info.params)
     assert json.loads(call(capsys, "methods", PARALLEL, "--json")[1])["slug"] == PARALLEL

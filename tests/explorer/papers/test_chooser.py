@@ -46,7 +46,7 @@ def test_the_facts_of_the_four_questions_are_what_methods_declare(infos, found):
         one = found[slug]
         assert (one["order"] == "masked") == (info.kind in ("masked", "block"))
         assert len(one["parts"]) == len(info.parts)
-        assert len(one["beside"]) == len(info.needs) - 1 - len(info.beside)
+        assert len(one["beside"]) == len(info.needs) - 1 - len(info.beside | info.optional)
         assert one["same"] == same(info) == (2 if info.lossless else int(bool(info.lossless_with)))
         assert one["condition"] == info.condition
     trained = {slug for paper in read().all() for slug in paper.trains}

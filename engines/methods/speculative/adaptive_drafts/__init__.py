@@ -1,9 +1,10 @@
 """Adaptive drafts: never slower than one token at a time. Ours, not a paper's.
 
-Two sources guess for nothing: the text itself (prompt lookup) and a table of what the model ranked highest when it last
-read a token (Token Recycling). What a guess is worth is counted in the run; what a forward of n rows costs is measured
-on the machine. Each round takes the draft tree with the most expected tokens for its cost (`bets`), and where nothing
-pays, one plain row.
+Three sources guess for nothing: the text itself (prompt lookup), a table of what the model ranked highest when it last
+read a token (Token Recycling), and a store of texts in the model's tokens where there is one (REST). A draft model,
+where the target has one beside it, guesses for a forward of its own (`asking`). What a guess is worth is counted in the
+run; what a forward of n rows costs is measured on the machine. Each round takes the draft tree with the most expected
+tokens for its cost (`bets`), and where nothing pays, one plain row.
 
 Nothing has to be tried out: what each source would have guessed is compared with the text as it comes, drafted or not.
 So the means of the counts decide: bets by their lower sides, while a run is behind plain decoding, were no safer on 18
@@ -16,32 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from engines.kit import (
-    Bool,
-    CountedCausal,
-    Float,
-    Int,
-    Params,
-    Recorder,
-    RowCosts,
-    Steps,
-    many,
-    max_new_tokens,
-    method,
-    top_ids,
-    torch,
-)
+from engines.kit import Bool, Float, Int, Params, Recorder, Roles, RowCosts, Steps, many, max_new_tokens, method, torch
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
+from engines.methods.speculative.adaptive_drafts.asking import DraftModel
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Bet, Bets, bet
-from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, TextCopy
+from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, StoreCopy, TextCopy, ranked
+from engines.models.stores import index_of
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Source = TextCopy | SeenTable | StoreCopy | DraftModel
 
-MOST, RANKS = 64, 8  # rows of a draft, ranks of a row that the table keeps
+MOST = 64  # rows of a draft
 READ = 128  # of a longer prompt only so many rows go through the output head, for the table
 MEASURED = -1.0
 
@@ -53,11 +40,13 @@ MEASURED = -1.0
     family="speculative",
     paper="",
     summary="Each round takes the draft that promises most tokens for what its rows cost on this machine, or none.",
-    needs="causal",
+    needs={"target": "causal", "draft": "causal"},
     params=[
         max_new_tokens(64),
         Bool("copies", True, source="ours"),
         Bool("table", True, source="ours"),
+        Bool("store", True, source="ours"),
+        Bool("draft", True, source="ours"),
         Int("rows", 32, 0, MOST, symbol="n", neutral=0, source="ours"),
         Int("depth", 16, 1, MOST, symbol="D", source="ours"),
         Float("row_cost", MEASURED, MEASURED, 1.0, step=0.05, symbol="c", source="ours"),
@@ -69,22 +58,31 @@ MEASURED = -1.0
     lanes=LANES,
     baseline="greedy",
     lossless=True,
+    optional={"draft"},
     costs=True,
 )
-def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) -> Steps:
+def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """Bet, verify, look at what came, learn: one round per step."""
-    target = Target(model, prompt, p, rows=1 + MOST)
+    model, costs = models.target, Costs(models, p)
+    target, C = Target(model, prompt, p, rows=1 + MOST), costs.target
     text, table, a = TextCopy(prompt), SeenTable(), Acceptance()
+    index, helper = index_of(model.record) if p.store else None, models.models.get("draft") if p.draft else None
+    store = StoreCopy(index) if index else None
+    asked = DraftModel(helper, prompt, p, model.vocab_size, costs.draft) if helper else None
     spent, gained, ids, warned = 0.0, 0, prompt, ""
     if len(prompt) > READ:
         model.extend(prompt[:-READ], target.cache, last_only=True)
 
+    def free() -> list[TextCopy | SeenTable | StoreCopy]:
+        return [source for source, on in ((text, p.copies), (table, p.table), (store, p.store)) if source and on]
+
     def guesses(context: Sequence[int]) -> list[Guess]:
-        return [*(text.guesses(context) if p.copies else ()), *(table.guesses(context) if p.table else ())]
+        return [guess for source in free() for guess in source.guesses(context)]
 
     while target.unfinished(ids):
-        C = model.row_costs if p.row_cost < 0 else RowCosts.sloped(p.row_cost)
         unread = len(ids) - target.cache.length  # the prompt is read with the first draft, and in any case
+        if asked:
+            asked.begin(ids)
         chosen = bet(
             ids,
             guesses,
@@ -93,25 +91,46 @@ def decode(model: CountedCausal, prompt: list[int], p: Params, run: Recorder) ->
             depth=min(p.depth, target.room(ids)),
             branches=model.takes_trees,
             ends=model.eos_ids,
+            asked=asked,
         )
         turn = target.verify(ids, drafted(ids[-1], chosen), run.rng)
-        for at in range(len(ids), len(turn.ids)):
-            a.see(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at])
+        places = range(len(ids), len(turn.ids))
+        known = [a.see(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at]) for at in places]
+        if asked:
+            asked.settle(turn.gained, known, a)
         text.read(turn.gained)
         learn(table, turn)
         if ids is not prompt:
             spent, gained = spent + chosen.cost[chosen.taken], gained + len(turn.gained)
-        odds = [source for source, on in ((text, p.copies), (table, p.table)) if on]
+        odds, calls = [*free(), *([asked] if asked else [])], {"asked": chosen.asked} if asked else {}
         edit = yield run.step(
             **turn.groups(),
-            facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken]),
+            facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken], **calls),
             records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, odds)},
             note=note(chosen, turn, p, C.warning if C.warning != warned else ""),
         )
         warned = C.warning
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, turn.ids, target.cache, *([asked.cache] if asked else []))
         if ids != turn.ids:  # someone has changed it
             text = TextCopy(ids)
+
+
+class Costs:
+    """What rows cost in forwards of one row of the target, for both models: measured, or by the parameter, where a
+    draft model's forward costs as its parameters are to the target's."""
+
+    def __init__(self, models: Roles, p: Params) -> None:
+        measured, draft = p.row_cost < 0, models.models.get("draft")
+        self.target = models.target.row_costs if measured else RowCosts.sloped(p.row_cost)
+        self._draft, self._share = self.target, 1.0
+        if draft and measured:
+            self._draft, self._share = draft.row_costs, draft.row_costs.seconds[0] / self.target.seconds[0]
+        elif draft:
+            self._share = draft.record.parameters / max(1, models.target.record.parameters)
+
+    def draft(self, n: int) -> float:
+        """Of a forward of n rows of the draft model."""
+        return self._share * self._draft(n)
 
 
 def drafted(root: int, chosen: Bet) -> Draft:
@@ -125,23 +144,11 @@ def drafted(root: int, chosen: Bet) -> Draft:
 
 def learn(table: SeenTable, turn: Turn) -> None:
     """The table takes the highest ranks of all rows that were read, refused ones too."""
-    table.learn([*turn.chain, *turn.draft.tokens], *ranked(torch.cat([turn.z_chain, turn.z])))
+    z = torch.cat([turn.z_chain, turn.z]) if turn.chain else turn.z
+    table.learn([*turn.chain, *turn.draft.tokens], *ranked(z))
 
 
-def ranked(z: Tensor) -> tuple[list[list[int]], list[list[float]]]:
-    """The likeliest tokens behind each row of the logits z [n, V], and their probabilities."""
-    best = top_ids(z, RANKS)
-    return best.tolist(), (z.gather(-1, best) - z.logsumexp(-1, keepdim=True)).exp().tolist()
-
-
-def account(
-    chosen: Bet,
-    came: int,
-    gained: int,
-    spent: float,
-    a: Acceptance,
-    sources: Sequence[TextCopy | SeenTable],
-) -> Bets:
+def account(chosen: Bet, came: int, gained: int, spent: float, a: Acceptance, sources: Sequence[Source]) -> Bets:
     """The round's bet for the record."""
     odds = [a.odds(source.name) for source in sources]
     return Bets(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
@@ -150,8 +157,8 @@ def account(
 def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
     """One sentence on the round; before it the warning of the costs it bet by."""
     promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
-    if not (p.copies or p.table):
-        outcome = "Both sources are switched off, so nothing can be drafted; one plain row."
+    if not (p.copies or p.table or p.store or p.draft):
+        outcome = "All sources are switched off, so nothing can be drafted; one plain row."
     elif not p.rows:
         outcome = "A draft may have 0 rows, so nothing can be drafted; one plain row."
     elif not chosen.taken:
@@ -161,4 +168,6 @@ def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
             f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain "
             f"rows; {many(len(turn.gained), 'token')} came{turn.ending()}."
         )
+    if chosen.asked:
+        outcome += f" The draft model was asked about {many(chosen.asked, 'row')}."
     return f"{warning} {outcome}" if warning else outcome

@@ -174,7 +174,7 @@ def test_a_twin_reads_the_same_rows_and_changes_nothing():
 
 
 @pytest.mark.parametrize("optional", [{"target"}, {"nobody"}])
-def test_only_a_model_that_is_compared_with_may_be_lacking(optional):
+def test_only_a_further_model_may_be_lacking(optional):
     with pytest.raises(ValueError, match="may lack"):
         method("m", title="M", family="architecture", paper="", summary="M.", params=[], emits={"commits"},
                needs={"target": "moe", "twin": "moe"}, beside={"twin"}, optional=optional)  # fmt: skip
