@@ -83,6 +83,7 @@ class Learn {
       at: null,
       open: null,
       ready: false, // the run of the open lesson is loaded
+      early: null, // the step of a stop that was chosen before it was
       seen: remembered(),
     });
     this.text = el("article", { class: "learn-text", tabindex: -1, "aria-label": tr`Lesson` });
@@ -263,8 +264,7 @@ class Learn {
   }
 
   async #play(lesson) {
-    this.open = lesson;
-    this.ready = false;
+    Object.assign(this, { open: lesson, ready: false, early: null });
     this.lanes.forEach((lane, i) => {
       const { box, name } = lane,
         used = i < lesson.runs.length;
@@ -284,11 +284,11 @@ class Learn {
       return;
     }
     if (this.open !== lesson) return; // another one was opened meanwhile
-    const at = lesson.stops[0]?.step ?? 0;
+    const at = this.early ?? lesson.stops[0]?.step ?? 0;
     for (const [i, text] of [...texts.entries()].reverse()) {
       const { player } = this.lanes[i];
       player.context.lane = lesson.lane || null; // before the views are made
-      player.load(text, { at }); // the lesson's own run comes last: the clock stands where it has its first stop
+      player.load(text, { at }); // the lesson's own run comes last: the clock stands at a stop of its own
     }
     this.ready = true;
     this.#follow();
@@ -296,6 +296,10 @@ class Learn {
 
   /** Goes to a step and brings what the lesson is about into sight, where the player has a scroll bar of its own. */
   #go(step) {
+    if (!this.ready) {
+      this.early = step;
+      return;
+    }
     this.player.seek(step);
     const view = this.stage.querySelector(`[data-view="${this.open?.view ?? "Tokens"}"]`);
     if (view && this.side.scrollHeight > this.side.clientHeight + 1)

@@ -158,6 +158,27 @@ def test_a_lesson_on_a_difference_shows_both_runs_on_one_clock(visit):
     expect(learn.locator(".learn-stage > section > h3").first).to_be_hidden()
 
 
+def test_a_stop_chosen_while_the_run_still_loads_is_where_the_lesson_opens(visit):
+    screen = visit()
+    told = next(one for one in payload()["lessons"] if one["method"] == "dparallel")
+    held = []
+    files = re.compile("|".join(re.escape(run["id"]) for run in told["runs"]))
+    screen.page.route(files, lambda route: held.append(route))
+    screen.tab("Learn")
+    learn = screen.page.locator("#lessons")
+    learn.locator(".learn-list button", has_text=re.compile(f"^{told['title']}")).click()
+    stop = told["stops"][-1]
+    learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
+    expect(learn.locator(".dx-panel")).to_have_count(2)
+    while len(held) < 2:
+        screen.page.wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+    for panel in learn.locator(".dx-panel").all():
+        expect(panel).to_have_attribute("data-step", str(stop["step"]))
+    expect(learn.locator(".learn-say")).to_contain_text(stop["say"])
+
+
 def test_who_declines_the_tour_is_not_asked_again(visit):
     screen = visit()
     offer = screen.page.locator(".tour-offer")
