@@ -46,14 +46,22 @@ def swapped(
     """The placement after that many tried swaps of two experts of different devices. One is kept where the affinity
     inside devices grows and no device comes to bear more than `limit`, or than the busier of the two bore."""
     rng, C = np.random.default_rng(seed), C.copy()
-    for i, j in rng.integers(0, len(C), (tries, 2)):
-        if C[i] == C[j]:
-            continue
-        own, other = C[i] == C, C[j] == C
-        gain = A[i, other].sum() + A[j, own].sum() - 2 * A[i, j] - A[i, own].sum() - A[j, other].sum()
-        moved, a, b = load[j] - load[i], load[own].sum(), load[other].sum()
-        if gain > 1e-12 and max(a + moved, b - moved) <= max(limit, a, b):
-            C[i], C[j] = C[j], C[i]
+    i, j = rng.integers(0, len(C), (tries, 2)).T
+    at = 0  # all tries from here on are judged at once; up to the first that is kept, that is what each of them meets
+    while at < tries:
+        on = C[:, None] == np.arange(C.max() + 1)  # [N, G]
+        S, held = A @ on, load @ on  # what an expert shares with all of a device [N, G], what a device bears [G]
+        e, f = i[at:], j[at:]
+        own, other = C[e], C[f]
+        gain = S[e, other] + S[f, own] - 2 * A[e, f] - S[e, own] - S[f, other]
+        moved, a, b = load[f] - load[e], held[own], held[other]
+        bears, may = np.maximum(a + moved, b - moved), np.maximum(np.maximum(a, b), limit)
+        kept = (own != other) & (gain > 1e-12) & (bears <= may)
+        if not kept.any():
+            break
+        first = at + int(kept.argmax())
+        C[i[first]], C[j[first]] = C[j[first]], C[i[first]]
+        at = first + 1
     return C
 
 

@@ -57,6 +57,23 @@ def test_no_device_bears_much_more_than_the_others():
     assert (R >= 0).all() and (ours.balanced_table(np.zeros((3, 16), int), C, 4) == ours.NOWHERE).all()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_swaps_judged_together_are_the_swaps_tried_one_after_the_other(seed):
+    rng = np.random.default_rng(100 + seed)
+    T = rng.poisson(rng.gamma(0.3, 3, (40, 16)))
+    A, load, C = placement.affinity(T.astype(float)), T.sum(0).astype(float), placement.in_order(16, 4)
+    limit, by_hand, kept = (1.15 * load.sum() / 4 if seed % 2 else np.inf), C.copy(), 0
+    for i, j in np.random.default_rng(seed).integers(0, 16, (800, 2)):
+        tried = by_hand.copy()
+        tried[[i, j]] = by_hand[[j, i]]
+        before, after = ([load[c == g].sum() for g in (by_hand[i], by_hand[j])] for c in (by_hand, tried))
+        gains = placement.inside(A, tried) > placement.inside(A, by_hand) + 1e-9
+        if by_hand[i] != by_hand[j] and gains and max(after) <= max(limit, *before):
+            by_hand, kept = tried, kept + 1
+    assert kept > 3
+    assert placement.swapped(A, C, load, 800, seed, limit).tolist() == by_hand.tolist()
+
+
 def test_swaps_never_lose_and_some_gain():
     T = counts(seed=2)
     A, load = placement.affinity(T.astype(float)), T.sum(0).astype(float)
