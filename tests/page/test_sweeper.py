@@ -158,7 +158,7 @@ def test_a_sweep_is_cancelled_goes_on_and_opens_what_failed(visit, slowly, monke
     screen = visit()
     begin(screen, 2)
     screen.press("Start sweep")
-    said(screen, "runs; about")
+    said(screen, "; about")
     screen.press("Cancel sweep")
     said(screen, "Stopped with")
     assert slowly.running == 0
@@ -201,11 +201,11 @@ def test_what_is_begun_after_a_cancel_is_not_cancelled(visit, slowly, monkeypatc
     begin(screen, 1)
     screen.page.locator("#sweep-reuse input").uncheck()
     screen.press("Start sweep")
-    said(screen, "runs; about")
+    said(screen, "; about")
     screen.press("Cancel sweep")
     said(screen, "Stopped with")
     screen.press("Start sweep")
-    said(screen, "runs; about")
+    said(screen, "; about")
     assert len(asked) == 2
     screen.page.wait_for_timeout(500)  # a cancel of Gradio would have come by now
     monkeypatch.undo()
