@@ -66,10 +66,10 @@ class Feed:
     failed.
 
     With a store the run is journalled while it lives and kept when it ends; `unkept` is the sentence if that did not
-    work."""
+    work. invariant: models here are to have row-invariant forwards where they can."""
 
-    def __init__(self, job: Job, slot: int, title: str, keep: RunStore | None = None) -> None:
-        self.job, self.slot, self.title, self.keep = job, slot, title, keep
+    def __init__(self, job: Job, slot: int, title: str, keep: RunStore | None = None, invariant: bool = False) -> None:
+        self.job, self.slot, self.title, self.keep, self.invariant = job, slot, title, keep, invariant
         self.unkept = ""
         self._journal: Journal | None = None
         self._stream: EventStream | None = None
@@ -97,6 +97,18 @@ class Feed:
         else ""."""
         header = self._run.header if self._run else None
         return caution(header.models[0]) if header and header.lossless and header.models else ""
+
+    @property
+    def without(self) -> str:
+        """Of a run that promises its control's text, that its model cannot keep a row's bits though this server wishes
+        it; else ""."""
+        header = self.trace.header if self.trace else None
+        if not (self.invariant and header and header.lossless and header.models):
+            return ""
+        target = header.models[0]
+        if target.options.get("row_invariant"):
+            return ""
+        return f"{target.name} cannot have row-invariant forwards and ran without them."
 
     def queued(self) -> dict[str, Any]:
         """The first batch: this slot waits for its turn."""

@@ -41,13 +41,11 @@ def summary(job: Job, feeds: list[Feed]) -> str:
         return say(" ".join(unkept), "error")
     seconds, n = sum(feed.trace.totals.model_seconds for feed in feeds if feed.trace), len(feeds)
     if n == 1:
-        done = f"Done: one run, {seconds:.2f} s of model time (measured). Space plays and pauses, arrows step."
+        done = f"Done: one run, {seconds:.2f} s of model time (measured)."
     else:
-        done = (
-            f"Done: {n} runs, one after the other, {seconds:.2f} s of model time (measured). Space plays and pauses, "
-            "arrows step."
-        )
-    return say(done, "ok")
+        done = f"Done: {n} runs, one after the other, {seconds:.2f} s of model time (measured)."
+    notes = dict.fromkeys(feed.without for feed in feeds if feed.without)
+    return say(" ".join([done, *notes, "Space plays and pauses, arrows step."]), "ok")
 
 
 def joined(job: Job) -> str:

@@ -44,10 +44,9 @@ class Running:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         job = session.begin()
-        feeds = [
-            Feed(job, slot, self.desk.catalogue.methods[plan.method].title, self.desk.my_runs.keep_for(request))
-            for slot, plan in enumerate(plans)
-        ]
+        titles = [self.desk.catalogue.methods[plan.method].title for plan in plans]
+        keep, invariant = self.desk.my_runs.keep_for(request), self.desk.limits.row_invariant
+        feeds = [Feed(job, slot, title, keep, invariant) for slot, title in enumerate(titles)]
         job.queued = [feed.queued() for feed in feeds]
         words = beginning(len(plans))
         try:
