@@ -71,11 +71,18 @@ export function drafts(run) {
 const rate = ({ gained, model_seconds, method_seconds }) =>
   model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
 
-/** Whether the page shows a verdict on these runs that was measured in repeats: {prompt, model, methods}. */
-export function judged(...runs) {
-  const { prompt, model, methods } = globalThis.dxMeasured ?? {};
-  return runs.every(
-    ({ header }) => header.prompt === prompt && header.models?.[0]?.name === model && methods.includes(header.method),
+/** Whether the page shows a verdict on this run against this control that was measured in repeats, with the parameters
+ * that both have here: {prompt, model, control, params by method}. */
+export function judged(run, basis) {
+  const { prompt, model, control, params } = globalThis.dxMeasured ?? {};
+  return (
+    basis.header.method === control &&
+    [run, basis].every(
+      ({ header }) =>
+        header.prompt === prompt &&
+        header.models?.[0]?.name === model &&
+        JSON.stringify(header.params) === JSON.stringify(params[header.method]),
+    )
   );
 }
 

@@ -56,7 +56,7 @@ class Advising:
                 return
             found = yield from self._measure(job, model, prompt)
             job.said = _ending(found.advice)
-            box, played = fresh(**told(found.advice, prompt, example)), self._played(session, found, model, prompt)
+            box, played = fresh(**told(found, prompt, example)), self._played(session, found, model, prompt)
             yield box, *played, tables.results(session.traces, judged=True)
         except UserError as error:
             job.said = say(str(error), "error")
@@ -145,15 +145,16 @@ def _beginning(model: str, prompt: str, example: bool) -> str:
     return f"Measuring with {model} what helps on {_begun(prompt)}. The first run of a model loads it."
 
 
-def told(advice: Advice, prompt: str, example: bool) -> dict[str, Any]:
+def told(found: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
     """What `assets/page/advice.js` draws. example: whether the prompt is the page's own."""
+    advice = found.advice
     methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
     on = f"Measured on the page's example {_begun(prompt)}; type your own prompt to measure that." if example else ""
-    slugs = [advice.control, *(one.method for one in advice.methods)]
+    params = {slug: trace.header.params for slug, trace in found.traces.items()}
     return {
         "sentence": advice.sentence,
         "on": on,
-        "runs": {"prompt": prompt, "model": advice.model.name, "methods": slugs},
+        "runs": {"prompt": prompt, "model": advice.model.name, "control": advice.control, "params": params},
         "conditions": advice.conditions,
         "chosen": advice.chosen,
         "methods": methods,

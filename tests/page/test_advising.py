@@ -215,6 +215,31 @@ def test_no_ratio_of_single_runs_stands_beside_the_verdict(visit, quiet):
     expect(strip.locator("[data-part=speed], [data-part=busy]")).to_have_count(1)
 
 
+def test_what_was_not_measured_above_is_not_said_to_be(visit, quiet):
+    """Other parameters of a method, and two methods of which neither was the control there."""
+    screen = visit()
+    asked(screen)
+    strip = screen.page.locator(".dx-verdict[data-ready]")
+    measured, single = strip.locator("[data-part=judged]"), strip.locator("[data-part=speed], [data-part=busy]")
+    expect(measured).to_have_count(1, timeout=120_000)
+    tokens = screen.parameters(1).locator("#control-1-max_new_tokens").input_value()
+    screen.press("Run")
+    screen.says("Done: 2 runs")
+    expect(measured).to_have_count(1)  # the same methods with the same parameters, once more
+    screen.parameters(1).locator("#control-1-length").fill("3")
+    screen.press("Run")
+    expect(single).to_have_count(1)
+    expect(measured).to_have_count(0)
+    screen.parameters(1).get_by_role("button", name="Reset all to the defaults").click()
+    screen.parameters(1).locator("#control-1-max_new_tokens").fill(tokens)
+    screen.method(0, "adaptive-drafts")
+    screen.press("Run")
+    expect(strip).to_contain_text("Adaptive drafts")
+    expect(single).to_have_count(1)
+    expect(measured).to_have_count(0)
+    expect(screen.page.locator("#advice .advice")).to_have_count(1)
+
+
 def test_all_slots_hold_what_was_measured_whatever_names_the_model(visit, quiet, monkeypatch):
     """A model of one's own is named by its folder, not by the name in its record; slots out of sight come along."""
     folder = str(ASSETS / "models" / "tiny-ar-m")
