@@ -17,6 +17,7 @@ const ROOF = 48,
   LEFT = 44,
   GAP = 70,
   PLAIN = 170, // width of the words on the diagonal
+  ROOM = 110, // for the words at the run's last point
   NARROW = 760;
 
 export class Bets extends StepPicture {
@@ -129,9 +130,10 @@ export class Bets extends StepPicture {
       `stroke:var(--${ahead ? "accent" : "warn"});stroke-width:3`,
     ]);
     const ratio = last.spent ? tr`${short(last.gained / last.spent)}× plain` : tr`the prompt was read`,
-      side = x > box.x + box.w / 2 ? -12 : 12;
+      side = x > box.x + (ahead ? ROOM : box.w / 2) ? -12 : 12,
+      near = ahead && side > 0; // above the point: the words on the diagonal are to its right
     this.marks.push([x, y, "M-6,0a6,6 0 1 0 12,0a6,6 0 1 0 -12,0", "fill:var(--text)", ratio]);
-    this.labels.push([x + side, y - 8, side < 0 ? "end" : "start", ratio]);
+    this.labels.push([near ? box.x + 6 : x + side, y - (near ? 14 : 8), side < 0 ? "end" : "start", ratio]);
   }
 
   describe(t) {
