@@ -1,6 +1,6 @@
 // The form of a slot: a method, a model of the kind that it needs, and a control for each parameter that the method
-// declares. Its value is {method, model, params}; the server gets it as JSON with the event that needs it, and is asked
-// nothing while a person fills it in.
+// declares. Its value is {method, model, params, row_invariant?}; the server gets it as JSON with the event that needs
+// it, and is asked nothing while a person fills it in.
 
 import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
@@ -176,13 +176,23 @@ export class Form {
     return node;
   }
 
+  /** Row-invariant forwards, below the parameters of the method. */
+  #rows(method) {
+    const param = slot.rows(this.catalogue, method);
+    if (!param) return [];
+    const { node, control } = parameter(param, { id: `control-${this.number}-${param.name}` }, () =>
+      this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: control.read() })),
+    );
+    control.write(Boolean(this.value.row_invariant));
+    return [node];
+  }
+
   // what a person does
 
   #choose() {
     const to = slot.methodOf(this.catalogue, this.method.value);
-    const { model, params } = this.value;
-    const next = slot.carry(this.#declared, to, params);
-    this.#set({ method: to.slug, model: slot.modelFor(this.catalogue, to, model), params: next });
+    const params = slot.carry(this.#declared, to, this.value.params);
+    this.#set(slot.complete(this.catalogue, { ...this.value, method: to.slug, params }));
     this.#draw();
   }
 
@@ -195,8 +205,8 @@ export class Form {
   }
 
   #reset() {
-    this.#set({ ...this.value, params: slot.defaults(this.#declared) });
-    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
+    this.#set({ ...this.value, params: slot.defaults(this.#declared), row_invariant: undefined });
+    this.#draw();
     this.head.focus(); // the button is gone
   }
 
@@ -218,6 +228,7 @@ export class Form {
     this.params.replaceChildren(
       this.legend,
       ...method.params.map((param) => this.#parameter(method, param)),
+      ...this.#rows(method),
       this.reset,
     );
     for (const [name, control] of this.#controls) control.write(this.value.params[name]);
@@ -242,6 +253,7 @@ export class Form {
   /** What depends on how far the values are from the defaults. */
   #mark() {
     const set = new Set(slot.changed(this.#declared, this.value.params));
+    if (this.value.row_invariant) set.add("row_invariant");
     markChanged(this.params, set);
     this.reset.hidden = !set.size;
     this.state.textContent = set.size ? tr`${set.size} changed` : "";

@@ -37,6 +37,7 @@ export function fitting(catalogue, value) {
     method: slug,
     model: typeof given.model === "string" ? given.model : "",
     params: Object.fromEntries(known.map(({ name }) => [name, kept[name]])),
+    row_invariant: given.row_invariant,
   });
 }
 

@@ -1,8 +1,8 @@
-// What a slot may hold, without a document: a slot's value is {method, model, params}. The catalogue is what the server
-// offers: {open, models: [{name, kind, label, tasks, kinds?, has?}], methods: [{slug, title, family, kind, needs?,
-// wants?, summary, baseline?, lossless?, rank?, params}]}; wants and has are companions by role and trained parts, rank
-// the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?, high?, step?,
-// choices?, neutral?, source?, presets?}. The server checks every value again.
+// What a slot may hold, without a document: a slot's value is {method, model, params, row_invariant?}. The catalogue is
+// what the server offers: {open, models: [{name, kind, label, tasks, kinds?, has?}], methods: [{slug, title, family,
+// kind, needs?, wants?, summary, baseline?, lossless?, rank?, params}]}; wants and has are companions by role and
+// trained parts, rank the place in the benchmarks that ship. A parameter is {name, kind, default, help, symbol?, low?,
+// high?, step?, choices?, neutral?, source?, presets?}. The server checks every value again.
 //
 // Where the page is at home, a model may be "TARGET + DRAFTER": a published drafter beside it, in the place of one of
 // the trained parts that a method names in `drafts`.
@@ -69,6 +69,19 @@ export const defaults = ({ params }) => Object.fromEntries(params.map((param) =>
 export const changed = ({ params }, values) =>
   params.filter(({ name, default: usual }) => values[name] !== usual).map(({ name }) => name);
 
+/** Row-invariant forwards as a parameter of the slot: null where its method runs other models, or strangers come. */
+export const rows = ({ open }, { kind, needs }) =>
+  open && kind === "causal" && (!needs || needs === "layered")
+    ? {
+        name: "row_invariant",
+        kind: "bool",
+        default: false,
+        help: tr`Row-invariant forwards: a row's logits are the same to the bit beside any other rows, so that a \
+lossless method writes its control's text in bfloat16, too, where both have them. What they cost stands in the \
+receipt.`,
+      }
+    : null;
+
 /** The values after a change of method: what a person has set stays where the next method has a parameter of that name
     and allows the value; all others are at the next paper's default. */
 export function carry(from, to, values) {
@@ -123,8 +136,8 @@ export function fair(catalogue, values, model) {
     kept = values.filter(({ method }) => method === control || able.includes(method));
   const methods = [...new Set([control, ...kept.map(({ method }) => method), ...able])].slice(0, values.length),
     slots = methods.map((method) => {
-      const { params } = kept.find((value) => value.method === method) ?? {};
-      return complete(catalogue, { method, model, params });
+      const known = kept.find((value) => value.method === method) ?? {};
+      return complete(catalogue, { ...known, method, model });
     });
   return equallyLong(catalogue, slots);
 }
@@ -140,10 +153,15 @@ export function instead(catalogue, values, model) {
 }
 
 /** A slot's value made complete: a method and a model that are offered, a value for every parameter, and no other. */
-export function complete(catalogue, { method: slug, model = "", params = {} } = {}) {
+export function complete(catalogue, { method: slug, model = "", params = {}, row_invariant: wished = false } = {}) {
   const method = methodOf(catalogue, slug);
   const values = Object.fromEntries(method.params.map(({ name, default: usual }) => [name, params[name] ?? usual]));
-  return { method: method.slug, model: modelFor(catalogue, method, model), params: values };
+  return {
+    method: method.slug,
+    model: modelFor(catalogue, method, model),
+    params: values,
+    ...(wished === true && rows(catalogue, method) ? { row_invariant: true } : {}),
+  };
 }
 
 /** A value in words: on and off for a switch, quotes around a text. */
@@ -171,5 +189,6 @@ export function summary(catalogue, value) {
     ...(method.own ? [translated(method.own)] : []),
     value.model || tr`no model`,
     ...(count ? [tr`${count} changed`] : []),
+    ...(value.row_invariant ? [tr`row-invariant`] : []),
   ].join(" · ");
 }

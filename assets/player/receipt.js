@@ -112,13 +112,14 @@ export function receipt(number, value, run, known, at, title) {
 
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact" });
 
-export const ofModel = ({ name, parameters, dtype, device = "cpu", threads = 1 }) =>
+export const ofModel = ({ name, parameters, dtype, device = "cpu", threads = 1, options }) =>
   [
     name,
     parameters && tr`${COMPACT.format(parameters)} parameters`,
     dtype,
     device,
     threads && tr`${threads} thread${threads > 1 ? "s" : ""}`,
+    options?.row_invariant && tr`row-invariant`,
   ]
     .filter(Boolean)
     .join(", ");

@@ -89,7 +89,7 @@ class Advising:
 
     def _measure(self, job: Job, model: str, prompt: str) -> Generator[Outputs, None, advise.Found]:
         with MODEL_LOCK:
-            loaded = load(model, self.limits)
+            loaded = load(model, self.limits.row_invariant)
         going = advise.measuring(
             loaded,
             [prompt],

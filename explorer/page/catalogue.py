@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,16 +29,22 @@ TOLD = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What one slot runs."""
+    """What one slot runs. row_invariant: the model is to have row-invariant forwards where it can."""
 
     method: str
     model: str
     params: dict[str, Any]
+    row_invariant: bool = False
+
+    def invariant(self, limits: Limits) -> bool:
+        """Whether this run or its server wishes row-invariant forwards."""
+        return self.row_invariant or limits.row_invariant
 
     def begin(self, prompt: str, seed: int, limits: Limits) -> engines.Run:
         """The run in this process, checked. Raises UserError."""
-        plain = limits.device == "cpu" and not limits.row_invariant
-        model = self.model if plain else load(self.model, limits, limits.device)
+        invariant = self.invariant(limits)
+        plain = limits.device == "cpu" and not invariant
+        model = self.model if plain else load(self.model, invariant, limits.device)
         return engines.stream(
             self.method,
             model,
@@ -49,9 +56,9 @@ class Plan:
         )
 
 
-def load(name: str, limits: Limits, device: str = "cpu") -> Any:
-    """A model, row-invariant where this server wishes that and the model can be. Raises UserError."""
-    if not limits.row_invariant or (name, device) in _PLAIN:
+def load(name: str, row_invariant: bool, device: str = "cpu") -> Any:
+    """A model, row-invariant where that is wished and the model can be. Raises UserError."""
+    if not row_invariant or (name, device) in _PLAIN:
         return engines.load_model(name, device=device)
     with suppress(UserError):  # the plain one says what else is wrong
         return engines.load_model(name, device=device, row_invariant=True)
@@ -115,14 +122,14 @@ class Catalogue:
         model = named.get(known_as, known_as)
         known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
         slug, params = engines.current(header.method, header.params)
-        return Plan(slug, model, params) if slug in self.methods and model in known else None
+        invariant = self.open and any(one.options.get("row_invariant") is True for one in header.models)
+        return Plan(slug, model, params, invariant) if slug in self.methods and model in known else None
 
     def form(self, plan: Plan) -> Form:
         """The form that shows a plan: a value for each declared parameter, none longer than what may run here."""
         info = self.methods[plan.method]
-        return Form(
-            plan.method, plan.model, {p.name: _within(p, plan.params.get(p.name, p.default)) for p in info.params}
-        )
+        params = {p.name: _within(p, plan.params.get(p.name, p.default)) for p in info.params}
+        return Form(plan.method, plan.model, params, plan.row_invariant)
 
     def fitting(self, info: MethodInfo) -> list[str]:
         """The names of the models that the method can run on."""
@@ -158,7 +165,9 @@ class Catalogue:
             if name not in declared:
                 raise UserError(f"unknown parameter '{name[:60]}'; '{info.slug}' has {', '.join(declared)}.")
             declared[name].check(value)
-        return plan
+        if form.row_invariant and not self.open:
+            raise UserError("row-invariant forwards are not taken from visitors here; leave row_invariant out.")
+        return dataclasses.replace(plan, row_invariant=form.row_invariant)
 
     def known(self, slug: object) -> MethodInfo:
         """The declaration of a method. Raises UserError for anything that is not a slug of one."""

@@ -66,7 +66,7 @@ class Feed:
     failed.
 
     With a store the run is journalled while it lives and kept when it ends; `unkept` is the sentence if that did not
-    work. invariant: models here are to have row-invariant forwards where they can."""
+    work. invariant: its model is to have row-invariant forwards where it can."""
 
     def __init__(self, job: Job, slot: int, title: str, keep: RunStore | None = None, invariant: bool = False) -> None:
         self.job, self.slot, self.title, self.keep, self.invariant = job, slot, title, keep, invariant
@@ -100,8 +100,8 @@ class Feed:
 
     @property
     def without(self) -> str:
-        """Of a run that promises its control's text, that its model cannot keep a row's bits though this server wishes
-        it; else ""."""
+        """Of a run that promises its control's text, that its model cannot keep a row's bits though that was wished;
+        else ""."""
         header = self.trace.header if self.trace else None
         if not (self.invariant and header and header.lossless and header.models):
             return ""

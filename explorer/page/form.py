@@ -22,15 +22,20 @@ SHOW = (
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one slot holds: the slug of a method, the name of a model, and values of declared parameters by name."""
+    """What one slot holds: the slug of a method, the name of a model, values of declared parameters by name, and
+    whether the model is to have row-invariant forwards."""
 
     method: str
     model: str
     params: dict[str, Any] = {}
+    row_invariant: bool = False
 
     def text(self) -> str:
-        """As the component's value."""
-        return json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
+        """As the component's value, which names row-invariant forwards only where they are wished."""
+        value = msgspec.to_builtins(self)
+        if not self.row_invariant:
+            del value["row_invariant"]
+        return json.dumps(value, ensure_ascii=False)
 
 
 def read(value: object) -> Form:

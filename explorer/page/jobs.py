@@ -75,7 +75,7 @@ def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> 
         control = control_of(trace, traces)
         if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
             with MODEL_LOCK:
-                tie = near_tie(load(plans[slot].model, limits), trace, control)
+                tie = near_tie(load(plans[slot].model, plans[slot].invariant(limits)), trace, control)
             if tie:
                 found[slot] = tie
     return found

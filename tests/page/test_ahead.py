@@ -218,7 +218,7 @@ def test_a_page_with_row_invariant_forwards_has_them_where_a_model_can(monkeypat
     asked = []
     monkeypatch.setattr(engines, "load_model", lambda name, **options: asked.append((name, options)))
     for name in ("tiny-ar-s", "tiny-dlm"):
-        load(name, limits)
+        load(name, limits.row_invariant)
     assert asked == [
         ("tiny-ar-s", {"device": "cpu", "row_invariant": True}),
         ("tiny-dlm", {"device": "cpu"}),  # what was refused is not tried at every run

@@ -44,9 +44,11 @@ class Running:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
         job = session.begin()
-        titles = [self.desk.catalogue.methods[plan.method].title for plan in plans]
-        keep, invariant = self.desk.my_runs.keep_for(request), self.desk.limits.row_invariant
-        feeds = [Feed(job, slot, title, keep, invariant) for slot, title in enumerate(titles)]
+        keep, methods = self.desk.my_runs.keep_for(request), self.desk.catalogue.methods
+        feeds = [
+            Feed(job, slot, methods[plan.method].title, keep, plan.invariant(self.desk.limits))
+            for slot, plan in enumerate(plans)
+        ]
         job.queued = [feed.queued() for feed in feeds]
         words = beginning(len(plans))
         try:

@@ -1,0 +1,105 @@
+"""Row-invariant forwards as a choice of each slot, where the page is at home."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from engines import UserError
+from explorer.page.catalogue import Catalogue
+from explorer.page.form import Form, read
+from explorer.page.limits import Limits
+
+METHOD, MODEL, PROMPT = "prompt-lookup", "tiny-ar-s", "sort: Mia, Leo"
+HOME = Limits(1000, 100, 60, False)
+WISHED = Form(METHOD, MODEL, {"max_new_tokens": 4}, row_invariant=True)
+
+
+def test_a_form_that_wishes_them_runs_with_them_and_is_repeated_with_them():
+    catalogue = Catalogue.read(public=False)
+    traces = {}
+    for form in (WISHED, Form(METHOD, MODEL, {"max_new_tokens": 4})):
+        plan = catalogue.read_form(read(form.text()))
+        run = plan.begin(PROMPT, 0, HOME)
+        assert list(run)
+        traces[form.row_invariant] = run.trace()
+        again = catalogue.repeat(run.trace())
+        assert again is not None and again.row_invariant is form.row_invariant
+        assert catalogue.form(again).row_invariant is form.row_invariant
+        assert ("row_invariant" in json.loads(form.text())) is form.row_invariant
+    assert traces[True].header.models[0].options == {"row_invariant": True}
+    assert traces[False].header.models[0].options == {}
+
+
+def test_visitors_are_refused_and_a_run_that_had_them_is_repeated_without():
+    public = Catalogue.read(public=True)
+    with pytest.raises(UserError, match="are not taken from visitors"):
+        public.read_form(WISHED)
+    run = Catalogue.read(public=False).read_form(WISHED).begin(PROMPT, 0, HOME)
+    assert list(run)
+    again = public.repeat(run.trace())
+    assert again is not None and not again.row_invariant
+
+
+def test_anything_but_a_switch_is_refused():
+    with pytest.raises(UserError, match="could not be read"):
+        read({"method": METHOD, "model": MODEL, "row_invariant": "yes"})
+
+
+def test_it_stays_with_a_method_that_can_have_it(js):
+    catalogue = json.loads(Catalogue.read(public=False).offered())
+    value = {"method": METHOD, "model": MODEL, "row_invariant": True}
+    causal, masked, odd, closed = js(
+        "/page/slot.js",
+        """[M.complete(catalogue, value), M.complete(catalogue, { ...value, method: "threshold" }),
+          M.complete(catalogue, { ...value, row_invariant: "yes" }),
+          M.complete({ ...catalogue, open: false }, value)].map(({ row_invariant }) => row_invariant ?? null)""",
+        catalogue=catalogue,
+        value=value,
+    )
+    assert (causal, masked, odd, closed) == (True, None, None, None)
+
+
+def test_the_player_says_what_such_a_run_promises(js):
+    header = {"lossless": True, "models": [{"role": "target", "name": "m", "dtype": "bfloat16", "options": {}}]}
+    switched = {**header, "models": [{**header["models"][0], "options": {"row_invariant": True}}]}
+    promises = js("/player/views/about.js", "[plain, switched].map(M.promise)", plain=header, switched=switched)
+    assert promises == [
+        "lossless in float32; near-ties may flip here",
+        "lossless beside a control that is row-invariant, too",
+    ]
+    models = js(
+        "/player/receipt.js",
+        "[plain, switched].map(M.ofModel)",
+        plain=header["models"][0],
+        switched=switched["models"][0],
+    )
+    assert models == ["m, bfloat16, cpu, 1 thread", "m, bfloat16, cpu, 1 thread, row-invariant"]
+
+
+def test_a_visitor_switches_it_on_runs_with_it_and_resets_it(visit):
+    screen = visit()
+    for slot, method in enumerate(("greedy", METHOD)):
+        screen.method(slot, method)
+        screen.model(slot, MODEL)
+    screen.prompt(PROMPT)
+    switch, line = screen.parameters(1).locator("#control-1-row_invariant"), screen.page.locator("#slot-1 .slot-said")
+    switch.check()
+    expect(line).to_contain_text("row-invariant")
+    expect(screen.page.locator("#slot-0 .slot-said")).not_to_contain_text("row-invariant")
+    with screen.page.expect_request(
+        lambda sent: "/queue/join" in sent.url and '\\"row_invariant\\":true' in (sent.post_data or "")
+    ):
+        screen.press("Run")
+    screen.says("Done: 2 runs")
+    screen.page.reload()
+    screen.wait(0, "ready")
+    expect(line).to_contain_text("row-invariant")  # kept, as the parameters are
+    screen.unfold()
+    expect(screen.parameters(1).locator("#control-1-row_invariant")).to_be_checked()
+    screen.parameters(1).get_by_role("button", name="Reset all to the defaults").click()
+    expect(screen.parameters(1).locator("#control-1-row_invariant")).not_to_be_checked()
+    expect(line).not_to_contain_text("row-invariant")
+    assert not screen.complaints and not screen.foreign
