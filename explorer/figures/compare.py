@@ -73,23 +73,31 @@ def _tokenizer(trace: Trace) -> str:
 
 def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
     """Among some traces the run of this one's baseline on the same prompt, main model, weights and number type; None
-    where there is none.
+    where there is none. Of several the first whose forwards are row-invariant where this one's are, else the first.
 
     A run that a person changed has no control, and is none; one that failed is none.
     """
     if trace.header.edits:
         return None
-    for other in traces.values():
-        same_model = _main(other) == _main(trace) and other.header.prompt_ids == trace.header.prompt_ids
-        if (
-            other is not trace
-            and other.end.reason != "failed"
-            and not other.header.edits
-            and other.header.method == trace.header.baseline
-            and same_model
-        ):
-            return other
-    return None
+    controls = [
+        other
+        for other in traces.values()
+        if other is not trace
+        and other.end.reason != "failed"
+        and not other.header.edits
+        and other.header.method == trace.header.baseline
+        and _main(other) == _main(trace)
+        and other.header.prompt_ids == trace.header.prompt_ids
+    ]
+    return next((other for other in controls if same_forwards(other, trace)), controls[0] if controls else None)
+
+
+def same_forwards(trace: Trace, other: Trace) -> bool:
+    """Whether both or neither of two runs had row-invariant forwards, which round otherwise than plain ones."""
+    ours, theirs = (
+        any(model.options.get("row_invariant") is True for model in one.header.models[:1]) for one in (trace, other)
+    )
+    return ours == theirs
 
 
 def _main(trace: Trace) -> tuple[str, str, str]:

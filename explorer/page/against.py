@@ -7,7 +7,7 @@ from typing import Any
 
 from engines import Trace
 from explorer.figures.bits import rows_note
-from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, saved_at_end, whole_run
+from explorer.figures.compare import Certificate, Pace, Tie, certificate, pace, same_forwards, saved_at_end, whole_run
 from explorer.figures.definitions import DEFINITIONS, fill
 from explorer.figures.metrics import numbers
 from explorer.figures.noise import too_busy
@@ -29,7 +29,10 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int, judg
     elif trace.header.lossless:
         held = certificate(trace, control, tie)
         told.append({"text": held.sentence, "receipt": _of_text(held, name, rows_note(trace.header.models[0]))})
-        mark = {"mark": "right" if held.at is None else "wrong"}
+        if held.at is None or same_forwards(trace, control):
+            mark = {"mark": "right" if held.at is None else "wrong"}
+        else:
+            told.append({"text": "Only one of the two has row-invariant forwards, which round otherwise."})
     if past := saved_at_end(trace, control):
         told.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
     ratio, busy = whole_run(trace, control), too_busy(trace, control)

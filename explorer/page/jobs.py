@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from engines import Trace
-from explorer.figures.compare import Tie, control_of, near_tie
+from explorer.figures.compare import Tie, control_of, near_tie, same_forwards
 from explorer.page.catalogue import Plan, load
 from explorer.page.feed import MODEL_LOCK, Feed, message
 from explorer.page.limits import Limits
@@ -73,7 +73,9 @@ def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> 
     found: dict[int, Tie] = {}
     for slot, trace in traces.items():
         control = control_of(trace, traces)
-        if control and trace.header.lossless and not trace.header.params.get("temperature", 0):
+        if not control or not same_forwards(trace, control):  # the logits of one network explain no other's choice
+            continue
+        if trace.header.lossless and not trace.header.params.get("temperature", 0):
             with MODEL_LOCK:
                 tie = near_tie(load(plans[slot].model, plans[slot].invariant(limits)), trace, control)
             if tie:

@@ -24,10 +24,14 @@ from explorer.figures.compare import (
 from explorer.figures.metrics import measure
 from explorer.figures.strip import parts
 from explorer.page.against import against
+from explorer.page.catalogue import Plan
+from explorer.page.jobs import ties
+from explorer.page.limits import Limits
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.quiet import quieten
 
 PROMPT = "add: 457 + 86"
+HOME = Limits(1000, 100, 60, False)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +148,25 @@ def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
         control_of(ours, {0: ours, 1: other, 2: elsewhere}) is None
         and control_of(control, {0: ours, 1: control}) is None
     )
+
+
+def test_a_control_has_the_same_forwards_where_one_is_there_and_else_its_other_rounding_is_told(pair):
+    ours, plain = pair
+    mine, invariant = (engines.Trace.from_json(one.to_json()) for one in pair)
+    for one in (mine, invariant):
+        one.header.models[0].options = {"row_invariant": True}
+    shown = {0: plain, 1: invariant, 2: mine, 3: ours}
+    assert control_of(mine, shown) is invariant and control_of(ours, shown) is plain
+    assert control_of(mine, {0: plain, 2: mine}) is plain
+    mine.end.output_ids[3] = mine.end.output_ids[0]
+    rounded, broken = against(mine, plain, None, 0), against(mine, invariant, None, 0)
+    assert "Only one of the two has row-invariant forwards" in rounded["text"] and "mark" not in rounded
+    assert "Only one of the two" not in broken["text"] and broken["mark"] == "wrong"
+    texts = {0: plain, 1: mine}
+    plans = [Plan(one.header.method, "tiny-ar-l", {}) for one in texts.values()]
+    assert not ties(plans, texts, HOME), "the logits of one network explain no other's choice"
+    mine.header.models[0].options = {}
+    assert list(ties(plans, texts, HOME)) == [1]
 
 
 def test_the_pace_is_what_the_steps_measured(pair):
