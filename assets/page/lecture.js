@@ -57,17 +57,10 @@ export function mountLecture(props, watch, ask) {
 
 class Show {
   constructor(props, watch, ask, parts) {
-    Object.assign(this, { props, ask, parts, text: "", wanted: 0, live: null, scene: null, sent: [], next: null });
+    Object.assign(this, { props, ask, parts, text: "", wanted: 0, live: null, scene: null });
     styles("lecture.css", import.meta.url);
     watch("value", () => this.#told());
-    document.addEventListener("dx-lecture-told", () => {
-      const { next } = this;
-      if (this.sent.shift() === "show" && next !== null) {
-        this.next = null;
-        this.#ask(next);
-      }
-      this.#begin();
-    });
+    document.addEventListener("dx-lecture-told", () => this.#begin());
     document.addEventListener("dx-lecture-open", () => this.open(0, true));
     document.addEventListener("dx-over", () => this.#over());
     document.addEventListener("click", (event) => {
@@ -83,14 +76,7 @@ class Show {
     if (number() !== null) this.open(number());
   }
 
-  /** Two answers can come in either order, so that one scene is asked for at a time, and the latest wish last. */
-  #ask(query) {
-    if (this.sent.includes("show")) this.next = query;
-    else this.send({ act: "show", query });
-  }
-
   send(wish) {
-    this.sent.push(wish.act);
     this.props.value = JSON.stringify({ ...wish, asked: Date.now() });
     this.ask();
   }
@@ -157,8 +143,8 @@ class Show {
     const busy = this.live === "on";
     this.#end();
     this.scene = scene;
-    if (busy) this.after = () => this.#ask(scene.query);
-    else this.#ask(scene.query);
+    if (busy) this.after = () => this.send({ act: "show", query: scene.query });
+    else this.send({ act: "show", query: scene.query });
   }
 
   /** L: the scene live, and the recording again. */

@@ -13,7 +13,7 @@ import msgspec
 from engines import TraceError, UserError
 from explorer.lecture import LONGEST, Lecture, Scene, read
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.parts import LAST, fresh, module
 from explorer.page.settings import updates
 from explorer.runs.store import ID
 
@@ -44,7 +44,7 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
             return [told, *shown, *filled]
         return [listing(handlers, lecture, asked), *shown, *filled]
 
-    event = box.submit(answer, box, [box, *outputs, *controls], trigger_mode="multiple", **LIGHT)
+    event = box.submit(answer, box, [box, *outputs, *controls], **LAST)
     event.then(None, js=TOLD, api_visibility="private")
 
 

@@ -101,6 +101,29 @@ def test_keys_that_are_pressed_before_the_view_and_its_runs_are_there_count(ship
     expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-step", "2")
 
 
+def test_a_scene_that_is_answered_late_does_not_take_the_place_of_a_later_one(shipped, visit):
+    page = visit("?lecture", folded=True, at=shipped).page
+    at(page, 1)
+    held = []
+
+    def hold(route):
+        if not held and "show" in (route.request.post_data or ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/run/predict*", hold)
+    page.keyboard.press("2")
+    page.keyboard.press("3")
+    while not held:
+        page.wait_for_timeout(20)
+    page.wait_for_timeout(500)  # for an answer about the third scene, if it is asked for beside the second
+    with page.expect_response(lambda answer: answer.request == held[0].request):
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    at(page, 3)
+
+
 def test_keys_go_through_the_scenes(shipped, visit):
     page = visit("?lecture=2", folded=True, at=shipped).page
     at(page, 2)
