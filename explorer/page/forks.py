@@ -16,7 +16,7 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.page import tables
-from explorer.page.catalogue import BESIDE, LENGTH, name_of
+from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import SLOTS
@@ -161,8 +161,12 @@ class Forks:
         first = engines.forking_method(trace, wish.method)
         info, main = self.handlers.catalogue.methods[first], name_of(trace)
         typed = session.named.get(main, "")
-        by_name = engines.is_known(trace.header.models[0].name) and not engines.target_and_drafter(typed)[1]
-        given = engines.models_of(trace.header, first) if by_name else {info.role: typed}
+        picked = trace.header.models[0]
+        if engines.is_known(picked.name) and not engines.target_and_drafter(typed)[1]:
+            given = engines.models_of(trace.header, first)
+        else:
+            invariant = picked.options.get("row_invariant") is True
+            given = {info.role: load(typed, invariant, self.handlers.limits.device)}
         models = engines.assign_roles(info, given)
         edit = make_edit(models[info.role], wish.force, wish.forbid, wish.remask, wish.params, wish.method)
         limits = self.handlers.limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import httpx
@@ -12,8 +13,9 @@ from playwright.sync_api import expect
 
 import engines
 from engines import UserError
+from explorer import ASSETS
 from explorer.forking import make_edit
-from explorer.page.catalogue import Catalogue
+from explorer.page.catalogue import Catalogue, Plan, name_of
 from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
@@ -271,6 +273,23 @@ def test_a_public_page_forks_only_what_its_models_made(handlers, traces):
     assert "the model '/etc', which is not available on this server" in ask(handlers)[-1]
     session.begin()
     assert "A run is going on" in ask(handlers)[-1]
+
+
+def test_a_fork_of_a_model_of_one_s_own_has_the_forwards_of_its_run(recorded, tmp_path):
+    folder = shutil.copytree(ASSETS / "models" / "tiny-ar-s", tmp_path / "mine")
+    home = Handlers(Gallery(recorded), Catalogue.read(public=False), Limits(1000, 100, 60, False))
+    session = home.sessions.of("visitor")
+    for wished in (True, False):
+        run = Plan("prompt-lookup", str(folder), {"max_new_tokens": 6}, wished).begin("sort: Mia, Leo", 0, home.limits)
+        assert list(run)
+        trace = run.trace()
+        session.keep(0, trace)
+        session.named[name_of(trace)] = str(folder)
+        assert not engines.is_known(trace.header.models[0].name)
+        assert "Fork of player 1" in ask(home, step=1)[-1]
+        forked = session.traces[2].header
+        assert forked.models[0].options == trace.header.models[0].options
+        assert bool(forked.models[0].options) is wished
 
 
 def test_the_panel_offers_every_method_and_no_length():
