@@ -23,8 +23,8 @@ export function mountAdvice(element, props, watch) {
   draw();
 }
 
-/** runs: {prompt, model, control, params by method} of what was measured; while its verdict is there no other figure
- * stands for it. */
+/** runs: {prompt, model, options, control, params by method} of what was measured; while its verdict is there no other
+ * figure stands for it. */
 function show(element, found) {
   globalThis.dxMeasured = found?.runs ?? null;
   element.replaceChildren(...(found ? [panel(found, () => show(element, null))] : []));

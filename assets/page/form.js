@@ -205,7 +205,8 @@ export class Form {
   }
 
   #reset() {
-    this.#set({ ...this.value, params: slot.defaults(this.#declared), row_invariant: undefined });
+    const { method, model } = this.value;
+    this.#set(slot.complete(this.catalogue, { method, model }));
     this.#draw();
     this.head.focus(); // the button is gone
   }

@@ -71,17 +71,19 @@ export function drafts(run) {
 const rate = ({ gained, model_seconds, method_seconds }) =>
   model_seconds === null || !gained ? null : gained / (model_seconds + method_seconds);
 
-/** Whether the page shows a verdict on this run against this control that was measured in repeats, with the parameters
- * that both have here: {prompt, model, control, params by method}. */
+/** Whether the page shows a verdict on this run against this control that was measured in repeats, with the model, its
+ * options and the parameters that both have here: {prompt, model, options, control, params by method}. */
 export function judged(run, basis) {
-  const { prompt, model, control, params } = globalThis.dxMeasured ?? {};
+  const { prompt, model, options, control, params } = globalThis.dxMeasured ?? {};
+  const same = (a = {}, b = {}) => JSON.stringify(a) === JSON.stringify(b);
   return (
     basis.header.method === control &&
     [run, basis].every(
       ({ header }) =>
         header.prompt === prompt &&
         header.models?.[0]?.name === model &&
-        JSON.stringify(header.params) === JSON.stringify(params[header.method]),
+        same(header.models[0].options, options) &&
+        same(header.params, params[header.method]),
     )
   );
 }

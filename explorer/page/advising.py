@@ -154,7 +154,13 @@ def told(found: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
     return {
         "sentence": advice.sentence,
         "on": on,
-        "runs": {"prompt": prompt, "model": advice.model.name, "control": advice.control, "params": params},
+        "runs": {
+            "prompt": prompt,
+            "model": advice.model.name,
+            "options": advice.model.options,
+            "control": advice.control,
+            "params": params,
+        },
         "conditions": advice.conditions,
         "chosen": advice.chosen,
         "methods": methods,

@@ -216,7 +216,7 @@ def test_no_ratio_of_single_runs_stands_beside_the_verdict(visit, quiet):
 
 
 def test_what_was_not_measured_above_is_not_said_to_be(visit, quiet):
-    """Other parameters of a method, and two methods of which neither was the control there."""
+    """Other parameters, other forwards of the model, and two methods that were not held against each other."""
     screen = visit()
     asked(screen)
     strip = screen.page.locator(".dx-verdict[data-ready]")
@@ -227,6 +227,14 @@ def test_what_was_not_measured_above_is_not_said_to_be(visit, quiet):
     screen.says("Done: 2 runs")
     expect(measured).to_have_count(1)  # the same methods with the same parameters, once more
     screen.parameters(1).locator("#control-1-length").fill("3")
+    screen.press("Run")
+    expect(single).to_have_count(1)
+    expect(measured).to_have_count(0)
+    screen.parameters(1).get_by_role("button", name="Reset all to the defaults").click()
+    screen.parameters(1).locator("#control-1-max_new_tokens").fill(tokens)
+    screen.press("Run")
+    expect(measured).to_have_count(1)
+    screen.parameters(1).locator("#control-1-row_invariant").check()  # another model, in a way
     screen.press("Run")
     expect(single).to_have_count(1)
     expect(measured).to_have_count(0)
