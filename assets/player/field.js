@@ -10,10 +10,14 @@ export const main = ({ header }) => {
   return [name, sha256, dtype].join();
 };
 
-/** What tells a run from those among `runs` of the same name and model: the parameters that differ, else the seed; ""
- * for any other. */
+/** What tells a run from those among `runs` of the same name and model: the parameters that differ, else the seed or
+ * the model's forwards; "" for any other. */
 export function apart(run, runs) {
-  const own = ({ header: { params, seed } }) => ({ ...params, seed }),
+  const own = ({ header: { params, seed, models } }) => ({
+      ...params,
+      seed,
+      row_invariant: models?.[0]?.options?.row_invariant === true,
+    }),
     mine = own(run),
     same = runs.filter((one) => one !== run && titleOf(one) === titleOf(run) && main(one) === main(run));
   return Object.keys(mine)

@@ -79,6 +79,18 @@ def test_the_player_says_what_such_a_run_promises(js):
     assert models == ["m, bfloat16, cpu, 1 thread", "m, bfloat16, cpu, 1 thread, row-invariant"]
 
 
+def test_two_runs_that_differ_in_it_alone_are_told_apart(js):
+    def run(params, **options):
+        return {
+            "header": {"title": "Greedy", "params": params, "seed": 0, "models": [{"name": "m", "options": options}]}
+        }
+
+    names = """[runs.map((one) => M.apart(one, runs)), M.apart(runs[0], [runs[0], runs[2]])]"""
+    runs = [run({"n": 1}), run({"n": 1}, row_invariant=True), run({"n": 1})]
+    all_of_them, alike = js("/player/field.js", names, runs=runs)
+    assert all_of_them == ["row_invariant false", "row_invariant true", "row_invariant false"] and alike == ""
+
+
 def test_a_visitor_switches_it_on_runs_with_it_and_resets_it(visit):
     screen = visit()
     for slot, method in enumerate(("greedy", METHOD)):
