@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import expect
 
 from engines import UserError
+from explorer.export.bundle import views
 from explorer.page.links import read_query
 from explorer.page.server import launch
 from explorer.runs.gallery import gallery
@@ -79,6 +81,31 @@ def test_what_stands_below_the_players_is_not_shown_before_the_runs_of_the_addre
     plays(screen, THIRD)
     foot = screen.page.locator("#controls").bounding_box()  # covers what is below its upper edge
     assert screen.page.evaluate("highest") > foot["y"] > 600
+
+
+def test_what_stands_below_waits_for_the_view_of_the_idea_too(shipped, browser):
+    """The module of a view comes after its run: until then the player is short."""
+    held, free = [], []
+    names = "|".join(view.file for view in views() if view.needs)
+    with closing(browser.new_context(viewport={"width": 390, "height": 844})) as context:
+        page = context.new_page()
+        page.add_init_script(BELOW)
+        page.route(
+            re.compile(rf"/player/views/({names})\.js"), lambda route: route.continue_() if free else held.append(route)
+        )
+        page.goto(f"{shipped}?scene={THIRD.name}")
+        expect(page.locator("#panel-0 .dx-panel")).not_to_have_attribute("data-state", "empty")
+        while not held:
+            page.wait_for_timeout(20)
+        page.wait_for_timeout(500)
+        foot = page.locator("#controls").bounding_box()
+        assert page.evaluate("highest") > foot["y"] > 600
+        free.append(True)
+        for route in held:
+            route.continue_()
+        expect(page.locator("#panel-0 .dx-part[data-idea]")).to_be_attached()
+        page.wait_for_timeout(200)
+        assert page.evaluate("highest") > foot["y"]
 
 
 def test_on_a_phone_nothing_moves_while_the_sentences_change(shipped, visit):
