@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +20,24 @@ os.environ.setdefault(
 
 import pytest
 
-from tests.alone import Turns
-from tests.tiers import TIERS, browser_binary, chosen, lacking, named, no_browser, says, tier_of_file, tiers_of
+from tests import ledger, repeats
+from tests.tiers import MARKS, browser_binary, chosen, lacking, mark_of_file, marks_of, named, no_browser, says
 
 LACKING = pytest.StashKey[dict[str, str]]()
-TURNS = pytest.StashKey[Turns]()
-FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+SERVERS = {"address", "shipped", "restarted", "public_address", "llama", "drafting", "transformers"}  # fixtures
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tiers", "which tests run; without any of these, those that need the package alone")
-    group.addoption("--all", action="store_true", help="every test")
-    group.addoption("--rest", action="store_true", help="every test that plain `pytest` leaves out")
-    for tier, what in TIERS.items():
-        group.addoption(f"--{tier}", action="store_true", help=f"those marked {tier}: {what}")
+    parser.addoption("--gate", action="store_true", help="what must hold for every change beside plain `pytest`")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for tier, what in TIERS.items():
-        config.addinivalue_line("markers", f"{tier}: {what}")
+    server = {"server": "asks a server that runs beside it (set by its fixtures)"}
+    for mark, what in (MARKS | server).items():
+        config.addinivalue_line("markers", f"{mark}: {what}")
+    if os.environ.get("TESTS_LEDGER"):
+        config.pluginmanager.register(ledger, "ledger")
+    repeats.pytest_configure(config)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -47,63 +45,44 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return 0 if named(config) else None
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Each worker is told the folder in which they take turns; the process that starts them made it."""
-    config = node.config
-    if FOLDER not in config.stash:
-        config.stash[FOLDER] = tempfile.TemporaryDirectory(prefix="turns-")
-    node.workerinput["turns"] = config.stash[FOLDER].name
-
-
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(STORE, ignore_errors=True)
-    if folder := config.stash.get(FOLDER, None):
-        folder.cleanup()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of one tier are not even imported where it does not run."""
-    tier = tier_of_file(collection_path)
-    return True if tier and not chosen(config)({tier}) and not any(map(config.getoption, TIERS)) else None
+    """Files of one mark are not even imported where it does not run."""
+    mark = mark_of_file(collection_path)
+    return True if mark and not chosen(config)({mark}) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
+        fixtures = {*getattr(item, "fixturenames", ())}
+        if "browser" in fixtures:
             item.add_marker(pytest.mark.browser)
-        if "js" in getattr(item, "fixturenames", ()):
+        if "js" in fixtures:
             item.add_marker(pytest.mark.node)
-        if tier := tier_of_file(item.path):
-            item.add_marker(tier)
+        if fixtures & SERVERS:
+            item.add_marker(pytest.mark.server)
+        if mark := mark_of_file(item.path):
+            item.add_marker(mark)
     wanted = chosen(config)
-    config.stash[LACKING] = lacking({tier for item in items for tier in tiers_of(item) if wanted(tiers_of(item))})
+    config.stash[LACKING] = lacking({mark for item in items for mark in marks_of(item) if wanted(marks_of(item))})
     kept, left = [], []
     for item in items:
-        tiers = tiers_of(item)
-        (kept if wanted(tiers) and not tiers & config.stash[LACKING].keys() else left).append(item)
+        marks = marks_of(item)
+        (kept if wanted(marks) and not marks & config.stash[LACKING].keys() else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
-    worker = getattr(config, "workerinput", None)
-    if worker and any(item.get_closest_marker("timing") for item in items):
-        config.stash[TURNS] = Turns(Path(worker["turns"]))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    turns = item.config.stash.get(TURNS, None)
-    turn = (turns.alone if item.get_closest_marker("timing") else turns.together)() if turns else nullcontext()
-    with turn:
-        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if text := says(config):
         terminalreporter.write_line(text)
     run = chosen(config)  # where workers run the tests, this process has collected none
-    for tier, how in config.stash.get(LACKING, lacking(tier for tier in TIERS if run({tier}))).items():
-        terminalreporter.write_line(f"left out: {tier}, {how}")
+    for mark, how in config.stash.get(LACKING, lacking(mark for mark in MARKS if run({mark}))).items():
+        terminalreporter.write_line(f"left out: {mark}, {how}")
 
 
 FLAGS = (

@@ -1,20 +1,20 @@
-"""What plain `pytest`, `--rest`, `--all` and the single tiers run, and that who measures time runs alone."""
+"""What plain `pytest`, `--gate`, a part of the nightly tests and a named file run; and a failure that is repeated."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.alone import Turns
+from tests import ledger
 from tests.conftest import pytest_ignore_collect
-from tests.tiers import TIERS, chosen, lacking, says, tier_of_file
+from tests.tiers import GATE, NIGHTLY, chosen, expression, lacking, mark_of_file, says, tier
+
+KINDS = [set(), {"browser"}, {"browser", "pages"}, {"slow", "smollm2"}, {"training"}]
 
 
 def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""):
@@ -27,40 +27,45 @@ def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""
     ("given", "runs"),
     [
         (config(), [set()]),
-        (config("rest"), [{"browser"}, {"slow", "smollm2"}]),
-        (config("all"), [set(), {"browser"}, {"slow", "smollm2"}]),
-        (config("browser"), [{"browser"}]),
-        (config("slow", "training"), [{"slow", "smollm2"}]),
-        (config(args=("tests/page/test_layout.py",)), [set(), {"browser"}, {"slow", "smollm2"}]),
+        (config("gate"), [{"browser"}]),
+        (config(args=("tests/page/test_layout.py",)), KINDS),
         (config(args=("tests/page/test_layout.py", "tests/player")), [set()]),
-        (config("smollm2", args=("tests/x.py::test_one",)), [{"slow", "smollm2"}]),
-        (config(markexpr="browser"), [set(), {"browser"}, {"slow", "smollm2"}]),
+        (config("gate", args=("tests/x.py::test_one",)), [{"browser"}]),
+        (config(markexpr="browser"), KINDS),
     ],
 )
 def test_what_runs(given, runs):
     wanted = chosen(given)
-    assert [tiers for tiers in ({*()}, {"browser"}, {"slow", "smollm2"}) if wanted(tiers)] == runs
+    assert [marks for marks in KINDS if wanted(marks)] == runs
+
+
+def test_each_test_belongs_to_one_tier_or_part():
+    assert [tier(marks) for marks in KINDS] == ["plain", "gate", "pages", "slow", "training"]
+    for marks in KINDS:
+        names = {name: name in marks for name in [*GATE, *NIGHTLY]}
+        assert sum(eval(expression(part), names) for part in NIGHTLY) == (tier(marks) in NIGHTLY)
 
 
 @pytest.mark.parametrize(
-    ("path", "tier"),
+    ("path", "mark"),
     [
         ("tests/engines/training/test_train.py", "training"),
         ("tests/player/test_word_browser.py", "browser"),
         ("tests/player/test_player_js.py", None),
     ],
 )
-def test_a_file_of_one_tier_is_not_even_imported_where_that_does_not_run(path, tier):
-    assert tier_of_file(Path(path)) == tier
-    assert pytest_ignore_collect(Path(path), config()) is (True if tier else None)
-    for asked in (config("rest"), config("all"), config("slow"), config(args=(path,))):
+def test_a_file_of_one_mark_is_not_even_imported_where_that_does_not_run(path, mark):
+    assert mark_of_file(Path(path)) == mark
+    assert pytest_ignore_collect(Path(path), config()) is (True if mark else None)
+    assert pytest_ignore_collect(Path(path), config("gate")) is (True if mark == "training" else None)
+    for asked in (config(markexpr="slow"), config(args=(path,))):
         assert pytest_ignore_collect(Path(path), asked) is None
 
 
 def test_what_is_left_out_is_said_with_the_way_to_run_it():
-    assert all(tier in says(config()) for tier in TIERS) and "`pytest --rest`" in says(config())
-    assert "browser" not in says(config("browser")) and "training" in says(config("browser"))
-    assert says(config("rest")) == says(config("all")) == ""
+    assert all(mark in says(config()) for mark in [*GATE, *NIGHTLY]) and "`pytest --gate`" in says(config())
+    assert "browser" not in says(config("gate")) and "training" in says(config("gate"))
+    assert says(config(markexpr="slow")) == ""
 
 
 def test_what_cannot_run_is_said_with_the_way_to_get_it_and_under_ci_it_runs_and_fails(monkeypatch, tmp_path):
@@ -87,35 +92,91 @@ def test_tests_without_their_browser_are_left_out_with_one_line():
     assert told.count("/nowhere/chromium") == 1 and "deselected" in told and "skipped" not in told
 
 
-def test_who_measures_time_waits_for_the_others_and_is_not_overtaken(tmp_path):
-    turns, order = Turns(tmp_path), []
-    inside, leave = threading.Event(), threading.Event()
+# --- a failure that is repeated
 
-    def other():
-        with turns.together():
-            inside.set()
-            leave.wait(10)
-            order.append("other ends")
+FLAKY = """
+import pathlib, pytest
 
-    def alone():
-        with turns.alone():
-            order.append("alone")
-            time.sleep(0.05)
-            order.append("alone ends")
+@pytest.mark.{mark}
+@pytest.mark.parametrize("name", {names})
+def test_it(name):
+    first = pathlib.Path(__file__).with_name(name)
+    if name.startswith("broken") or not first.exists():
+        first.touch()
+        assert name == "another", "the first error"
+"""
 
-    def late():
-        with turns.together():
-            order.append("late")
 
-    threads = [threading.Thread(target=one) for one in (other, alone, late)]
-    threads[0].start()
-    assert inside.wait(10)
-    threads[1].start()
-    time.sleep(0.1)  # it stands at the gate now
-    threads[2].start()
-    time.sleep(0.1)
-    assert order == []
-    leave.set()
-    for thread in threads:
-        thread.join(10)
-    assert order == ["other ends", "alone", "alone ends", "late"]
+@pytest.mark.parametrize(
+    ("mark", "names", "passes", "listed"),
+    [
+        ("server", ["a", "b"], True, ["a", "b"]),
+        ("browser", ["a", "broken"], False, ["a"]),
+        ("server", ["a", "b", "c"], False, []),
+        ("smollm2", ["a"], False, []),
+    ],
+)
+def test_a_failure_is_repeated_once_and_listed(tmp_path, mark, names, passes, listed):
+    """What passes alone is listed with its first error; one that fails again, more than two of them, and a failure that
+    has to do with no browser or server, are red."""
+    (tmp_path / "test_flaky.py").write_text(FLAKY.format(mark=mark, names=names))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.repeats",
+            "-p",
+            "no:cacheprovider",
+            "-n",
+            "2",
+            "-q",
+            str(tmp_path),
+        ],
+        env=os.environ | {"TESTS_LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": str(Path(__file__).parents[1])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode == 0) is passes, done.stdout
+    told = done.stdout.partition("passed when repeated alone")[2]
+    assert [name for name in names if f"REPEATED test_flaky.py::test_it[{name}]" in told] == listed
+    assert told.count("AssertionError: the first error") >= len(listed)
+    rows = ledger.read(tmp_path / "ledger")
+    assert sorted(row["repeated"] for row in rows) == [f"test_flaky.py::test_it[{name}]" for name in listed]
+    closing = done.stdout.strip().splitlines()[-1]
+    assert f"{len(listed)} repeated" in closing if listed else "repeated" not in closing
+    assert ("failed" in closing) is not passes
+
+
+# --- the ledger
+
+RUN = [
+    {"id": "tests/page/test_x.py::test_a", "cpu": 2.0, "marks": ["browser"], "out": "passed", "visits": 3},
+    {"id": "tests/page/test_x.py::test_b", "cpu": 1.0, "marks": ["browser"], "out": "passed"},
+    {"spent": 10.0, "yardstick": 0.02},
+    {"spent": 20.0, "yardstick": 0.02},
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"spent": 27.0}, []),  # 37 in place of 30
+        ({"spent": 28.0}, ["gate: 1.27 times the processor seconds"]),
+        ({"spent": 50.0, "yardstick": 0.06}, []),  # on a slower machine
+        ({"visits": 4}, ["gate: 4 page visits, 3 in tests/times.tsv"]),
+    ],
+)
+def test_a_tier_that_costs_a_quarter_more_is_named(change, said):
+    committed = ledger.table({"gate": RUN})
+    assert "gate\t(all)\t2\t30.0\t3\t0.02" in committed and "gate\ttests/page\t2\t3.0\t3\t" in committed
+    first, second, third, last = RUN
+    first = first | {name: value for name, value in change.items() if name in first}
+    ends = [one | {name: value for name, value in change.items() if name == "yardstick"} for one in (third, last)]
+    ends[1] |= {name: value for name, value in change.items() if name == "spent"}
+    found = ledger.dearer({"gate": [first, second, *ends], "a new one": RUN}, committed)
+    assert len(found) == len(said) and all(one.startswith(start) for one, start in zip(found, said, strict=True))

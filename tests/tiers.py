@@ -1,5 +1,5 @@
-"""Which tests run. Plain `pytest` runs what needs the package alone; each other test belongs to one or more tiers, told
-by its marks, and runs where one of them is asked for."""
+"""Which tests run: plain `pytest` those that need the package alone, `pytest --gate` what must hold for every change
+beside them, `.ci/nightly` the rest. A test's marks tell where it belongs; one without any of them is plain."""
 
 from __future__ import annotations
 
@@ -11,25 +11,42 @@ from pathlib import Path
 
 import pytest
 
-TIERS = {
+GATE = {
     "browser": "drives Chromium (set by the fixture `browser`)",
-    "node": "runs the player's JavaScript under node (set by the fixture `js`)",
+    "node": "runs the page's JavaScript under node (set by the fixture `js`)",
     "smollm2": "needs the weights of SmolLM2: decoding-explorer models --fetch smollm2",
-    "gguf": "runs GGUF files through llama.cpp: pip install -e '.[test,llama-cpp]' (set by the folder)",
-    "training": "trains something, however small (set by the folder)",
-    "exhaustive": "every case of what plain `pytest` tries once per kind",
-    "slow": "more than five seconds alone",
-    "timing": "compares seconds: nothing else runs beside it",
 }
+# Each is a part of `.ci/nightly`; a test with several of these marks runs in the first of them.
+NIGHTLY = {
+    "gguf": "runs GGUF files through llama.cpp: pip install -e '.[test,llama-cpp]' (set by the folder)",
+    "timing": "compares seconds: nothing else runs beside it",
+    "training": "trains something, however small (set by the folder)",
+    "slow": "more than five seconds alone: real servers, soaks, restarts, attacks",
+    "pages": "pages and pictures beyond those that the gate visits",
+    "exhaustive": "every case of what plain `pytest` tries once per kind",
+}
+MARKS = GATE | NIGHTLY
 
 
-def tiers_of(item: pytest.Item) -> set[str]:
-    """The tiers of a test; none for one that plain `pytest` runs."""
-    return {mark.name for mark in item.iter_markers()} & TIERS.keys()
+def marks_of(item: pytest.Item) -> set[str]:
+    """The marks of a test that keep it out of plain `pytest`."""
+    return {mark.name for mark in item.iter_markers()} & MARKS.keys()
 
 
-def tier_of_file(path: Path) -> str | None:
-    """The tier of all tests of a file, where its name or its folder tells it."""
+def tier(marks: Iterable[str]) -> str:
+    """plain, gate or a part of the nightly tests."""
+    marks = {*marks}
+    return next((part for part in NIGHTLY if part in marks), "gate" if marks & GATE.keys() else "plain")
+
+
+def expression(part: str) -> str:
+    """What `pytest -m` takes for a part of the nightly tests."""
+    earlier = list(NIGHTLY)[: list(NIGHTLY).index(part)]
+    return " and ".join([part, *(f"not {other}" for other in earlier)])
+
+
+def mark_of_file(path: Path) -> str | None:
+    """The mark of all tests of a file, where its name or its folder tells it."""
     if path.name.endswith("_browser.py"):
         return "browser"
     if "llama_cpp" in path.parts:
@@ -42,22 +59,21 @@ def named(config: pytest.Config) -> bool:
     return bool(config.args) and all("::" in argument or argument.endswith(".py") for argument in config.args)
 
 
-def chosen(config: pytest.Config) -> Callable[[set[str]], bool]:
-    """Whether a test of these tiers runs."""
-    asked = {tier for tier in TIERS if config.getoption(tier)}
-    if config.getoption("all") or (not asked and (config.option.markexpr or named(config))):
-        return lambda tiers: True
-    if config.getoption("rest"):
-        return lambda tiers: bool(tiers)
-    return lambda tiers: bool(tiers & asked) if asked else not tiers
+def chosen(config: pytest.Config) -> Callable[[Iterable[str]], bool]:
+    """Whether a test of these marks runs."""
+    if config.getoption("gate"):
+        return lambda marks: tier(marks) == "gate"
+    if config.option.markexpr or named(config):
+        return lambda marks: True
+    return lambda marks: tier(marks) == "plain"
 
 
-def lacking(tiers: Iterable[str]) -> dict[str, str]:
-    """Of these tiers those that cannot run on this machine -> how to get what they need; under CI, none: there they
+def lacking(marks: Iterable[str]) -> dict[str, str]:
+    """Of these marks those that cannot run on this machine -> how to get what they need; under CI, none: there they
     fail."""
     needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2, "gguf": no_llama_cpp}
-    asked = {} if os.environ.get("CI") else {tier: needs[tier]() for tier in sorted({*tiers} & needs.keys())}
-    return {tier: how for tier, how in asked.items() if how}
+    asked = {} if os.environ.get("CI") else {mark: needs[mark]() for mark in sorted({*marks} & needs.keys())}
+    return {mark: how for mark, how in asked.items() if how}
 
 
 def browser_binary() -> str:
@@ -91,7 +107,8 @@ def no_llama_cpp() -> str:
 
 
 def says(config: pytest.Config) -> str:
-    """What was left out and how to get it, or nothing."""
+    """What was left out and how to run it, or nothing."""
     run = chosen(config)
-    left = [tier for tier in TIERS if not run({tier})]
-    return f"left out: {', '.join(left)} (`pytest --rest` runs them; tests/README.md)" if left else ""
+    ways = {"`pytest --gate`": GATE, "`.ci/nightly PART`": NIGHTLY}
+    left = {way: [mark for mark in marks if not run({mark})] for way, marks in ways.items()}
+    return "; ".join(f"left out: {', '.join(marks)} ({way} runs them)" for way, marks in left.items() if marks)

@@ -76,6 +76,16 @@ def address(recorded: Path) -> Iterator[str]:
     demo.close()
 
 
+@pytest.fixture(scope="session")
+def shipped() -> Iterator[str]:
+    """The page with the gallery that ships."""
+    from explorer.page.server import launch
+
+    demo = launch(warm=False, quiet=True)
+    yield demo.local_url
+    demo.close()
+
+
 class Screen:
     """One visitor."""
 

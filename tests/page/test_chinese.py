@@ -4,15 +4,12 @@ shows an English sentence with Chinese words in it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import expect
 
 import engines
 from explorer.language import prose
 from explorer.page.learn import payload
-from explorer.page.server import launch
 from explorer.papers.lessons import lessons
 from tests.page.test_everybody import all_paths
 
@@ -32,14 +29,6 @@ MIXED = """(long) => {
   }
   return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def opened(visit, query="", **options):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import expect
 
-from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
 
@@ -21,14 +18,6 @@ STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-pane
   return said.top >= 0 && all.length > 0
     && all.every(({ top, bottom }) => top >= said.bottom && top <= 560 && bottom <= innerHeight);
 }"""  # below the voice of the scene, which stays in sight
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def chip(page, title: str) -> None:

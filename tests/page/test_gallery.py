@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import types
-from collections.abc import Iterator
 
 import pytest
 from PIL import Image, ImageStat
@@ -15,16 +14,7 @@ from explorer.page import gallery
 from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships, which has pictures."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def test_cards_stand_in_groups_with_comparisons_first_and_are_found_by_a_word(visit, traces):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import gradio as gr
 import pytest
@@ -14,7 +13,6 @@ from explorer.page import lecture as page_lecture
 from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from tests.page.test_stage import COUNT, MOST_CONTROLS, MOST_WORDS
 
@@ -23,14 +21,6 @@ ABOVE = """() => { const bar = document.querySelector('.lecture').getBoundingCli
   const seen = [...document.querySelectorAll('#players .dx-panel')].filter((node) => node.getClientRects().length);
   return seen.length > 0 && seen.every((node) => node.getBoundingClientRect().bottom <= bar + 1); }"""
 HIDDEN = ("#title", "#controls", "#toolbar", "[role=tablist]", "#stage .tabs", ".dx-forker", ".dx-details")
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def at(page: Page, number: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,7 +9,6 @@ from playwright.sync_api import Page, expect
 from explorer import ASSETS
 from explorer.figures.verdict import judge
 from explorer.page.catalogue import Catalogue
-from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
 
@@ -91,14 +88,6 @@ def test_a_still_page_stands_at_its_beginning(visit):
     screen = visit()
     expect(screen.page.locator("#opening .mount")).to_have_count(1)
     assert screen.step(0) == 0
-
-
-@pytest.fixture
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def test_a_chip_plays_its_comparison_and_fills_the_controls(shipped, visit):

@@ -4,7 +4,6 @@ takes out what no longer holds, and a scene that is gone gets a sentence."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -13,7 +12,6 @@ from playwright.sync_api import expect
 from engines import UserError
 from explorer.export.bundle import views
 from explorer.page.links import read_query
-from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios, scene
 
@@ -45,14 +43,6 @@ def test_a_scene_that_is_not_here_is_refused(name, said):
 
 
 # --- in the browser
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def at(screen, pattern: str) -> None:

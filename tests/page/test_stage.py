@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorer.page.server import launch
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
 
@@ -16,14 +14,6 @@ COUNT = (Path(__file__).parent / "first_screen.js").read_text(encoding="utf-8")
 MOST_CONTROLS, MOST_WORDS = 30, 250
 SCENE = scenarios([card.id for card in gallery().cards])[0]
 assert SCENE.lever
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[str]:
-    """The page with the gallery that ships."""
-    demo = launch(warm=False, quiet=True)
-    yield demo.local_url
-    demo.close()
 
 
 def says(page: Page, text: str) -> None:

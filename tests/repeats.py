@@ -1,0 +1,88 @@
+"""A browser or server test that fails is run once more, alone, when all others have ended. One that passes then is
+listed at the end with its first error, and the ledger has it; one that fails again fails, and so do all where more than
+two tests failed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import ledger
+from tests.tiers import named
+
+MOST = 2  # tests that may be run again
+MARKS = {"browser", "server"}
+REPEATED = "repeated"  # the outcome of a report that was a failure
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Not in a worker, which reports to another process, nor where single files are asked for: there a failure is told
+    at once."""
+    if not hasattr(config, "workerinput") and not named(config):
+        config.pluginmanager.register(Repeats(config), "repeats of failures")
+
+
+class Repeats:
+    """Of the process that reports. again: runs one test alone and says whether it passed."""
+
+    def __init__(self, config: pytest.Config, again: Any = None) -> None:
+        self.config = config
+        self.again = again or alone
+        self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
+        self.passed: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "failed" and MARKS & report.keywords.keys():
+            report.outcome = REPEATED  # type: ignore[assignment]  # so that nothing counts it as a failure yet
+            self.reports[report.nodeid].append(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        few = len(self.reports) <= MOST
+        self.passed = [name for name in self.reports if few and self.again(name, Path(self.config.rootpath))]
+        failed = [name for name in self.reports if name not in self.passed]
+        for name in self.passed:
+            ledger.write("repeats", {"repeated": name, "error": error_of(self.reports[name][0])})
+        if not failed:
+            return
+        stats = self.config.pluginmanager.get_plugin("terminalreporter").stats
+        kept = [one for one in stats.pop(REPEATED, []) if one.nodeid in self.passed]
+        if kept:
+            stats[REPEATED] = kept
+        for report in (one for name in failed for one in self.reports[name]):
+            report.outcome = "failed"
+            stats.setdefault("failed" if report.when == "call" else "error", []).append(report)
+        session.testsfailed += len(failed)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.passed:
+            terminalreporter.section("failed once, passed when repeated alone")
+        for name in self.passed:
+            terminalreporter.write_line(f"REPEATED {name}")
+            terminalreporter.write_line(f"    {error_of(self.reports[name][0])}")
+
+
+def error_of(report: pytest.TestReport) -> str:
+    """The first line of what went wrong."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash else report.longreprtext).strip().splitlines()
+    return lines[0][:300] if lines else "no message"
+
+
+def alone(name: str, root: Path) -> bool:
+    """Whether a test passes in a process of its own."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", name]
+    ours = ("PYTEST_CURRENT_TEST", "PYTEST_XDIST", "EXPLORER_STORE", "TESTS_LEDGER")
+    env = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"\n{name} failed again:\n{done.stdout[-4000:]}")
+    return done.returncode == 0
