@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import ledger
+from tests import ledger, nightly
 from tests.conftest import pytest_ignore_collect
 from tests.tiers import GATE, NIGHTLY, chosen, expression, lacking, mark_of_file, says, tier
 
@@ -180,3 +181,65 @@ def test_a_tier_that_costs_a_quarter_more_is_named(change, said):
     ends[1] |= {name: value for name, value in change.items() if name == "spent"}
     found = ledger.dearer({"gate": [first, second, *ends], "a new one": RUN}, committed)
     assert len(found) == len(said) and all(one.startswith(start) for one, start in zip(found, said, strict=True))
+
+
+# --- the nightly record
+
+
+@pytest.fixture
+def commits(tmp_path, monkeypatch):
+    """A function that commits a change of a file in a repository of its own, which nightly reads; it gives the hash."""
+    environment = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(nightly, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    nightly.git("init", "-q")
+
+    def commit(file: str) -> str:
+        path = tmp_path / file
+        path.write_text((path.read_text() if path.exists() else "{}") + "\n")
+        nightly.git("add", "-A")
+        nightly.git("commit", "-qm", "x")
+        return nightly.git("rev-parse", "HEAD")
+
+    return commit
+
+
+def test_a_result_grows_older_with_each_commit_but_that_of_the_record(commits):
+    first = commits("code.py")
+    assert nightly.commits_since(first) == 0
+    commits("tests/nightly.json")
+    assert nightly.commits_since(first) == 0
+    commits("code.py")
+    assert nightly.commits_since(first) == 1 and nightly.commits_since("0" * 40) is None
+
+
+def test_without_a_name_the_parts_run_that_have_no_green_result_for_the_code_as_it_is(commits, monkeypatch, capsys):
+    def result(commit, status=0, changed=False):
+        failed = [{"test": "test_x", "error": "no"}] * bool(status)
+        return {"commit": commit, "status": status, "changed": changed, "failed": failed, "repeated": [], "seconds": 9}
+
+    old = commits("code.py")
+    now = commits("code.py")
+    kept = {
+        "gguf": result(now),
+        "timing": result(old),
+        "slow": result(now, status=1),
+        "pages": result(now, changed=True),
+    }
+    (nightly.ROOT / nightly.RECORD).write_text(json.dumps(kept))
+    ran = []
+    monkeypatch.setattr(nightly, "run", lambda part: ran.append(part) or result(now, status=int(part == "training")))
+    monkeypatch.setattr(sys, "argv", ["nightly"])
+    assert nightly.main() == 1
+    assert ran == [part for part in NIGHTLY if part != "gguf"]
+    told = capsys.readouterr().out
+    assert "gguf: passed, 0 commits ago, 9 s" in told and "training: 1 failed (status 1), 0 commits ago" in told
+    ran.clear()
+    assert nightly.main() == 1 and ran == ["training"]
+    monkeypatch.setattr(sys, "argv", ["nightly", "slow"])
+    assert nightly.main() == 0 and ran == ["training", "slow"]
+    (nightly.ROOT / nightly.RECORD).unlink()
+    monkeypatch.setattr(sys, "argv", ["nightly", "--age"])
+    assert nightly.main() == 0 and "pages: never run" in capsys.readouterr().out

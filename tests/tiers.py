@@ -19,6 +19,7 @@ GATE = {
 # Each is a part of `.ci/nightly`; a test with several of these marks runs in the first of them.
 NIGHTLY = {
     "gguf": "runs GGUF files through llama.cpp: pip install -e '.[test,llama-cpp]' (set by the folder)",
+    "cuda": "needs a GPU that torch can use; skipped with a reason elsewhere",
     "timing": "compares seconds: nothing else runs beside it",
     "training": "trains something, however small (set by the folder)",
     "slow": "more than five seconds alone: real servers, soaks, restarts, attacks",

@@ -1,7 +1,9 @@
-"""How many of the small faults of `pick.py` the tests find.
+"""How many of the small faults of `pick.py` the tests find. TREE is a clean clone, RESULTS a file of JSON lines.
 
-    python -m pytest -p tests.ledger --cov=engines --cov=explorer --cov-context=test    # which test runs which line
-    python -m tests.mutants TREE RESULTS.jsonl --coverage FILE... --ledger FILE...         # TREE: a clean clone
+    TESTS_LEDGER=L python -m pytest --cov=engines --cov=explorer --cov-context=test   # which test runs which line
+    python -m tests.mutants TREE RESULTS --coverage FILE... --ledger L/gw*.jsonl      # fresh ones, by a seed
+        --kept tests/mutants/results.tsv                                              # or the same as before
+    python -m tests.mutants TREE RESULTS --scripts SEED                               # the page's JavaScript, by node
 
 A fault is written into TREE, and the tests that run its line are run, plain `pytest`'s before the others and the most
 specific first, up to 15 processor seconds of them; the first that fails has found it. A child of a process that holds
@@ -26,11 +28,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.mutants.cover import Map
-from tests.mutants.pick import PARTS, Fault, faults
-from tests.tiers import TIERS
+from tests.mutants.pick import Fault, faults, kept, scripts
+from tests.tiers import MARKS
 
 MOST, WALL, PROCESSOR = 15.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
 TESTS = 300  # and no more tests than that
+NODE = ["-m", "node and not browser", "tests/player", "tests/page"]
 OURS = str(Path(__file__).resolve().parents[2])
 
 
@@ -42,7 +45,7 @@ def chosen(fault: Fault, seen: Map, default: bool) -> list[str]:
     if path.suffix == ".js" or fault.part == "page":
         seconds *= 3  # a page takes some seconds to open
         found += [test for test in seen.naming(path.stem) if test not in found]
-    plain = [test for test in found if not set(seen.tiers[test]) & TIERS.keys()]
+    plain = [test for test in found if not set(seen.tiers[test]) & MARKS.keys()]
     found = plain if default else [*plain, *(test for test in found if test not in set(plain))]
     spent = itertools.accumulate(seen.seconds[test] for test in found)
     return [test for test, sum_ in zip(found, spent, strict=True) if sum_ <= seconds][:TESTS] or found[:1]
@@ -150,12 +153,14 @@ def main() -> None:
     p = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0])
     p.add_argument("tree", type=Path, help="a clean clone that may be changed")
     p.add_argument("results", type=Path, help="JSON lines; faults that stand there are not tried again")
-    p.add_argument("--coverage", type=Path, nargs="+", required=True, help="data of coverage.py with contexts")
-    p.add_argument("--ledger", type=Path, nargs="+", required=True, help="what each test took")
+    p.add_argument("--coverage", type=Path, nargs="+", default=[], help="data of coverage.py with contexts")
+    p.add_argument("--ledger", type=Path, nargs="+", default=[], help="what each test took")
+    p.add_argument("--kept", type=Path, help="a table of faults that are tried again")
+    p.add_argument(
+        "--scripts", type=int, metavar="SEED", help="forty faults of the JavaScript, by the tests under node"
+    )
     p.add_argument("--measured", type=Path, help="the checkout that the coverage data name (default: the tree)")
-    p.add_argument("--faults", type=Path, help="a checkout whose faults are taken (default: the tree)")
     p.add_argument("--default", action="store_true", help="only the tests that plain `pytest` runs")
-    p.add_argument("--part", choices=PARTS, action="append", help="only faults of this part of the program")
     p.add_argument("--share", default="0/1", help="I/N: every N-th fault, from the I-th on")
     given = p.parse_args()
     tree = given.tree.resolve()
@@ -179,10 +184,14 @@ def main() -> None:
 
     torch.set_num_threads(1)
     passes = Sound(tree, given.results.with_suffix(f".{share}.log"))
-    for number, fault in enumerate(faults((given.faults or tree).resolve())):
-        if fault.name in known or number % of != share or fault.part not in (given.part or PARTS):
+    if given.scripts is not None:
+        found = scripts(tree, given.scripts)
+    else:
+        found = kept(tree, given.kept) if given.kept else faults(tree)
+    for number, fault in enumerate(found):
+        if fault.name in known or number % of != share:
             continue
-        tests = chosen(fault, seen, given.default)
+        tests = NODE if given.scripts is not None else chosen(fault, seen, given.default)
         fate, took, by = judged(tree, fault, tests, int(time.time()) + 100 * number, passes)
         row = {"name": fault.name, "fate": fate, "seconds": round(took, 1), "tests": len(tests), "by": by}
         row |= asdict(fault)
@@ -195,7 +204,7 @@ def main() -> None:
 def report(results: Path) -> None:
     """The rates by part."""
     rows = [json.loads(line) for line in results.read_text().splitlines()]
-    for part in PARTS:
+    for part in dict.fromkeys(row["part"] for row in rows):
         fates = Counter(row["fate"] for row in rows if row["part"] == part)
         killed = fates["found"] + fates["late"]
         print(f"{part:14} {killed:3} of {sum(fates.values()) - fates['gone']:3}  {dict(fates)}")

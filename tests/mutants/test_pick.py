@@ -9,7 +9,7 @@ import pytest
 
 from tests.mutants import __main__ as runner
 from tests.mutants.__main__ import Sound, chosen, failed, judged, written
-from tests.mutants.pick import PARTS, Fault, _sites, faults
+from tests.mutants.pick import PARTS, SCRIPTS, Fault, _sites, faults, kept, scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = '''\
@@ -117,3 +117,16 @@ def test_a_test_that_fails_without_the_fault_has_found_nothing(tree: Path, monke
 def test_a_file_that_cannot_be_collected_names_no_test(tmp_path: Path):
     (tmp_path / "log").write_text("ERROR tests/t.py - SyntaxError\n")
     assert failed(tmp_path / "log", ["tests/t.py::one"]) == ""
+
+
+def test_kept_faults_are_found_by_their_text_and_scripts_by_a_seed(tree: Path):
+    table = tree / "results.tsv"
+    row = ["run", "engines/driver/run.py", "9", "found", "found", "", "if not best:", "if best:"]
+    gone = ["run", "engines/driver/run.py", "1", "found", "missed", "", "if not there:", "if there:"]
+    table.write_text("\n".join("\t".join(one) for one in (["part"] * 8, row, gone)) + "\n")
+    (fault,) = kept(tree, table)
+    assert (fault.line, fault.old, fault.new) == (4, "    if not best:", "    if best:")
+    found = scripts(ROOT, 1)
+    assert found == scripts(ROOT, 1) != scripts(ROOT, 2)
+    assert len(found) == sum(number for _, number in SCRIPTS.values())
+    assert {fault.part for fault in found} == SCRIPTS.keys()
