@@ -39,7 +39,7 @@ class Repeats:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "failed" and MARKS & report.keywords.keys():
+        if report.outcome == "failed" and MARKS.intersection(report.keywords):
             report.outcome = REPEATED  # type: ignore[assignment]  # so that nothing counts it as a failure yet
             self.reports[report.nodeid].append(report)
 
