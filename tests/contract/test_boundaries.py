@@ -12,6 +12,7 @@ only the *use as a method* is refused: as an argument of a call, or in a compari
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -48,7 +49,11 @@ Nodes = list[ast.AST]  # of a whole file, the file itself first
 def trees() -> dict[Path, Nodes]:
     """Every file of the program, parsed and walked once for all tests."""
     found = (path for path in sources("engines", "explorer", "app.py") if path.exists())
-    return {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in found}
+    gc.disable()  # it would look through a million nodes again and again, which takes longer than to parse them
+    try:
+        return {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in found}
+    finally:
+        gc.enable()
 
 
 def under(*roots: str) -> Iterator[tuple[str, Nodes]]:
@@ -339,40 +344,23 @@ def test_the_contract_knows_no_method(file: str):
 # --- what an import costs
 
 
-def modules_after(code: str) -> set[str]:
+HEAVY = {"torch", "transformers", "plotly", "lm_eval", "datasets"}
+LIGHT = [  # code, and what it may not import, in the order in which one process runs it
+    ("import explorer, explorer.evaluation, explorer.figures.metrics, explorer.runs.gallery", HEAVY | {"gradio"}),
+    ("import engines; engines.list_methods(); engines.list_studies(); engines.list_models()", HEAVY | {"gradio"}),
+    ("import explorer.cli; explorer.cli.parser()", HEAVY | {"gradio", "pandas"}),
+    ("import explorer.page.server", HEAVY),
+]
+
+
+def test_imports_stay_light():
+    code = "".join(f"{line}\nprint(*sys.modules)\n" for line, _ in LIGHT)
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, cwd=ROOT, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("code", "unwanted"),
-    [
-        ("import explorer", {"torch", "transformers", "plotly", "gradio"}),
-        ("import explorer.evaluation", {"torch", "transformers", "plotly", "gradio", "lm_eval", "datasets"}),
-        (
-            "import engines; engines.list_methods(); engines.list_studies(); engines.list_models()",
-            {"torch", "transformers", "plotly", "gradio"},
-        ),
-        (
-            "import explorer.cli; explorer.cli.parser()",
-            {"torch", "transformers", "plotly", "gradio", "pandas", "lm_eval"},
-        ),
-        ("import explorer.figures.metrics, explorer.runs.gallery", {"torch", "transformers", "plotly", "gradio"}),
-    ],
-)
-def test_imports_stay_light(code: str, unwanted: set[str]):
-    assert not modules_after(code) & unwanted
-
-
-def test_the_page_starts_without_torch():
-    assert not modules_after("import explorer.page.server") & {"torch", "transformers", "plotly", "lm_eval"}
+    for (line, unwanted), modules in zip(LIGHT, done.stdout.splitlines(), strict=True):
+        assert not unwanted & {*modules.split()}, line
 
 
 # --- sizes
