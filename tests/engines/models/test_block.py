@@ -36,15 +36,9 @@ from tests.engines.conftest import GOLDEN
 B, V, MASK = 4, 40, 39
 MASKED = 63  # in the golden stubs
 SIZE: dict[str, Any] = {
-    "vocab_size": V,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 33,
-    "head_dim": 8,
-}
+    "vocab_size": V, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 33, "head_dim": 8,
+}  # fmt: skip
 FAMILIES: dict[str, Any] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
@@ -111,9 +105,8 @@ def test_the_whole_board_is_block_causal(family: str, attention: str, shift: boo
     assert logits.dtype == torch.float32 and logits[:, MASK].eq(-torch.inf).all()
     changed = board.clone()
     changed[-1] = 4
-    assert torch.equal(model(changed)[:12, :MASK], logits[:12, :MASK]) and not torch.equal(
-        model(changed)[-1, :MASK], logits[-1, :MASK]
-    )
+    assert torch.equal(model(changed)[:12, :MASK], logits[:12, :MASK])
+    assert not torch.equal(model(changed)[-1, :MASK], logits[-1, :MASK])
     both = model(torch.stack([board, changed]))
     close(both[0], logits)
     close(both[1], model(changed))
@@ -200,9 +193,8 @@ def test_a_part_overwrites_its_rows_and_sees_stale_ones() -> None:
     stale = [layer.keys[:, :, 8:12].clone() for layer in cache.layers]
     part = model.denoise([7, 21], cache, 0)
     for layer, old in zip(cache.layers, stale, strict=True):
-        assert torch.equal(layer.keys[:, :, 10:12], old[:, :, 2:]) and not torch.equal(
-            layer.keys[:, :, 9], old[:, :, 1]
-        )
+        assert torch.equal(layer.keys[:, :, 10:12], old[:, :, 2:])
+        assert not torch.equal(layer.keys[:, :, 9], old[:, :, 1])
     exact = model.denoise([7, 21, *BLOCK[2:]], cache)
     assert (part - exact[:2])[
         :, :MASK
@@ -259,9 +251,8 @@ def test_forwards_and_tokens_are_counted_and_edits_apply(shift: bool) -> None:
     assert logits[1, 6] == -torch.inf and model.denoise(BLOCK[1:3], cache, 1)[0, 6] == -torch.inf
     assert logits.eq(-torch.inf).sum() == B + 2  # the mask everywhere, tokens 5 and 6 in their rows
     board = model(torch.tensor([*DONE, *BLOCK]))
-    assert meter.tokens_fed == 8 + 4 + 2 + 2 + 12 and [
-        int(board[p, t].isinf()) for p, t in ((7, 3), (8, 5), (9, 6), (9, 5))
-    ] == [1, 1, 1, 0]
+    assert meter.tokens_fed == 8 + 4 + 2 + 2 + 12
+    assert [int(board[p, t].isinf()) for p, t in ((7, 3), (8, 5), (9, 6), (9, 5))] == [1, 1, 1, 0]
 
 
 def test_the_driver_hands_it_out() -> None:
@@ -358,13 +349,8 @@ def test_a_folder_of_ours(tmp_path: Path) -> None:
     config = LlamaConfig(**SIZE, is_causal=False, block_size=4, mask_token_id=MASK, shift_logits=True)
     LlamaForCausalLM(config).save_pretrained(tmp_path / "ours")
     model = load_model(tmp_path / "ours", kind="block")
-    assert (type(model).__name__, model.record.kind, model.block_size, model.mask_id, model.shift) == (
-        "HFBlockMaskedLM",
-        "block",
-        4,
-        MASK,
-        True,
-    )
+    found = type(model).__name__, model.record.kind, model.block_size, model.mask_id, model.shift
+    assert found == ("HFBlockMaskedLM", "block", 4, MASK, True)
     other = load_model(tmp_path / "ours", block_size=8, shift=False, mask_id=3)
     assert (other.block_size, other.shift, other.mask_id) == (8, False, 3)
     with pytest.raises(UserError, match="a masked model is needed and ours is block"):

@@ -97,9 +97,8 @@ def test_a_line_is_learned_and_measured():
 def test_equivalents_of_a_known_filter():
     eye = torch.eye(B)
     g = BlockFilter("threshold", "", eye, torch.zeros(B), 1e5 * eye, torch.full((B,), -1e5 * 0.6025))
-    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B and as_thresholds(g)["0.96"][
-        "median"
-    ] == pytest.approx(0.605)
+    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B
+    assert as_thresholds(g)["0.96"]["median"] == pytest.approx(0.605)
     never = BlockFilter("never", "", eye, torch.zeros(B), eye, torch.full((B,), -50.0))
     assert equivalents(never, 0.9, 1.0) == [None] * B and as_thresholds(never)["0.9"]["median"] is None
 
@@ -139,9 +138,8 @@ def test_the_whole_way(tmp_path, monkeypatch, tmp_path_factory):
     )
     first = (folder / "model.safetensors").read_bytes()
     train_filter(model, [f"prompt {i}" for i in range(12)], **settings)
-    assert (folder / "model.safetensors").read_bytes() == first and [p.name for p in folder.parent.iterdir()] == [
-        folder.name
-    ]
+    assert (folder / "model.safetensors").read_bytes() == first
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
     model.record.sha256 = "def"
     with pytest.raises(UserError, match="other weights"):
         filter_of(model.record)

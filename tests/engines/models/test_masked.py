@@ -48,11 +48,9 @@ def build(family: str, shift: bool = False, attention: str = "sdpa") -> HFMasked
 
 def test_it_is_a_masked_and_no_causal_model() -> None:
     model = build("llama")
-    assert (
-        isinstance(model, CachedMaskedLM)
-        and isinstance(model, MaskedLM)
-        and not isinstance(model, (CausalLM, BlockMaskedLM))
-    )
+    assert isinstance(model, CachedMaskedLM)
+    assert isinstance(model, MaskedLM)
+    assert not isinstance(model, (CausalLM, BlockMaskedLM))
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

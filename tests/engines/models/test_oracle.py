@@ -79,13 +79,8 @@ def fits(sudoku, text):
 def test_it_is_a_masked_model_with_a_record():
     assert isinstance(MODEL, MaskedLM) and not isinstance(MODEL, CausalLM)
     record = MODEL.record
-    assert (record.name, record.kind, record.parameters, record.dtype, record.device) == (
-        "oracle",
-        "masked",
-        0,
-        "float32",
-        "cpu",
-    )
+    found = record.name, record.kind, record.parameters, record.dtype, record.device
+    assert found == ("oracle", "masked", 0, "float32", "cpu")
     assert record.licence == "Apache-2.0" and len(record.sha256) == 64 and len(record.tokenizer) == 12
     assert MODEL.warm_up() == 0.0 and MODEL.eos_ids == {EOS} and same_vocabulary(WORDS, load_oracle().tokenizer)
 
@@ -325,11 +320,9 @@ def test_the_engine_itself_succeeds_as_often():
 def test_one_forward_of_argmax_copies_or_repeats(n):
     params = {"max_new_tokens": 8, "block_length": 8, "steps": 1}
     copied = run("llada", MODEL, listed("replace any", n), params=params)
-    assert (
-        copied.totals.forwards == 1
-        and copied.text.split() == NAMES[:n]
-        and not right(copied.header.prompt, copied.text)
-    )
+    assert copied.totals.forwards == 1
+    assert copied.text.split() == NAMES[:n]
+    assert not right(copied.header.prompt, copied.text)
     tied = run("llada", MODEL, listed("shuffle", n), params=params)
     assert len(set(tied.text.split())) == 1 and not right(tied.header.prompt, tied.text)
     assert run("llada", MODEL, listed("copy", n), params=params).text.split() == NAMES[:n]

@@ -22,22 +22,11 @@ from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 40,
-    "d_model": 32,
-    "d_kv": 8,
-    "d_ff": 48,
-    "num_layers": 3,
-    "num_decoder_layers": 2,
-    "num_heads": 4,
-    "dropout_rate": 0.0,
-    "feed_forward_proj": "gated-gelu",
-    "relative_attention_num_buckets": 8,
-    "relative_attention_max_distance": 12,
-    "decoder_start_token_id": 0,
-    "pad_token_id": 0,
-    "eos_token_id": 2,
+    "vocab_size": 40, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2,
+    "num_heads": 4, "dropout_rate": 0.0, "feed_forward_proj": "gated-gelu", "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2,
     "bos_token_id": None,
-}
+}  # fmt: skip
 PROMPT = [3, 14, 15, 9, 26, 5, 35, 8, 9]
 ANSWER = [21, 7, 30, 7, 11]
 
@@ -167,14 +156,11 @@ def test_encoder_and_decoder_are_booked_apart_and_edits_apply() -> None:
     cache.crop(10)
     assert model.extend([21, 7], cache, last_only=True).logits.isinf().nonzero().tolist() == []
     cache.crop(10)
-    assert (
-        model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]]
-        and meter.tokens_fed == 6
-    )
+    assert model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]]
+    assert meter.tokens_fed == 6
     cache.crop(10)
-    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]] and meter.forwards == {
-        "model": 4
-    }
+    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]]
+    assert meter.forwards == {"model": 4}
 
 
 def test_a_run_with_an_edit() -> None:
@@ -208,12 +194,8 @@ def test_a_folder(tmp_path: Path) -> None:
     """What `tiny-encdec` is: stock T5, loaded by `load_model`, and a clear word where an option does not fit."""
     network().save_pretrained(tmp_path / "t5")
     model = load_model(tmp_path / "t5", kind="seq2seq")
-    assert (type(model).__name__, model.record.kind, model.eos_ids, model.start_id) == (
-        "HFSeq2SeqLM",
-        "seq2seq",
-        {2},
-        0,
-    )
+    found = type(model).__name__, model.record.kind, model.eos_ids, model.start_id
+    assert found == ("HFSeq2SeqLM", "seq2seq", {2}, 0)
     assert model.record.parameters == sum(
         p.numel() for p in model.model.parameters()
     )  # the tied embedding is stored and counted once

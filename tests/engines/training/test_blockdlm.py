@@ -38,18 +38,10 @@ def base(tmp_path_factory):
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-    )
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=True,
+        initializer_range=0.3, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     return folder
 
@@ -257,8 +249,6 @@ def test_own_answers_are_written_until_there_are_enough_and_endless_ones_left_ou
     assert len(chats) == 4 and {text for _, text in chats} == {load_tokenizer().decode([20, 21])}
     bundled = [entry["prompt"] for entry in json.loads(own_answers.BUNDLED.read_text())["prompts"]]
     drawn = {own_answers.drawn_prompt(random.Random(i), bundled) for i in range(60)}
-    assert (
-        drawn & set(bundled)
-        and any(prompt.startswith("Write a very short story") for prompt in drawn)
-        and len(drawn) > 20
-    )
+    assert drawn & set(bundled)
+    assert any(prompt.startswith("Write a very short story") for prompt in drawn)
+    assert len(drawn) > 20

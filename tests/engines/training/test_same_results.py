@@ -152,18 +152,10 @@ def block_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-    )
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=True,
+        initializer_range=0.3, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     return folder
 
@@ -183,15 +175,9 @@ def test_the_block_diffusion_smollm2(block_base: Path, rank: int, recorded: list
 
 
 DRAFT = draft_loop.Settings(
-    layers=(0, 2),
-    vocabulary=48,
-    learning_rate=0.02,
-    warmup=1,
-    rows=4,
-    probe_every=2,
-    probe_tokens=20,
+    layers=(0, 2), vocabulary=48, learning_rate=0.02, warmup=1, rows=4, probe_every=2, probe_tokens=20,
     stages=(("PT", 0.3), ("CP", 0.3), ("FT", 0.4)),
-)
+)  # fmt: skip
 
 
 @pytest.mark.training
@@ -202,16 +188,10 @@ def test_the_draft_of_smollm2_and_its_going_on(
     torch.manual_seed(3)
     tokenizer = load_tokenizer()
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-    )
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id,
+        tie_word_embeddings=True, initializer_range=0.4,
+    )  # fmt: skip
     target = LlamaForCausalLM(config).eval().requires_grad_(False)
     target.set_attn_implementation("grouped")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

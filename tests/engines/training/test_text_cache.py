@@ -37,16 +37,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     torch.manual_seed(3)
     folder, tokenizer = tmp_path_factory.mktemp("micro"), load_tokenizer()
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-    )
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id,
+        tie_word_embeddings=True, initializer_range=0.4,
+    )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     copy_tokenizer(folder)
     return zoo.load_model(folder, kind="causal", dtype="float32")

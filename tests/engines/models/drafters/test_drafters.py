@@ -18,15 +18,10 @@ from tests.engines.conftest import GOLDEN
 
 DRAFTERS = GOLDEN / "drafters"
 FORMATS = {
-    "dflash": "dflash-block",
-    "eagle12-legacy": "eagle-2",
-    "eagle3-legacy": "eagle-3",
-    "eagle3-speculators": "eagle-3",
-    "hydra": "hydra-heads",
-    "medusa": "medusa-heads",
-    "mtp": "mtp-layer",
+    "dflash": "dflash-block", "eagle12-legacy": "eagle-2", "eagle3-legacy": "eagle-3",
+    "eagle3-speculators": "eagle-3", "hydra": "hydra-heads", "medusa": "medusa-heads", "mtp": "mtp-layer",
     "peagle": "parallel-eagle",
-}
+}  # fmt: skip
 
 
 def data_of(folder):
