@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
 from engines.core.kinds import kinds_of
@@ -28,6 +27,7 @@ from engines.training.smollm2.draft_data import Writer, read_answers, unpack
 from engines.training.smollm2.draft_loop import Settings, Training
 from engines.training.smollm2.draft_rows import answer_logits, answer_loss, examples
 from engines.training.tiny.tokenizer import copy_tokenizer, load_tokenizer
+from tests.engines.micro import llama
 
 MICRO = Settings(
     layers=(0, 2), vocabulary=48, learning_rate=0.02, warmup=1, rows=4, probe_every=2, probe_tokens=20,
@@ -38,23 +38,8 @@ MICRO = Settings(
 @pytest.fixture(scope="module")
 def micro(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A target of three thin layers with the tiny models' tokenizer, in a folder that stands for SmolLM2's."""
-    torch.manual_seed(3)
     tokenizer, folder = load_tokenizer(), tmp_path_factory.mktemp("target")
-    shape: dict[str, Any] = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    }
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-        **shape,
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model = llama(3, seed=3, initializer_range=0.4).eval().requires_grad_(False)
     model.save_pretrained(folder)
     copy_tokenizer(folder)
     model.set_attn_implementation("grouped")
@@ -230,29 +215,6 @@ def test_it_is_listed_behind_its_target_as_its_draft(
     assert zoo.companion("smollm2", "draft") == "smollm2-draft"
     assert listed["smollm2-draft"].kind == "causal"
     assert listed["smollm2-draft"].where == listed["smollm2"].where != "embedded"
-
-
-def test_an_interrupted_training_goes_on(
-    micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    model, tokenizer, _ = micro
-    monkeypatch.setattr(draft_loop, "checkpoint_file", lambda: tmp_path / "draft.pt")
-    monkeypatch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
-    first = Training(model, tokenizer, trained[1], MICRO)
-    with pytest.raises(UserError, match="no checkpoint"):
-        loop.restore(first, draft_loop.checkpoint_file())
-    first.progress.step, first.progress.tokens = 2, 77
-    first.network.model.norm.weight.data += 1.0
-    first.curve.append({"stage": "CP", "step": 2})
-    loop.save(first, draft_loop.checkpoint_file())
-    second = Training(model, tokenizer, trained[1], MICRO)
-    loop.restore(second, draft_loop.checkpoint_file())
-    assert second.progress == first.progress
-    assert torch.equal(second.network.model.norm.weight, first.network.model.norm.weight)
-    second.run(1.0, steps=3)
-    assert [(point["stage"], point["step"]) for point in second.curve] == [("CP", 2), ("FT", 3)]
-    with pytest.raises(UserError, match="other settings"):
-        loop.restore(Training(model, tokenizer, trained[1], replace(MICRO, rows=3)), draft_loop.checkpoint_file())
 
 
 @pytest.fixture

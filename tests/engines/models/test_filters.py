@@ -10,7 +10,7 @@ from engines.core.errors import UserError
 from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
 from engines.tasks import split_of
 from engines.training.__main__ import main
-from engines.training.core.parts import prompts_of, split
+from engines.training.core.parts import prompts_of
 from engines.training.heads import filters
 from engines.training.heads.filters import (
     Records,
@@ -64,19 +64,6 @@ def test_prompts_are_of_the_training_split_and_repeat():
     some, again = ([prompt for prompt, _ in zip(prompts_of(3), range(50), strict=False)] for _ in range(2))
     assert some == again and {split_of(prompt) for prompt in some} == {"train"}
     assert len({prompt.partition(":")[0] for prompt in some}) > 15
-
-
-def test_no_prompt_is_in_two_parts():
-    records = [
-        Records(torch.full((3, B), i / 30), torch.ones(3, B, dtype=torch.bool), torch.ones(3, B, dtype=torch.bool))
-        for i in range(30)
-    ]
-    parts = [joined(part) for part in split(records, seed=0)]
-    assert [len(part) for part in parts] == [72, 9, 9]
-    seen = [set(part.c[:, 0].tolist()) for part in parts]
-    assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
-    with pytest.raises(UserError, match="at least 3"):
-        split(records[:2], seed=0)
 
 
 def separable(n, seed):

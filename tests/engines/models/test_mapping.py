@@ -7,20 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-)
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engines.core.errors import UserError
 from engines.models.mapping import plan
 from engines.models.zoo import load_model
+from tests.engines.models.stock import stock as made
 
 LLADA = {
     "model_type": "llada", "architectures": ["LLaDAModelLM"],
@@ -108,13 +100,12 @@ def write(folder: Path, config: dict, tensors: dict[str, torch.Tensor], files: i
 
 
 def test_llada_maps_onto_llama(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, is_causal=False, max_position_embeddings=128, rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": 500000.0}, initializer_range=0.3,
-    )  # fmt: skip
-    stock = LlamaForCausalLM(config).eval()
+    stock = made(
+        "Llama",
+        is_causal=False,
+        rms_norm_eps=1e-5,
+        theta=5e5,
+    )
     write(tmp_path / "llada", LLADA, {llada_name(k): v for k, v in stock.state_dict().items()})
     model = load_model(tmp_path / "llada", kind="masked")
     found = model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size
@@ -232,13 +223,12 @@ def test_other_experts_are_refused_by_name(said: dict, sentence: str) -> None:
 
 
 def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, is_causal=False, max_position_embeddings=128, rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, initializer_range=0.3,
-    )  # fmt: skip
-    stock = Qwen2ForCausalLM(config).eval()
+    stock = made(
+        "Qwen2",
+        is_causal=False,
+        rms_norm_eps=1e-6,
+        theta=1e6,
+    )
     for name, tensor in stock.state_dict().items():
         if name.endswith("bias"):
             tensor.normal_()
@@ -261,13 +251,11 @@ def block_causal(stock: torch.nn.Module, ids: torch.Tensor, block: int) -> torch
 
 
 def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=128, rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, initializer_range=0.3,
-    )  # fmt: skip
-    stock = Qwen2ForCausalLM(config).eval()
+    stock = made(
+        "Qwen2",
+        rms_norm_eps=1e-6,
+        theta=1e6,
+    )
     for name, tensor in stock.state_dict().items():
         if name.endswith("bias"):
             tensor.normal_()
@@ -290,13 +278,13 @@ def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("said", "block"), [({}, 4), ({"block_size": 8}, 8), ({"block_length": 16}, 16)])
 def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: int) -> None:
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=130, rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, initializer_range=0.3,
-    )  # fmt: skip
-    stock = Qwen3ForCausalLM(config).eval()
+    stock = made(
+        "Qwen3",
+        head_dim=16,
+        max_position_embeddings=130,
+        rms_norm_eps=1e-6,
+        theta=1e6,
+    )
     names = set(stock.state_dict())
     assert {"model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"} <= names
     for name, tensor in stock.state_dict().items():
@@ -321,15 +309,7 @@ def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: in
 
 
 def test_lost_weights_are_said(tmp_path: Path) -> None:
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-    )
-    stock = LlamaForCausalLM(config)
+    stock = made("Llama")
     tensors = {llada_name(k): v for k, v in stock.state_dict().items()}
     del tensors["model.transformer.blocks.1.ff_out.weight"]
     write(tmp_path / "broken", LLADA, tensors)
