@@ -274,7 +274,6 @@ def test_no_slug_outside_its_family():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in unmistakable:
                 wrong.append(f"{name}:{node.lineno} names the method '{node.value}'")
         wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(nodes, shared)]
-    print(f"{len(slugs)} slugs; also words of the trace: {', '.join(sorted(shared)) or 'none'}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -375,29 +374,17 @@ def functions() -> Iterator[tuple[int, str, bool]]:
                 yield (node.end_lineno or 0) - node.lineno + 1, place, node.name == "decode"
 
 
-def percentile(values: list[int], share: float) -> int:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def test_functions_stay_short():
-    found = sorted(functions(), reverse=True)
+    found = list(functions())
     others = [n for n, _, loop in found if not loop]
-    print(
-        f"functions: {len(found)}; without the decode loops median {median(others):g}, p95 "
-        f"{percentile(others, 0.95)}; the longest:"
-    )
-    print(*(f"  {n:4d}  {place}" for n, place, _ in found[:5]), sep="\n")
     long = [f"{place} has {n} lines" for n, place, loop in found if n > (MAX_DECODE if loop else MAX_FUNCTION)]
     assert not long, "\n".join(long)
     assert median(others) <= 12
 
 
 def test_files_stay_short():
-    allowed: dict[str, int] = {}
-    found = sorted(((len(p.read_text().splitlines()), p.relative_to(ROOT).as_posix()) for p in trees()), reverse=True)
-    print(f"files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
-    long = [f"{name} has {n} lines" for n, name in found if n > allowed.get(name, MAX_FILE)]
+    found = [(lines_of(path), path.relative_to(ROOT).as_posix()) for path in trees()]
+    long = [f"{name} has {n} lines" for n, name in found if n > MAX_FILE]
     assert not long, "\n".join(long)
 
 
@@ -413,13 +400,12 @@ def lines_of(path: Path) -> int:
 def test_a_method_file_shows_its_loop():
     """A paper's file is read whole; what is beyond 250 lines lies in a folder of the method, whose `__init__.py` has
     the declaration and the loop."""
-    found = sorted(
-        ((lines_of(p), p.relative_to(ROOT).as_posix()) for p, nodes in trees().items()
-         if p.is_relative_to(METHODS) and any(isinstance(n, ast.FunctionDef) and n.name == "decode" for n in nodes)),
-        reverse=True,
-    )  # fmt: skip
-    print(f"method files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
+    found = [
+        (lines_of(path), path.relative_to(ROOT).as_posix())
+        for path, nodes in trees().items()
+        if path.is_relative_to(METHODS)
+        and any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in nodes)
+    ]
     long = [f"{name} has {n} lines" for n, name in found if n > MAX_LOOP]
     assert not long, "\n".join(long)
     assert median(n for n, _ in found) <= 180
@@ -427,9 +413,7 @@ def test_a_method_file_shows_its_loop():
 
 def test_a_methods_folder_stays_small_and_runs_by_itself():
     folders = [path.parent for path in METHODS.glob("*/*/__init__.py")]
-    found = sorted((sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders)
-    print(f"folders of one method: {len(found)}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in reversed(found[-5:])), sep="\n")
+    found = [(sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders]
     assert not [f"{name} has {n} lines" for n, name in found if n > MAX_FOLDER]
     assert not [one for one in folders if any(part.is_dir() and part.name != "__pycache__" for part in one.iterdir())]
     silent = [one.name for one in folders if not (one / "__main__.py").is_file()]
@@ -440,7 +424,6 @@ def test_what_methods_share_stays_small():
     """An underscore file beside the methods is read by several of them; what one alone needs is its own."""
     files = [path for path in METHODS.glob("*/_*.py") if path.name != "__init__.py"]
     lines = sum(map(lines_of, files))
-    print(f"shared: {len(files)} files with {lines:,} lines")
     assert len(files) <= SHARED_FILES and lines <= SHARED_LINES
     graph = import_graph({path: nodes for path, nodes in trees().items() if path.is_relative_to(ROOT / "engines")})
     users = {file.stem: sum(module_of(file) in found for found in graph.values()) for file in files}
