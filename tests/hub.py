@@ -1,5 +1,6 @@
 """A hub of our own for tests, on this machine: the few addresses that huggingface_hub asks for a download, with ranges.
-`slow` seconds pass between two pieces of a file."""
+`slow` seconds pass between two pieces of a file; while it `holds` at a number of bytes, no more than these come of the
+weights."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ class Hub(ThreadingHTTPServer):
     def __init__(self, repos: dict[str, Path]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.repos, self.slow = repos, 0.0
+        self.holds: int | None = None
         self.ranges: list[tuple[str, int]] = []
 
     @property
@@ -93,6 +95,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.ranges.append((file.name, begin))
         try:
             for at in range(begin, len(body), PIECE):
+                while file.suffix == ".safetensors" and self.server.holds is not None and at >= self.server.holds:
+                    time.sleep(0.02)
                 self.wfile.write(body[at : at + PIECE])
                 if self.server.slow and file.suffix == ".safetensors":
                     time.sleep(self.server.slow)
@@ -109,6 +113,7 @@ def serving(repos: dict[str, Path]) -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.holds = None
         hub.shutdown()
         hub.server_close()
         thread.join()

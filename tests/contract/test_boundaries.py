@@ -12,6 +12,7 @@ only the *use as a method* is refused: as an argument of a call, or in a compari
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -48,7 +49,11 @@ Nodes = list[ast.AST]  # of a whole file, the file itself first
 def trees() -> dict[Path, Nodes]:
     """Every file of the program, parsed and walked once for all tests."""
     found = (path for path in sources("engines", "explorer", "app.py") if path.exists())
-    return {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in found}
+    gc.disable()  # it would look through a million nodes again and again, which takes longer than to parse them
+    try:
+        return {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in found}
+    finally:
+        gc.enable()
 
 
 def under(*roots: str) -> Iterator[tuple[str, Nodes]]:
@@ -269,7 +274,6 @@ def test_no_slug_outside_its_family():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in unmistakable:
                 wrong.append(f"{name}:{node.lineno} names the method '{node.value}'")
         wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(nodes, shared)]
-    print(f"{len(slugs)} slugs; also words of the trace: {', '.join(sorted(shared)) or 'none'}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -339,40 +343,23 @@ def test_the_contract_knows_no_method(file: str):
 # --- what an import costs
 
 
-def modules_after(code: str) -> set[str]:
+HEAVY = {"torch", "transformers", "plotly", "lm_eval", "datasets"}
+LIGHT = [  # code, and what it may not import, in the order in which one process runs it
+    ("import explorer, explorer.evaluation, explorer.figures.metrics, explorer.runs.gallery", HEAVY | {"gradio"}),
+    ("import engines; engines.list_methods(); engines.list_studies(); engines.list_models()", HEAVY | {"gradio"}),
+    ("import explorer.cli; explorer.cli.parser()", HEAVY | {"gradio", "pandas"}),
+    ("import explorer.page.server", HEAVY),
+]
+
+
+def test_imports_stay_light():
+    code = "".join(f"{line}\nprint(*sys.modules)\n" for line, _ in LIGHT)
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, cwd=ROOT, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("code", "unwanted"),
-    [
-        ("import explorer", {"torch", "transformers", "plotly", "gradio"}),
-        ("import explorer.evaluation", {"torch", "transformers", "plotly", "gradio", "lm_eval", "datasets"}),
-        (
-            "import engines; engines.list_methods(); engines.list_studies(); engines.list_models()",
-            {"torch", "transformers", "plotly", "gradio"},
-        ),
-        (
-            "import explorer.cli; explorer.cli.parser()",
-            {"torch", "transformers", "plotly", "gradio", "pandas", "lm_eval"},
-        ),
-        ("import explorer.figures.metrics, explorer.runs.gallery", {"torch", "transformers", "plotly", "gradio"}),
-    ],
-)
-def test_imports_stay_light(code: str, unwanted: set[str]):
-    assert not modules_after(code) & unwanted
-
-
-def test_the_page_starts_without_torch():
-    assert not modules_after("import explorer.page.server") & {"torch", "transformers", "plotly", "lm_eval"}
+    for (line, unwanted), modules in zip(LIGHT, done.stdout.splitlines(), strict=True):
+        assert not unwanted & {*modules.split()}, line
 
 
 # --- sizes
@@ -387,29 +374,17 @@ def functions() -> Iterator[tuple[int, str, bool]]:
                 yield (node.end_lineno or 0) - node.lineno + 1, place, node.name == "decode"
 
 
-def percentile(values: list[int], share: float) -> int:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def test_functions_stay_short():
-    found = sorted(functions(), reverse=True)
+    found = list(functions())
     others = [n for n, _, loop in found if not loop]
-    print(
-        f"functions: {len(found)}; without the decode loops median {median(others):g}, p95 "
-        f"{percentile(others, 0.95)}; the longest:"
-    )
-    print(*(f"  {n:4d}  {place}" for n, place, _ in found[:5]), sep="\n")
     long = [f"{place} has {n} lines" for n, place, loop in found if n > (MAX_DECODE if loop else MAX_FUNCTION)]
     assert not long, "\n".join(long)
     assert median(others) <= 12
 
 
 def test_files_stay_short():
-    allowed: dict[str, int] = {}
-    found = sorted(((len(p.read_text().splitlines()), p.relative_to(ROOT).as_posix()) for p in trees()), reverse=True)
-    print(f"files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
-    long = [f"{name} has {n} lines" for n, name in found if n > allowed.get(name, MAX_FILE)]
+    found = [(lines_of(path), path.relative_to(ROOT).as_posix()) for path in trees()]
+    long = [f"{name} has {n} lines" for n, name in found if n > MAX_FILE]
     assert not long, "\n".join(long)
 
 
@@ -425,13 +400,12 @@ def lines_of(path: Path) -> int:
 def test_a_method_file_shows_its_loop():
     """A paper's file is read whole; what is beyond 250 lines lies in a folder of the method, whose `__init__.py` has
     the declaration and the loop."""
-    found = sorted(
-        ((lines_of(p), p.relative_to(ROOT).as_posix()) for p, nodes in trees().items()
-         if p.is_relative_to(METHODS) and any(isinstance(n, ast.FunctionDef) and n.name == "decode" for n in nodes)),
-        reverse=True,
-    )  # fmt: skip
-    print(f"method files: {len(found)}, median {median(n for n, _ in found):g}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in found[:5]), sep="\n")
+    found = [
+        (lines_of(path), path.relative_to(ROOT).as_posix())
+        for path, nodes in trees().items()
+        if path.is_relative_to(METHODS)
+        and any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in nodes)
+    ]
     long = [f"{name} has {n} lines" for n, name in found if n > MAX_LOOP]
     assert not long, "\n".join(long)
     assert median(n for n, _ in found) <= 180
@@ -439,9 +413,7 @@ def test_a_method_file_shows_its_loop():
 
 def test_a_methods_folder_stays_small_and_runs_by_itself():
     folders = [path.parent for path in METHODS.glob("*/*/__init__.py")]
-    found = sorted((sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders)
-    print(f"folders of one method: {len(found)}; the longest:")
-    print(*(f"  {n:4d}  {name}" for n, name in reversed(found[-5:])), sep="\n")
+    found = [(sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders]
     assert not [f"{name} has {n} lines" for n, name in found if n > MAX_FOLDER]
     assert not [one for one in folders if any(part.is_dir() and part.name != "__pycache__" for part in one.iterdir())]
     silent = [one.name for one in folders if not (one / "__main__.py").is_file()]
@@ -452,7 +424,6 @@ def test_what_methods_share_stays_small():
     """An underscore file beside the methods is read by several of them; what one alone needs is its own."""
     files = [path for path in METHODS.glob("*/_*.py") if path.name != "__init__.py"]
     lines = sum(map(lines_of, files))
-    print(f"shared: {len(files)} files with {lines:,} lines")
     assert len(files) <= SHARED_FILES and lines <= SHARED_LINES
     graph = import_graph({path: nodes for path, nodes in trees().items() if path.is_relative_to(ROOT / "engines")})
     users = {file.stem: sum(module_of(file) in found for found in graph.values()) for file in files}

@@ -4,7 +4,6 @@ fails because there is a paper more."""
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -19,7 +18,6 @@ import pytest
 
 import engines
 from explorer import papers
-from tests.tiers import TIERS
 
 ROOT = Path(__file__).resolve().parents[2]
 MOVED, FAMILY = "creditdecoding", "diffusion"
@@ -290,54 +288,11 @@ def test_the_site_has_a_new_method(new: New):
     assert {"lessons/left-first.html", "methods.html", "docs/papers.html"} <= set(found["site"])
 
 
-# --- no test counts the papers
-
-
-def inner(new: New, *arguments: str) -> str:
-    """What pytest says in a process that has the new paper; without this file, whose tests would begin again."""
-    left_out = ("PYTEST_", "COV_", "EXPLORER_STORE", "EXPLORER_SWEEPS")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", str(Path(__file__))]
-    done = subprocess.run(
-        [*command, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=env | {"DECODING_EXPLORER_EXTRA": str(new.folder)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
-    return done.stdout
-
-
-def enumerating() -> list[Path]:
-    """Test files that ask for all papers, lessons, recordings or methods when they are imported."""
-    asks = {"papers.read", "read", "gallery", "lessons", "engines.list_methods", "list_methods"}
-    found = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        body = ast.parse(path.read_text("utf-8")).body
-        run = [part for one in body for part in (one.decorator_list if isinstance(one, ast.FunctionDef) else [one])]
-        calls = (node for part in run for node in ast.walk(part) if isinstance(node, ast.Call))
-        if asks & {ast.unparse(call.func) for call in calls}:
-            found.append(path)
-    return found
-
-
-@pytest.mark.parametrize("folder", ["explorer/papers", pytest.param("", marks=pytest.mark.slow)], ids=["papers", "all"])
-@pytest.mark.timeout(1200)
-def test_the_tests_of_all_papers_pass_with_a_paper_more(new: New, folder: str):
-    """Without the contract, of which every case is about one method."""
-    files = [path for path in enumerating() if path.is_relative_to(ROOT / "tests" / folder)]
-    files = [path for path in files if not {"contract", "engines"} & {*path.relative_to(ROOT).parts}]
-    left_out = ["-k", "not named_tools"] if folder else []  # it imports every training
-    said = inner(new, "-n", "0", "-m", f"not ({' or '.join(TIERS)})", *left_out, *map(str, files))
-    assert re.search(r"\d+ passed", said)
-
-
 @pytest.mark.exhaustive
-@pytest.mark.timeout(3600)
-def test_plain_pytest_passes_with_a_paper_more(new: New):
-    assert re.search(r"\d+ passed", inner(new, "-n", "2"))
+def test_the_tests_of_all_papers_pass_with_a_paper_more(new: New):
+    """What they cover stands in `a_paper_more.py`."""
+    said = python(ROOT, new.folder, "-m", "tests.contract.a_paper_more", "left-first", "left-copy", "Left first")
+    assert int(said.split()[-3]) > 60
 
 
 # --- an extra folder

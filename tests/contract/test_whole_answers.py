@@ -1,5 +1,4 @@
-"""The contract of every method once more with answers as long as they are by default, and what the driver refuses asked
-of each method."""
+"""The contract of every method once more with answers as long as they are by default."""
 
 import pytest
 
@@ -54,14 +53,3 @@ def test_long_answers_keep_the_contract(slug, test):
 @pytest.mark.parametrize("test", SEVERAL, ids=lambda test: test.__name__.removeprefix("test_"))
 def test_long_answers_on_several_paths_keep_the_contract(slug, test):
     test(slug)
-
-
-@pytest.mark.parametrize("slug", runs.SLUGS, scope="module")
-@pytest.mark.parametrize(("given", "sentence"), contract.REFUSED)
-def test_bad_input_is_refused_with_a_sentence(slug, given, sentence):
-    contract.test_bad_input_is_refused_with_a_sentence(slug, given, sentence)
-
-
-@pytest.mark.parametrize("slug", runs.SLUGS, scope="module")
-def test_a_model_of_the_wrong_kind_is_refused(slug):
-    contract.test_a_model_of_the_wrong_kind_is_refused(slug)

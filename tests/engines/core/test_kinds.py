@@ -32,11 +32,8 @@ def test_a_kind_s_example_is_embedded_and_of_that_kind(name):
 
 
 def test_what_a_method_may_need():
-    assert [declared(needs).needs for needs in ("causal", "layered", "masked")] == [
-        {"target": "causal"},
-        {"target": "layered"},
-        {"model": "masked"},
-    ]
+    found = [declared(needs).needs for needs in ("causal", "layered", "masked")]
+    assert found == [{"target": "causal"}, {"target": "layered"}, {"model": "masked"}]
     pair = declared({"small": "causal", "large": "layered"})
     assert (pair.role, pair.kind, pair.needs) == ("small", "causal", {"small": "causal", "large": "layered"})
     assert declared("layered").kind == "causal"  # it writes what a causal method writes

@@ -74,11 +74,6 @@ def test_paths_are_equal_to_separate_runs_on_the_tiny_model():
     same_runs(engines.load_model("tiny-ar-m", dtype="float32"), "sort: Zoe, Mia, Leo, Ada, Kim", 4, 12, 1.5)
 
 
-@pytest.mark.smollm2
-def test_paths_are_equal_to_separate_runs_on_smollm2():
-    same_runs(engines.load_model("smollm2", dtype="float32"), "Name three fruits.", 2, 8)
-
-
 @pytest.mark.parametrize("name", ["tiny-ar-m", pytest.param("smollm2", marks=pytest.mark.smollm2)])
 def test_forks_drops_and_drafts_leave_the_logits_as_they_are(name):
     """Logits of whatever is alive, against a cache of its own, after everything that moves rows."""

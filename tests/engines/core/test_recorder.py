@@ -99,9 +99,8 @@ def test_lanes_cover_their_positions_with_gaps():
     )
     p, s = step.scores
     assert (p.name, p.start, p.threshold, s.start) == ("p", 2, 0.9, 3)
-    assert np.allclose(
-        p.values.array(), [1.0, np.nan, np.nan, 0.25], atol=0.002, equal_nan=True
-    ) and s.values.array().tolist() == [-4.0]
+    assert np.allclose(p.values.array(), [1.0, np.nan, np.nan, 0.25], atol=0.002, equal_nan=True)
+    assert s.values.array().tolist() == [-4.0]
 
 
 def test_candidates_are_the_best_and_no_more_than_the_limit():
@@ -142,11 +141,8 @@ def test_edits_change_board_parameters_and_what_is_forbidden():
     assert x.tolist() == [1, 2, 7, 11, 11, 11] and run.params.n == 3 and run._meter.forbidden == {4: {1}}
     step = run.step(commits=([5], [6], "x", [0.5]))
     written = step.commits
-    assert list(zip(written.positions, written.causes, written.probabilities, strict=True)) == [
-        (2, "forced", None),
-        (3, "remasked", None),
-        (5, "x", 0.5),
-    ]
+    found = list(zip(written.positions, written.causes, written.probabilities, strict=True))
+    assert found == [(2, "forced", None), (3, "remasked", None), (5, "x", 0.5)]
     assert run.apply_edit(None, x) is x and run.step().commits is None
     for edit, words in (
         (engines.Edit(params={"m": 1}), "unknown parameter"),

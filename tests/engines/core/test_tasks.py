@@ -94,9 +94,8 @@ def test_lists_by_an_independent_reading():
     for slug in ("copy", "reverse", "sort", "shuffle"):
         for example in islice(TASKS[slug].generate("train", seed=1), 50):
             items, got = example.prompt.split(":")[1].replace(",", " ").split(), example.answer.split()
-            assert got == {"copy": items, "reverse": items[::-1], "sort": sorted(items), "shuffle": got}[
-                slug
-            ] and sorted(got) == sorted(items)
+            assert got == {"copy": items, "reverse": items[::-1], "sort": sorted(items), "shuffle": got}[slug]
+            assert sorted(got) == sorted(items)
     for slug, change in (
         ("insert", 1),
         ("remove", -1),
@@ -126,12 +125,10 @@ def test_columns_step_by_step(steps, sign):
             left, total = line.removesuffix(" borrow").split("=")
             x, y, c = (int(n) for n in left.split(sign))
             column = x + y + c if sign == "+" else x - y - c
-            assert (
-                c == carry
-                and x < 10 > y
-                and int(total) == (column if sign == "+" else column % 10)
-                and line.endswith("borrow") == (column < 0)
-            )
+            assert c == carry
+            assert x < 10 > y
+            assert int(total) == (column if sign == "+" else column % 10)
+            assert line.endswith("borrow") == (column < 0)
             carry, digits = int(column > 9 or column < 0), str(column % 10) + digits
         assert int((str(carry) if carry else "") + digits) == (a + b if sign == "+" else a - b)
 
@@ -151,9 +148,9 @@ def test_problems_are_computed_as_told():
         value = None
         for line in lines:
             left, result = line.split(" = ")
-            assert (
-                eval(left) == int(result) and (value is None or line.startswith(f"{value} ")) and 1 <= int(result) <= 99
-            )
+            assert eval(left) == int(result)
+            assert value is None or line.startswith(f"{value} ")
+            assert 1 <= int(result) <= 99
             value = int(result)
         assert last == f"answer {value}" and len(lines) in (2, 3)
 
@@ -185,10 +182,8 @@ def test_corrections_have_one_right_answer():
         recognise("grammar: She walk in the park every day. Ben has two book.").answer
         == "She walks in the park every day. Ben has two books."
     )
-    assert (
-        recognise("grammar: They is sad today.").answer == "They are sad today."
-        and recognise("grammar: Anything else.") is None
-    )
+    assert recognise("grammar: They is sad today.").answer == "They are sad today."
+    assert recognise("grammar: Anything else.") is None
     assert {v + end for v in SIMPLE for end in ("", "s", "ed")} <= VOCABULARY
 
 

@@ -60,10 +60,8 @@ def test_a_recording_of_version_1_opens_with_everything_that_it_held(path: Path)
     for step, was in zip(now.steps, before["steps"], strict=True):
         assert step.forwards == was["forwards"] and step.tokens_fed == was["tokens_fed"] and step.work == {}
         if "commits" in was:
-            assert (step.commits.positions, step.commits.tokens) == (
-                was["commits"]["positions"],
-                was["commits"]["tokens"],
-            )
+            found = step.commits.positions, step.commits.tokens
+            assert found == (was["commits"]["positions"], was["commits"]["tokens"])
             for cause, earlier in zip(step.commits.causes, was["commits"]["causes"], strict=True):
                 assert cause == earlier or (step.tree and earlier in ("bonus", "residual"))
             assert len(step.commits.authors) == len(step.commits.tokens) and all(step.commits.authors)
@@ -198,7 +196,8 @@ def lane(name: str, label: str = "", unit: str = "seconds", **more: Any) -> dict
 def test_groups_of_one_method_are_records_whose_tokens_are_looked_up():
     cut = {"position": 1, "tokens": [3], "probabilities": [0.5]}
     now = read(second(truncation=cut, operators=[{"role": "target", "tokens": [4]}], vote={"answers": []}))
-    assert now.header.schema == SCHEMA_VERSION and now.steps[0].records == {
+    assert now.header.schema == SCHEMA_VERSION
+    assert now.steps[0].records == {
         "truncation": cut,
         "operators": {"decoders": [{"role": "target", "tokens": [4]}]},
         "vote": {"answers": []},

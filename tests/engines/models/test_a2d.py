@@ -17,19 +17,10 @@ from engines.models.tokens import HFTokenizer
 from engines.models.vocabulary import wrap
 
 SIZE = {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "max_position_embeddings": 130,
-    "rms_norm_eps": 1e-6,
-    "initializer_range": 0.3,
-    "tie_word_embeddings": True,
-    "eos_token_id": 62,
-}
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 130,
+    "rms_norm_eps": 1e-6, "initializer_range": 0.3, "tie_word_embeddings": True, "eos_token_id": 62,
+}  # fmt: skip
 STOCK = {"a2d-qwen3": (Qwen3Config, "Qwen3"), "a2d-qwen2": (Qwen2Config, "Qwen2"), "a2d-llama": (LlamaConfig, "Llama")}
 MASK, IDS = 63, torch.randint(1, 62, (40,), generator=torch.Generator().manual_seed(0))
 

@@ -149,9 +149,8 @@ def test_a_head_learns_what_a_linear_layer_cannot(shared, monkeypatch):
         found[layers] = marks(from_state(tensors, "h", layers), test, 6.0)
         assert facts["validation_loss"] > 0 and 1 <= facts["epoch"] <= 25
     assert sum(key.endswith("weight") for key in tensors) == (2 if shared else 3)
-    assert (
-        found[2]["auc"] > 0.9 > 0.8 > found[0]["auc"] and found[2]["loss"] < found[2]["loss_of_the_best_constant"] * 0.8
-    )
+    assert found[2]["auc"] > 0.9 > 0.8 > found[0]["auc"]
+    assert found[2]["loss"] < found[2]["loss_of_the_best_constant"] * 0.8
     assert (
         found[2]["calibration_error_without_the_weight"] < found[2]["calibration_error"]
     )  # the weight makes it pessimistic
@@ -159,11 +158,9 @@ def test_a_head_learns_what_a_linear_layer_cannot(shared, monkeypatch):
 
 def test_figures_of_known_scores():
     y = torch.tensor([1.0, 0.0, 1.0, 0.0])
-    assert (
-        auc(torch.tensor([0.9, 0.1, 0.8, 0.2]), y) == 1
-        and auc(torch.tensor([0.1, 0.9, 0.2, 0.8]), y) == 0
-        and auc(torch.ones(4), y) == 0.5
-    )
+    assert auc(torch.tensor([0.9, 0.1, 0.8, 0.2]), y) == 1
+    assert auc(torch.tensor([0.1, 0.9, 0.2, 0.8]), y) == 0
+    assert auc(torch.ones(4), y) == 0.5
     assert auc(torch.tensor([0.9, 0.1]), torch.tensor([0.75, 0.25])) == pytest.approx(
         (0.75 * 0.75 + 0.5 * (0.75 * 0.25 + 0.25 * 0.75)) / 1.0
     )
@@ -183,7 +180,8 @@ def test_the_whole_way(tmp_path, monkeypatch, tmp_path_factory):
         target, draft, prompts, settings, shared=False, out=accept_head.folder_of("spoken"), command="again"
     )
     card, found = json.loads((folder / "card.json").read_text()), head_of(target.record, draft.record)
-    assert isinstance(found, AcceptHead) and (found.size, found.layers, len(found.W), found.sha256) == (
+    assert isinstance(found, AcceptHead)
+    assert (found.size, found.layers, len(found.W), found.sha256) == (
         D,
         2,
         2,
@@ -193,12 +191,12 @@ def test_the_whole_way(tmp_path, monkeypatch, tmp_path_factory):
         "spokenspoken",
         "guessguess",
         "again",
-    ) and 0 <= card["held_out"]["auc"] <= 1
+    )
+    assert 0 <= card["held_out"]["auc"] <= 1
     first = (folder / "model.safetensors").read_bytes()
     train_head(target, draft, prompts, settings, shared=False, out=folder, command="again")
-    assert (folder / "model.safetensors").read_bytes() == first and [p.name for p in folder.parent.iterdir()] == [
-        folder.name
-    ]
+    assert (folder / "model.safetensors").read_bytes() == first
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
     train_head(target, draft, prompts, settings, shared=True, out=folder, command="again")
     assert len(head_of(target.record, draft.record).W) == 1
     (folder / "card.json").write_text(json.dumps(card))

@@ -1,52 +1,27 @@
 """Chains and trees on the cache give what plain forwards give."""
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
 
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM, MaskedLM
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.tokens import IdTokenizer
+from tests.engines.models.stock import stock
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "head_dim": 8,
-}
-FAMILIES = {
-    "llama": (LlamaConfig, LlamaForCausalLM, {}),
-    "qwen2": (Qwen2Config, Qwen2ForCausalLM, {}),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {}),
-    "sliding": (MistralConfig, MistralForCausalLM, {"sliding_window": 4}),
-}
+SIZE = {"vocab_size": 50, "num_hidden_layers": 3, "max_position_embeddings": 64, "head_dim": 8}
+FAMILIES = {"llama": "Llama", "qwen2": "Qwen2", "qwen3": "Qwen3", "sliding": "Mistral"}
 PROMPT = [3, 14, 15, 9, 26, 5]
 TREE = ([7, 8, 9, 10, 11, 12], [-1, 0, 0, 1, 2, 3])  # tokens, parents
 
 
 def build(family: str, attention: str = "sdpa") -> HFCausalLM:
-    torch.manual_seed(0)
-    config_class, model_class, extra = FAMILIES[family]
-    config = config_class(**SIZE, **extra, initializer_range=0.3, attn_implementation=attention)
-    return HFCausalLM(model_class(config), IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
+    more = {"sliding_window": 4} if family == "sliding" else {}
+    network = stock(FAMILIES[family], **SIZE, **more, attn_implementation=attention)
+    return HFCausalLM(network, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
 
 
 def fresh(model: HFCausalLM, ids: list[int]) -> torch.Tensor:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
 from engines.core.kinds import kinds_of
@@ -28,39 +27,19 @@ from engines.training.smollm2.draft_data import Writer, read_answers, unpack
 from engines.training.smollm2.draft_loop import Settings, Training
 from engines.training.smollm2.draft_rows import answer_logits, answer_loss, examples
 from engines.training.tiny.tokenizer import copy_tokenizer, load_tokenizer
+from tests.engines.micro import llama
 
 MICRO = Settings(
-    layers=(0, 2),
-    vocabulary=48,
-    learning_rate=0.02,
-    warmup=1,
-    rows=4,
-    probe_every=2,
-    probe_tokens=20,
+    layers=(0, 2), vocabulary=48, learning_rate=0.02, warmup=1, rows=4, probe_every=2, probe_tokens=20,
     stages=(("PT", 0.3), ("CP", 0.3), ("FT", 0.4)),
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def micro(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A target of three thin layers with the tiny models' tokenizer, in a folder that stands for SmolLM2's."""
-    torch.manual_seed(3)
     tokenizer, folder = load_tokenizer(), tmp_path_factory.mktemp("target")
-    shape: dict[str, Any] = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    }
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-        **shape,
-    )
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    model = llama(3, seed=3, initializer_range=0.4).eval().requires_grad_(False)
     model.save_pretrained(folder)
     copy_tokenizer(folder)
     model.set_attn_implementation("grouped")
@@ -140,9 +119,8 @@ def test_a_training_leaves_a_whole_asset(trained: Any) -> None:
 def test_it_has_the_targets_vocabulary_and_proposes_only_its_own(micro: Any, trained: Any) -> None:
     model = load(trained[0])
     target = zoo.load_model(micro[2])
-    assert (
-        same_vocabulary(model.tokenizer, target.tokenizer) and model.record.tokenizer == target.record.tokenizer != ""
-    )
+    assert same_vocabulary(model.tokenizer, target.tokenizer)
+    assert model.record.tokenizer == target.record.tokenizer != ""
     assert model.vocab_size == target.vocab_size and model.eos_ids == target.eos_ids and model.num_layers == 2
     logits = model.extend([5, 6, 7], model.new_cache(8)).logits
     assert kinds_of(model) == {"causal", "layered"}
@@ -152,14 +130,11 @@ def test_it_has_the_targets_vocabulary_and_proposes_only_its_own(micro: Any, tra
     assert logits.shape == (3, target.vocab_size) and logits.dtype == torch.float32
     covered = torch.zeros(target.vocab_size, dtype=torch.bool)
     covered[model.draft_ids] = True
-    assert (
-        covered.sum() == 48
-        and bool(logits[:, covered].isfinite().all())
-        and bool((logits[:, ~covered] == -torch.inf).all())
-    )
-    assert covered[next(iter(model.eos_ids))] and torch.equal(
-        logits.softmax(-1)[:, ~covered], torch.zeros(3, int((~covered).sum()))
-    )
+    assert covered.sum() == 48
+    assert bool(logits[:, covered].isfinite().all())
+    assert bool((logits[:, ~covered] == -torch.inf).all())
+    assert covered[next(iter(model.eos_ids))]
+    assert torch.equal(logits.softmax(-1)[:, ~covered], torch.zeros(3, int((~covered).sum())))
 
 
 def test_a_tree_equals_its_paths_and_a_gathered_cache_a_fresh_one(trained: Any) -> None:
@@ -188,9 +163,8 @@ def test_a_chain_writes_the_greedy_text_and_counts_its_places(micro: Any, traine
         wanted = greedy[3:]
         end = next((i + 1 for i, token in enumerate(wanted) if token in target.eos_ids), len(wanted))
         assert count.answers == [wanted[:end]]
-        assert count.reached[0] == count.rounds and all(
-            a >= b for a, b in zip(count.reached, count.stayed, strict=True)
-        )
+        assert count.reached[0] == count.rounds
+        assert all(a >= b for a, b in zip(count.reached, count.stayed, strict=True))
     assert count.stayed == count.reached and count.summary()["acceptance_rate"] == 1
 
 
@@ -222,9 +196,8 @@ def test_the_loss_is_the_cross_entropy_of_both_distributions(micro: Any, trained
     answer, top, p = (torch.cat([getattr(row, key) for row in rows]) for key in ("answer", "top", "p"))
     hard = -torch.stack([logq[i, token] for i, token in enumerate(answer)]).mean()
     soft = -torch.stack([(p[i] * logq[i, top[i]]).sum() for i in range(len(p))]).mean()
-    assert torch.allclose(answer_loss(logits, rows, 0.0), hard, atol=1e-5) and torch.allclose(
-        answer_loss(logits, rows, 1.0), soft, atol=1e-5
-    )
+    assert torch.allclose(answer_loss(logits, rows, 0.0), hard, atol=1e-5)
+    assert torch.allclose(answer_loss(logits, rows, 1.0), soft, atol=1e-5)
     assert answer_loss(logits, rows, 1.0) < answer_loss(
         torch.zeros_like(logits), rows, 1.0
     )  # the target itself against a flat guess
@@ -234,43 +207,14 @@ def test_it_is_listed_behind_its_target_as_its_draft(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
-    assert [m.name for m in zoo.list_models()] == ["smollm2", "oracle", "smollm2-text"] and zoo.companion(
-        "smollm2", "draft"
-    ) is None
+    assert [m.name for m in zoo.list_models()] == ["smollm2", "oracle", "smollm2-text"]
+    assert zoo.companion("smollm2", "draft") is None
     shutil.copytree(trained[0], tmp_path / "models" / "smollm2-draft")
     listed = {m.name: m for m in zoo.list_models()}
-    assert (
-        list(listed) == ["smollm2", "smollm2-draft", "oracle", "smollm2-text"]
-        and zoo.companion("smollm2", "draft") == "smollm2-draft"
-    )
-    assert (
-        listed["smollm2-draft"].kind == "causal"
-        and listed["smollm2-draft"].where == listed["smollm2"].where != "embedded"
-    )
-
-
-def test_an_interrupted_training_goes_on(
-    micro: Any, trained: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    model, tokenizer, _ = micro
-    monkeypatch.setattr(draft_loop, "checkpoint_file", lambda: tmp_path / "draft.pt")
-    monkeypatch.setattr(draft_loop, "is_held_out", lambda prompt: sum(map(ord, prompt)) % 3 == 0)
-    first = Training(model, tokenizer, trained[1], MICRO)
-    with pytest.raises(UserError, match="no checkpoint"):
-        loop.restore(first, draft_loop.checkpoint_file())
-    first.progress.step, first.progress.tokens = 2, 77
-    first.network.model.norm.weight.data += 1.0
-    first.curve.append({"stage": "CP", "step": 2})
-    loop.save(first, draft_loop.checkpoint_file())
-    second = Training(model, tokenizer, trained[1], MICRO)
-    loop.restore(second, draft_loop.checkpoint_file())
-    assert second.progress == first.progress and torch.equal(
-        second.network.model.norm.weight, first.network.model.norm.weight
-    )
-    second.run(1.0, steps=3)
-    assert [(point["stage"], point["step"]) for point in second.curve] == [("CP", 2), ("FT", 3)]
-    with pytest.raises(UserError, match="other settings"):
-        loop.restore(Training(model, tokenizer, trained[1], replace(MICRO, rows=3)), draft_loop.checkpoint_file())
+    assert list(listed) == ["smollm2", "smollm2-draft", "oracle", "smollm2-text"]
+    assert zoo.companion("smollm2", "draft") == "smollm2-draft"
+    assert listed["smollm2-draft"].kind == "causal"
+    assert listed["smollm2-draft"].where == listed["smollm2"].where != "embedded"
 
 
 @pytest.fixture
@@ -292,16 +236,13 @@ def test_a_draft_is_trained_on_from_its_own_weights(micro: Any, trained: Any, mo
     begun = Training(micro[0], micro[1], trained[1], MICRO, more)
     assert torch.equal(begun.draft_ids, old["draft_ids"].long()), "the places of its outputs are the old ones"
     own = draft_loop.own_weights(begun.network)
-    assert set(own) == set(old) - {"draft_ids"} and all(
-        torch.equal(own[key].to(torch.bfloat16), old[key]) for key in own
-    )
+    assert set(own) == set(old) - {"draft_ids"}
+    assert all(torch.equal(own[key].to(torch.bfloat16), old[key]) for key in own)
     draft.train(1.0, steps=2, out=more, settings=replace(MICRO, learning_rate=0.003), start=more)
     card, new = json.loads((more / "card.json").read_text()), load_file(more / "model.safetensors")
-    assert (
-        [point["stage"] for point in card["curve"]] == ["start", "FT"]
-        and card["settings"]["stages"] == [["FT", 1.0]]
-        and card["steps"] == 2
-    )
+    assert [point["stage"] for point in card["curve"]] == ["start", "FT"]
+    assert card["settings"]["stages"] == [["FT", 1.0]]
+    assert card["steps"] == 2
     assert card["stages"] == [{key: before[key] for key in draft.STAGE}], (
         "the card keeps how the weights before came to be"
     )
@@ -329,10 +270,8 @@ def test_a_stopped_training_names_the_command_that_goes_on(more: Path, monkeypat
         patch.setattr(Training, "after_step", interrupted)
         with pytest.raises(UserError, match="stopped at step 1; go on with: ") as stopped:
             draft.train(5.0, steps=2, out=more, settings=replace(settings, learning_rate=0.003, seed=4), start=more)
-    assert (
-        str(stopped.value).endswith("smollm2-draft train --steps 2 --more --rate 0.003 --seed 4 --resume")
-        and kept.read_text() == card
-    )
+    assert str(stopped.value).endswith("smollm2-draft train --steps 2 --more --rate 0.003 --seed 4 --resume")
+    assert kept.read_text() == card
     with pytest.raises(UserError, match="other settings"):
         draft.train(5.0, steps=2, resume=True, out=more, settings=settings)  # --more and --rate forgotten
     draft.train(
@@ -381,18 +320,14 @@ def test_every_variant_is_trained_and_stands_in_the_card(
     main(["smollm2-draft-ablation", "--steps", "5"])
     table = json.loads(short.read_text())["ablations"]
     rows = {row["name"]: row for row in table["rows"]}
-    assert (
-        list(rows) == [variant.name for variant in draft_ablation.VARIANTS]
-        and table["steps"] == 5
-        and table["command"].endswith("--steps 5")
-    )
+    assert list(rows) == [variant.name for variant in draft_ablation.VARIANTS]
+    assert table["steps"] == 5
+    assert table["command"].endswith("--steps 5")
     for row in rows.values():
-        assert (
-            0 <= row["ar_greedy"] <= 1
-            and 0 < row["one_minus_tvd"] <= 1
-            and row["tokens"] > 0
-            and row["probed"] == rows["FT alone"]["probed"]
-        )
+        assert 0 <= row["ar_greedy"] <= 1
+        assert 0 < row["one_minus_tvd"] <= 1
+        assert row["tokens"] > 0
+        assert row["probed"] == rows["FT alone"]["probed"]
     shipped = rows["as shipped: PT, CP, FT"]
     assert (
         rows["text alone: PT, CP"]["answer_tokens"] == 0 < shipped["answer_tokens"] < rows["FT alone"]["answer_tokens"]
@@ -400,10 +335,8 @@ def test_every_variant_is_trained_and_stands_in_the_card(
     assert rows["a quarter of the answers"]["answers"] == -(-shipped["answers"] // 4)
     assert len({row["ppl"] for row in rows.values()}) >= 7, "variants that give the same have changed nothing"
     section = "\n".join(draft_card.draft_section(short.parent.parent))
-    assert (
-        "short trainings of 5 steps each" in section
-        and f"| 2,048 tokens to propose | {shipped['answers']:,} |" in section
-    )
+    assert "short trainings of 5 steps each" in section
+    assert f"| 2,048 tokens to propose | {shipped['answers']:,} |" in section
     main(["smollm2-draft-ablation", "--steps", "4", "--only", "3"])
     assert [row["name"] for row in json.loads(short.read_text())["ablations"]["rows"]] == ["FT alone"], (
         "rows of five steps are not beside one of four"
@@ -434,9 +367,8 @@ def test_random_layers_are_none_of_the_targets(short: Path, micro: Any, trained:
     mine, same, next_seed = (network.model.layers[0].self_attn.q_proj.weight for network in (one, other, third))
     theirs = micro[0].model.layers[0].self_attn.q_proj.weight
     assert torch.equal(mine, same) and not torch.equal(mine, next_seed) and not torch.allclose(mine, theirs, atol=0.01)
-    assert torch.equal(one.model.norm.weight, norm) and torch.equal(
-        one.model.layers[0].input_layernorm.weight, torch.ones(32)
-    )
+    assert torch.equal(one.model.norm.weight, norm)
+    assert torch.equal(one.model.layers[0].input_layernorm.weight, torch.ones(32))
 
 
 def test_an_ablation_without_a_draft_says_what_to_do(short: Path) -> None:

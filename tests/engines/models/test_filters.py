@@ -10,7 +10,7 @@ from engines.core.errors import UserError
 from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
 from engines.tasks import split_of
 from engines.training.__main__ import main
-from engines.training.core.parts import prompts_of, split
+from engines.training.core.parts import prompts_of
 from engines.training.heads import filters
 from engines.training.heads.filters import (
     Records,
@@ -66,19 +66,6 @@ def test_prompts_are_of_the_training_split_and_repeat():
     assert len({prompt.partition(":")[0] for prompt in some}) > 15
 
 
-def test_no_prompt_is_in_two_parts():
-    records = [
-        Records(torch.full((3, B), i / 30), torch.ones(3, B, dtype=torch.bool), torch.ones(3, B, dtype=torch.bool))
-        for i in range(30)
-    ]
-    parts = [joined(part) for part in split(records, seed=0)]
-    assert [len(part) for part in parts] == [72, 9, 9]
-    seen = [set(part.c[:, 0].tolist()) for part in parts]
-    assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
-    with pytest.raises(UserError, match="at least 3"):
-        split(records[:2], seed=0)
-
-
 def separable(n, seed):
     c = torch.rand(n, B, generator=torch.Generator().manual_seed(seed))
     return Records(c, c > 0.7, torch.ones(n, B, dtype=torch.bool))
@@ -97,9 +84,8 @@ def test_a_line_is_learned_and_measured():
 def test_equivalents_of_a_known_filter():
     eye = torch.eye(B)
     g = BlockFilter("threshold", "", eye, torch.zeros(B), 1e5 * eye, torch.full((B,), -1e5 * 0.6025))
-    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B and as_thresholds(g)["0.96"][
-        "median"
-    ] == pytest.approx(0.605)
+    assert equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B
+    assert as_thresholds(g)["0.96"]["median"] == pytest.approx(0.605)
     never = BlockFilter("never", "", eye, torch.zeros(B), eye, torch.full((B,), -50.0))
     assert equivalents(never, 0.9, 1.0) == [None] * B and as_thresholds(never)["0.9"]["median"] is None
 
@@ -139,9 +125,8 @@ def test_the_whole_way(tmp_path, monkeypatch, tmp_path_factory):
     )
     first = (folder / "model.safetensors").read_bytes()
     train_filter(model, [f"prompt {i}" for i in range(12)], **settings)
-    assert (folder / "model.safetensors").read_bytes() == first and [p.name for p in folder.parent.iterdir()] == [
-        folder.name
-    ]
+    assert (folder / "model.safetensors").read_bytes() == first
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
     model.record.sha256 = "def"
     with pytest.raises(UserError, match="other weights"):
         filter_of(model.record)

@@ -35,10 +35,8 @@ def test_the_target_stands_with_that_draft_and_every_checkpoint_gives_the_greedy
     for checkpoint in ("d16x1.16", "d64x4.512"):
         trace = engines.run("speculative-sampling", f"tiny-ar-l@{checkpoint}", "add: 457 + 86", params=PARAMS)
         assert trace.output_ids == plain.output_ids
-        assert [m.name for m in trace.header.models] == [
-            f"tiny-ar-l@{checkpoint}",
-            f"tiny-ar-l-draft-grid@{checkpoint}",
-        ]
+        found = [m.name for m in trace.header.models]
+        assert found == [f"tiny-ar-l@{checkpoint}", f"tiny-ar-l-draft-grid@{checkpoint}"]
         kept[checkpoint] = sum(step.facts["accepted"] for step in trace.steps)
     assert kept["d64x4.512"] > kept["d16x1.16"]
 

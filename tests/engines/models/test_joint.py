@@ -54,13 +54,10 @@ def test_success_with_k_per_forward_equals_enumeration(n, k):
 
 
 def test_the_limits_of_the_closed_forms():
-    assert (
-        joint.shuffle_success(5, 1) == 1
-        and joint.shuffle_success(5, 5) == joint.shuffle_success(5) == math.factorial(5) / 5**5
-    )
-    assert joint.replace_any_success(1) == 1 and joint.replace_any_success(10**6) == pytest.approx(
-        math.exp(-1), abs=1e-6
-    )
+    assert joint.shuffle_success(5, 1) == 1
+    assert joint.shuffle_success(5, 5) == joint.shuffle_success(5) == math.factorial(5) / 5**5
+    assert joint.replace_any_success(1) == 1
+    assert joint.replace_any_success(10**6) == pytest.approx(math.exp(-1), abs=1e-6)
     assert joint.replace_any_correlation(1) == 0 and joint.replace_any_correlation(10**6) == pytest.approx(1, abs=1e-5)
     for k in (0, 6):
         with pytest.raises(ValueError, match=f"k={k}"):

@@ -22,24 +22,14 @@ from engines.models.mapping import LAYERED, ROUTED, plan
 from engines.models.networks import OURS, network_class
 from engines.models.packed import PackedLinear, can_pack, pack
 from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
-from tests.engines.models import layering
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="no kernels for packed weights here")
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "head_dim": 8,
-    "pad_token_id": None,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
+    "vocab_size": 50, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 8,
+    "pad_token_id": None, "bos_token_id": None, "eos_token_id": None,
+}  # fmt: skip
 EXPERTS = {
     "num_experts": 4,
     "num_local_experts": 4,
@@ -118,16 +108,6 @@ def test_layers_of_two_types_get_their_own_masks(changes: dict[str, Any]) -> Non
     with pytest.raises(UserError, match="full_attention, sliding_attention layers, which cannot take a draft tree"):
         model.extend(TREE[0], ours, parents=TREE[1])
     assert ours.lengths == stock.lengths
-
-
-@pytest.mark.parametrize("name", ["tiny-ar-s", "tiny-ar-m", "tiny-ar-l"])
-def test_the_embedded_models_are_layered_and_give_their_own_logits(name: str) -> None:
-    model = load_model(name, kind="layered")
-    assert isinstance(model, HFLayeredLM) and kinds_of(model) == {"causal", "layered"}
-    prompt = model.tokenizer.encode_prompt("add: 457 + 86")
-    ours, stock = model.new_cache(64), model.new_cache(64)
-    for tokens in (prompt, [40], [41, 42, 43]):
-        assert torch.equal(model.extend(tokens, ours).logits, HFCausalLM.extend(model, tokens, stock).logits)
 
 
 # --- parts
@@ -280,14 +260,6 @@ def test_packed_weights_in_bfloat16(tied: bool) -> None:
     assert h.dtype == torch.bfloat16
     few = model.unembed(h, torch.tensor([4, 40, 7]))
     torch.testing.assert_close(few, model.unembed(h)[:, [4, 40, 7]], atol=0.1, rtol=0.02)
-
-
-def test_the_benchmark_measures_what_it_says() -> None:
-    model = build(max_position_embeddings=256)
-    stock, parts, same = layering.composed(model, 2, 3)
-    assert len(stock) == len(parts) == 3 and same
-    through, head = layering.leaving(model, [1, 4], 3)
-    assert [len(took) for took in through] == [3, 3] and len(head) == 3
 
 
 # --- refusals

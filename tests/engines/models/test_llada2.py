@@ -58,41 +58,6 @@ def test_the_published_config_names_neither_mask_nor_block():
 
 
 @pytest.mark.parametrize(
-    "name", ["attention.dense", "attention.query_layernorm", "mlp.gate.expert_bias", "mlp.shared_experts.up_proj"]
-)
-def test_each_tensor_takes_part(tmp_path, name):
-    """Half of a tensor changes the logits: nothing is passed over."""
-
-    def halve(tensors):
-        for key in [one for one in tensors if name in one]:
-            tensors[key] = tensors[key] * (0.5 if "bias" not in name else -3.0)
-
-    board = torch.tensor(BOARDS[0]["ids"])
-    rest = torch.arange(CONFIG["vocab_size"]) != MASK
-    changed = loaded(folder=copied(tmp_path, halve))(board)
-    assert float((changed - loaded()(board))[:, rest].abs().max()) > 1e-3
-
-
-def test_queries_keys_and_values_lie_in_this_order(tmp_path):
-    def swapped(tensors):
-        for key in [one for one in tensors if "query_key_value" in one]:
-            q, k, v = tensors[key].split([32, 16, 16])
-            tensors[key] = torch.cat([q, v, k]).contiguous()
-
-    board = torch.tensor(BOARDS[0]["ids"])
-    rest = torch.arange(CONFIG["vocab_size"]) != MASK
-    assert float((loaded(folder=copied(tmp_path, swapped))(board) - loaded()(board))[:, rest].abs().max()) > 1e-2
-
-
-def test_a_block_method_decodes_with_it():
-    info = next(one for one in engines.list_methods() if one.kind == "block")
-    params = {"max_new_tokens": 16} | {p.name: 4 for p in info.params if p.name == "small_block_size"}
-    trace = engines.run(info.slug, loaded(), [17, 124, 76, 34, 58], params=params)
-    assert trace.output_ids and MASK not in trace.output_ids
-    assert trace.header.models[0].kind == "block"
-
-
-@pytest.mark.parametrize(
     ("said", "sentence"),
     [
         ({"expert_capacity": 8}, "is a LLaDA2.2, whose blocks first choose expert_capacity=8 experts .* LLaDA2.0 or"),

@@ -7,150 +7,60 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
-)
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from engines.core.errors import UserError
 from engines.models.mapping import plan
 from engines.models.zoo import load_model
+from tests.engines.models.stock import stock as made
 
 LLADA = {
-    "model_type": "llada",
-    "architectures": ["LLaDAModelLM"],
-    "auto_map": {"AutoModel": "modeling_llada.LLaDAModelLM"},
-    "block_type": "llama",
-    "activation_type": "silu",
-    "layer_norm_type": "rms",
-    "rope": True,
-    "alibi": False,
-    "d_model": 32,
-    "n_heads": 4,
-    "n_kv_heads": 2,
-    "n_layers": 2,
-    "mlp_hidden_size": 48,
-    "mlp_ratio": 4,
-    "embedding_size": 64,
-    "vocab_size": 60,
-    "rope_theta": 500000.0,
-    "rms_norm_eps": 1e-5,
-    "max_sequence_length": 128,
-    "mask_token_id": 63,
-    "eos_token_id": 62,
-    "pad_token_id": 62,
-    "weight_tying": False,
-}
+    "model_type": "llada", "architectures": ["LLaDAModelLM"],
+    "auto_map": {"AutoModel": "modeling_llada.LLaDAModelLM"}, "block_type": "llama", "activation_type": "silu",
+    "layer_norm_type": "rms", "rope": True, "alibi": False, "d_model": 32, "n_heads": 4, "n_kv_heads": 2,
+    "n_layers": 2, "mlp_hidden_size": 48, "mlp_ratio": 4, "embedding_size": 64, "vocab_size": 60,
+    "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "max_sequence_length": 128, "mask_token_id": 63,
+    "eos_token_id": 62, "pad_token_id": 62, "weight_tying": False,
+}  # fmt: skip
 DREAM = {
-    "model_type": "Dream",
-    "architectures": ["DreamModel"],
-    "auto_map": {"AutoModel": "modeling_dream.DreamModel"},
-    "hidden_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "vocab_size": 64,
-    "hidden_act": "silu",
-    "rope_theta": 1000000.0,
-    "rope_scaling": None,
-    "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 128,
-    "mask_token_id": 63,
-    "eos_token_id": 62,
-    "pad_token_id": 62,
-    "sliding_window": None,
-    "use_sliding_window": False,
-    "tie_word_embeddings": False,
-}
+    "model_type": "Dream", "architectures": ["DreamModel"],
+    "auto_map": {"AutoModel": "modeling_dream.DreamModel"}, "hidden_size": 32, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 64,
+    "hidden_act": "silu", "rope_theta": 1000000.0, "rope_scaling": None, "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 128, "mask_token_id": 63, "eos_token_id": 62, "pad_token_id": 62,
+    "sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False,
+}  # fmt: skip
 FAST_DLLM = {
-    "model_type": "Fast_dLLM_Qwen",
-    "architectures": ["Fast_dLLM_QwenForCausalLM"],
-    "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"},
-    "hidden_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "vocab_size": 64,
-    "hidden_act": "silu",
-    "rope_theta": 1000000.0,
-    "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 128,
-    "eos_token_id": 62,
-    "tie_word_embeddings": False,
-    "sliding_window": None,
-    "use_sliding_window": False,
-    "max_window_layers": 2,
-    "layer_types": ["full_attention", "full_attention"],
+    "model_type": "Fast_dLLM_Qwen", "architectures": ["Fast_dLLM_QwenForCausalLM"],
+    "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"}, "hidden_size": 32,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48,
+    "vocab_size": 64, "hidden_act": "silu", "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 128, "eos_token_id": 62, "tie_word_embeddings": False, "sliding_window": None,
+    "use_sliding_window": False, "max_window_layers": 2, "layer_types": ["full_attention", "full_attention"],
     "bd_size": 32,
-}
+}  # fmt: skip
 SDAR = {
-    "model_type": "sdar",
-    "architectures": ["SDARForCausalLM"],
-    "auto_map": {"AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"},
-    "hidden_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "vocab_size": 64,
-    "hidden_act": "silu",
-    "rope_theta": 1000000.0,
-    "rope_scaling": None,
-    "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 130,
-    "eos_token_id": 62,
-    "attention_bias": False,
-    "tie_word_embeddings": False,
-    "use_sliding_window": False,
-    "sliding_window": None,
-    "fuse_cross_entropy": True,
-    "mask_token_id": 63,
-}
+    "model_type": "sdar", "architectures": ["SDARForCausalLM"],
+    "auto_map": {"AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"}, "hidden_size": 32,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 2,
+    "intermediate_size": 48, "vocab_size": 64, "hidden_act": "silu", "rope_theta": 1000000.0,
+    "rope_scaling": None, "rms_norm_eps": 1e-6, "max_position_embeddings": 130, "eos_token_id": 62,
+    "attention_bias": False, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": None,
+    "fuse_cross_entropy": True, "mask_token_id": 63,
+}  # fmt: skip
 LLADA_MOE = {
-    "model_type": "llada",
-    "architectures": ["LLaDAMoEModelLM"],
-    "auto_map": {"AutoModel": "modeling_lladamoe.LLaDAMoEModelLM"},
-    "hidden_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "num_hidden_layers": 3,
-    "vocab_size": 64,
-    "hidden_act": "silu",
-    "rope_theta": 50000.0,
-    "rope_scaling": None,
-    "partial_rotary_factor": 1.0,
-    "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 128,
-    "eos_token_id": 62,
-    "pad_token_id": 62,
-    "attention_bias": False,
-    "clip_qkv": None,
-    "tie_word_embeddings": False,
-    "qk_layernorm": True,
-    "dense_intermediate_size": 48,
-    "expert_intermediate_size": 24,
-    "shared_expert_intermediate_size": None,
-    "num_experts": 5,
-    "num_experts_per_tok": 2,
-    "moe_layer_freq": [0, 1, 1],
-    "moe_router_score_function": "softmax",
-    "moe_router_enable_expert_bias": False,
-    "router_num_group": None,
-    "router_topk_group": None,
-    "routed_scaling_factor": 1,
-    "norm_topk_prob": None,
-    "output_router_logits": False,
+    "model_type": "llada", "architectures": ["LLaDAMoEModelLM"],
+    "auto_map": {"AutoModel": "modeling_lladamoe.LLaDAMoEModelLM"}, "hidden_size": 32, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "num_hidden_layers": 3, "vocab_size": 64, "hidden_act": "silu",
+    "rope_theta": 50000.0, "rope_scaling": None, "partial_rotary_factor": 1.0, "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 128, "eos_token_id": 62, "pad_token_id": 62, "attention_bias": False,
+    "clip_qkv": None, "tie_word_embeddings": False, "qk_layernorm": True, "dense_intermediate_size": 48,
+    "expert_intermediate_size": 24, "shared_expert_intermediate_size": None, "num_experts": 5,
+    "num_experts_per_tok": 2, "moe_layer_freq": [0, 1, 1], "moe_router_score_function": "softmax",
+    "moe_router_enable_expert_bias": False, "router_num_group": None, "router_topk_group": None,
+    "routed_scaling_factor": 1, "norm_topk_prob": None, "output_router_logits": False,
     "router_aux_loss_coef": 0.01,
-}
+}  # fmt: skip
 BOARD = torch.tensor([1, 16, 5, 63, 63, 63])
 
 
@@ -190,30 +100,16 @@ def write(folder: Path, config: dict, tensors: dict[str, torch.Tensor], files: i
 
 
 def test_llada_maps_onto_llama(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+    stock = made(
+        "Llama",
         is_causal=False,
-        max_position_embeddings=128,
         rms_norm_eps=1e-5,
-        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
-        initializer_range=0.3,
+        theta=5e5,
     )
-    stock = LlamaForCausalLM(config).eval()
     write(tmp_path / "llada", LLADA, {llada_name(k): v for k, v in stock.state_dict().items()})
     model = load_model(tmp_path / "llada", kind="masked")
-    assert (model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size) == (
-        63,
-        False,
-        {62},
-        128,
-        64,
-    )
+    found = model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size
+    assert found == (63, False, {62}, 128, 64)
     with torch.no_grad():
         torch.testing.assert_close(model(BOARD)[:, :63], stock(input_ids=BOARD[None]).logits[0, :, :63])
 
@@ -292,13 +188,8 @@ def test_llada_moe_maps_onto_qwen3_moe(tmp_path: Path) -> None:
     ):  # the published id; the config does not say it
         load_model(tmp_path / "moe")
     model = load_model(tmp_path / "moe", kind="masked", mask_id=63)
-    assert (model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size) == (
-        63,
-        False,
-        {62},
-        128,
-        64,
-    )
+    found = model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size
+    assert found == (63, False, {62}, 128, 64)
     rows = moe_rows(tensors, BOARD)
     torch.testing.assert_close(model(BOARD)[:, :63], rows[:, :63], atol=1e-4, rtol=1e-4)
     cache = model.new_cache(8)
@@ -332,21 +223,12 @@ def test_other_experts_are_refused_by_name(said: dict, sentence: str) -> None:
 
 
 def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+    stock = made(
+        "Qwen2",
         is_causal=False,
-        max_position_embeddings=128,
         rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
-        initializer_range=0.3,
+        theta=1e6,
     )
-    stock = Qwen2ForCausalLM(config).eval()
     for name, tensor in stock.state_dict().items():
         if name.endswith("bias"):
             tensor.normal_()
@@ -369,20 +251,11 @@ def block_causal(stock: torch.nn.Module, ids: torch.Tensor, block: int) -> torch
 
 
 def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
+    stock = made(
+        "Qwen2",
         rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
-        initializer_range=0.3,
+        theta=1e6,
     )
-    stock = Qwen2ForCausalLM(config).eval()
     for name, tensor in stock.state_dict().items():
         if name.endswith("bias"):
             tensor.normal_()
@@ -392,40 +265,26 @@ def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> No
     ):  # the published id; the config does not repeat it
         load_model(tmp_path / "v2")
     model = load_model(tmp_path / "v2", kind="block", mask_id=63)
-    assert (model.record.kind, model.shift, model.block_size, model.mask_id, model.max_positions) == (
-        "block",
-        True,
-        32,
-        63,
-        128,
-    )
+    found = model.record.kind, model.shift, model.block_size, model.mask_id, model.max_positions
+    assert found == ("block", True, 32, 63, 128)
     ids = torch.randint(1, 62, (70,), generator=torch.Generator().manual_seed(0))
     rows = block_causal(stock, ids, 32)
     torch.testing.assert_close(model(ids)[1:, :63], rows[:-1, :63], atol=1e-4, rtol=0)
     cache = model.new_cache(96)
     torch.testing.assert_close(model.store(ids[:64], cache)[:63], rows[63, :63], atol=1e-4, rtol=0)
-    assert (
-        plan(FAST_DLLM | {"bd_size": 8}, "x").block_size == 8 and plan({"model_type": "qwen2", "bd_size": 8}, "x").shift
-    )
+    assert plan(FAST_DLLM | {"bd_size": 8}, "x").block_size == 8
+    assert plan({"model_type": "qwen2", "bd_size": 8}, "x").shift
 
 
 @pytest.mark.parametrize(("said", "block"), [({}, 4), ({"block_size": 8}, 8), ({"block_length": 16}, 16)])
 def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: int) -> None:
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+    stock = made(
+        "Qwen3",
         head_dim=16,
         max_position_embeddings=130,
         rms_norm_eps=1e-6,
-        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
-        initializer_range=0.3,
+        theta=1e6,
     )
-    stock = Qwen3ForCausalLM(config).eval()
     names = set(stock.state_dict())
     assert {"model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"} <= names
     for name, tensor in stock.state_dict().items():
@@ -434,16 +293,10 @@ def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: in
     write(tmp_path / "sdar", SDAR | (said if "block_size" in said else {}), stock.state_dict())
     (tmp_path / "sdar" / "generation_config.json").write_text(json.dumps(said | {"eos_token_id": [61, 62]}))
     model = load_model(tmp_path / "sdar")
-    assert (model.record.kind, model.shift, model.block_size, model.mask_id, model.eos_ids) == (
-        "block",
-        False,
-        block,
-        63,
-        {61, 62},
-    )
-    assert (
-        model.max_positions == 130 // block * block and plan({**SDAR, "mask_token_id": 151669}, "x").mask_id == 151669
-    )
+    found = model.record.kind, model.shift, model.block_size, model.mask_id, model.eos_ids
+    assert found == ("block", False, block, 63, {61, 62})
+    assert model.max_positions == 130 // block * block
+    assert plan({**SDAR, "mask_token_id": 151669}, "x").mask_id == 151669
     ids = torch.randint(1, 62, (40,), generator=torch.Generator().manual_seed(0))
     rows = block_causal(stock, ids, block)
     torch.testing.assert_close(model(ids)[:, :63], rows[:, :63], atol=1e-4, rtol=0)
@@ -456,15 +309,7 @@ def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: in
 
 
 def test_lost_weights_are_said(tmp_path: Path) -> None:
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-    )
-    stock = LlamaForCausalLM(config)
+    stock = made("Llama")
     tensors = {llada_name(k): v for k, v in stock.state_dict().items()}
     del tensors["model.transformer.blocks.1.ff_out.weight"]
     write(tmp_path / "broken", LLADA, tensors)
@@ -482,13 +327,8 @@ def test_kinds_read_from_a_config() -> None:
     ours = plan(
         {"model_type": "llama", "is_causal": False, "block_size": 16, "shift_logits": True, "mask_token_id": 1}, "x"
     )
-    assert (ours.kind, ours.block_size, ours.shift, ours.mask_id, ours.model_class) == (
-        "block",
-        16,
-        True,
-        1,
-        "AutoModelForCausalLM",
-    )
+    found = ours.kind, ours.block_size, ours.shift, ours.mask_id, ours.model_class
+    assert found == ("block", 16, True, 1, "AutoModelForCausalLM")
     assert not plan({"model_type": "llama", "is_causal": False, "block_size": 16}, "x").shift
     assert plan({"model_type": "gpt2", "block_size": 16}, "x").kind == "causal"  # there it is a length
     assert plan({"model_type": "t5", "is_encoder_decoder": True}, "x").kind == "seq2seq"

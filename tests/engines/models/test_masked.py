@@ -1,58 +1,37 @@
 """Masked models: no causal mask, rows in their place, the mask never proposed."""
 
-from typing import Any
-
 import pytest
 import torch
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    DynamicCache,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import DynamicCache
 
 from engines.core.errors import UserError
 from engines.core.kinds import BlockMaskedLM, CachedMaskedLM, CausalLM, MaskedLM
 from engines.core.trace import ModelRecord
 from engines.models.adapters.masked import HFMaskedLM
 from engines.models.tokens import IdTokenizer
+from tests.engines.models.stock import stock
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 40,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 32,
-}
+SIZE = {"vocab_size": 40, "max_position_embeddings": 32}
 FAMILIES = {
-    "llama": (LlamaConfig, LlamaForCausalLM, {"is_causal": False}),
-    "qwen2": (Qwen2Config, Qwen2ForCausalLM, {"is_causal": False, "num_key_value_heads": 2}),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"is_causal": False, "num_key_value_heads": 2, "head_dim": 8}),
-    "bert": (BertConfig, BertForMaskedLM, {}),
+    "llama": ("Llama", {"is_causal": False, "num_key_value_heads": 4}),
+    "qwen2": ("Qwen2", {"is_causal": False}),
+    "qwen3": ("Qwen3", {"is_causal": False, "head_dim": 8}),
+    "bert": ("Bert", {"num_key_value_heads": None, "head": "ForMaskedLM"}),
 }
 BOARD = torch.tensor([3, 1, 4, 39, 39, 39, 39, 39])
 
 
 def build(family: str, shift: bool = False, attention: str = "sdpa") -> HFMaskedLM:
-    torch.manual_seed(0)
-    config_class, model_class, extra = FAMILIES[family]
-    network = model_class(config_class(**SIZE, **extra, initializer_range=0.3, attn_implementation=attention))
+    name, more = FAMILIES[family]
+    network = stock(name, **SIZE, **more, attn_implementation=attention)
     return HFMaskedLM(network, IdTokenizer(40), ModelRecord("target", family, "masked"), 39, shift)
 
 
 def test_it_is_a_masked_and_no_causal_model() -> None:
     model = build("llama")
-    assert (
-        isinstance(model, CachedMaskedLM)
-        and isinstance(model, MaskedLM)
-        and not isinstance(model, (CausalLM, BlockMaskedLM))
-    )
+    assert isinstance(model, CachedMaskedLM)
+    assert isinstance(model, MaskedLM)
+    assert not isinstance(model, (CausalLM, BlockMaskedLM))
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

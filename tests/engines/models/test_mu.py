@@ -72,10 +72,8 @@ def test_the_encoder_reads_both_ways_and_only_order_counts():
 def test_attention_over_the_prompt_and_times_by_layer():
     model, marks = build(), []
     cache = model.new_cache(model.encode(PROMPT, marks=marks), 20)
-    assert [(m.phase, m.layer) for m in marks] == [
-        *(("encode", i) for i in range(8)),
-        *(("cross_kv", i) for i in range(3)),
-    ]
+    told = [(m.phase, m.layer) for m in marks]
+    assert told == [*(("encode", i) for i in range(8)), *(("cross_kv", i) for i in range(3))]
     found = model.extend([model.start_id, *ANSWER], cache, attention=True, marks=marks)
     assert [(m.phase, m.layer) for m in marks[11:]] == [("decode", i) for i in range(3)]
     assert all(m.began <= m.ended for m in marks) and all(a.ended <= b.began for a, b in pairwise(marks))

@@ -3,8 +3,6 @@ closed forms say."""
 
 import itertools
 import math
-import subprocess
-import sys
 from collections import Counter
 from itertools import islice
 
@@ -79,20 +77,10 @@ def fits(sudoku, text):
 def test_it_is_a_masked_model_with_a_record():
     assert isinstance(MODEL, MaskedLM) and not isinstance(MODEL, CausalLM)
     record = MODEL.record
-    assert (record.name, record.kind, record.parameters, record.dtype, record.device) == (
-        "oracle",
-        "masked",
-        0,
-        "float32",
-        "cpu",
-    )
+    found = record.name, record.kind, record.parameters, record.dtype, record.device
+    assert found == ("oracle", "masked", 0, "float32", "cpu")
     assert record.licence == "Apache-2.0" and len(record.sha256) == 64 and len(record.tokenizer) == 12
     assert MODEL.warm_up() == 0.0 and MODEL.eos_ids == {EOS} and same_vocabulary(WORDS, load_oracle().tokenizer)
-
-
-def test_listing_it_needs_no_torch():
-    code = "import sys; from engines.models import oracle; sys.exit('torch' in sys.modules or not oracle.TITLE)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("slug", TASK_NAMES)
@@ -325,11 +313,9 @@ def test_the_engine_itself_succeeds_as_often():
 def test_one_forward_of_argmax_copies_or_repeats(n):
     params = {"max_new_tokens": 8, "block_length": 8, "steps": 1}
     copied = run("llada", MODEL, listed("replace any", n), params=params)
-    assert (
-        copied.totals.forwards == 1
-        and copied.text.split() == NAMES[:n]
-        and not right(copied.header.prompt, copied.text)
-    )
+    assert copied.totals.forwards == 1
+    assert copied.text.split() == NAMES[:n]
+    assert not right(copied.header.prompt, copied.text)
     tied = run("llada", MODEL, listed("shuffle", n), params=params)
     assert len(set(tied.text.split())) == 1 and not right(tied.header.prompt, tied.text)
     assert run("llada", MODEL, listed("copy", n), params=params).text.split() == NAMES[:n]

@@ -7,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from engines.core.errors import UserError
 from engines.models import packed
 from engines.models.loader import load_folder
 from engines.models.packed import ROWS, PackedLinear, WidenedLinear, can_pack, pack
 from engines.models.smollm2 import ensure
-from tests.engines.models import packing
 
 needs_kernels = pytest.mark.skipif(
     not can_pack(), reason="this processor or build of torch has no kernels for packed weights"
@@ -121,18 +119,3 @@ def test_smollm2_has_the_same_logits_packed_and_plain(monkeypatch: pytest.Monkey
 def test_in_float32_nothing_is_packed() -> None:
     model = load_folder(ensure()[0], "smollm2", kind="causal", dtype="float32")
     assert type(model.model.lm_head) is nn.Linear
-
-
-@needs_kernels
-@pytest.mark.smollm2
-def test_the_measurement_compares_plain_with_packed_layers() -> None:
-    plain, fast = packing.pair()
-    assert type(plain.model.lm_head) is nn.Linear and isinstance(fast.model.lm_head, PackedLinear)
-    costs = packing.measure(plain, fast, (1, 3), 1)
-    assert [cost.rows for cost in costs] == [1, 3] and all(cost.plain > 0 and cost.packed > 0 for cost in costs)
-
-
-def test_the_measurement_says_where_nothing_can_be_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "can_pack", lambda: False)
-    with pytest.raises(UserError, match="no kernels for packed weights"):
-        packing.pair()

@@ -12,32 +12,17 @@ from transformers import T5Config, T5ForConditionalGeneration
 from engines.core.errors import UserError
 from engines.core.kinds import BlockMaskedLM, CausalLM, MaskedLM, Seq2SeqLM, counted
 from engines.core.meter import Meter
-from engines.core.method import method
-from engines.core.params import max_new_tokens
-from engines.core.trace import Edit, ModelRecord
-from engines.driver.roles import assign_roles
-from engines.driver.run import Run
+from engines.core.trace import ModelRecord
 from engines.models.adapters.seq2seq import HFSeq2SeqLM
 from engines.models.tokens import IdTokenizer
 from engines.models.zoo import load_model
 
 SIZE: dict[str, Any] = {
-    "vocab_size": 40,
-    "d_model": 32,
-    "d_kv": 8,
-    "d_ff": 48,
-    "num_layers": 3,
-    "num_decoder_layers": 2,
-    "num_heads": 4,
-    "dropout_rate": 0.0,
-    "feed_forward_proj": "gated-gelu",
-    "relative_attention_num_buckets": 8,
-    "relative_attention_max_distance": 12,
-    "decoder_start_token_id": 0,
-    "pad_token_id": 0,
-    "eos_token_id": 2,
+    "vocab_size": 40, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_decoder_layers": 2,
+    "num_heads": 4, "dropout_rate": 0.0, "feed_forward_proj": "gated-gelu", "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12, "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2,
     "bos_token_id": None,
-}
+}  # fmt: skip
 PROMPT = [3, 14, 15, 9, 26, 5, 35, 8, 9]
 ANSWER = [21, 7, 30, 7, 11]
 
@@ -167,53 +152,19 @@ def test_encoder_and_decoder_are_booked_apart_and_edits_apply() -> None:
     cache.crop(10)
     assert model.extend([21, 7], cache, last_only=True).logits.isinf().nonzero().tolist() == []
     cache.crop(10)
-    assert (
-        model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]]
-        and meter.tokens_fed == 6
-    )
+    assert model.extend([21], cache, last_only=True, attention=True).logits.isinf().nonzero().tolist() == [[0, 6]]
+    assert meter.tokens_fed == 6
     cache.crop(10)
-    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]] and meter.forwards == {
-        "model": 4
-    }
-
-
-def test_a_run_with_an_edit() -> None:
-    """`run.apply_edit` crops the cache by itself, since it counts positions of the board."""
-
-    def body(model: Seq2SeqLM, prompt: list[int], p: Any, run: Any) -> Any:
-        ids, cache = list(prompt), model.new_cache(model.encode(prompt), len(prompt) + p.max_new_tokens)
-        while len(ids) < len(prompt) + p.max_new_tokens:
-            fed = [model.start_id, *ids[len(prompt) :]][cache.length - len(prompt) + 1 :]
-            token = int(model.extend(fed, cache, last_only=True).logits[0].argmax())
-            ids = [*ids, token]
-            ids = run.apply_edit((yield run.step(commits=([len(ids) - 1], [token], "greedy"))), ids, cache)
-
-    declared = method(
-        "fake", title="", family="fake", paper="", summary="", needs="seq2seq", params=[max_new_tokens(6)], emits=set()
-    )(body)
-    model = build()
-    one = Run(declared, assign_roles(declared.info, model), PROMPT, params={"max_new_tokens": 6})
-    free = [step.commits.tokens[0] for step in one]
-    assert one.trace().totals.forwards_by_role == {"model": 6} and one.steps[0].tokens_fed == 9 + 1
-    assert free == greedy(model, PROMPT, 6)[: len(free)] and one.header.mask_id is None and one.header.canvas is None
-    changed = Run(declared, {"model": model}, PROMPT, params={"max_new_tokens": 6}, edits=[(3, Edit(force={10: 33}))])
-    assert len(list(changed)) == 4 + 4  # positions 9 to 12, then 11 to 14 behind the forced one
-    output = changed.trace().output_ids
-    assert output[:2] == [free[0], 33] and len(output) == 6
-    for i in range(2, 6):
-        assert output[i] == int(fresh(model, output[:i]).logits[0, -1].argmax())
+    assert model.extend(ANSWER[:2], cache).logits.isinf().nonzero().tolist() == [[0, 6]]
+    assert meter.forwards == {"model": 4}
 
 
 def test_a_folder(tmp_path: Path) -> None:
     """What `tiny-encdec` is: stock T5, loaded by `load_model`, and a clear word where an option does not fit."""
     network().save_pretrained(tmp_path / "t5")
     model = load_model(tmp_path / "t5", kind="seq2seq")
-    assert (type(model).__name__, model.record.kind, model.eos_ids, model.start_id) == (
-        "HFSeq2SeqLM",
-        "seq2seq",
-        {2},
-        0,
-    )
+    found = type(model).__name__, model.record.kind, model.eos_ids, model.start_id
+    assert found == ("HFSeq2SeqLM", "seq2seq", {2}, 0)
     assert model.record.parameters == sum(
         p.numel() for p in model.model.parameters()
     )  # the tied embedding is stored and counted once

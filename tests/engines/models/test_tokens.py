@@ -51,21 +51,15 @@ def test_byte_fallback_tokens() -> None:
     core = Tokenizer(models.BPE({"<0x0A>": 0, "<0xE2>": 1, "▁the": 2}, [], byte_fallback=True))
     core.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     tokenizer = HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
-    assert [(p.text, p.kind) for p in map(tokenizer.piece, range(3))] == [
-        ("\n", "text"),
-        ("0xE2", "byte"),
-        (" the", "text"),
-    ]
+    found = [(p.text, p.kind) for p in map(tokenizer.piece, range(3))]
+    assert found == [("\n", "text"), ("0xE2", "byte"), (" the", "text")]
 
 
 def test_ids_as_text() -> None:
     tokenizer = IdTokenizer(64, {62: "<eos>", 63: "<mask>"})
     assert tokenizer.encode_prompt("1 16 5") == [1, 16, 5] and tokenizer.decode([1, 16, 62]) == "1 16"
-    assert (tokenizer.piece(16).text, tokenizer.piece(63).text, tokenizer.piece(64).text) == (
-        "·16",
-        "<mask>",
-        "<unused 64>",
-    )
+    found = tokenizer.piece(16).text, tokenizer.piece(63).text, tokenizer.piece(64).text
+    assert found == ("·16", "<mask>", "<unused 64>")
     for bad in ("hello", "1 64", "-1", "", "1.5"):
         with pytest.raises(UserError, match="no tokenizer"):
             tokenizer.encode_prompt(bad)
@@ -75,6 +69,5 @@ def test_same_vocabulary() -> None:
     assert same_vocabulary(byte_level(), byte_level("{{ 1 }}"))
     assert not same_vocabulary(byte_level(), byte_level(extra=("zz",)))
     assert not same_vocabulary(byte_level(), IdTokenizer(259))
-    assert same_vocabulary(IdTokenizer(8), IdTokenizer(8)) and not same_vocabulary(
-        IdTokenizer(8), IdTokenizer(8, {7: "<eos>"})
-    )
+    assert same_vocabulary(IdTokenizer(8), IdTokenizer(8))
+    assert not same_vocabulary(IdTokenizer(8), IdTokenizer(8, {7: "<eos>"}))

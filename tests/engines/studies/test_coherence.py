@@ -13,14 +13,10 @@ from engines.studies._coherence import prompts, write
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = "sort: Mia, Leo, Ada"
 METHODS = {
-    "plain": ("temperature", {}),
-    "top-k 50": ("top-k", {}),
-    "top-p 0.9": ("top-p", {}),
-    "min-p 0.1": ("min-p", {}),
-    "top-H paper": ("top-h", {"variant": "paper"}),
-    "top-H official": ("top-h", {"variant": "official"}),
-    "top-H hf": ("top-h", {"variant": "hf"}),
-}
+    "plain": ("temperature", {}), "top-k 50": ("top-k", {}), "top-p 0.9": ("top-p", {}),
+    "min-p 0.1": ("min-p", {}), "top-H paper": ("top-h", {"variant": "paper"}),
+    "top-H official": ("top-h", {"variant": "official"}), "top-H hf": ("top-h", {"variant": "hf"}),
+}  # fmt: skip
 
 
 def test_each_lane_is_the_run_of_its_method():

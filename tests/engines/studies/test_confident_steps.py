@@ -37,9 +37,8 @@ def test_the_tables_say_what_was_found(monkeypatch):
     found = engines.run_study("confident-steps", SMALL)
     rows = {row[0]: row for row in found.tables[0].rows}
     assert list(rows) == ["plain", "injection", "stop above 0.5", "both", "trained on both, decoded plainly"]
-    assert (
-        rows["both"][4] < rows["injection"][4] <= rows["plain"][4] + 1 and rows["stop above 0.5"][4] < rows["plain"][4]
-    )
+    assert rows["both"][4] < rows["injection"][4] <= rows["plain"][4] + 1
+    assert rows["stop above 0.5"][4] < rows["plain"][4]
     assert rows["plain"][5] == 0 < rows["injection"][5] and rows["stop above 0.5"][8] <= 1.0
     tokens = found.figures[0].series[0]
     assert tokens.y == sorted(tokens.y) and tokens.y[-1] == pytest.approx(rows["plain"][4])

@@ -33,9 +33,8 @@ def test_the_published_dollars_of_attention_are_met_to_their_digits():
 
 def test_the_cache_grows_with_the_text_and_the_rest_does_not():
     for one in PUBLISHED.values():
-        assert one.kv_bytes(2000) == 2 * one.kv_bytes(1000) and one.attention_flops(2000) == 2 * one.attention_flops(
-            1000
-        )
+        assert one.kv_bytes(2000) == 2 * one.kv_bytes(1000)
+        assert one.attention_flops(2000) == 2 * one.attention_flops(1000)
         assert one.kv_bytes(10, 2) == 2 * one.kv_bytes(10)
     study = engines.study("decoding-cost", context=100)
     longer = engines.study("decoding-cost", context=10_000)

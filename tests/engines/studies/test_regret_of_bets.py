@@ -145,10 +145,8 @@ def test_regret_is_against_the_choice_that_was_best_up_to_there(monkeypatch):
         [1, 0.5, 1, 0.5], [1, 0.25, 1, 0.25], [0, 0, -1, -1 / 6], [0, 0, -3, -3 / 8]
     ]  # fmt: skip
     assert [row[0] for row in found.table("choices").rows] == ["plain", "other"]
-    assert (
-        "0.500, 0.250, 0.000, 0.000 forwards" in found.notes[0]
-        and "it fell, so regret grew more slowly" in found.notes[0]
-    )
+    assert "0.500, 0.250, 0.000, 0.000 forwards" in found.notes[0]
+    assert "it fell, so regret grew more slowly" in found.notes[0]
     worse = told([text_of([1, 2, 3, 9], plain=[1] * 4, other=[1] * 4)], RowCosts.sloped(0.1), False, [])
     assert "it did not fall, so regret grew at least as fast as the texts" in worse.notes[0]
 

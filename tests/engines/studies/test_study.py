@@ -72,16 +72,11 @@ def squares(p, progress):
 def test_a_study_is_filled_in_by_the_driver_and_survives_json():
     seen = []
     found = run_study(squares, {"n": "6", "scale": "log"}, lambda done, total: seen.append((done, total)))
-    assert (found.study, found.title, found.paper, found.departures) == (
-        "squares",
-        "Squares",
-        "arXiv:0000.00000",
-        "none at all",
-    )
+    told = found.study, found.title, found.paper, found.departures
+    assert told == ("squares", "Squares", "arXiv:0000.00000", "none at all")
     assert found.inputs == {"n": 6, "scale": "log"} and seen[-1] == (6, 6) and found.machine and found.versions
-    assert found.table().rows[5] == ["row 6", 6, 36.0] and found.table("squares").columns[2].head == (
-        "x squared, m (derived)"
-    )
+    assert found.table().rows[5] == ["row 6", 6, 36.0]
+    assert found.table("squares").columns[2].head == ("x squared, m (derived)")
     assert found.receipts[0].sentence == "n * n; n = 6: 36 m"
     text = found.to_json()
     assert json.loads(text)["version"] == STUDY_VERSION and engines.Study.from_json(text) == found

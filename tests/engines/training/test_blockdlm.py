@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 import engines
 from engines.core.errors import UserError
@@ -27,31 +27,6 @@ CHATS = [
     {"prompt": f"copy: {name}", "answer": f"{name}, {name}, {name}"}
     for name in ("Mia", "Leo", "Ada", "Tom", "Zoe", "Kim", "Ben", "Eva")
 ]
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A random Llama with the family's tokenizer, from which the mask token was taken."""
-    folder = tmp_path_factory.mktemp("base")
-    tokenizer = load_tokenizer()
-    tokenizer.mask_token = None
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -131,13 +106,6 @@ def test_the_adapter_alone_makes_the_model_again(base, here, data):
     ).abs().max() > 3e-2
     with pytest.raises(UserError, match="does not fit this base and rank"):
         from_adapter(folder / "adapter.safetensors", settings(base, rank=2), here / "three")
-
-
-def test_the_adapter_of_smollm2_is_small_enough_to_ship():
-    """Its size follows from the shapes: 30 layers of 576, 1,536 and 3 key-value heads of 64, two bytes a number."""
-    r, d, mlp, kv = Settings.rank, 576, 1536, 192
-    numbers = 30 * r * (2 * (d + d) + 2 * (d + kv) + 3 * (d + mlp)) + d
-    assert 2 * numbers < 40e6
 
 
 def test_an_interrupted_training_goes_on_where_it_was(base, here, data):
@@ -257,8 +225,6 @@ def test_own_answers_are_written_until_there_are_enough_and_endless_ones_left_ou
     assert len(chats) == 4 and {text for _, text in chats} == {load_tokenizer().decode([20, 21])}
     bundled = [entry["prompt"] for entry in json.loads(own_answers.BUNDLED.read_text())["prompts"]]
     drawn = {own_answers.drawn_prompt(random.Random(i), bundled) for i in range(60)}
-    assert (
-        drawn & set(bundled)
-        and any(prompt.startswith("Write a very short story") for prompt in drawn)
-        and len(drawn) > 20
-    )
+    assert drawn & set(bundled)
+    assert any(prompt.startswith("Write a very short story") for prompt in drawn)
+    assert len(drawn) > 20

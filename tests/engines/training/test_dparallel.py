@@ -176,11 +176,9 @@ def test_batches_ask_for_both_halves_of_every_answer(tokenizer):
         assert x.numel() <= recipe.batch or len(x) == 2
         asked = torch.zeros_like(x, dtype=torch.bool)
         asked[:, 1:] = (targets != data.IGNORED)[:, :-1]
-        assert (
-            (x[asked] == 1).all()
-            and not (targets == 1).any()
-            and not (asked[: len(x) // 2] & asked[len(x) // 2 :]).any()
-        )
+        assert (x[asked] == 1).all()
+        assert not (targets == 1).any()
+        assert not (asked[: len(x) // 2] & asked[len(x) // 2 :]).any()
         prompts += [tuple(row[: row.index(4) + 1]) for row in x[: len(x) // 2].tolist()]
     assert set(prompts[:40]) == {tuple(prompt) for prompt, _ in pairs}  # one epoch has every pair
 

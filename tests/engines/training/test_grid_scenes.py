@@ -68,11 +68,9 @@ def test_a_description_is_read_as_it_is_written():
 def test_a_picture_shows_what_is_described():
     scene = scene_of(SAID)
     image = drawn(scene).astype(int)
-    assert (
-        image.shape == (24, 24, 3)
-        and np.array_equal(image, drawn(scene))
-        and not np.array_equal(image, drawn(scene, "a"))
-    )
+    assert image.shape == (24, 24, 3)
+    assert np.array_equal(image, drawn(scene))
+    assert not np.array_equal(image, drawn(scene, "a"))
     for thing in scene:
         row, column = thing.cell
         cell = image[CELL * row : CELL * row + CELL, CELL * column : CELL * column + CELL]
@@ -161,11 +159,9 @@ def test_drafts_train_on_equal_batches_from_equal_starts():
     a, b = (training.network.get_submodule(name) for name in ("fused", "growing"))
     assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
     words, pictures = training.batch(0.0)
-    assert (
-        words.V == 0
-        and pictures.V == 36
-        and torch.equal(pictures.e[:, :37], seen(target, batch_of(0, 10**6, 24).pixels))
-    )
+    assert words.V == 0
+    assert pictures.V == 36
+    assert torch.equal(pictures.e[:, :37], seen(target, batch_of(0, 10**6, 24).pixels))
     F = foreseen(training.network.get_submodule("compressed"), pictures)
     assert F.shape == pictures.h[:, 1:].shape and F[:, :36].abs().max() == 0
     assert not pictures.learnt[:, :36].any() and pictures.learnt.any(1).all()

@@ -171,10 +171,8 @@ def test_what_the_network_writes_stays_if_an_answer_agrees_and_the_truth_is_redr
     for _ in range(40):
         one = fresh()
         states._go_on(one, np.array([1]), np.array([7, 20, 0, 0]))  # the reference has 23 there
-        assert (
-            one.ids == [7, 20, tokenizer.mask_token_id, tokenizer.mask_token_id]
-            and one.answers.tolist() == answers[:2].tolist()
-        )
+        assert one.ids == [7, 20, tokenizer.mask_token_id, tokenizer.mask_token_id]
+        assert one.answers.tolist() == answers[:2].tolist()
         seen.add(one.truth[2])
     assert seen == {21, 22}, "both answers that agree are drawn"
     one = fresh()

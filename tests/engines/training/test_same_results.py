@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.training.core import loop
 from engines.training.core.data import encode
@@ -22,6 +21,7 @@ from engines.training.tiny.networks import build
 from engines.training.tiny.recipes import RECIPES, Recipe
 from engines.training.tiny.tokenizer import load_tokenizer
 from engines.training.tiny.train import RecipeTraining
+from tests.engines import micro
 
 SMALL: dict[str, Any] = {"hidden": 16, "layers": 1, "heads": 2, "mlp": 32, "warmup": 2, "batch": 512}
 TINY = dataclasses.replace(
@@ -144,54 +144,24 @@ def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
     assert two.facts == straight.facts and all(torch.equal(two.best[k], straight.best[k]) for k in straight.best)
 
 
-@pytest.fixture(scope="module")
-def block_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Llama with the family's tokenizer, from which the mask token was taken."""
-    folder, tokenizer = tmp_path_factory.mktemp("base"), load_tokenizer()
-    tokenizer.mask_token = None
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=True,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("rank", "recorded"),
     [(4, [9.3956, 9.1939, 9.1014, 8.7277, 8.5422, 8.4759, 8.7266, 8.9711]), (0, [9.3956, 9.1759, 9.1084, 8.8783])],
 )
-def test_the_block_diffusion_smollm2(block_base: Path, rank: int, recorded: list[float]) -> None:
+def test_the_block_diffusion_smollm2(base: Path, rank: int, recorded: list[float]) -> None:
     names = ("Mia", "Leo", "Ada", "Tom", "Zoe", "Kim", "Ben", "Eva")
     chats: list[blockdlm_rows.Chat] = [
         ([{"role": "user", "content": f"copy: {name}"}], f"{name}, {name}, {name}") for name in names
     ]
-    how = blockdlm.Settings(base=str(block_base), block=4, rank=rank, steps=8, batch=512, longest=64)
+    how = blockdlm.Settings(base=str(base), block=4, rank=rank, steps=8, batch=512, longest=64)
     losses = losses_of(blockdlm.Training(how, chats), Until(len(recorded)))
     assert losses == pytest.approx(recorded, abs=0.05)
 
 
 DRAFT = draft_loop.Settings(
-    layers=(0, 2),
-    vocabulary=48,
-    learning_rate=0.02,
-    warmup=1,
-    rows=4,
-    probe_every=2,
-    probe_tokens=20,
+    layers=(0, 2), vocabulary=48, learning_rate=0.02, warmup=1, rows=4, probe_every=2, probe_tokens=20,
     stages=(("PT", 0.3), ("CP", 0.3), ("FT", 0.4)),
-)
+)  # fmt: skip
 
 
 @pytest.mark.training
@@ -199,20 +169,8 @@ def test_the_draft_of_smollm2_and_its_going_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ten steps over all three stages; stopped in the second one, it goes on with the texts of that stage."""
-    torch.manual_seed(3)
     tokenizer = load_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-    )
-    target = LlamaForCausalLM(config).eval().requires_grad_(False)
+    target = micro.llama(3, seed=3, initializer_range=0.4).eval().requires_grad_(False)
     target.set_attn_implementation("grouped")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(draft_data, "load_target", lambda: (target, tokenizer))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
 from engines.models import zoo
@@ -27,6 +26,7 @@ from engines.training.core.text_cache import (
 )
 from engines.training.smollm2 import text_cache as command
 from engines.training.tiny.tokenizer import copy_tokenizer, load_tokenizer
+from tests.engines import micro
 
 LAYERS = (0, 1, 3)
 
@@ -34,20 +34,8 @@ LAYERS = (0, 1, 3)
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Three thin layers with the tiny models' tokenizer."""
-    torch.manual_seed(3)
-    folder, tokenizer = tmp_path_factory.mktemp("micro"), load_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-        initializer_range=0.4,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    folder = tmp_path_factory.mktemp("micro")
+    micro.llama(3, seed=3, initializer_range=0.4).save_pretrained(folder)
     copy_tokenizer(folder)
     return zoo.load_model(folder, kind="causal", dtype="float32")
 

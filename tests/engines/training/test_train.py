@@ -16,7 +16,6 @@ from engines.tasks import TASKS, words
 from engines.training.core import data, loop
 from engines.training.core.card import read_card
 from engines.training.core.commands import PROGRAM, commands
-from engines.training.core.optimizer import Optimizer, cosine
 from engines.training.table import write_table
 from engines.training.tiny import card, marks, train
 from engines.training.tiny.networks import build, load_network, loss_of
@@ -179,21 +178,6 @@ def test_an_interrupted_training_resumes_to_the_same_weights(here, monkeypatch):
     }
 
 
-def test_training_learns(here):
-    recipe = dataclasses.replace(TINY, mixture={"copy": 1.0}, batch=1024)
-    tokenizer, network = load_tokenizer(), build(recipe, load_tokenizer())
-    optimizer, losses = Optimizer(network, 2e-2), []
-    for step, (_, batch) in enumerate(islice(data.batches(recipe, tokenizer), 40)):
-        loss = loss_of(network, batch)
-        loss.backward()
-        for group in optimizer.param_groups:
-            group["lr"] = cosine(2e-2, step, 5, step / 40)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
-
-
 def test_bad_input_is_told_and_leaves_the_asset_alone(here, monkeypatch, capsys):
     asset = here / "models" / "tiny-test"
     asset.mkdir(parents=True)
@@ -230,10 +214,8 @@ def test_a_start_that_does_not_ship_is_trained_first_and_told_in_the_card(here, 
     monkeypatch.setitem(RECIPES, "tiny-test", dataclasses.replace(TINY, init_from="tiny-two"))
     train.train("tiny-test")
     facts = json.loads((here / "models" / "tiny-test" / "card.json").read_text())
-    assert [(stage["name"], stage["init_from"], stage["steps"]) for stage in facts["stages"]] == [
-        ("tiny-one", None, 2),
-        ("tiny-two", "tiny-one", 2),
-    ]
+    found = [(stage["name"], stage["init_from"], stage["steps"]) for stage in facts["stages"]]
+    assert found == [("tiny-one", None, 2), ("tiny-two", "tiny-one", 2)]
     assert facts["init_from"] == "tiny-two" and facts["steps"] == 6
     assert {path.name for path in (here / "models").iterdir()} == {"tiny-test"}
 
@@ -342,22 +324,20 @@ def test_every_recipe_ships_with_a_whole_card():
     assert set(shipped) <= {path.parent.name for path in FOLDER.parent.glob("*/card.json")}
     for name, recipe in shipped.items():
         found = json.loads((FOLDER.parent / name / "card.json").read_text())
-        assert (
-            found["name"] == name and found["kind"] == recipe.kind and set(found["held_out_exact_match"]) == set(TASKS)
-        )
+        assert found["name"] == name
+        assert found["kind"] == recipe.kind
+        assert set(found["held_out_exact_match"]) == set(TASKS)
         sizes = {
             task: {str(n) for n in range(TASKS[task].sizes[0], TASKS[task].sizes[1] + 1)}
             for task in TASKS
             if TASKS[task].asked
         }
         assert {task: set(by) for task, by in found["exact_match_by_size"].items()} == sizes
-        assert (
-            found["sha256"]
-            and found["licence"].startswith("Apache-2.0")
-            and found["minutes"] > 0
-            and found["tokens"] > 0
-            and found["seed"] == recipe.seed
-        )
+        assert found["sha256"]
+        assert found["licence"].startswith("Apache-2.0")
+        assert found["minutes"] > 0
+        assert found["tokens"] > 0
+        assert found["seed"] == recipe.seed
     total = sum(path.stat().st_size for path in FOLDER.parent.rglob("*") if path.is_file())
     assert total < 80e6
 

@@ -30,7 +30,8 @@ def test_a_looked_up_look_stays_in_its_ranges():
     for name, (low, high) in words.RANGES.items():
         values = [getattr(look, name) for look in looks]
         assert all(low <= value <= high or value == 0.0 for value in values) and len(set(values)) > 50
-    assert {look.font for look in looks} == {"sans", "bold", "mono"} and {look.noise == 0 for look in looks} == {
+    assert {look.font for look in looks} == {"sans", "bold", "mono"}
+    assert {look.noise == 0 for look in looks} == {
         True,
         False,
     }

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import engines
-from tests.engines.watching.conftest import PROMPT, by_step
+from tests.engines.watching.conftest import PROMPT
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +59,6 @@ def test_what_is_read_is_what_generate_returns(ar, small, text, mode):
     assert trace.end.reason == "complete" and engines.read_trace(trace.to_json()) == trace
     assert all(p is not None for s in trace.steps if s.commits for p in s.commits.probabilities)
     assert not ar.model._forward_hooks and not small._forward_hooks
-
-
-def test_greedy_and_lookup_are_our_engines(ar, text):
-    for slug, more in (("greedy", {}), ("prompt-lookup", {"prompt_lookup_num_tokens": 10})):
-        with engines.watch(ar) as seen:
-            out = generate(ar, text, do_sample=False, **more)
-        trace, ours = seen.trace(out), engines.run(slug, ar, PROMPT, params={"max_new_tokens": 16})
-        assert trace.output_ids == ours.output_ids and trace.header.models[0].name == "tiny-ar-m"
-        if slug == "greedy":
-            assert by_step(trace) == by_step(ours)
 
 
 def test_beams_and_where_they_grew_from(ar, text):

@@ -18,15 +18,10 @@ from tests.engines.conftest import GOLDEN
 
 DRAFTERS = GOLDEN / "drafters"
 FORMATS = {
-    "dflash": "dflash-block",
-    "eagle12-legacy": "eagle-2",
-    "eagle3-legacy": "eagle-3",
-    "eagle3-speculators": "eagle-3",
-    "hydra": "hydra-heads",
-    "medusa": "medusa-heads",
-    "mtp": "mtp-layer",
+    "dflash": "dflash-block", "eagle12-legacy": "eagle-2", "eagle3-legacy": "eagle-3",
+    "eagle3-speculators": "eagle-3", "hydra": "hydra-heads", "medusa": "medusa-heads", "mtp": "mtp-layer",
     "peagle": "parallel-eagle",
-}
+}  # fmt: skip
 
 
 def data_of(folder):
@@ -37,9 +32,19 @@ def target_of(folder):
     return engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
 
 
+@pytest.fixture(scope="module")
+def reports():
+    """What the verification says of all drafters: file of cases -> report."""
+    return {report.file: report for report in engines.verify(DRAFTERS)}
+
+
+def test_json_files_beside_checkpoints_hold_no_cases(reports):
+    assert {*reports} == {f"{folder}/cases.json" for folder in FORMATS}
+
+
 @pytest.mark.parametrize("folder", FORMATS)
-def test_every_checkpoint_passes_its_cases(folder):
-    report = engines.verify(DRAFTERS / folder)[0]
+def test_every_checkpoint_passes_its_cases(folder, reports):
+    report = reports[f"{folder}/cases.json"]
     assert (report.state, report.covered, report.mismatch, report.left_out) == ("passed", report.cases, "", "")
     assert report.cases == len(data_of(folder)["drafters"])
 
@@ -73,11 +78,6 @@ def test_a_drafter_is_the_same_under_the_names_that_its_trainers_give(tmp_path):
         found.append(drafter.block(run, [5, 9], states, drafter.pasts(), 3))
         assert drafter.layers == 2
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
-
-
-def test_json_files_beside_checkpoints_hold_no_cases():
-    reports = engines.verify(DRAFTERS)
-    assert {report.file for report in reports} == {f"{folder}/cases.json" for folder in FORMATS}
 
 
 def test_data_of_an_unknown_kind_fail_and_are_not_passed_over(tmp_path):

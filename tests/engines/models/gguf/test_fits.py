@@ -8,15 +8,10 @@ DOCUMENT = Path(__file__).resolve().parents[4] / "assets" / "docs" / "models.md"
 BITS = {"F16": 16.0005, "Q8_0": 8.5008, "Q6_K": 6.5633, "Q4_K_M": 4.8944}  # of Llama 3.1 8B: llama.cpp, tools/quantize
 MEMORY, SHARE, TOKENS = (8, 16, 32), 0.75, 4096
 MODELS = {  # parameters / 10^9, layers, heads of keys and values, width of a head: of the published configs
-    "Qwen3-0.6B": (0.596, 28, 8, 128),
-    "Qwen3-1.7B": (1.72, 28, 8, 128),
-    "Qwen3-4B": (4.02, 36, 8, 128),
-    "Qwen3-8B": (8.19, 36, 8, 128),
-    "LLaDA-8B (no cache)": (8.02, 0, 0, 0),
-    "Qwen3-14B": (14.77, 40, 8, 128),
-    "Qwen3-30B-A3B": (30.53, 48, 4, 128),
-    "Qwen3-32B": (32.76, 64, 8, 128),
-}
+    "Qwen3-0.6B": (0.596, 28, 8, 128), "Qwen3-1.7B": (1.72, 28, 8, 128), "Qwen3-4B": (4.02, 36, 8, 128),
+    "Qwen3-8B": (8.19, 36, 8, 128), "LLaDA-8B (no cache)": (8.02, 0, 0, 0), "Qwen3-14B": (14.77, 40, 8, 128),
+    "Qwen3-30B-A3B": (30.53, 48, 4, 128), "Qwen3-32B": (32.76, 64, 8, 128),
+}  # fmt: skip
 
 
 def cell(memory, parameters, layers, heads, width):

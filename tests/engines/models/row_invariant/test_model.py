@@ -4,6 +4,7 @@ way; they are the model's own numbers; and what cannot have them is refused by n
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ SLIDING = ("ministral", "mistral")  # by default
 PLAIN = [f for f in LAYERED if f not in (*ROUTED, *SLIDING, "ultra_mem", "scene_text")]  # a picture goes in whole
 TEXT = BLOCK - 4  # tokens before the rows, which so cross a block
 DTYPES = (torch.float32, torch.bfloat16)
+
+
+def plain_for(names: Sequence[str], *first: str) -> list[Any]:
+    """These families or models, of which the first are tried by plain `pytest`."""
+    return [name if name in first else pytest.param(name, marks=pytest.mark.exhaustive) for name in names]
 
 
 def wrapped(family: str, dtype: torch.dtype = torch.float32, **changes: Any) -> HFRowInvariantLM:
@@ -88,7 +94,7 @@ def keeps_its_bits(model: Any, sizes: list[int], trees: list[int], length: int =
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("family", PLAIN)
+@pytest.mark.parametrize("family", plain_for(PLAIN, "llama", "plain_decoder"))
 def test_a_row_keeps_its_bits_beside_others_in_trees_and_however_the_cache_was_filled(family, dtype):
     keeps_its_bits(wrapped(family, dtype), [1, 2, 3, 8, 17, 64], [2, 7, 40])
 
@@ -218,7 +224,8 @@ def test_a_model_by_name_has_the_option_in_its_record_and_is_made_once():
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
-    "name", ["tiny-ar-s", "tiny-ar-m", "tiny-ar-l", "tiny-deconly", "tiny-digits", "tiny-reasoner"]
+    "name",
+    plain_for(["tiny-ar-s", "tiny-ar-m", "tiny-ar-l", "tiny-deconly", "tiny-digits", "tiny-reasoner"], "tiny-ar-s"),
 )
 def test_the_embedded_models_keep_their_bits(name, dtype):
     made = engines.load_model(name, row_invariant=True, dtype=dtype)
