@@ -7,33 +7,21 @@ from explorer.attach import attach
 from explorer.cli import main
 from explorer.figures.acceptance import tree_metrics
 from tests.engines.conftest import GOLDEN
-from tests.explorer.attach.servers import Scripted, stream
+from tests.explorer.attach.servers import Scripted, piece, stream
 
 PAIR = GOLDEN / "drafters" / "eagle12-legacy"
 LAST = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+VLLM = {"num_spec_steps": 4, "num_accepted_draft_tokens": 6, "num_draft_tokens": 12}
+SGLANG = {"spec_verify_ct": 4, "spec_num_correct_drafts": 6, "spec_num_proposed_drafts": 12}
 TOLD = {
-    "vllm": {
-        **LAST,
-        "metrics": {
-            "speculative_decoding": {"num_spec_steps": 4, "num_accepted_draft_tokens": 6, "num_draft_tokens": 12}
-        },
-    },
-    "sglang": {
-        "choices": [],
-        "sglext": {
-            "spec_tokens_details": {
-                "spec_verify_ct": 4,
-                "spec_num_correct_drafts": 6,
-                "spec_num_proposed_drafts": 12,
-            }
-        },
-    },
+    "vllm": {**LAST, "metrics": {"speculative_decoding": VLLM}},
+    "sglang": {"choices": [], "sglext": {"spec_tokens_details": SGLANG}},
     "llama.cpp": {"choices": [], "timings": {"draft_n": 12, "draft_n_accepted": 6}},
 }
 
 
 def answer(last):
-    return stream({"choices": [{"delta": {"content": "a b c"}}]}, last)
+    return stream(piece("a b c"), last)
 
 
 @pytest.mark.parametrize("server", TOLD)

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from explorer.attach import attach
-from tests.explorer.attach.servers import Scripted, status, stream
+from tests.explorer.attach.servers import Scripted, piece, status, stream
 
 
 def ask(reply, **options):
@@ -143,7 +143,7 @@ def test_odd_values_are_left_out():
 def test_sglang_is_asked_for_its_statistics_and_they_are_read(owner):
     told = {"spec_verify_ct": 2, "spec_accept_length": 1.5, "spec_num_correct_drafts": 1}
     events = (
-        {"choices": [{"delta": {"content": "a b c"}}]},
+        piece("a b c"),
         {"choices": [], "usage": {"completion_tokens": 3, "prompt_tokens": 4}, "sglext": {"spec_tokens_details": told}},
     )
     trace, asked = ask(stream(*events), owner=owner)
@@ -155,5 +155,5 @@ def test_sglang_is_asked_for_its_statistics_and_they_are_read(owner):
 
 def test_sglang_counts_its_verifications_in_the_usage():
     last = {"choices": [], "usage": {"completion_tokens": 3, "spec_verify_ct": 2}}
-    trace, _ = ask(stream({"choices": [{"delta": {"content": "a b c"}}]}, last))
+    trace, _ = ask(stream(piece("a b c"), last))
     assert trace.steps[-1].facts["verifications"] == 2
