@@ -377,7 +377,8 @@ def test_markdown_knows_what_the_texts_use():
     assert markdown("# A & B", places=True) == '<h1 id="a--b">A &amp; B</h1>'
 
 
-def test_every_text_is_a_page_and_keeps_its_words(site: Path):
+def test_every_text_is_a_page_and_keeps_its_words(few: tuple[Gallery, Path]):
+    _, site = few
     for name, title in documents().items():
         text = (site / "docs" / f"{name}.html").read_text("utf-8")
         assert re.findall(r"<h1[^>]*>(.*?)</h1>", text) == [html.escape(title, quote=False)]
