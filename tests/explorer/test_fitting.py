@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import engines
 from engines.driver.roles import parts_of
 from explorer.fitting import fits, runs_on
+from explorer.page.catalogue import Catalogue
 
 MODELS = {model.name: model for model in engines.list_models()}
 METHODS = {info.slug: info for info in engines.list_methods()}
@@ -27,11 +29,14 @@ def test_a_part_or_a_companion_that_is_not_there_leaves_a_model_out():
     assert fits(alone, MODELS["tiny-ar-l"]) and fits(alone, MODELS["tiny-digits"])
 
 
+@cache
+def catalogue() -> Catalogue:
+    return Catalogue.read(False)
+
+
 @pytest.mark.parametrize("info", METHODS.values(), ids=lambda info: info.slug)
 def test_the_model_that_a_slot_begins_with_has_all_that_the_method_needs(info):
-    from explorer.page.catalogue import Catalogue
-
-    name = Catalogue.read(False).first_model(info)
+    name = catalogue().first_model(info)
     assert {*info.needs} - {info.role} <= {*MODELS[name].roles} and {*info.parts.values()} <= {*MODELS[name].parts}
     loaded = engines.assign_roles(info, name)
     assert {*loaded} == {*info.needs} and {*parts_of(info, loaded[info.role])} == {*info.parts}

@@ -12,20 +12,22 @@ from explorer import lecture
 from explorer.runs.gallery import gallery
 from tests.explorer.runs.test_scenarios import written
 
-NAMES = [card.id for card in gallery().cards]
-
 
 def scene(link: str, kept=None, **more: object) -> lecture.Scene:
     return lecture.read(json.dumps([{"link": link, **more}]), "x").scenes(gallery(), kept)[0]
 
 
-def test_the_lecture_that_ships_has_eight_scenes_of_twenty_minutes_and_each_is_recorded():
+def test_each_scene_of_the_lecture_that_ships_is_recorded():
     scenes = lecture.own().scenes(gallery())
-    assert len(scenes) == 8 and sum(one.minutes or 0 for one in scenes) == 20
+    assert scenes and all(one.minutes for one in scenes)
     for one in scenes:
         assert one.dead == "" and one.voice and one.voice.question and one.voice.watch
         assert one.query == f"?run={','.join(one.voice.traces)}"
     assert any(one.voice and one.voice.lever for one in scenes)
+
+
+STEADY = ("278-waiting-names", "279-credit-seven")
+STREAKS = ("180-blockffn-streaks", "181-moe-speckle")
 
 
 @pytest.mark.parametrize(
@@ -38,13 +40,9 @@ def test_the_lecture_that_ships_has_eight_scenes_of_twenty_minutes_and_each_is_r
             ("03-threshold-sum", "06-reckless-sum"),
             "?run=03-threshold-sum,06-reckless-sum&clock=work&step=2",
         ),
-        (
-            "?scene=steady-guesses-sooner",
-            ("278-waiting-names", "279-credit-seven"),
-            "?run=278-waiting-names,279-credit-seven",
-        ),
-        ("?lesson=blockffn", ("180-blockffn-streaks", "181-moe-speckle"), "?run=180-blockffn-streaks,181-moe-speckle"),
-        ("?method=blockffn", ("180-blockffn-streaks", "181-moe-speckle"), "?run=180-blockffn-streaks,181-moe-speckle"),
+        ("?scene=steady-guesses-sooner", STEADY, f"?run={','.join(STEADY)}"),
+        ("?lesson=blockffn", STREAKS, f"?run={','.join(STREAKS)}"),
+        ("?method=blockffn", STREAKS, f"?run={','.join(STREAKS)}"),
     ],
 )
 def test_a_link_in_the_page_s_own_language_leads_to_runs(link, names, query):
@@ -102,7 +100,6 @@ def gone(name: str) -> None:
         ("?gallery=03-threshold-sum&step=x", "step=x in the link is not allowed"),
         ("?gallery=03-threshold-sum&clock=sand", "clock=sand in the link is not known"),
         ("?tab=docs", "the link names no run, scene, lesson or method"),
-        ("nothing", "the link names no run, scene, lesson or method"),
         ("?lesson=gone", "there is no recorded run of 'gone' here"),
         ("?method=gone", "there is no recorded run of 'gone' here"),
         ("?" + "&".join(f"a{n}=1" for n in range(30)), "the link has more than 20 parts"),
@@ -123,16 +120,11 @@ def test_kept_runs_are_asked_for_where_some_are_kept():
 @pytest.mark.parametrize(
     "text,said",
     [
-        ("", "is not understood"),
         ("{]", "is not understood"),
         ("{}", "is not understood"),
-        ("7", "is not understood"),
         ('["?gallery=x"]', "is not understood"),
         ('[{"title": "T"}]', "is not understood .*`link`"),
-        ('[{"link": ""}]', "is not understood"),
-        ('[{"link": 7}]', "is not understood"),
         ('[{"link": "?x", "minutes": "two"}]', "is not understood"),
-        ('[{"link": "?x", "minutes": -1}]', "is not understood"),
         ('[{"link": "?x", "minutes": 1e999}]', "is not understood"),
         ('[{"link": "?x", "color": "red"}]', "is not understood .*color"),
         (json.dumps([{"link": "?x", "title": "t" * 401}]), "is not understood"),
@@ -143,7 +135,6 @@ def test_kept_runs_are_asked_for_where_some_are_kept():
         ('[{"link": "?x"}]' + " " * 100_000, "has more than 100,000 bytes"),
         ("\ud800", "is not text in UTF-8"),
         (None, "is not text"),
-        (7, "is not text"),
     ],
 )
 def test_a_file_that_is_no_lecture_is_refused_in_a_sentence(text, said):
@@ -165,19 +156,21 @@ def test_a_file_is_named_by_the_command_or_the_environment(tmp_path: Path, monke
 
 @pytest.mark.parametrize(
     "content,said",
-    [(None, "there is no lecture file"), (b"\xff\xfe\x00", "is not text in UTF-8"), (b" " * 100_001, "100,000 bytes")],
+    [
+        (None, "there is no lecture file"),
+        ("a folder", "there is no lecture file"),
+        (b"\xff\xfe\x00", "is not text in UTF-8"),
+        (b" " * 100_001, "100,000 bytes"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content, said):
     file = tmp_path / "mine.json"
-    if content is not None:
+    if content == "a folder":
+        file.mkdir()
+    elif content is not None:
         file.write_bytes(content)
     with pytest.raises(UserError, match=said):
         lecture.chosen(file)
-
-
-def test_a_folder_is_no_lecture(tmp_path: Path):
-    with pytest.raises(UserError, match="there is no lecture file"):
-        lecture.chosen(tmp_path)
 
 
 def test_the_page_does_not_start_with_a_broken_lecture(tmp_path: Path, capsys):

@@ -45,23 +45,8 @@ def test_the_printed_template_runs(template, kind, tmp_path, capsys):
 
 def test_it_stands_beside_others(template, capsys):
     path = template()
-    assert (
-        cli.main(
-            [
-                "compare",
-                "--method-file",
-                str(path),
-                "--method",
-                "my-masked",
-                "--method",
-                "threshold",
-                "--prompt",
-                "sort: Mia, Leo, Ada",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    ask = ["compare", "--method-file", str(path), "--method", "my-masked", "--method", "threshold", "--json"]
+    assert cli.main([*ask, "--prompt", "sort: Mia, Leo, Ada"]) == 0
     assert [row["text"] for row in json.loads(capsys.readouterr().out)] == ["Ada Leo Mia"] * 2
 
 
@@ -74,10 +59,8 @@ def test_what_is_missing_is_said(template, tmp_path, capsys):
     path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmin_(-1)"))
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "argmin_" in text)
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia"]) == 2
-    assert (
-        "'my-masked' failed after 0 steps: AttributeError" in (said := capsys.readouterr().err)
-        and f"my_masked.py, line {line}:" in said
-    )
+    said = capsys.readouterr().err
+    assert "'my-masked' failed after 0 steps: AttributeError" in said and f"my_masked.py, line {line}:" in said
 
 
 def test_a_public_host_refuses_before_it_runs_anything(tmp_path, monkeypatch, capsys):
@@ -140,21 +123,14 @@ PLACES = ["my.py", "engines/methods/own/my_own.py"]  # where it is printed to, a
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("rules", [["check"], ["format", "--check"]], ids=" ".join)
-def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, place, rules):
+def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, tmp_path):
     pytest.importorskip("ruff", reason="ruff is not installed: pip install -e '.[test]'")
-    given = ["--no-cache", "--stdin-filename", place, "-"]
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", *rules, *given],
-        input=template(kind).read_text("utf-8"),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    text = template(kind).read_bytes()
+    for place in PLACES:
+        for rules in (["check"], ["format", "--check"]):
+            command = [sys.executable, "-m", "ruff", *rules, "--no-cache", "--stdin-filename", place, "-"]
+            done = subprocess.run(command, input=text, capture_output=True, cwd=ROOT, timeout=60, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -50,44 +50,29 @@ def close(image: Any, at: tuple[int, int], colour: tuple[int, ...], off: int = 8
 # --- limits
 
 
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        (b"", "has 0 bytes"),
-        (b"\0" * (BYTES + 1), f"at most {BYTES:,} are taken"),
-        (b"hello, I am a text", "not a picture that is read here"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture that is read here"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that is read here"),
-        (file(corner(), "TIFF"), "not a picture that is read here"),
-        (file(corner())[:60], "broken or cut short"),
-        (file(corner(), "JPEG")[:400], "broken or cut short"),
-        (png_header(10_000, 10_000), "10,000 x 10,000 pixels; at most 50 million"),
-        (png_header(40_000, 1), "a side may have at most 30,000"),
-        (png_header(3, 40_000), "a side may have at most 30,000"),
-        (png_header(60_000, 60_000), "far more pixels than the 50 million"),  # Pillow refuses it by itself
-        (png_header(0, 9), "broken or cut short|not a picture"),
-    ],
-    ids=[
-        "empty",
-        "large",
-        "text",
-        "eps",
-        "svg",
-        "tiff",
-        "cut",
-        "cut jpeg",
-        "100 MP",
-        "wide",
-        "high",
-        "3600 MP",
-        "no width",
-    ],
-)
-@pytest.mark.parametrize("kind", ["scene", "word"])
-def test_what_is_refused_is_refused_in_a_sentence(data, sentence, kind):
-    with pytest.raises(UserError, match=sentence) as found:
-        prompt_of(data, kind)
-    assert "\n" not in str(found.value) and str(found.value).endswith(".")
+REFUSED = {
+    "empty": (b"", "has 0 bytes"),
+    "large": (b"\0" * (BYTES + 1), f"at most {BYTES:,} are taken"),
+    "text": (b"hello, I am a text", "not a picture that is read here"),
+    "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture that is read here"),
+    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that is read here"),
+    "tiff": (file(corner(), "TIFF"), "not a picture that is read here"),
+    "cut": (file(corner())[:60], "broken or cut short"),
+    "cut jpeg": (file(corner(), "JPEG")[:400], "broken or cut short"),
+    "100 MP": (png_header(10_000, 10_000), "10,000 x 10,000 pixels; at most 50 million"),
+    "wide": (png_header(40_000, 1), "a side may have at most 30,000"),
+    "high": (png_header(3, 40_000), "a side may have at most 30,000"),
+    "3600 MP": (png_header(60_000, 60_000), "far more pixels than the 50 million"),  # Pillow refuses it by itself
+    "no width": (png_header(0, 9), "broken or cut short|not a picture"),
+}
+
+
+@pytest.mark.parametrize(("data", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_is_refused_in_a_sentence(data, sentence):
+    for kind in ("scene", "word"):
+        with pytest.raises(UserError, match=sentence) as found:
+            prompt_of(data, kind)
+        assert "\n" not in str(found.value) and str(found.value).endswith(".")
 
 
 def test_100_megapixels_are_refused_before_they_are_decoded():

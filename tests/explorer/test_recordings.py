@@ -20,7 +20,6 @@ from explorer.export.ideas import digest, told_of
 from explorer.export.thumbs import LARGEST, beside, picture
 from explorer.figures.board import boards
 from explorer.figures.hindsight import hindsight
-from explorer.figures.metrics import measure
 from explorer.figures.work import work
 from explorer.papers.record import decisions, record, wording
 from explorer.papers.schema import Recording
@@ -78,9 +77,7 @@ def test_a_recorded_run(name, tmp_path):
     assert as_claimed(trace) == by_definition(trace)
     grows = trace.header.canvas is None and "canvas" not in trace.header.records  # a canvas of noise is written anew
     if grows and trace.header.method not in FORESEES:
-        assert hindsight(trace).enough is None, (
-            "these causal runs recorded the candidates of the positions they wrote, and no others"
-        )
+        assert hindsight(trace).enough is None, "these causal runs recorded no candidates but of what they wrote"
     counts_agree_with_boards(trace)
     formulas_give_their_numbers(trace)
     every_figure_is_drawn(trace)
@@ -91,21 +88,14 @@ def test_a_recorded_run(name, tmp_path):
 
 def the_header_says_what_the_recipe_asks(trace: Trace, entry: Recording) -> None:
     header = trace.header
-    assert (header.method, header.prompt, header.seed, header.detail) == (
-        entry.method,
-        entry.prompt,
-        entry.seed,
-        "full",
-    )
+    told = (header.method, header.prompt, header.seed, header.detail)
+    assert told == (entry.method, entry.prompt, entry.seed, "full")
     assert entry.model in [m.name for m in header.models]
     assert header.lossless == METHODS[header.method].keeps(header.params), "what it promises follows its parameters"
     assert entry.params.items() <= header.params.items()
-    cards = {
-        m.name: json.loads((ASSETS / "models" / m.name / "card.json").read_text())
-        for m in header.models
-        if (ASSETS / "models" / m.name).is_dir()
-    }
-    assert all(m.sha256 == cards[m.name]["sha256"] for m in header.models if m.name in cards)
+    for model in header.models:
+        card = ASSETS / "models" / model.name / "card.json"
+        assert not card.is_file() or json.loads(card.read_text())["sha256"] == model.sha256
 
 
 def the_picture_is_of_this_run(name: str, trace: Trace) -> None:
@@ -114,9 +104,8 @@ def the_picture_is_of_this_run(name: str, trace: Trace) -> None:
     text = file.read_text("utf-8")
     assert len(text.encode()) <= LARGEST
     if of := told_of(text):  # what the player drew in a browser: of this file, shapes alone
-        assert of == digest(gallery().path(name)), (
-            f"it is not of this recording; run: python -m explorer.export.thumbs {name}"
-        )
+        again = f"it is not of this recording; run: python -m explorer.export.thumbs {name}"
+        assert of == digest(gallery().path(name)), again
         assert set(re.findall(r"<(\w+)", text)) == {"svg", "path"} and "href" not in text and "url(" not in text
     else:
         assert text == picture(trace), f"it is not that of this run; run: python -m explorer.export.thumbs {name}"
@@ -148,9 +137,8 @@ def letters_stay_inside_and_can_be_read_in_print(trace: Trace) -> None:
             if isinstance(mark, Words) and not mark.upright:
                 left = mark.x - {"start": 0, "middle": 0.5, "end": 1}[mark.anchor] * mark.width
                 assert left > -1 and left + mark.width < drawing.width + 1, (view, mark)
-                assert 0 <= mark.y <= drawing.height and mark.size >= (
-                    4 if any(c.isalnum() for c in mark.text) else 2.5
-                )
+                least = 4 if any(c.isalnum() for c in mark.text) else 2.5
+                assert 0 <= mark.y <= drawing.height and mark.size >= least
             if isinstance(mark, Box):
                 assert mark.x >= -1 and mark.x + mark.w <= drawing.width + 1
 
@@ -172,26 +160,10 @@ def written(steps):
     return [pair for s in steps for pair in zip(s.commits.positions, s.commits.tokens, strict=True)]
 
 
-def test_the_few_have_every_family_and_everything_that_a_run_records():
-    shown = [METHODS[card.method] for card in gallery().cards if card.id in FEW]
-    assert {info.family for info in shown} == {card.family for card in gallery().cards}
-    assert set().union(*(info.emits for info in shown)) == set().union(
-        *(METHODS[card.method].emits for card in gallery().cards)
-    )
-
-
 def test_every_entry_is_recorded_and_nothing_else():
     there = {path.name for place in papers.folders() for path in (place / "traces").glob("*.gz")}
     assert {name.removesuffix(".json.gz") for name in there} == ENTRIES.keys()
     assert {entry.method for entry in ENTRIES.values()} == METHODS.keys()
-
-
-def test_some_recorded_run_has_something_to_show():
-    """Of the masked boards; a causal run without drafts knows no position before it writes it."""
-    traces = [gallery().get(card.id) for card in gallery().cards]
-    shown = [hindsight(trace) for trace in traces if trace.header.canvas is not None]
-    assert sum(lens.enough is not None and (lens.max_delay or 0) > 0 for lens in shown) > len(shown) / 2
-    assert {"tokens", "target_calls"} <= {metric.name for trace in traces for metric in measure(trace)}
 
 
 @pytest.mark.parametrize("one", scenarios([card.id for card in gallery().cards]), ids=lambda one: one.title)

@@ -56,15 +56,12 @@ def drafted():
     return seen.trace(out)
 
 
-def test_figures_and_the_exact_check(watched, drafted):
+def test_figures_the_exact_check_race_and_hindsight(watched, drafted):
     for trace in (watched, drafted):
         found = {one.name: one for one in measure(trace)}
         assert found["steps"].value == len(trace.steps) and found["model_seconds"].value > 0
         assert found["warmup_seconds"].absent and judge(trace).right
     assert any("accept" in one.name for one in measure(drafted))
-
-
-def test_race_and_hindsight(watched):
     assert steps_within(watched, "forwards", 3) == 3
     lens = hindsight(watched)
     assert lens.forwards == len(watched.steps) and 0 < lens.enough <= lens.forwards

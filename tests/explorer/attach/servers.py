@@ -17,23 +17,10 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import numpy as np
-
 import engines
 from explorer import ASSETS
 
 TINY = "tiny-ar-l"
-LAYER = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
 
 
 def lacking(*names):
@@ -51,52 +38,22 @@ def hub_folder(target: Path) -> Path:
 
 
 def gguf_file(target: Path, name: str = TINY) -> Path:
-    """A tiny model of ours as llama.cpp reads it, float32: tensors under its names, query and key rows in its order."""
-    import gguf
+    """A tiny model of ours as llama.cpp reads it, float32, with its own tokenizer."""
+    from tests.gguf_files import write_gguf
 
-    folder = ASSETS / "models" / name
-    c = json.loads((folder / "config.json").read_text())
-    words = json.loads((ASSETS / "models/tokenizer/tokenizer.json").read_text())
-    out = gguf.GGUFWriter(target, "llama")
-    out.add_name(name)
-    out.add_context_length(c["max_position_embeddings"])
-    out.add_embedding_length(c["hidden_size"])
-    out.add_block_count(c["num_hidden_layers"])
-    out.add_feed_forward_length(c["intermediate_size"])
-    out.add_head_count(c["num_attention_heads"])
-    out.add_head_count_kv(c["num_key_value_heads"])
-    out.add_layer_norm_rms_eps(c["rms_norm_eps"])
-    out.add_rope_freq_base(c["rope_parameters"]["rope_theta"])
-    out.add_rope_dimension_count(c["head_dim"])
-    vocabulary = words["model"]["vocab"]
-    special = {one["id"] for one in words["added_tokens"]}
-    out.add_tokenizer_model("gpt2")
-    out.add_tokenizer_pre("smollm")
-    out.add_token_list(sorted(vocabulary, key=vocabulary.get))
-    out.add_token_types([3 if i in special else 1 for i in range(len(vocabulary))])  # control, normal
-    out.add_token_merges([" ".join(pair) for pair in words["model"]["merges"]])
-    out.add_eos_token_id(c["eos_token_id"])
-    out.add_pad_token_id(c["pad_token_id"])
-    out.add_add_bos_token(False)
-    out.add_chat_template((ASSETS / "models/tokenizer/chat_template.jinja").read_text())
-    for tensor_name, tensor in engines.load_model(name).model.named_parameters():
-        out.add_tensor(*_renamed(tensor_name, tensor.detach().float().numpy(), c["num_attention_heads"]))
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
-    return target
-
-
-def _renamed(name: str, w: np.ndarray, heads: int) -> tuple[str, np.ndarray]:
-    parts = name.removesuffix(".weight").removeprefix("model.")
-    whole = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}.get(parts)
-    if whole:
-        return f"{whole}.weight", w
-    _, number, kind = parts.split(".", 2)
-    if kind in ("self_attn.q_proj", "self_attn.k_proj"):  # llama.cpp turns neighbouring rows, not halves
-        w = w.reshape(heads, 2, w.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(w.shape)
-    return f"blk.{number}.{LAYER[kind]}.weight", np.ascontiguousarray(w)
+    folder = ASSETS / "models" / "tokenizer"
+    words = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary, special = words["model"]["vocab"], {one["id"] for one in words["added_tokens"]}
+    ours = {
+        "pre": "smollm",
+        "tokens": sorted(vocabulary, key=vocabulary.get),
+        "token_type": [3 if i in special else 1 for i in range(len(vocabulary))],  # control, normal
+        "merges": [" ".join(pair) for pair in words["model"]["merges"]],
+        "scores": None,
+    }
+    extra = {f"tokenizer.ggml.{key}": value for key, value in ours.items()}
+    extra["tokenizer.chat_template"] = (folder / "chat_template.jinja").read_text()
+    return write_gguf(engines.load_model(name).model, target, architecture="llama", extra=extra)
 
 
 LLAMA = """
@@ -198,6 +155,16 @@ class Scripted:
     def __exit__(self, *_):
         self._server.shutdown()
         self._server.server_close()
+
+
+def piece(text):
+    """An event with a piece of an answer."""
+    return {"choices": [{"delta": {"content": text}}]}
+
+
+def silent(handler):
+    """A reply that says nothing more, until whoever asks hangs up."""
+    handler.rfile.read(1)
 
 
 def stream(*events, pause=0.0, end=True, after=None):

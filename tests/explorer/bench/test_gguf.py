@@ -13,30 +13,24 @@ from tests.gguf_files import tiny_llama
 from tests.gguf_speed import FULL, LIBRARY, OURS, SERVER, Quiet, Took
 
 
-def pair(taken):
-    return taken
-
-
-def test_what_was_not_disturbed_is_taken_at_once():
-    quiet, left = Quiet(), [(1.05, 1.0), (9.0, 1.0)]
-    assert quiet(lambda: left.pop(0), pair) == (1.05, 1.0)
-    assert (quiet.again, quiet.left, len(left)) == (0, 0, 1)
-
-
-def test_what_was_disturbed_is_made_again_and_counted():
-    quiet, left = Quiet(), [(3.0, 1.0), (1.02, 1.0), (1.0, 1.0)]
-    assert quiet(lambda: left.pop(0), pair) == (1.02, 1.0) and (quiet.again, quiet.left) == (1, 0)
-
-
-def test_of_measurements_that_were_all_disturbed_the_least_disturbed_is_taken_and_counted():
-    quiet, left = Quiet(), [(3.0, 1.0), (1.5, 1.0), (2.0, 1.0)]
-    assert quiet(lambda: left.pop(0), pair) == (1.5, 1.0) and (quiet.again, quiet.left) == (2, 1)
+@pytest.mark.parametrize(
+    ("measurements", "taken", "again", "left"),
+    [
+        ([(1.05, 1.0), (9.0, 1.0)], (1.05, 1.0), 0, 0),  # what was not disturbed is taken at once
+        ([(3.0, 1.0), (1.02, 1.0), (1.0, 1.0)], (1.02, 1.0), 1, 0),  # what was is made again and counted
+        ([(3.0, 1.0), (1.5, 1.0), (2.0, 1.0)], (1.5, 1.0), 2, 1),  # of those that all were the least disturbed
+    ],
+)
+def test_what_was_disturbed_is_made_again(measurements, taken, again, left):
+    quiet, waiting = Quiet(), list(measurements)
+    assert quiet(lambda: waiting.pop(0), lambda pair: pair) == taken
+    assert (quiet.again, quiet.left, len(waiting)) == (again, left, len(measurements) - again - 1)
 
 
 def test_after_its_patience_nothing_is_made_again():
     now = iter([0.0, gguf_speed.PATIENCE + 1])
-    quiet, left = Quiet(lambda: next(now)), [(3.0, 1.0), (1.0, 1.0)]
-    assert quiet(lambda: left.pop(0), pair) == (3.0, 1.0) and (quiet.again, quiet.left) == (0, 1)
+    quiet, waiting = Quiet(lambda: next(now)), [(3.0, 1.0), (1.0, 1.0)]
+    assert quiet(lambda: waiting.pop(0), lambda pair: pair) == (3.0, 1.0) and (quiet.again, quiet.left) == (0, 1)
 
 
 def test_a_ratio_is_of_seconds_a_token_in_the_same_round():

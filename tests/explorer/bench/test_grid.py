@@ -8,7 +8,6 @@ import pytest
 from explorer.bench import grid, quality
 from explorer.bench.quality import Point
 from explorer.page.curves import live_figure, sweep_figure
-from explorer.site.sweeps import quality_figure
 
 
 def point(params, forwards, right, **more):
@@ -70,9 +69,3 @@ def test_figures_join_what_belongs_together_with_intervals_and_control(drawn):
         assert list(trace.error_y.array) == [p.interval[1] - p.share for p in own]
         assert list(trace.error_y.arrayminus) == [p.share - p.interval[0] for p in own]
     assert len({(one.line.dash, one.line.color) for one in curves}) == 2
-
-
-def test_the_figure_of_documents_names_each_curve():
-    model = quality.recorded()[0].model
-    drawing = quality_figure(quality.Recorded(model, ["copy"], 20, [*CONTROL, *PAIRS]))
-    assert "token-editing editing_threshold=0.5" in drawing and "token-editing editing_threshold=1.01" in drawing

@@ -30,18 +30,12 @@ def test_a_masked_model_has_its_own_sweep_behind_the_methods(prompts):
         *(("threshold", {CURVE[0]: value}, True) for value in CURVE[1]),
     ]
     for f in found[3:]:
-        runs = [
-            engines.run("threshold", model, ids, params={"max_new_tokens": 16, **f.params}).totals
-            for ids in ([1, 2], [3, 4])
-        ]
-        assert (
-            f.tokens_per_forward == pytest.approx(sum(t.tokens / t.forwards for t in runs) / 2)
-            and f.baseline == "llada"
-        )
-        assert f.forwards_ratio == pytest.approx(sum(t.forwards / 16 for t in runs) / 2)
-    assert (
-        found[3 + CURVE[1].index(0.9)].wall_ratio == found[1].wall_ratio
-    )  # the default was asked for and is not run twice
+        params = {"max_new_tokens": 16, **f.params}
+        runs = [engines.run("threshold", model, ids, params=params).totals for ids in ([1, 2], [3, 4])]
+        assert f.tokens_per_forward == pytest.approx(sum(t.tokens / t.forwards for t in runs) / 2)
+        assert f.forwards_ratio == pytest.approx(sum(t.forwards / 16 for t in runs) / 2) and f.baseline == "llada"
+    asked = found[3 + CURVE[1].index(0.9)]
+    assert asked.wall_ratio == found[1].wall_ratio, "the default was asked for and is not run twice"
     assert [f.tokens_per_forward for f in found[3:]] == sorted(f.tokens_per_forward for f in found[3:])  # safest first
 
 
@@ -63,12 +57,7 @@ def test_calls_that_a_rule_for_the_end_saves_are_no_merit_of_the_method(monkeypa
 
 
 def test_the_curve_is_read_between_its_points_and_not_beyond():
-    points = [
-        figure(1.0, 1.0, on_curve=True),
-        figure(3.0, 0.5, on_curve=True),
-        figure(2.0, 0.9),
-        figure(4.0, None, on_curve=True),
-    ]
+    points = [figure(x, y, on_curve=True) for x, y in ((1.0, 1.0), (3.0, 0.5), (4.0, None))] + [figure(2.0, 0.9)]
     assert [curve_there(figure(x, 0.0), points) for x in (1.0, 2.0, 3.0)] == pytest.approx([1.0, 0.75, 0.5])
     assert curve_there(figure(0.9, 0.0), points) is None and curve_there(figure(3.1, 0.0), points) is None
 
@@ -89,24 +78,8 @@ def test_medians_stand_with_their_intervals(monkeypatch):
 
 
 def test_the_table_marks_the_sweep(capsys):
-    assert (
-        cli.main(
-            [
-                "bench",
-                "--model",
-                "tiny-dlm",
-                "--method",
-                "factor",
-                "--prompts",
-                "1",
-                "--repeats",
-                "1",
-                "--max-new-tokens",
-                "16",
-            ]
-        )
-        == 0
-    )
+    ask = ["bench", "--model", "tiny-dlm", "--method", "factor", "--prompts", "1", "--repeats", "1"]
+    assert cli.main([*ask, "--max-new-tokens", "16"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = lines.index("the model's own sweep of threshold:")
     assert lines[at - 1].startswith("factor ")

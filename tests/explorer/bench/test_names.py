@@ -3,7 +3,6 @@
 import sys
 import sysconfig
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -17,21 +16,21 @@ from tests.engines.methods.sampling.test_mgd import PROMPT, Letters, decode
 
 def test_names_are_counted_from_what_was_written():
     with Analyser(files_of("ledger")) as analyser:
-        place = Dereference("a.py", 3, PROMPT, "tally_cents", analyser.members(PROMPT, dunder=True).names)
-    guided, plain = ([decode(seed, monitor=how) for seed in range(6)] for how in ("guide", "watch"))
-    held = names.lane("x", {}, guided, [place] * 6)
-    free = names.lane("x", {}, plain, [place] * 6)
+        place = Dereference("a.py", 3, PROMPT, "tally_cents", analyser.members(PROMPT, 60, dunder=True).names)
+    guided, plain = ([decode(seed, monitor=how) for seed in range(4)] for how in ("guide", "watch"))
+    held = names.lane("x", {}, guided, [place] * 4)
+    free = names.lane("x", {}, plain, [place] * 4)
     texts = [Letters().decode(run.output_ids) for run in guided]
-    assert held.exist == 6, [run.steps[0].note for run in guided]
+    assert held.exist == 4, [run.steps[0].note for run in guided]
     assert held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
-    assert free.exist < 6 and len(held.seconds) >= 6 and 0 < held.mass < 1
+    assert free.exist < 4 and len(held.seconds) >= 4 and 0 < held.mass < 1
     low, high = held.interval
     assert 0.5 < low < 1 == pytest.approx(high)
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.slow)], ids=["a small library", "all of it"])
+@pytest.mark.parametrize("n", [1, pytest.param(4, marks=pytest.mark.slow)], ids=["a small library", "all of it"])
 def test_prompts_are_real_dots_that_the_analyser_knows(n, monkeypatch):
-    if n == 2:
+    if n == 1:
         few = [path for path in library() if path.parent.name == "json"]
         monkeypatch.setattr(sys.modules[Dereference.__module__], "library", lambda: iter(few))
     found = dereferences(n, seed=1)
@@ -45,14 +44,6 @@ def test_prompts_are_real_dots_that_the_analyser_knows(n, monkeypatch):
         assert one.prompt.endswith(".") and SHORTEST <= len(one.prompt) <= LONGEST and one.name in one.names
         assert one.prompt.count("\n") + 1 == one.line
     assert dereferences(n, seed=1) == found
-
-
-def test_what_ships_says_what_it_came_to():
-    found = next(found for found in names.recorded() if found.model.name == "smollm2-text")
-    assert {one.prompts for one in found.lanes} == {100}
-    control, held = found.lanes
-    assert held.exist == 100 > control.exist and control.interval[1] < held.interval[0]
-    assert median(held.seconds) <= 0.2, "the median question to the analyser takes at most 200 ms"
 
 
 @pytest.mark.smollm2

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import re
 import sys
-import time
 from functools import partial
 
 import msgspec
@@ -21,8 +20,10 @@ from explorer.bench.cells import Cell, Folder, Memory, Outcome, Pace
 from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 from explorer.figures.verdict import judge
+from tests.explorer.commands import refused
 
 MODEL = "tiny-dlm"
+ASKED = ("sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "1")
 SETTINGS = [
     Setting("llada", {"steps": 4}, False, True),
     Setting("threshold", {"threshold": 0.9}),
@@ -45,6 +46,14 @@ def here(model, stopped=lambda: False):
     return partial(workers.in_turn, model, stopped=stopped)
 
 
+def own_method(folder):
+    """The printed template, loaded from a file."""
+    path = folder / "my.py"
+    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    engines.load_method_file(path)
+    return path
+
+
 def results(sweep):
     """Outcomes without their times, in the order of the cells."""
     return [(o.right, o.forwards, o.fed, o.tokens, o.text, o.wrong) for _, o in sorted(sweep.outcomes.items())]
@@ -62,9 +71,8 @@ def test_all_settings_run_on_the_same_prompts_at_every_moment(model):
     for _ in range(4):
         next(run)
     run.close()
-    assert sweep.left == 8 and {p.tried for p in sweep.points().values()} == {
-        1
-    }  # the second prompt has run on one setting only
+    assert sweep.left == 8
+    assert {p.tried for p in sweep.points().values()} == {1}, "the second prompt has run on one setting only"
 
 
 def test_a_stopped_sweep_goes_on_and_a_changed_grid_reuses(model, tmp_path):
@@ -90,21 +98,18 @@ def test_a_stopped_sweep_goes_on_and_a_changed_grid_reuses(model, tmp_path):
 def test_the_key_is_of_all_that_decides(model, monkeypatch):
     cell = Cell(0, "threshold", {"max_new_tokens": 16, "threshold": 0.9}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
     (key,) = cells.keys([cell], model)
-    others = [
-        Cell(0, "factor", cell.params, cell.task, 0, cell.prompt, cell.answer, 0),
-        Cell(0, cell.method, {**cell.params, "threshold": 0.8}, cell.task, 0, cell.prompt, cell.answer, 0),
-        Cell(0, cell.method, cell.params, cell.task, 0, "sort: Mia, Ada", "Ada Mia", 0),
-        Cell(0, cell.method, cell.params, cell.task, 0, cell.prompt, cell.answer, 1),
-    ]
-    made = (
-        cells.keys(others, model)
-        + cells.keys([cell], engines.load_model("oracle"))
-        + cells.keys([cell], engines.load_model(MODEL, dtype="bfloat16"))
+    changes = (
+        {"method": "factor"},
+        {"params": {**cell.params, "threshold": 0.8}},
+        {"prompt": "sort: Mia, Ada", "answer": "Ada Mia"},
+        {"seed": 1},
     )
+    made = cells.keys([msgspec.structs.replace(cell, **change) for change in changes], model)
+    made += cells.keys([cell], engines.load_model("oracle"))
+    made += cells.keys([cell], engines.load_model(MODEL, dtype="bfloat16"))
     assert len({key, *made}) == 7 and None not in made
-    assert cells.keys([msgspec.structs.replace(cell, setting=9, number=4)], model) == [
-        key
-    ]  # where it stands in a plan does not matter
+    moved = msgspec.structs.replace(cell, setting=9, number=4)
+    assert cells.keys([moved], model) == [key], "where it stands in a plan does not matter"
     monkeypatch.setattr(engines, "code_version", lambda: "other code")
     assert cells.keys([cell], model) != [key]
 
@@ -120,9 +125,7 @@ def test_weights_that_cannot_be_told_apart_are_never_reused(model, monkeypatch):
 
 @pytest.mark.usefixtures("registry_unchanged")
 def test_an_own_method_is_known_by_its_text(model, tmp_path):
-    path = tmp_path / "my.py"
-    path.write_text((cli.TEMPLATES / "masked.py").read_text())
-    engines.load_method_file(path)
+    path = own_method(tmp_path)
     cell = Cell(0, "my-masked", {}, "sort", 0, "sort: Mia, Leo", "Leo Mia", 0)
     first = cells.keys([cell], model)
     path.write_text(path.read_text() + "# changed\n")
@@ -139,14 +142,13 @@ def test_places_for_cells_forget_the_oldest_and_survive_damage(tmp_path):
     folder = Folder(tmp_path)
     for i in range(10):
         folder.put(f"{i:02d}", outcome)
-        time.sleep(0.002)
+        os.utime(tmp_path / f"{i:02d}" / f"{i:02d}.json", (i, i))
     assert folder.get("03") == outcome and not list(tmp_path.glob("*/*.part"))
     (tmp_path / "03" / "03.json").write_text('{"right": tr')
     assert folder.get("03") is None and folder.get("99") is None
     fewer = Folder(tmp_path, most=5)
-    assert [fewer.get(f"{i:02d}") is not None for i in range(10)] == [False] * 7 + [
-        True
-    ] * 3  # the damaged one is the youngest
+    there = [fewer.get(f"{i:02d}") is not None for i in range(10)]
+    assert there == [False] * 7 + [True] * 3, "the damaged one is the youngest"
 
 
 def test_a_refused_setting_is_named_and_left_out(model):
@@ -154,9 +156,8 @@ def test_a_refused_setting_is_named_and_left_out(model):
     sweep = Sweep(model, [SETTINGS[1], bad], ["sort"], 2)
     kept = Memory()
     list(sweep.run(here(model), kept))
-    assert (
-        "block_length=7 must divide" in sweep.refused[bad.label] and list(sweep.points()) == [0] and len(kept._all) == 2
-    )
+    assert "block_length=7 must divide" in sweep.refused[bad.label]
+    assert list(sweep.points()) == [0] and len(kept._all) == 2
 
 
 def test_prompts_of_a_point_have_the_wrong_ones_first(model):
@@ -177,18 +178,22 @@ def test_an_estimate_stands_on_what_was_timed(tmp_path):
         pace.note("m", method, Outcome(True, 1, 1, 1, seconds))
     pace.note("m", "a", Outcome(False, 0, 0, 0, 100.0, refused="no"))
     pace.save()
-    assert (
-        Pace(tmp_path / "pace.json").expect("m", ["a", "b", "c"]) == (2 + 5 + 3, 3)
-        and pace.expect("other", ["a"]) is None
-    )
+    assert Pace(tmp_path / "pace.json").expect("m", ["a", "b", "c"]) == (2 + 5 + 3, 3)
+    assert pace.expect("other", ["a"]) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "values"),
-    [("0.5:1:6", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), ("0.9, 0.5,0.9", [0.9, 0.5]), ("0.7", [0.7]), ("0.5:0.9:1", [0.5])],
+    ("slug", "name", "text", "values"),
+    [
+        ("threshold", "threshold", "0.5:1:6", [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]),
+        ("threshold", "threshold", "0.9, 0.5,0.9", [0.9, 0.5]),
+        ("threshold", "threshold", "0.5:0.9:1", [0.5]),
+        ("llada", "steps", "4:16:3", [4, 10, 16]),
+        ("llada", "remasking", "random,low_confidence", ["random", "low_confidence"]),
+    ],
 )
-def test_values_are_a_list_or_a_range(text, values):
-    assert values_of(parameter(["threshold"], "threshold"), text) == values
+def test_values_are_a_list_or_a_range(slug, name, text, values):
+    assert values_of(parameter([slug], name), text) == values
 
 
 @pytest.mark.parametrize(
@@ -207,36 +212,35 @@ def test_values_that_do_not_fit_are_refused(slug, name, text, sentence):
         values_of(parameter([slug], name), text)
 
 
-def test_other_values():
-    assert values_of(parameter(["llada"], "steps"), "4:16:3") == [4, 10, 16]
-    assert values_of(parameter(["llada"], "remasking"), "random,low_confidence") == ["random", "low_confidence"]
-    with pytest.raises(engines.UserError, match="none of these methods has the parameter 'wings'"):
-        parameter(["llada"], "wings")
-    with pytest.raises(engines.UserError, match="there is no task 'fly'"):
-        check_tasks(["fly"])
-    with pytest.raises(engines.UserError, match="no task is chosen"):
-        check_tasks([])
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda: parameter(["llada"], "wings"), "none of these methods has the parameter 'wings'"),
+        (lambda: check_tasks(["fly"]), "there is no task 'fly'"),
+        (lambda: check_tasks([]), "no task is chosen"),
+    ],
+)
+def test_parameters_and_tasks_that_are_not_there_are_refused(ask, sentence):
+    with pytest.raises(engines.UserError, match=sentence):
+        ask()
 
 
 def test_a_plan_varies_one_parameter_where_it_is_declared():
     plan = quality.plan("masked", ["creditdecoding", "prophet"], {"threshold": [0.6, 0.8]}, {"block_length": "16"})
     own = [one for one in plan if not (one.on_curve or one.control)]
-    assert [one[:2] for one in own[:2]] == [
-        ("creditdecoding", {"block_length": 16, "threshold": v}) for v in (0.6, 0.8)
-    ]
+    expected = [("creditdecoding", {"block_length": 16, "threshold": v}) for v in (0.6, 0.8)]
+    assert [one[:2] for one in own[:2]] == expected
     assert own[2].method == "prophet" and "threshold" not in own[2].params
     again = quality.plan("masked", ["threshold"], {"threshold": [0.5, 0.55]})
-    assert [one.params for one in again if not (one.on_curve or one.control)] == [
-        {"threshold": 0.55}
-    ]  # 0.5 is on the curve
+    own = [one.params for one in again if not (one.on_curve or one.control)]
+    assert own == [{"threshold": 0.55}], "0.5 is on the curve"
 
 
 def test_only_what_a_model_can_run_is_offered():
     assert {i.kind for i in runnable("causal", "tiny-ar-l")} == {"causal"}
-    assert len(runnable("causal", "tiny-ar-l")) > len(
-        runnable("causal", "oracle")
-    )  # a model without companions has fewer
-    assert all(len(i.needs) == 1 for i in runnable("causal", "oracle"))
+    fewer = runnable("causal", "oracle")
+    assert len(runnable("causal", "tiny-ar-l")) > len(fewer), "a model without companions has fewer"
+    assert all(len(i.needs) == 1 for i in fewer)
 
 
 # --- workers
@@ -311,9 +315,7 @@ def test_a_worker_that_fails_is_a_sentence(crew, cell, sentence):
 
 
 def test_a_worker_has_the_model_its_options_and_the_method_files(registry_unchanged, tmp_path):
-    path = tmp_path / "my.py"
-    path.write_text((cli.TEMPLATES / "masked.py").read_text())
-    engines.load_method_file(path)
+    path = own_method(tmp_path)
     about = workers.task(MODEL, {"dtype": "bfloat16"}, 1)
     assert (about.model, about.options, about.threads) == (MODEL, {"dtype": "bfloat16"}, 1)
     assert about.own[-1] == {"my.py": path.read_text()}
@@ -329,17 +331,11 @@ def test_a_worker_has_the_model_its_options_and_the_method_files(registry_unchan
 @pytest.mark.slow
 def test_the_number_of_workers_changes_nothing(model, registry_unchanged, tmp_path):
     """Interpreters of their own, a method file, a setting that is refused, and a failure behind the last cell."""
-    path = tmp_path / "my.py"
-    path.write_text((cli.TEMPLATES / "masked.py").read_text())
-    engines.load_method_file(path)
+    own_method(tmp_path)
     settings = [*SETTINGS, Setting("my-masked", {"threshold": 0.9})]
     several, alone = (Sweep(model, settings, ["sort", "insert any"], 2) for _ in range(2))
-    order = [
-        i
-        for i, _ in several.run(
-            partial(workers.in_processes, workers.task(MODEL, {}, 1), 2, stopped=lambda: False), None
-        )
-    ]
+    both = partial(workers.in_processes, workers.task(MODEL, {}, 1), 2, stopped=lambda: False)
+    order = [i for i, _ in several.run(both, None)]
     list(alone.run(here(model), None))
     assert order == list(range(16)) and results(several) == results(alone) and several.points() == alone.points()
     refused = msgspec.structs.replace(several.cells[0], method="no-such-method")
@@ -352,12 +348,7 @@ def test_the_number_of_workers_changes_nothing(model, registry_unchanged, tmp_pa
 
 def test_without_ray_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert (
-        cli.main(
-            ["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "1", "--ray", "local"]
-        )
-        == 2
-    )
+    assert cli.main([*ASKED, "--ray", "local"]) == 2
     assert 'pip install "decoding-explorer[ray]"' in capsys.readouterr().err
 
 
@@ -378,36 +369,20 @@ def test_ray_gives_the_same(model):
 
 def test_the_command_sweeps_resumes_and_keeps_to_its_budget(tmp_path, capsys):
     out = tmp_path / "o.json"
-    ask = [
-        "sweep",
-        "--model",
-        MODEL,
-        "--method",
-        "creditdecoding",
-        "--param",
-        "threshold=0.5:0.9:2",
-        "--task",
-        "sort",
-        "--prompts",
-        "2",
-        "--json",
-        str(out),
-    ]
+    ask = ["sweep", "--model", MODEL, "--method", "creditdecoding", "--param", "threshold=0.5:0.9:2"]
+    ask += ["--task", "sort", "--prompts", "2", "--json", str(out)]
     assert cli.main([*ask, "--runs", "10"]) == 0
     said = capsys.readouterr()
-    assert (
-        "9 settings on 2 prompts of 1 tasks: 18 runs" in said.err
-        and "10 runs made, 0 taken from before, 8 left" in said.err
-    )
+    assert "9 settings on 2 prompts of 1 tasks: 18 runs" in said.err
+    assert "10 runs made, 0 taken from before, 8 left" in said.err
     assert "--resume goes on from here" in said.err and "1 held-out prompts" in said.out
     assert json.loads(out.read_text())["left"] == 8
     assert cli.main([*ask, "--resume"]) == 0
     said = capsys.readouterr()
     assert "8 runs made, 10 taken from before, 0 left" in said.err
     written = json.loads(out.read_text())
-    assert [p["params"] for p in written["points"][-2:]] == [{"threshold": 0.5}, {"threshold": 0.9}] and written[
-        "left"
-    ] == 0
+    assert [p["params"] for p in written["points"][-2:]] == [{"threshold": 0.5}, {"threshold": 0.9}]
+    assert written["left"] == 0
     assert all(p["exact"]["sort"][1] == 2 for p in written["points"])
     assert cli.main([*ask, "--seconds", "0.000001"]) == 0
     assert "0 runs made, 0 taken from before, 18 left" in capsys.readouterr().err
@@ -422,31 +397,25 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
         yield from workers.in_turn(engines.load_model(about.model), found, stopped)
 
     monkeypatch.setattr(workers, "in_processes", in_processes)
-    path = tmp_path / "my.py"
-    path.write_text((cli.TEMPLATES / "masked.py").read_text())
+    path = own_method(tmp_path)
     ask = ["sweep", "--model", MODEL, "--method-file", str(path), "--method", "my-masked"]
     ask += ["--param", "threshold=0.6,0.9", "--task", "copy", "--prompts", "1"]
     assert cli.main([*ask, "--workers", "2"]) == 0 and asked == [("my.py", 2)]
     printed = capsys.readouterr().out
     assert "my-masked" in printed and "threshold=0.6" in printed
     path.write_text(path.read_text().replace("z.argmax(-1)", "z.argmaxx(-1)"))
-    assert cli.main(ask) == 2
-    assert (
-        "my-masked threshold=0.6 did not run: 'my-masked' failed after 0 steps: AttributeError"
-        in capsys.readouterr().err
-    )
+    said = "my-masked threshold=0.6 did not run: 'my-masked' failed after 0 steps: AttributeError"
+    assert cli.main(ask) == 2 and said in capsys.readouterr().err
+
+
+SEVERAL = [f"--param={one}" for one in ("threshold=0.5,0.6", "block_length=8,16", "max_new_tokens=16,32")]
 
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (
-            [*(f"--param={one}" for one in ("threshold=0.5,0.6", "block_length=8,16", "max_new_tokens=16,32"))],
-            "threshold, block_length and max_new_tokens have several values each; at most two parameters",
-        ),
+        (SEVERAL, "threshold, block_length and max_new_tokens have several values each; at most two parameters"),
         (["--param", "threshold=0.1:1:10", "--param", "block_length=1:64:10"], "10 × 10 = 100 pairs of values"),
-        (["--param", "wings=1"], "none of these methods has the parameter 'wings'"),
-        (["--param", "threshold=0.5:9:3"], "threshold=9.0 is out of range"),
         (["--seconds", "0"], "--seconds 0 is not allowed; give a number above 0"),
         (["--workers", "0"], "is not a whole number above 0"),
         (["--method", "greedy"], "greedy cannot be swept on this model, which is masked"),
@@ -454,10 +423,7 @@ def test_an_own_method_is_swept_like_any_other(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_a_command_that_cannot_be_done_says_why(more, sentence, capsys):
-    assert (
-        cli.main(["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "1", *more]) == 2
-    )
-    assert sentence in capsys.readouterr().err
+    assert sentence in refused(capsys, *ASKED, *more)
 
 
 def test_an_interrupt_keeps_what_is_finished(monkeypatch, capsys):
@@ -470,6 +436,6 @@ def test_an_interrupt_keeps_what_is_finished(monkeypatch, capsys):
             yield outcome
 
     monkeypatch.setattr(workers, "in_turn", interrupted)
-    assert cli.main(["sweep", "--model", MODEL, "--method", "threshold", "--task", "copy", "--prompts", "2"]) == 130
+    assert cli.main([*ASKED[:-1], "2"]) == 130
     said = capsys.readouterr()
     assert "1 held-out prompts of 1 tasks" in said.out and "8 runs made, 0 taken from before, 6 left" in said.err

@@ -9,13 +9,9 @@ import pytest
 import engines
 from engines.core.method import Method, MethodInfo
 from explorer.bench import certified, classes
-from explorer.cli import main
+from tests.explorer.commands import call, refused
 
-
-def call(capsys, *argv):
-    code = main(argv)
-    out, err = capsys.readouterr()
-    return code, out, err
+BY_CLASS = ("bench", "--by-class", "--model", "tiny-ar-s")
 
 
 def certify(model, *, prompts, tokens):
@@ -24,16 +20,11 @@ def certify(model, *, prompts, tokens):
     return (*asked, "--prompts", str(prompts), "--max-new-tokens", str(tokens))
 
 
-def test_certify_says_same_for_a_lossless_method(capsys):
-    code, out, _ = call(capsys, *certify("tiny-ar-l", prompts=2, tokens=16))
-    assert code == 0 and out.count("token-recycling: ") == 2 and out.count("Same ") == 4 and "float32" in out
-
-
 def test_certify_writes_what_it_found(capsys, tmp_path):
     file = tmp_path / "c.json"
     code, out, _ = call(capsys, *certify("tiny-ar-s", prompts=2, tokens=8), "--json", str(file))
     found = msgspec.json.decode(file.read_bytes(), type=certified.Certified)
-    assert code == 0 and out.count("Same ") == 4, "what it finds is printed as well"
+    assert code == 0 and out.count("token-recycling: ") == 2 and out.count("Same ") == 4 and "float32" in out
     (method,), (control,) = found.kept, found.network
     assert (method.method, method.same, method.prompts, method.first) == ("token-recycling", 2, 2, [])
     assert control.method == "greedy" and control.same == 2 and method.tokens > 0
@@ -65,11 +56,8 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
         yield from honest.decode(model, prompt, p, run)
 
     real = engines.driver.run.get_method
-    monkeypatch.setattr(
-        engines.driver.run,
-        "get_method",
-        lambda slug: Method(info, decode, honest.check) if slug == "token-recycling" else real(slug),
-    )
+    liar = Method(info, decode, honest.check)
+    monkeypatch.setattr(engines.driver.run, "get_method", lambda slug: liar if slug == info.slug else real(slug))
     code, out, _ = call(capsys, *certify("tiny-ar-s", prompts=4, tokens=24))
     assert code == 1 and "Parts at token" in out and "gap" in out
 
@@ -80,40 +68,20 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
         (("certify", "--model", "tiny-ar-l", "--method", "greedy"), "'greedy' is a control itself and has none"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
-        (
-            ("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"),
-            "leave it at 0",
-        ),
-        (
-            ("bench", "--by-class", "--model", "tiny-ar-l", "--method", "token-recycling", "--param", "k=3"),
-            "write METHOD:NAME=VALUE",
-        ),
-        (("bench", "--by-class", "--model", "tiny-ar-l", "--prompts", "0"), "not a whole number above 0"),
+        (("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"), "leave it at 0"),
+        ((*BY_CLASS, "--method", "token-recycling", "--param", "k=3"), "write METHOD:NAME=VALUE"),
+        ((*BY_CLASS, "--prompts", "0"), "not a whole number above 0"),
     ],
 )
 def test_bad_input_costs_one_line(capsys, argv, says):
-    try:
-        code = main(argv)
-    except SystemExit as stop:
-        code = stop.code
-    err = capsys.readouterr().err
-    assert code == 2 and says in err and err.strip().count("\n") == 0
+    assert says in refused(capsys, *argv)
 
 
 def test_bench_by_class_prints_and_writes(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(classes, "class_prompts", lambda: {"sums": ["add: 45 + 86"], "lists": ["copy: Mia, Leo"]})
     file = tmp_path / "b.json"
-    argv = (
-        "bench",
-        "--by-class",
-        "--model",
-        "tiny-ar-s",
-        "--method",
-        "token-recycling",
-        "--param",
-        "token-recycling:template=7",
-    )
-    code, out, _ = call(capsys, *argv, "--repeats", "1", "--max-new-tokens", "12", "--json", str(file))
+    argv = (*BY_CLASS, "--method", "token-recycling", "--param", "token-recycling:template=7", "--repeats", "1")
+    code, out, _ = call(capsys, *argv, "--max-new-tokens", "12", "--json", str(file))
     assert code == 0 and "sums" in out and "lists" in out and "milliseconds of a forward by rows" in out
     assert " 1 threads" not in out
     found = msgspec.json.decode(file.read_bytes(), type=classes.Bench)

@@ -12,6 +12,7 @@ import engines
 from engines import UserError
 from explorer import own_files
 from explorer.cli import io, main
+from tests.explorer.commands import refused
 from tests.page.conftest import PROMPT, first_model, methods_of
 
 
@@ -29,13 +30,6 @@ def changed(trace: Path, change) -> str:
     path = trace.with_name("changed.json")
     path.write_bytes(msgspec.json.encode(body))
     return str(path)
-
-
-def refused(capsys, *argv: str) -> str:
-    assert main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("decoding-explorer: ") and err.count("\n") == 1
-    return err
 
 
 @pytest.mark.parametrize("kind", ["html", "json", "csv", "events-csv", "python", "svg", "gif"])
@@ -67,16 +61,6 @@ def test_times_of_nothing_are_drawn(trace, seconds, tmp_path):
 
     target = str(tmp_path / "o.svg")
     assert main(["export", changed(trace, short), "--svg", target, "--clock", "seconds"]) == 0
-
-
-def test_a_table_holds_no_command_for_the_terminal(capsys, trace):
-    def red(body):
-        for piece in body["pieces"]:
-            piece["text"] = "\x1b[31mred"
-
-    assert main(["export", changed(trace, red), "--events-csv", "-"]) == 0
-    out = capsys.readouterr().out
-    assert "\x1b" not in out and "\\x1b[31mred" in out
 
 
 @pytest.mark.parametrize("text", [None, "{", "[" * 100_000, "\udcff"])

@@ -41,22 +41,18 @@ def test_options_are_those_of_the_loader():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("given", "said"),
     [
-        ("spread", "--device-map spread is not understood; give auto, balanced"),
-        ('{"model": 0', "--device-map is not valid JSON"),
-        ('{"model": true}', "--device-map gives 'model' no device; a device is a card's number"),
-        ("{}", "--device-map is empty; name at least one part"),
+        (["--device-map", "spread"], "--device-map spread is not understood; give auto, balanced"),
+        (["--device-map", '{"model": 0'], "--device-map is not valid JSON"),
+        (["--device-map", '{"model": true}'], "--device-map gives 'model' no device; a device is a card's number"),
+        (["--device-map", "{}"], "--device-map is empty; name at least one part"),
+        (["--device", "cpu", "--device-map", "auto"], "--device and --device-map both say where"),
     ],
 )
-def test_a_device_map_that_is_none(text, said):
+def test_a_device_map_that_is_none(given, said):
     with pytest.raises(engines.UserError, match=said):
-        options("--device-map", text)
-
-
-def test_two_places_at_once_are_refused():
-    with pytest.raises(engines.UserError, match="--device and --device-map both say where"):
-        options("--device", "cpu", "--device-map", "auto")
+        options(*given)
 
 
 @pytest.mark.parametrize("command", LOADERS)

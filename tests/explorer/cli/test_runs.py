@@ -4,10 +4,6 @@ wrong."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +11,8 @@ import engines
 from engines import Trace
 from explorer.runs.journal import Journal
 from explorer.runs.store import RunStore
-from tests.explorer.cli.test_cli import call, refused
+from tests.explorer.commands import call, refused
 from tests.page.conftest import PROMPT, first_model, methods_of
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -36,46 +30,34 @@ def keep(tmp_path, monkeypatch) -> RunStore:
 
 
 def test_runs_are_listed_shown_pinned_deleted_and_exported(keep, made, capsys, tmp_path):
-    assert call(capsys, "runs")[1].startswith("0 runs, 0.0 of 512 MB in ")
+    def runs(*argv: str) -> str:
+        code, out, _ = call(capsys, "runs", *argv)
+        assert code == 0
+        return out
+
+    assert runs().startswith("0 runs, 0.0 of 512 MB in ")
     one, two = (keep.save(trace) for trace in made)
-    code, out, _ = call(capsys, "runs", "list")
-    assert (
-        code == 0
-        and out == call(capsys, "runs")[1]
-        and {line.split()[0] for line in out.splitlines()[1:3]} == {one, two}
-    )
+    out = runs("list")
+    assert out == runs() and {line.split()[0] for line in out.splitlines()[1:3]} == {one, two}
     assert out.splitlines()[-1].startswith("2 runs, ")
-    listed = json.loads(call(capsys, "runs", "list", "--json")[1])
-    assert (
-        {card["id"] for card in listed["runs"]} == {one, two}
-        and listed["broken"] == {}
-        and listed["folder"] == str(keep.folder)
-    )
-    shown = call(capsys, "runs", "show", one[:5])[1]
-    assert (
-        one in shown
-        and made[0].text in shown
-        and f"{made[0].totals.forwards} model calls" in shown
-        and "pinned" not in shown
-    )
-    assert call(capsys, "runs", "pin", one)[0] == 0 and keep.card(one).pinned
-    assert "pinned" in call(capsys, "runs", "show", one)[1]
-    assert json.loads(call(capsys, "runs", "show", one, "--json")[1])["pinned"] is True
-    assert call(capsys, "runs", "unpin", one)[0] == 0 and not RunStore(keep.folder).card(one).pinned
+    listed = json.loads(runs("list", "--json"))
+    assert {card["id"] for card in listed["runs"]} == {one, two}
+    assert (listed["broken"], listed["folder"]) == ({}, str(keep.folder))
+    shown = runs("show", one[:5])
+    assert one in shown and made[0].text in shown and "pinned" not in shown
+    assert f"{made[0].totals.forwards} model calls" in shown
+    assert runs("pin", one) and keep.card(one).pinned
+    assert "pinned" in runs("show", one) and json.loads(runs("show", one, "--json"))["pinned"] is True
+    assert runs("unpin", one) and not RunStore(keep.folder).card(one).pinned
     file = tmp_path / "out.json"
-    assert (
-        call(capsys, "runs", "export", two, str(file))[0] == 0 and Trace.from_json(file.read_text("utf-8")) == made[1]
-    )
-    assert Trace.from_json(call(capsys, "runs", "export", two, "-")[1]) == made[1]
-    assert call(capsys, "runs", "delete", two)[1].startswith(f"run {two} is deleted")
+    runs("export", two, str(file))
+    assert Trace.from_json(file.read_text("utf-8")) == Trace.from_json(runs("export", two, "-")) == made[1]
+    assert runs("delete", two).startswith(f"run {two} is deleted")
     assert [card.id for card in keep.cards()] == [one]
-    assert call(capsys, "runs", "restore", two)[0] == 0 and keep.get(two) == made[1]
-    call(capsys, "runs", "delete", two)
-    assert (
-        call(capsys, "runs", "keep", str(file), "--label", " my  run ")[1].strip() == two
-        and keep.card(two).label == "my run"
-    )
-    assert "my run" in call(capsys, "runs")[1]
+    assert runs("restore", two) and keep.get(two) == made[1]
+    runs("delete", two)
+    assert runs("keep", str(file), "--label", " my  run ").strip() == two and keep.card(two).label == "my run"
+    assert "my run" in runs()
 
 
 def test_what_is_wrong_with_a_run_is_one_line(keep, made, capsys, tmp_path):
@@ -108,19 +90,3 @@ def test_recover_makes_runs_of_journals_and_says_what_cannot_be_read(keep, capsy
     (keep.live / "7-abc.journal").write_bytes(b"{}\n{}\n")
     code, out, _ = call(capsys, "runs", "recover")
     assert code == 1 and "broken: 7-abc.journal: the journal is damaged" in out
-
-
-def test_listing_runs_loads_neither_torch_nor_gradio(keep):
-    code = (
-        "import sys; from explorer.cli import main; main(['runs']); assert not {'torch', 'gradio', 'transformers'} "
-        "& set(sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr

@@ -12,9 +12,11 @@ import pytest
 import engines
 from engines.tasks import Dereference, Dereferences
 from explorer.bench import certified, classes, names
-from explorer.cli import main, told
+from explorer.cli import told
+from tests.explorer.commands import call
 
 BENCH = ("bench", "--model", "tiny-ar-s", "--repeats", "1", "--max-new-tokens", "4")
+TWO = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling")
 
 
 @pytest.fixture
@@ -42,12 +44,6 @@ def cut(monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     yield after
     signal.signal(signal.SIGINT, before)
-
-
-def call(capsys, *argv):
-    code = main(argv)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_a_line_a_part_says_what_is_left(capsys, clock):
@@ -103,7 +99,7 @@ def test_a_terminal_has_a_bar_and_beside_printed_lines_has_lines(monkeypatch):
 
 
 def test_bench_tells_each_method(capsys):
-    code, out, err = call(capsys, *BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling")
+    code, out, err = call(capsys, *TWO)
     lines = err.splitlines()
     assert code == 0 and lines[0] == "starting: 0 of 2 methods, 0 of 2 prompts" and "partial" not in out
     assert lines[1].startswith("greedy: 1 of 2 methods, about ") and lines[2] == "token-recycling: 2 of 2 methods"
@@ -115,34 +111,26 @@ def test_a_method_that_cannot_run_costs_nothing_that_was_measured(capsys, cut):
     assert code == 2 and not made and not out and err.count("\n") == 1
 
 
-def test_bench_keeps_the_methods_that_were_finished(capsys, cut):
-    asked = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling")
+def test_bench_prints_the_methods_that_were_finished(capsys, cut):
     cut(5)
-    code, out, err = call(capsys, *asked)
+    code, out, err = call(capsys, *TWO)
     assert code == 130 and "partial: 1 of 2 methods" in out and "\ngreedy " in out and "\ntoken-recycling " not in out
     assert err.endswith("decoding-explorer: stopped; what was finished is kept, partial: 1 of 2 methods.\n")
 
 
-def test_bench_writes_what_was_finished(capsys, cut, tmp_path):
-    asked = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling", "--json")
-    file = tmp_path / "b.json"
-    cut(5)
-    assert main((*asked, str(file))) == 130
-    found = json.loads(file.read_text())
-    assert found["partial"] is True and [one["method"] for one in found["figures"]] == ["greedy"]
-
-
-@pytest.mark.parametrize("ignored", [False, True])
-def test_told_to_end_it_writes_what_was_finished_as_at_ctrl_c(capsys, cut, tmp_path, ignored):
-    """SIGTERM, also where a script that started it in the background made it deaf to SIGINT."""
-    asked = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling", "--json")
-    cut(5, signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("number", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
+def test_bench_writes_the_methods_that_were_finished(capsys, cut, tmp_path, number, ignored):
+    """At Ctrl-C and told to end, also where a script that started it in the background made it deaf to SIGINT."""
+    cut(5, number)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else signal.getsignal(signal.SIGINT)
     try:
-        assert main((*asked, str(tmp_path / "b.json"))) == 130
+        assert call(capsys, *TWO, "--json", str(tmp_path / "b.json"))[0] == 130
     finally:
         signal.signal(signal.SIGINT, before)
-    assert json.loads((tmp_path / "b.json").read_text())["partial"] is True
+    found = json.loads((tmp_path / "b.json").read_text())
+    assert found["partial"] is True and [one["method"] for one in found["figures"]] == ["greedy"]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 

@@ -54,10 +54,9 @@ def sorting(task):
     """`sort` with its exact check, in the chat format of the tiny models."""
 
     def write(count: int = 6, **generation) -> Path:
-        docs = [
-            {"prompt": f"<user> {one.prompt}<turn>", "answer": one.answer}
-            for one in islice(TASKS["sort"].generate("held-out", 2), count)
-        ]
+        held_out = islice(TASKS["sort"].generate("held-out", 2), count)
+        docs = [{"prompt": f"<user> {one.prompt}<turn>", "answer": one.answer} for one in held_out]
+        filters = [{"function": "remove_whitespace"}, {"function": "take_first"}]
         return task(
             "sorting",
             docs,
@@ -65,13 +64,16 @@ def sorting(task):
             doc_to_text="{{prompt}}",
             doc_to_target="{{answer}}",
             generation_kwargs={"until": [], "do_sample": False, "max_gen_toks": 32, **generation},
-            filter_list=[
-                {"name": "stripped", "filter": [{"function": "remove_whitespace"}, {"function": "take_first"}]}
-            ],
+            filter_list=[{"name": "stripped", "filter": filters}],
             metric_list=[{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
         )
 
     return write
+
+
+@pytest.fixture
+def harness():
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed (the extra eval)")
 
 
 @pytest.fixture

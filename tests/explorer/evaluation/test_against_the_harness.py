@@ -29,19 +29,10 @@ def both(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("models") / "random"
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=2048,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
+    sizes = {"vocab_size": 2048, "hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 256}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    marks = {"bos_token_id": None, "eos_token_id": 2, "pad_token_id": 0}
+    config = LlamaConfig(**sizes, **heads, **marks, initializer_range=0.3)
     LlamaForCausalLM(config).float().save_pretrained(folder)
     for file in (ASSETS / "models" / "tokenizer").iterdir():
         shutil.copy(file, folder / file.name)

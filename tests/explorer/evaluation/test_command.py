@@ -14,30 +14,16 @@ from explorer.evaluation.items import Item
 from explorer.page.links import read_query
 from explorer.runs.store import RunStore
 from tests.engines.conftest import GOLDEN
+from tests.explorer.commands import refused
 
 MASKED = ["--method", "threshold", "--model", "tiny-dlm"]
-
-
-@pytest.fixture
-def harness():
-    pytest.importorskip("lm_eval", reason="lm_eval is not installed (the extra eval)")
 
 
 @pytest.mark.usefixtures("harness")
 def test_accuracy_costs_and_failing_runs_are_told_and_written(sorting, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
-    ask = [
-        "eval",
-        *MASKED,
-        "--param",
-        "threshold=0.1",
-        "--tasks",
-        str(sorting(12)),
-        "--keep-failing",
-        "2",
-        "--seed",
-        "7",
-    ]
+    ask = ["eval", *MASKED, "--param", "threshold=0.1", "--tasks", str(sorting(12)), "--keep-failing", "2"]
+    ask += ["--seed", "7"]
     assert cli.main([*ask, "--limit", "10", "--output_path", str(out), "--log_samples"]) == 0
     said = capsys.readouterr()
     assert "threshold (threshold=0.1) on tiny-dlm" in said.out and "|sorting|" in said.out
@@ -77,16 +63,12 @@ def test_an_interrupt_says_that_the_same_command_goes_on(sorting, capsys, monkey
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--method", "nope", "--model", "tiny-dlm", "--tasks", "x"], "unknown method 'nope'"),
         (["--method", "threshold", "--model", "nope", "--tasks", "x"], "no model 'nope'"),
         ([*MASKED, "--param", "speed=1", "--tasks", "x"], "'threshold' has no parameter 'speed'"),
-        ([*MASKED, "--param", "threshold=7", "--tasks", "x"], "threshold=7.0 is out of range"),
         ([*MASKED], "no task is given; give --tasks"),
         ([*MASKED, "--tasks", "nosuch"], "Tasks not found: nosuch; `lm-eval ls tasks` lists them"),
-        ([*MASKED, "--tasks", "nosuch.yaml"], "Tasks not found"),
         ([*MASKED, "--tasks", "x", "--speed", "9"], "unrecognized arguments: --speed 9"),
         ([*MASKED, "--tasks", "x", "--use_cache", "y"], "--use_cache is not taken: answers are kept anyway"),
-        ([*MASKED, "--tasks", "x", "--model_args", "a=b"], "--model_args is not taken"),
         ([*MASKED, "--tasks", "x", "--batch_size", "8"], "a run decodes one answer"),
         ([*MASKED, "--tasks", "x", "--keep-failing", "-1"], "--keep-failing -1 is not allowed"),
         ([*MASKED, "--tasks", "x", "--limit", "2", "--samples", '{"x": [0]}'], "lm_eval refuses: If --samples"),
@@ -94,9 +76,7 @@ def test_an_interrupt_says_that_the_same_command_goes_on(sorting, capsys, monkey
     ],
 )
 def test_bad_input_is_one_sentence(given, said, capsys):
-    assert cli.main(["eval", *given]) == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1 and error.startswith("decoding-explorer: ")
+    assert said in refused(capsys, "eval", *given)
 
 
 @pytest.mark.usefixtures("harness")
@@ -111,18 +91,17 @@ def test_a_choice_needs_a_causal_model(choice, capsys):
 def test_data_that_is_not_there_is_named(task, tmp_path, capsys):
     path = task("gone", [], output_type="generate_until", doc_to_text="{{q}}", doc_to_target="{{a}}")
     (tmp_path / "gone.jsonl").unlink()
-    assert cli.main(["eval", *MASKED, "--tasks", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert "gone.jsonl" in error and error.count("\n") == 1
+    assert "gone.jsonl" in refused(capsys, "eval", *MASKED, "--tasks", str(path))
 
 
 @pytest.mark.usefixtures("harness")
-@pytest.mark.parametrize("name", ["copy", "sort", "add"])
-def test_the_tasks_that_ship_run(name, capsys):
-    path = cli.ASSETS / "eval" / f"{name}.yaml"
-    ask = ["--tasks", str(path), "--apply_chat_template", "--limit", "2", "--keep-failing", "0"]
+def test_the_tasks_that_ship_run(capsys):
+    names = ("copy", "sort", "add")
+    paths = ",".join(str(cli.ASSETS / "eval" / f"{name}.yaml") for name in names)
+    ask = ["--tasks", paths, "--apply_chat_template", "--limit", "2", "--keep-failing", "0"]
     assert cli.main(["eval", "--method", "greedy", "--model", "tiny-ar-l", *ask]) == 0
-    assert f"explorer_{name}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert all(f"explorer_{name}" in out for name in names)
 
 
 @pytest.mark.usefixtures("harness", "registry_unchanged")
@@ -159,10 +138,4 @@ def test_a_published_drafter_drafts_beside_the_model(task, tmp_path):
 
 def test_without_the_harness_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "lm_eval._cli.run", None)
-    assert cli.main(["eval", *MASKED, "--tasks", "x"]) == 2
-    assert 'pip install "decoding-explorer[eval]"' in capsys.readouterr().err
-
-
-def test_only_this_command_takes_arguments_that_it_does_not_know(capsys):
-    assert cli.main(["models", "--tasks", "x"]) == 2
-    assert "unrecognized arguments: --tasks x" in capsys.readouterr().err
+    assert 'pip install "decoding-explorer[eval]"' in refused(capsys, "eval", *MASKED, "--tasks", "x")

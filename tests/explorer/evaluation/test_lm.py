@@ -39,17 +39,17 @@ def ours(results):
 
 @pytest.mark.parametrize(("method", "model"), THREE)
 def test_answers_and_costs_are_those_of_runs(method, model, sorting):
-    results = evaluated(model_of(method, model, seed=3), sorting(4))
+    results = evaluated(model_of(method, model, seed=3), sorting(2))
     samples = results["samples"]["sorting"]
     runs = [engines.run(method, model, s["doc"]["prompt"][7:-6], params={"max_new_tokens": 32}) for s in samples]
     assert [s["filtered_resps"][0] for s in samples] == [run.text for run in runs]
     right = [judge(run).right for run in runs]
-    assert results["results"]["sorting"]["exact_match,stripped"] == sum(right) / 4
+    assert results["results"]["sorting"]["exact_match,stripped"] == sum(right) / 2
     cost, rows = ours(results)["cost"]["sorting"], [row(run, run) for run in runs]
     for name in ("steps", "target_calls", "other_calls", "work", "tokens_fed", "tokens"):
-        assert cost[name] == sum(one[name] for one in rows) / 4, name
+        assert cost[name] == sum(one[name] for one in rows) / 2, name
     assert cost["tokens_per_call"] == sum(one["tokens"] for one in rows) / sum(one["target_calls"] for one in rows)
-    assert (cost["answers"], cost["reused"], cost["cut"]) == (4, 0, 0) and cost["seconds"] > 0
+    assert (cost["answers"], cost["reused"], cost["cut"]) == (2, 0, 0) and cost["seconds"] > 0
     assert ours(results)["models"][0]["name"] == model and ours(results)["seed"] == 3
 
 
@@ -75,18 +75,21 @@ def test_what_is_answered_is_not_answered_again(sorting, monkeypatch):
     assert len(again) == 10  # other parameters, other answers
 
 
+ITEM = ("m", {"a": 1}, [1, 2], ["\n"], 0)
+
+
 def test_everything_that_decides_an_answer_is_in_its_key():
-    item = Item("m", {"a": 1}, [1, 2], ["\n"], 0)
+    item = Item(*ITEM)
     others = [
-        Item("n", {"a": 1}, [1, 2], ["\n"], 0),
-        Item("m", {"a": 2}, [1, 2], ["\n"], 0),
-        Item("m", {"a": 1}, [1, 3], ["\n"], 0),
-        Item("m", {"a": 1}, [1, 2], [], 0),
-        Item("m", {"a": 1}, [1, 2], ["\n"], 1),
+        Item("n", *ITEM[1:]),
+        Item("m", {"a": 2}, *ITEM[2:]),
+        Item(*ITEM[:2], [1, 3], *ITEM[3:]),
+        Item(*ITEM[:3], [], 0),
+        Item(*ITEM[:4], 1),
         Scored("m", [1, 2], 1),
     ]
     names = {key(one, ["weights"]) for one in [item, *others]} | {key(item, ["other weights"])}
-    assert len(names) == 8 and key(item, ["weights"]) == key(Item("m", {"a": 1}, [1, 2], ["\n"], 0), ["weights"])
+    assert len(names) == 8 and key(item, ["weights"]) == key(Item(*ITEM), ["weights"])
     assert key(item, None) is None  # weights that cannot be told from others
 
 
@@ -163,27 +166,9 @@ def test_a_whole_text_is_scored_token_by_token_once(task):
     )
 
 
-@pytest.mark.parametrize(("method", "model"), THREE[1:])
-def test_no_likelihood_is_made_up(method, model, choice):
-    kind = engines.get_method(method).info.kind
-    with pytest.raises(engines.UserError, match=f"choice asks for log-likelihoods.*{model} is {kind}; choose tasks"):
-        evaluated(model_of(method, model), choice)
-
-
-def test_turns_are_written_in_the_models_own_format():
-    lm = model_of("greedy", "tiny-ar-l")
-    written = lm.apply_chat_template([{"role": "user", "content": "sort: Mia, Leo"}])
-    assert lm.tok_encode(written) == lm.main.tokenizer.encode_prompt("sort: Mia, Leo")
-    assert "<turn>" in lm.chat_template(True) and lm.tokenizer_name == "tiny-ar-l"
-
-
 def test_what_cannot_be_is_refused_before_anything_is_loaded():
-    with pytest.raises(engines.UserError, match="a run decodes one answer"):
-        model_of("greedy", "tiny-ar-l", batch_size=8)
     with pytest.raises(engines.UserError, match="need the model by its name"):
         model_of("greedy", engines.load_model("tiny-ar-l"), workers=2)
-    with pytest.raises(engines.UserError, match="unknown method 'nope'"):
-        model_of("nope", "tiny-ar-l")
 
 
 # --- failing items
@@ -224,26 +209,17 @@ def without_seconds(lm, items):
     return [(a.text, a.target_calls, a.work) for a in lm._answers(items, ["t"] * len(items))]
 
 
-@pytest.mark.ray
 @pytest.mark.slow
-def test_workers_on_ray_answer_the_same():
-    pytest.importorskip("ray")
+@pytest.mark.parametrize("ray", [None, pytest.param("local", marks=pytest.mark.ray)])
+def test_several_at_once_answer_the_same(ray):
+    if ray:
+        pytest.importorskip("ray")
     contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom", "Eva")]
     alone = model_of("threshold", "tiny-dlm", resume=False)
-    two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1, ray="local")
+    two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1, **({"ray": ray} if ray else {}))
     items = [alone.item(context, {"max_gen_toks": 16}) for context in contexts]
     assert without_seconds(two, items) == without_seconds(alone, items)
     bad = Item("threshold", {"max_new_tokens": 1000}, items[0].prompt, [], 0)
     with pytest.raises(engines.UserError, match=r"^the prompt has .* tiny-dlm has room for 512"):
         two._answers([bad], ["t"])
-
-
-@pytest.mark.slow
-def test_processes_answer_the_same():
-    contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom")]
-    alone = model_of("threshold", "tiny-dlm", resume=False)
-    two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1)
-    items = [alone.item(context, {"max_gen_toks": 16}) for context in contexts]
-    assert without_seconds(two, items) == without_seconds(alone, items)
-    scored = Scored("greedy", [3, 4, 5], 1)
-    assert isinstance(scored.work(engines.load_model("tiny-ar-s")), Answer)
+    assert isinstance(Scored("greedy", [3, 4, 5], 1).work(engines.load_model("tiny-ar-s")), Answer)

@@ -23,7 +23,10 @@ def page(browser: Any) -> Iterator[Any]:
     opened.close()
 
 
-@pytest.mark.parametrize("slug", ["kangaroo", "pearl", "medusa", "dyspec"])
+OTHERS = [pytest.param(slug, marks=pytest.mark.pages) for slug in ("pearl", "medusa", "dyspec")]
+
+
+@pytest.mark.parametrize("slug", ["kangaroo", *OTHERS])
 def test_a_drawing_becomes_shapes_without_words(page: Any, slug: str) -> None:
     trace = engines.run(slug, "tiny-ar-l", "story: Mia, <b>boat</b>", params={"max_new_tokens": 16})
     text = ideas.idea(page, trace, 2, "0123456789abcdef")

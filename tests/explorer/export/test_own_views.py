@@ -14,12 +14,14 @@ from tests import own_record
 from tests.engines.fakes import TableCausal
 from tests.player.handmade import masked
 
+pytestmark = pytest.mark.usefixtures("registry_unchanged")
+
 
 def decoded() -> engines.Trace:
     return engines.run("my-hops", TableCausal(), [1, 2], params={"max_new_tokens": 3})
 
 
-def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path, registry_unchanged: None) -> None:
+def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path) -> None:
     engines.load_method_file(own_record.written(tmp_path))
     assert own_files() == {"hops": tmp_path / "hops.js"}
     (view,) = own_views()
@@ -33,26 +35,22 @@ def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path, re
     assert "floor ${hops.floor}" in export_html(decoded())
 
 
-def test_a_changed_view_is_carried_as_it_is_now(tmp_path: Path, registry_unchanged: None) -> None:
+def test_a_changed_view_is_carried_as_it_is_now(tmp_path: Path) -> None:
     engines.load_method_file(own_record.written(tmp_path))
     before = export_html(decoded())
     (tmp_path / "hops.js").write_text(own_record.VIEW.replace("floor $", "storey $"), "utf-8")
     assert "storey $" not in before and "storey $" in export_html(decoded())
 
 
-def test_without_a_view_there_is_the_table(tmp_path: Path, registry_unchanged: None) -> None:
+def test_without_a_view_there_is_the_table(tmp_path: Path) -> None:
     engines.load_method_file(own_record.written(tmp_path, view=""))
     assert own_files() == {} and views_of([decoded().to_json()])[-1] == "record"
 
 
-def test_a_record_that_ships_keeps_its_view(tmp_path: Path, registry_unchanged: None) -> None:
+def test_a_record_that_ships_keeps_its_view(tmp_path: Path) -> None:
     file = own_record.written(tmp_path)
-    file.write_text(
-        own_record.METHOD.replace('{"hops": Hops}', '{"hops": Hops, "vote": Vote}').replace(
-            "    top_ids,\n", "    Vote,\n    top_ids,\n"
-        ),
-        "utf-8",
-    )
+    method = own_record.METHOD.replace('{"hops": Hops}', '{"hops": Hops, "vote": Vote}')
+    file.write_text(method.replace("    top_ids,\n", "    Vote,\n    top_ids,\n"), "utf-8")
     (tmp_path / "vote.js").write_text(own_record.VIEW, "utf-8")
     engines.load_method_file(file)
     assert set(own_files()) == {"hops"}
@@ -69,13 +67,13 @@ def test_a_record_that_ships_keeps_its_view(tmp_path: Path, registry_unchanged: 
         (own_record.VIEW + 'import("./x.js");\n', "uses a form that the exporter cannot carry over"),
     ],
 )
-def test_a_view_that_cannot_be_is_a_sentence(tmp_path: Path, registry_unchanged: None, text: str, said: str) -> None:
+def test_a_view_that_cannot_be_is_a_sentence(tmp_path: Path, text: str, said: str) -> None:
     engines.load_method_file(own_record.written(tmp_path, text))
     with pytest.raises(engines.UserError, match=said):
         export_html(decoded())
 
 
-def test_a_page_of_the_command_line_carries_it(tmp_path: Path, registry_unchanged: None) -> None:
+def test_a_page_of_the_command_line_carries_it(tmp_path: Path) -> None:
     file = own_record.written(tmp_path)
     engines.load_method_file(file)
     (tmp_path / "run.json").write_text(decoded().to_json(), "utf-8")

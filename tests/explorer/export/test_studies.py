@@ -27,13 +27,9 @@ def test_a_gap_ends_a_line_and_is_no_point():
 
 
 def test_bars_stand_on_their_bases_and_inside_the_frame():
-    drawn = figure_drawing(
-        figure(
-            Series("low", [0, 1], [1, 2], "modelled", "bars"),
-            Series("high", [0, 1], [3, 3], "modelled", "bars", base=[1, 2]),
-            x=Axis("what", labels=["one", "two"]),
-        )
-    )
+    bars = Series("low", [0, 1], [1, 2], "modelled", "bars")
+    above = Series("high", [0, 1], [3, 3], "modelled", "bars", base=[1, 2])
+    drawn = figure_drawing(figure(bars, above, x=Axis("what", labels=["one", "two"])))
     low, high = (
         [m for m in drawn.marks if isinstance(m, Box) and m.fill == look_of(i)[0] and m.w > 20] for i in (0, 1)
     )
@@ -46,19 +42,15 @@ def test_bars_stand_on_their_bases_and_inside_the_frame():
     assert {"one", "two", "low (modelled)", "what", "y, m"} <= words
 
 
-def test_logarithmic_axes_are_straight_for_powers():
-    drawn = figure_drawing(
-        figure(Series("s", [1, 10, 100], [1, 100, 10_000], "derived"), x=Axis("x", log=True), y=Axis("y", log=True))
-    )
+LOG = {"x": Axis("x", log=True), "y": Axis("y", log=True)}
+
+
+def test_logarithmic_axes_are_straight_for_powers_and_say_round_numbers():
+    drawn = figure_drawing(figure(Series("s", [1, 10, 100], [1, 100, 10_000], "derived"), **LOG))
     (a, b, c) = polylines(drawn, 0)[0].points
     assert b[0] - a[0] == pytest.approx(c[0] - b[0]) and b[1] - a[1] == pytest.approx(c[1] - b[1])
-
-
-def test_a_logarithmic_axis_says_round_numbers_and_a_figure_its_title():
     odd = [31.9816, 60.1, 98.5661, 200.2, 255.853, 511.705, 1073.74, 2147.48, 17179.9]
-    drawn = figure_drawing(
-        figure(Series("s", odd, [2.0**i for i in range(9)], "derived"), x=Axis("x", log=True), y=Axis("y", log=True))
-    )
+    drawn = figure_drawing(figure(Series("s", odd, [2.0**i for i in range(9)], "derived"), **LOG))
     words = [mark.text for mark in drawn.marks if isinstance(mark, Words)]
     assert words[0] == "A <title>"
     ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]

@@ -12,9 +12,7 @@ import msgspec
 from engines import Trace
 from tests.explorer.figures.lookback import looked
 
-Entry = Callable[[int], dict[str, Any]]
 Body = dict[str, Any]
-TOKENS = 8  # in the token table
 LONG = 4000  # steps of a trace that has many
 
 

@@ -23,6 +23,7 @@ from explorer.figures.compare import (
 )
 from explorer.figures.metrics import measure
 from explorer.figures.strip import parts
+from explorer.page import tables
 from explorer.page.against import against
 from explorer.page.catalogue import Plan
 from explorer.page.jobs import ties
@@ -34,12 +35,22 @@ PROMPT = "add: 457 + 86"
 HOME = Limits(1000, 100, 60, False)
 
 
+def model():
+    return engines.load_model("tiny-ar-l", dtype="float32")
+
+
 @pytest.fixture(scope="module")
 def pair():
-    model = engines.load_model("tiny-ar-l", dtype="float32")
-    return engines.run("speculative-sampling", model, PROMPT), engines.run(
-        "greedy", model, PROMPT, params={"max_new_tokens": 64}
-    )
+    plain = engines.run("greedy", model(), PROMPT, params={"max_new_tokens": 64})
+    return engines.run("speculative-sampling", model(), PROMPT), plain
+
+
+@pytest.fixture
+def forged(pair):
+    """One token of the answer replaced."""
+    found = engines.Trace.from_json(pair[0].to_json())
+    found.end.output_ids[3] = found.end.output_ids[0]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -67,87 +78,54 @@ def test_where_outputs_part_is_told_in_tokens_or_characters_and_as_far_as_both_g
 def test_a_lossless_run_is_certified(pair):
     ours, control = pair
     held = certificate(ours, control)
-    assert (
-        held.at is None
-        and held.tokens == control.totals.tokens
-        and held.sentence == f"Same {held.tokens} tokens (float32)."
-    )
+    assert (held.at, held.tokens) == (None, control.totals.tokens)
+    assert held.sentence == f"Same {held.tokens} tokens (float32)."
 
 
-def test_a_run_that_leaves_its_control_is_caught(pair):
-    """A forged run: one token of the answer replaced."""
+def test_a_run_that_leaves_its_control_is_caught(pair, forged):
     ours, control = pair
-    forged = engines.Trace.from_json(ours.to_json())
-    forged.end.output_ids[3] = forged.end.output_ids[0]
     held = certificate(forged, control)
     assert held.at == 3 and held.control and "Parts at token 4" in held.sentence
-    tie = near_tie(engines.load_model("tiny-ar-l", dtype="float32"), forged, control)
-    assert tie.gap > 1 and tie.alone == pytest.approx(
-        tie.together, abs=1e-3
-    )  # no near-tie: the model is sure of its own token
+    tie = near_tie(model(), forged, control)
+    assert tie.gap > 1 and tie.alone == pytest.approx(tie.together, abs=1e-3), "the model is sure of its own token"
     assert f"gap {tie.gap:.3f}" in certificate(forged, control, tie).sentence
-    assert near_tie(engines.load_model("tiny-ar-l", dtype="float32"), ours, control) is None
+    assert near_tie(model(), ours, control) is None
 
 
-def test_answers_asked_for_different_lengths_are_compared_as_far_as_both_go(pair):
-    ours, _ = pair
-    short = engines.run(
-        "greedy", engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params={"max_new_tokens": 5}
-    )
-    held = certificate(ours, short)
+def test_runs_of_different_lengths_are_compared_as_far_as_both_go(pair):
+    """Asked for less, or ended by a budget: still caught where they differ."""
+    ours, control = pair
+    held = certificate(ours, engines.run("greedy", model(), PROMPT, params={"max_new_tokens": 5}))
     assert (held.at, held.tokens, held.limited) == (None, 5, True) and "as far as both go" in held.sentence
-
-
-def test_a_stopped_run_has_not_parted(pair):
-    """A run that its budget ended is held against the control as far as it came, and still caught where it differs."""
-    _, control = pair
-    model = engines.load_model("tiny-ar-l", dtype="float32")
-    stopped = engines.run("speculative-sampling", model, PROMPT, max_steps=2)
+    stopped = engines.run("speculative-sampling", model(), PROMPT, max_steps=2)
     held = certificate(stopped, control)
     assert (held.at, held.tokens, held.limited) == (None, len(stopped.output_ids), True)
     stopped.end.output_ids[2] = stopped.end.output_ids[0]
     assert certificate(stopped, control).at == 2
-    longer = engines.run(
-        "greedy", model, PROMPT, params={"max_new_tokens": 100}
-    )  # asked for more, but both come to their own end
-    assert not certificate(engines.run("speculative-sampling", model, PROMPT), longer).limited
+    longer = engines.run("greedy", model(), PROMPT, params={"max_new_tokens": 100})
+    assert not certificate(ours, longer).limited, "asked for more, but both come to their own end"
 
 
-def test_a_run_that_is_lossless_with_other_parameters_promises_nothing(pair):
-    from explorer.page import tables
-
-    _, control = pair
-    hot = engines.run(
-        "medusa", engines.load_model("tiny-ar-l", dtype="float32"), PROMPT,
-        params={"temperature": 1.5, "acceptance": "typical", "max_new_tokens": 16},
-    )  # fmt: skip
-    cell = json.loads(tables.results({0: control, 1: hot}))["rows"][1][-1]
-    assert "sampling" not in cell["text"] and "Parts" not in cell["text"] and "mark" not in cell
-
-
-def test_above_temperature_0_no_text_is_promised(pair):
-    from explorer.page import tables
-
-    _, control = pair
-    hot = engines.run(
-        "speculative-sampling",
-        engines.load_model("tiny-ar-l", dtype="float32"),
-        PROMPT,
-        params={"temperature": 1.5, "max_new_tokens": 64},
-    )
-    cell = json.loads(tables.results({0: control, 1: hot}))["rows"][1][-1]
-    assert "it draws as plain sampling does" in cell["text"] and "mark" not in cell and "Parts" not in cell["text"]
+@pytest.mark.parametrize(
+    ("slug", "params", "drawn"),
+    [
+        ("medusa", {"acceptance": "typical", "max_new_tokens": 16}, False),  # lossless with other parameters alone
+        ("speculative-sampling", {"max_new_tokens": 64}, True),
+    ],
+)
+def test_above_temperature_0_no_text_is_promised(pair, slug, params, drawn):
+    hot = engines.run(slug, model(), PROMPT, params={"temperature": 1.5, **params})
+    cell = json.loads(tables.results({0: pair[1], 1: hot}))["rows"][1][-1]
+    assert ("it draws as plain sampling does" in cell["text"]) == drawn == ("sampling" in cell["text"])
+    assert "Parts" not in cell["text"] and "mark" not in cell
 
 
 def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
     ours, control = pair
     other = engines.run("greedy", engines.load_model("tiny-ar-m", dtype="float32"), PROMPT)
-    elsewhere = engines.run("greedy", engines.load_model("tiny-ar-l", dtype="float32"), "add: 1 + 2")
+    elsewhere = engines.run("greedy", model(), "add: 1 + 2")
     assert control_of(ours, {0: ours, 1: other, 2: elsewhere, 3: control}) is control
-    assert (
-        control_of(ours, {0: ours, 1: other, 2: elsewhere}) is None
-        and control_of(control, {0: ours, 1: control}) is None
-    )
+    assert control_of(ours, {0: ours, 1: other, 2: elsewhere}) is control_of(control, {0: ours, 1: control}) is None
 
 
 def test_a_control_has_the_same_forwards_where_one_is_there_and_else_its_other_rounding_is_told(pair):
@@ -171,21 +149,15 @@ def test_a_control_has_the_same_forwards_where_one_is_there_and_else_its_other_r
 
 def test_the_pace_is_what_the_steps_measured(pair):
     """Times set by hand: a round of 40 ms that gains 2 tokens against 30 ms per plain token."""
-    from explorer.page import tables
-
     ours, control = (engines.Trace.from_json(t.to_json()) for t in pair)
     for trace, seconds in ((ours, 0.04), (control, 0.03)):
         quieten(trace, seconds)
     found = pace(ours, control)
     gained = sum(len(s.commits.positions) for s in ours.steps[1:]) / (len(ours.steps) - 1)
-    assert (
-        found.break_even == pytest.approx(4 / 3)
-        and found.gained == gained
-        and found.speed == pytest.approx(gained * 0.75)
-    )
-    assert (
-        found.sentence.startswith("After the prompt, by the median round: faster") and "1.33 tokens" in found.sentence
-    )
+    assert found.break_even == pytest.approx(4 / 3) and found.gained == gained
+    assert found.speed == pytest.approx(gained * 0.75)
+    assert found.sentence.startswith("After the prompt, by the median round: faster")
+    assert "1.33 tokens" in found.sentence
     assert Pace(0.04, 0.03, 1.2, 5).sentence.partition("round: ")[2].startswith("slower, 0.90×")
     assert Pace(0.03, 0.03, 1.0, 5).sentence.partition("round: ")[2].startswith("as fast")
     assert pace(control, control) is None
@@ -203,25 +175,23 @@ def test_the_pace_is_what_the_steps_measured(pair):
     assert whole_run(ours, control) == pytest.approx(rates[0] / rates[1])
 
 
+def tables_of(*seeds):
+    """Models that are tables, for which every text is the same three ids."""
+    found = [TableCausal(memory=1, vocab_size=6, seed=seed) for seed in seeds]
+    for one in found:
+        one.tokenizer.encode_prompt = lambda text: [1, 2, 3]
+    return found
+
+
 def test_the_benchmark_by_class_measures_what_it_says():
-    model = TableCausal(memory=1, vocab_size=6)
-    model.tokenizer.encode_prompt = lambda text: [1, 2, 3]
-    seen = []
-    found = classes.bench_classes(
-        [("token-recycling", {})],
-        model,
-        {"a": ["x", "y"], "b": ["z"]},
-        repeats=2,
-        max_new_tokens=20,
-        progress=lambda *n: seen.append(n),
-    )
+    (table,), seen = tables_of(0), []
+    asked = {"repeats": 2, "max_new_tokens": 20, "progress": lambda *n: seen.append(n)}
+    found = classes.bench_classes([("token-recycling", {})], table, {"a": ["x", "y"], "b": ["z"]}, **asked)
     assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)] and found.control == "greedy" and found.classes() == ["a", "b"]
     assert [(s.group, s.prompts, s.same) for s in found.scores] == [("a", 2, 2), ("b", 1, 1)]
-    run = engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 20})
-    assert (
-        found.scores[1].tokens_per_forward == pytest.approx(20 / run.totals.forwards)
-        and found.scores[1].slowest == found.scores[1].fastest
-    )
+    run = engines.run("token-recycling", table, [1, 2, 3], params={"max_new_tokens": 20})
+    alone = found.scores[1]
+    assert alone.tokens_per_forward == pytest.approx(20 / run.totals.forwards) and alone.slowest == alone.fastest
     assert msgspec.json.decode(msgspec.json.encode(found), type=classes.Bench) == found
     line = classes.rows(found)[0]
     assert line["same text"] == "3 of 3" and line["a"].endswith("×")
@@ -229,11 +199,8 @@ def test_the_benchmark_by_class_measures_what_it_says():
 
 def test_with_row_invariant_forwards_speed_is_told_over_the_control_on_the_plain_network():
     """The control has a second row, under them, which says what they cost; the methods have to write its text."""
-    model, plain = (TableCausal(memory=1, vocab_size=6, seed=seed) for seed in (0, 1))  # they write different texts
-    for one in (plain, model):
-        one.tokenizer.encode_prompt = lambda text: [1, 2, 3]
-    model.plain = plain
-    found = classes.bench_classes([("token-recycling", {})], model, {"a": ["x"]}, repeats=1, max_new_tokens=12)
+    table, table.plain = tables_of(0, 1)  # they write different texts
+    found = classes.bench_classes([("token-recycling", {})], table, {"a": ["x"]}, repeats=1, max_new_tokens=12)
     assert found.labels() == ["greedy", "token-recycling"]
     assert [score.same for score in found.scores] == [0, 1]
     lines = classes.rows(found)
@@ -244,11 +211,7 @@ def test_the_verdict_says_why_a_method_loses():
     score = classes.Score("m", {}, "chat", 1, 0.8, 0.8, 0.8, 1.2, 8.0, 1)
     base = {"models": [], "control": "greedy", "machine": "", "versions": {}, "max_new_tokens": 8, "repeats": 1}
     found = classes.Bench(**base, row_seconds={1: 0.04, 4: 0.05, 12: 0.07}, scores=[score])
-    assert (
-        found.break_even(8) == pytest.approx(1.5)
-        and found.break_even(1) == 1
-        and found.break_even(99) == pytest.approx(1.75)
-    )
+    assert [found.break_even(n) for n in (8, 1, 99)] == pytest.approx([1.5, 1, 1.75])
     few = "; 1 classes are too few for an interval"
     assert classes.rows(found)[0]["verdict"] == f"slower: its forwards of about 8 rows pay from 1.50 tokens on{few}"
     dear = msgspec.structs.replace(found, row_seconds={1: 0.04, 12: 0.042})

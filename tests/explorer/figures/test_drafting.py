@@ -12,19 +12,10 @@ from explorer.figures.drafting import best, lengths, needed, rate
 
 DEPTHS = (Depth(1, 10, 6, 10, 6, -0.9, (6, 1, 1, 1, 0, 1)), Depth(2, 9, 4, 6, 3, -1.2, (4, 2, 1, 1, 1, 0)))
 COST = Cost({1: 0.010, 2: 0.011, 3: 0.012}, {1: 0.001, 2: 0.002}, "a machine")
+PARTING = Parting(0, 5, "x <i>", (Candidate(1, "a", 0.5),), (Candidate(2, "b", 0.4),))
+MISSES, TRIED = Miss("digits", 5, 2, (("1", "2"),)), Tried("rope base", "The base.", "open", 0.01, -0.1, 0.1, 0.9, 0.9)
 FOUND = Diagnosis(
-    "T",
-    "D <b>",
-    "eagle-3",
-    "abc",
-    2,
-    1,
-    11,
-    0.9,
-    DEPTHS,
-    (Parting(0, 5, "x <i>", (Candidate(1, "a", 0.5),), (Candidate(2, "b", 0.4),)),),
-    (Miss("digits", 5, 2, (("1", "2"),)),),
-    (Tried("rope base", "The base.", "open", 0.01, -0.1, 0.1, 0.9, 0.9),),
+    *("T", "D <b>", "eagle-3", "abc", 2, 1, 11, 0.9, DEPTHS, (PARTING,), (MISSES,), (TRIED,)),
     cost=COST,
 )
 
@@ -36,9 +27,7 @@ def test_a_round_is_worth_what_it_writes_over_what_it_costs():
     assert one.speed == pytest.approx(1.6 / 1.2) and two.speed == pytest.approx(1.9 / 1.4)
     assert one.need == pytest.approx(0.2) and two.need == pytest.approx(0.4)
     assert rate(FOUND) == pytest.approx(9 / 16) and best([one, two]) is two
-
-
-def test_with_an_assumed_acceptance_each_depth_has_its_power():
+    # an assumed acceptance has its power at each depth
     assert [one.accepted for one in lengths(FOUND, 0.5)] == [0.5, 0.75]
     assert [one.accepted for one in lengths(FOUND, 1.0)] == [1.0, 2.0]
 

@@ -3,6 +3,8 @@ one of a real model; `test_recordings` holds every recorded run against it."""
 
 from __future__ import annotations
 
+import pytest
+
 import engines
 from engines import Edit, Trace
 from explorer.figures.board import history
@@ -22,71 +24,52 @@ def only(turns: list[Turn], **options) -> Position:
     return found
 
 
-def test_decodable_since_the_step_that_first_had_it_right_for_good():
-    steady = only([({3: 4}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
-    assert (
-        steady.position,
-        steady.token,
-        steady.known,
-        steady.since,
-        steady.committed,
-        steady.delay,
-        steady.earlier,
-    ) == (3, 4, "since", 0, 2, 2, False)
-    late = only([({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
-    assert (late.since, late.delay, late.earlier) == (1, 1, False)
+W = [(3, 4)]  # what is written at the place that is looked at
 
 
-def test_right_then_wrong_then_right_again_counts_from_the_last_change():
-    found = only([({3: 4}, []), ({3: 4}, []), ({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
-    assert (found.since, found.committed, found.delay) == (3, 4, 1)
-
-
-def test_a_step_without_candidates_is_not_guessed_over():
-    for silent in ({}, {2: 4}):  # nothing recorded at all, or nothing for this position
-        found = only([({3: 4}, []), (silent, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
-        assert (found.since, found.delay, found.earlier) == (2, 1, True)
+@pytest.mark.parametrize(
+    ("turns", "since", "committed", "delay", "earlier"),
+    [
+        ([({3: 4}, []), ({3: 4}, []), ({3: 4}, W)], 0, 2, 2, False),  # since it first had it right for good
+        ([({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 1, 2, 1, False),
+        ([({3: 4}, []), ({3: 4}, []), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),  # from the last change
+        # a step without candidates is not guessed over: nothing recorded at all, or nothing for this position
+        ([({3: 4}, []), ({}, []), ({3: 4}, []), ({3: 4}, W)], 2, 3, 1, True),
+        ([({3: 4}, []), ({2: 4}, []), ({3: 4}, []), ({3: 4}, W)], 2, 3, 1, True),
+        # the last commit counts
+        ([({3: 4}, W), ({3: 4}, [(3, MASK)]), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),
+        # hidden before the forward of step 2, so its guess counts and nothing before it
+        ([({3: 4}, W), ({}, []), ({3: 4}, [(3, MASK)]), ({3: 4}, W)], 2, 3, 1, False),
+        # what was guessed before another token was written is no part of it
+        ([({3: 4}, []), ({3: 4}, [(3, 5)]), ({3: 4}, W)], 2, 2, 0, False),
+        ([({3: 4}, []), ({3: 4}, [(3, 5), (3, 4)])], 1, 1, 0, False),
+    ],
+)
+def test_a_token_is_known_since_the_step_that_had_it_right_for_good(turns, since, committed, delay, earlier):
+    found = only(turns)
+    assert (found.position, found.token, found.known) == (3, 4, "since")
+    assert (found.since, found.committed, found.delay, found.earlier) == (since, committed, delay, earlier)
 
 
 def test_no_candidates_at_the_commit_is_unknown_and_another_token_is_not_the_top_guess():
-    unknown = only([({3: 4}, []), ({2: 4}, [(3, 4)])])
+    unknown = only([({3: 4}, []), ({2: 4}, W)])
     assert (unknown.known, unknown.since, unknown.delay) == ("unknown", None, None)
-    other = only([({3: 4}, []), ({3: 5}, [(3, 4)])])
+    other = only([({3: 4}, []), ({3: 5}, W)])
     assert (other.known, other.since, other.delay) == ("other", None, None)
-
-
-def test_the_last_commit_counts():
-    again = only([({3: 4}, [(3, 4)]), ({3: 4}, [(3, MASK)]), ({3: 5}, []), ({3: 4}, []), ({3: 4}, [(3, 4)])])
-    assert (again.since, again.committed) == (3, 4)
-    hidden = only([({3: 4}, [(3, 4)]), ({}, []), ({3: 4}, [(3, MASK)]), ({3: 4}, [(3, 4)])])
-    assert (hidden.since, hidden.earlier) == (2, False), (
-        "hidden before the forward of step 2, so its guess counts and nothing before it"
-    )
-    rewritten = only([({3: 4}, []), ({3: 4}, [(3, 5)]), ({3: 4}, [(3, 4)])])
-    assert (rewritten.since, rewritten.earlier) == (2, False), (
-        "what was guessed before another token was written is no part of it"
-    )
-    at_once = only([({3: 4}, []), ({3: 4}, [(3, 5), (3, 4)])])
-    assert (at_once.since, at_once.committed) == (1, 1)
 
 
 def test_a_withdrawn_stretch_takes_what_stands_behind_it():
     turns = [({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)]), ({}, [(2, -1), (2, 6)]), ({3: 5}, []), ({3: 5}, [(3, 5)])]
     assert written(looked(turns, canvas=None)) == {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)]}
-    assert written(looked(turns, canvas=6)) == {
-        2: [(0, 4), (2, -1), (2, 6)],
-        3: [(1, 5), (2, -1), (4, 5)],
-        4: [(2, -1)],
-        5: [(2, -1)],
-    }, "a board that is cut off"
+    cut_off = {2: [(0, 4), (2, -1), (2, 6)], 3: [(1, 5), (2, -1), (4, 5)], 4: [(2, -1)], 5: [(2, -1)]}
+    assert written(looked(turns, canvas=6)) == cut_off
     first, second = hindsight(looked(turns, canvas=None)).positions
     assert (first.known, second.since, second.earlier) == ("unknown", 3, True)
 
 
 def test_positions_never_committed_are_left_out_and_counted():
-    lens = hindsight(
-        looked([({2: 4, 3: 4}, []), ({2: 4, 3: 4}, [(2, 4)]), ({4: 4}, [(4, 4)]), ({}, [(4, MASK)])], canvas=6)
-    )
+    turns = [({2: 4, 3: 4}, []), ({2: 4, 3: 4}, [(2, 4)]), ({4: 4}, [(4, 4)]), ({}, [(4, MASK)])]
+    lens = hindsight(looked(turns, canvas=6))
     assert [one.position for one in lens.positions] == [2] and lens.never_committed == 3
     assert hindsight(looked([({2: 4}, [(2, 4)])], canvas=None)).never_committed == 0
 
@@ -110,48 +93,33 @@ def test_what_would_have_been_enough():
     assert [one.delay for one in lens.positions] == [1, 3], "forwards behind the step that had it: 1 + 0 and 0 + 3"
     assert (lens.enough, lens.forwards, lens.mean_delay, lens.max_delay) == (3, 6, 2.0, 3)
     turns[3] = ({}, [(3, 6)])
-    assert hindsight(looked(turns, canvas=4, forwards=[2, 1, 0, 3])).enough == 6, (
-        "of an unknown start nothing is claimed: it counts from its commit"
-    )
+    lens = hindsight(looked(turns, canvas=4, forwards=[2, 1, 0, 3]))
+    assert lens.enough == 6, "of an unknown start nothing is claimed: it counts from its commit"
 
 
 def test_nothing_to_show_where_no_step_looked_ahead():
     causal = looked([({2: 4}, [(2, 4)]), ({3: 5}, [(3, 5)])], canvas=None)
     assert hindsight(causal).enough is None and summary(hindsight(causal)) == NOTHING
-    assert not [
-        metric
-        for metric in measure(causal)
-        if metric.name in ("commit_delay_mean", "commit_delay_max", "forwards_enough")
-    ]
+    of_it = {"commit_delay_mean", "commit_delay_max", "forwards_enough"}
+    assert not of_it & {metric.name for metric in measure(causal)}
     silent = hindsight(looked([({}, [(2, 4)]), ({}, [(3, 4)])]))
     assert silent.enough is None and [one.known for one in silent.positions] == ["unknown", "unknown"]
     assert hindsight(looked([])).enough is None
 
 
 def test_numbers_and_summary_say_what_they_rest_on():
-    turns: list[Turn] = [
-        ({2: 4, 3: 6, 4: 4}, []),
-        ({2: 4, 3: 6, 4: 5}, [(2, 4), (4, 4)]),
-        ({}, [(5, 4)]),
-        ({3: 6}, [(3, 6)]),
-    ]
+    turns = [({2: 4, 3: 6, 4: 4}, []), ({2: 4, 3: 6, 4: 5}, [(2, 4), (4, 4)]), ({}, [(5, 4)]), ({3: 6}, [(3, 6)])]
     one = looked(turns, canvas=7)
     found = {metric.name: metric for metric in measure(one)}
-    assert (found["commit_delay_mean"].value, found["commit_delay_max"].value, found["forwards_enough"].value) == (
-        0.5,
-        1,
-        1.0,
-    )
+    names = ("commit_delay_mean", "commit_delay_max", "forwards_enough")
+    assert [found[name].value for name in names] == [0.5, 1, 1.0]
     about = found["forwards_enough"].conditions
     assert CAVEAT in about and "start known for 2 of 4" in about and found["forwards_enough"].kind == "derived"
     told = summary(hindsight(one))
-    assert (
-        told.startswith("4 of 4 model calls")
-        and CAVEAT in told
-        and "0.5 model calls later on average, 1 at most" in told
-    )
-    for part in ("1 of them perhaps earlier", "1 not the top guess", "1 without candidates", "1 never written"):
+    assert told.startswith("4 of 4 model calls") and CAVEAT in told
+    for part in ("0.5 model calls later on average, 1 at most", "1 of them perhaps earlier", "1 not the top guess"):
         assert part in told
+    assert "1 without candidates" in told and "1 never written" in told
 
 
 # the definition, written out
@@ -227,11 +195,8 @@ def test_invented_runs_agree_with_the_definition():
     for seed, trace in enumerate(runs):
         assert as_claimed(trace) == by_definition(trace), f"seed {seed}"
     every = [one for trace in runs for one in hindsight(trace).positions]
-    assert (
-        {one.known for one in every} == {"since", "other", "unknown"}
-        and any(one.earlier for one in every)
-        and any(one.delay for one in every)
-    )
+    assert {one.known for one in every} == {"since", "other", "unknown"}
+    assert any(one.earlier for one in every) and any(one.delay for one in every)
 
 
 # real runs

@@ -9,57 +9,29 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engines import SCHEMA_VERSION, Trace, Tree
+from engines import Trace, Tree
 from explorer.figures import acceptance, calls, curves
 from explorer.figures.clock import steps_within
 from explorer.figures.metrics import measure
 from explorer.figures.work import lasting, work
+from tests.explorer.figures.lookback import looked
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "speculative" / "metrics.json"
 
 
 def trace(steps: list[dict], output: list[int], **header) -> Trace:
-    body = {
-        "header": {
-            "schema": SCHEMA_VERSION,
-            "method": "m",
-            "title": "M",
-            "family": "f",
-            "paper": "",
-            "params": {},
-            "prompt": "p",
-            "seed": 0,
-            "detail": "full",
-            "prompt_ids": [1, 2],
-            "models": [{"role": "target", "name": "big", "kind": "causal", "parameters": 100}],
-            "baseline": None,
-            "lossless": False,
-            "emits": [],
-            "departures": "none",
-            "versions": {},
-            "machine": "m",
-            "started_at": "now",
-            "eos_ids": [9],
-            "warmup_seconds": 0.5,
-            **header,
-        },
-        "steps": [
-            {"index": i, "forwards": {"target": 1}, "tokens_fed": 3, "model_seconds": 0.2, "method_seconds": 0.05, **s}
-            for i, s in enumerate(steps)
-        ],
-        "pieces": [{"id": i, "text": str(i)} for i in range(10)],
-        "end": {"reason": "complete", "output_ids": output, "text": "", "wall_seconds": 2.0, "record_seconds": 0.1},
-    }
+    body = msgspec.to_builtins(looked([], canvas=None))
+    models = [{"role": "target", "name": "big", "kind": "causal", "parameters": 100}]
+    body["header"] |= {"prompt_ids": [1, 2], "eos_ids": [9], "warmup_seconds": 0.5, "models": models, **header}
+    each = {"forwards": {"target": 1}, "tokens_fed": 3, "model_seconds": 0.2, "method_seconds": 0.05}
+    body["steps"] = [{"index": i, **each, **step} for i, step in enumerate(steps)]
+    body["end"] |= {"output_ids": output, "wall_seconds": 2.0, "record_seconds": 0.1}
     return Trace.from_json(json.dumps(body))
 
 
 def commits(positions: list[int], tokens: list[int], chances: list[float | None] | None = None) -> dict:
-    return {
-        "positions": positions,
-        "tokens": tokens,
-        "causes": ["greedy"] * len(tokens),
-        **({"probabilities": chances} if chances else {}),
-    }
+    written = {"positions": positions, "tokens": tokens, "causes": ["greedy"] * len(tokens)}
+    return written | ({"probabilities": chances} if chances else {})
 
 
 def tree(accepted: int, drafted: int) -> dict:
@@ -115,12 +87,8 @@ def test_a_draft_model_is_weighed():
         {"role": "target", "name": "big", "kind": "causal", "parameters": 100},
         {"role": "draft", "name": "small", "kind": "causal", "parameters": 10},
     ]
-    found = {
-        metric.name: metric
-        for metric in measure(
-            trace([{"tree": tree(2, 4), "forwards": {"target": 1, "draft": 4}}], [3, 3, 3], models=models)
-        )
-    }
+    one = trace([{"tree": tree(2, 4), "forwards": {"target": 1, "draft": 4}}], [3, 3, 3], models=models)
+    found = {metric.name: metric for metric in measure(one)}
     assert found["mbsu"].value == pytest.approx(3 / 1.4) and found["mbsu"].kind == "modelled"
     assert (found["target_calls"].value, found["calls_draft"].value) == (1, 4)
     assert found["target_calls"].label == "Model calls" and found["tokens_per_call"].value == 3
@@ -185,12 +153,8 @@ def test_confidence_by_step_is_the_mean_of_what_is_known():
 
 def test_every_number_says_how_it_was_obtained():
     for metric in measure(trace([{"tree": tree(1, 2)}], [3, 3])):
-        assert (
-            metric.kind in ("measured", "derived", "modelled", "published")
-            and metric.formula
-            and metric.label
-            and metric.unit
-        )
+        assert metric.kind in ("measured", "derived", "modelled", "published")
+        assert metric.formula and metric.label and metric.unit
         assert isinstance(metric.shown, str) and msgspec.json.encode(metric)
 
 
@@ -220,20 +184,14 @@ def call(track: str, start: float, end: float, measured: bool = True, part_of: s
 def test_two_models_at_once():
     """Two steps with half a second of recording between them; modelled work does not count, and the calls keep their
     places inside their step."""
-    first = [
-        call("draft", 1.0, 1.1),
-        call("draft", 1.1, 1.3),
-        call("target", 1.2, 1.5),
-        call("draft on its own", 0.0, 9.0, measured=False),
-    ]
+    first = [call("draft", 1.0, 1.1), call("draft", 1.1, 1.3), call("target", 1.2, 1.5)]
+    first.append(call("draft on its own", 0.0, 9.0, measured=False))
     second = [call("target", 2.1, 2.4), call("draft", 2.0, 2.2)]
-    one = trace(
-        [
-            {"intervals": first, "model_seconds": 0.5, "method_seconds": 0.1},
-            {"intervals": second, "model_seconds": 0.4, "method_seconds": 0.0},
-        ],
-        [3, 4],
-    )
+    steps = [
+        {"intervals": first, "model_seconds": 0.5, "method_seconds": 0.1},
+        {"intervals": second, "model_seconds": 0.4, "method_seconds": 0.0},
+    ]
+    one = trace(steps, [3, 4])
     done = work(one)
     assert {lane: [pytest.approx(spell) for spell in spells] for lane, spells in done.rows.items()} == {
         "draft": [(0.0, 0.3), (0.6, 0.8)],
@@ -252,9 +210,8 @@ def test_one_model_or_no_clock_has_no_work_to_compare():
     for one in (alone, untimed):
         assert not [n for n in values(one) if n.startswith(("busy_", "shared_")) and n != "busy_seconds"]
     assert list(work(alone).rows) == ["target"] and work(untimed).rows == {}
-    assert lasting([(0, 2), (1, 3), (1, 1.5), (4, 5)], 1) == [(0, 3), (4, 5)] and lasting(
-        [(0, 2), (1, 3), (2, 4)], 2
-    ) == [(1, 3)]
+    assert lasting([(0, 2), (1, 3), (1, 1.5), (4, 5)], 1) == [(0, 3), (4, 5)]
+    assert lasting([(0, 2), (1, 3), (2, 4)], 2) == [(1, 3)]
 
 
 def test_what_is_made_behind_a_step_or_within_a_call_is_no_work_beside_it():

@@ -21,24 +21,18 @@ def fates(turns: list[Turn], steps: int, **options) -> tuple[int, ...]:
 
 def test_a_token_that_stays_is_not_revised():
     turns: list[Turn] = [({}, [(2, 4)]), ({}, [(3, 5)]), ({}, [(4, 6), (5, END)])]
-    assert [fates(turns, t) for t in range(4)] == [
-        (0, 0, 0, 0, 0, 3),
-        (1, 0, 0, 0, 0, 2),
-        (2, 0, 0, 0, 0, 1),
-        (3, 0, 0, 0, 0, 0),
-    ]
+    assert [fates(turns, t) for t in range(4)] == [(n, 0, 0, 0, 0, 3 - n) for n in range(4)]
 
 
 def test_the_first_later_write_that_takes_a_token_away_counts():
+    """Hidden and written again, changed and later hidden, written twice the same."""
     again: list[Turn] = [
         ({}, [(2, 4), (3, 5), (4, 6)]),
         ({}, [(2, MASK), (3, 8)]),
         ({}, [(2, 4), (3, MASK), (4, 6)]),
         ({}, [(3, 8)]),
     ]
-    assert fates(again, 1) == (3, 1, 1, 0, 0, 1), (
-        "hidden and written again, changed and later hidden, written twice the same"
-    )
+    assert fates(again, 1) == (3, 1, 1, 0, 0, 1)
     assert fates(again, 4) == (3, 0, 0, 0, 0, 0)
 
 
@@ -88,27 +82,17 @@ def test_counts_agree_with_boards_played_forward(seed: int):
 def counts_agree_with_boards(trace: Trace) -> None:
     """Of a run of any kind, at every step."""
     played, curve = boards(trace), growth(trace)
-    body = [
-        {
-            at: t
-            for at, t in one.items()
-            if at < min((p for p, x in one.items() if x in trace.header.eos_ids), default=10**9)
-        }
-        for one in played
-    ]
+    ends = [min((p for p, x in one.items() if x in trace.header.eos_ids), default=10**9) for one in played]
+    body = [{at: t for at, t in one.items() if at < end} for one, end in zip(played, ends, strict=True)]
     for steps, now in enumerate(body):
         here = standing(trace, steps)
         assert (here.forwards, here.tokens) == curve[steps] == (here.forwards, len(now))
         assert here.missing == len(body[-1].items() - played[steps].items())
         lost = sum(any(after.get(at) != token for after in played[steps + 1 :]) for at, token in now.items())
         assert here.revised >= lost, "every loss that a board shows after some step is a revision"
-        assert here.tokens == here.revised + here.behind + sum(
-            played[-1].get(at) == token and at in body[-1] for at, token in now.items()
-        ) - sum(
-            played[-1].get(at) == token and at in body[-1]
-            for at, token in now.items()
-            if _touched(trace, steps, at, token)
-        )
+        stays = [at for at, token in now.items() if played[-1].get(at) == token and at in body[-1]]
+        back = [at for at in stays if _touched(trace, steps, at, now[at])]
+        assert here.tokens == here.revised + here.behind + len(stays) - len(back)
     if trace.end.reason == "complete" and trace.output_ids:
         assert standing(trace, len(trace.steps)).tokens == trace.totals.tokens
 

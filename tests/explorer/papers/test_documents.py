@@ -1,21 +1,22 @@
-"""README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from."""
+"""README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from; the
+tables of `measured.md` are made of records."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from explorer import about, papers
-from explorer.papers import documents
+from explorer.papers import cards, documents, measured
+from explorer.papers.tables import Measured, markdown
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXTS = [ROOT / "README.md", *sorted((ROOT / "assets" / "docs").glob("*.md"))]
-MOST_LINES = 150  # of the README
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -31,24 +32,6 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-def paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs and items of lists, without headings, tables, code and comments."""
-    text = re.sub(r"```.*?```|<!--.*?-->", "\n\n", text, flags=re.DOTALL)
-    for block in re.split(r"\n\s*\n|\n(?=[-*#|] ?|\d+\. )", text):
-        if not block.lstrip().startswith(("#", "|")):
-            yield block
-
-
-def test_the_readme_is_short_and_has_its_front_matter():
-    _, front, body = README.split("---\n", 2)
-    assert "sdk: gradio" in front
-    assert len(README.splitlines()) <= MOST_LINES
-    first = body.split("## Install")[0]
-    assert "film.gif" in first and "**For whom**" in first and len(first.splitlines()) <= 25, (
-        "one screen, with a picture"
-    )
-
-
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_generated_parts_are_up_to_date(path: Path):
     text = path.read_text(encoding="utf-8")
@@ -61,48 +44,27 @@ def test_every_generated_part_has_a_place():
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_every_link_between_the_texts_leads_somewhere(path: Path):
-    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in LINK.findall(text):
+def test_every_link_file_and_module_that_a_text_names_is_there(path: Path):
+    whole = path.read_text(encoding="utf-8")
+    for target in LINK.findall(re.sub(r"```.*?```", "", whole, flags=re.DOTALL)):
         if target.startswith("https://"):
             continue
         file, _, place = target.partition("#")
         at = (path.parent / file).resolve() if file else path
         assert at.is_file() and at.is_relative_to(ROOT), f"{path.name} links to {target}"
         assert not place or place in anchors(at.read_text(encoding="utf-8")), f"{path.name} links to {target}"
+    named = re.findall(r"`((?:engines|explorer|assets|tests)/[\w./-]+)`", whole)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    modules = re.findall(r"python -m ((?:engines|explorer|tests)[\w.]*)", whole)
+    places = [ROOT / name.replace(".", "/") for name in modules]
+    assert all(place.with_suffix(".py").is_file() or (place / "__main__.py").is_file() for place in places), modules
 
 
 def test_every_text_is_linked_from_the_readme_in_the_order_of_reading():
     listed = README.partition("<!-- docs:")[2].partition("<!-- /docs -->")[0]
     linked = re.findall(r"\]\(assets/docs/(.+?)\.md\)", listed)
     assert linked == list(documents.documents()) and set(linked) == set(documents.ORDER)
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_lines_outside_tables_and_code_have_120_columns_at_most(path: Path):
-    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith(("|", "!["))]
-    assert not long, long[0]
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_no_paragraph_is_longer_than_one_reads_at_once(path: Path):
-    long = [one[:80] for one in paragraphs(path.read_text(encoding="utf-8")) if len(one.split()) > 120]
-    assert not long, f"more than 120 words: {long}"
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_files_that_a_text_names_are_there(path: Path):
-    named = re.findall(r"`((?:engines|explorer|assets|tests)/[\w./-]+)`", path.read_text(encoding="utf-8"))
-    missing = [name for name in named if not (ROOT / name).exists()]
-    assert not missing
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_modules_that_a_text_runs_are_there(path: Path):
-    named = re.findall(r"python -m ((?:engines|explorer|tests)[\w.]*)", path.read_text(encoding="utf-8"))
-    places = [ROOT / name.replace(".", "/") for name in named]
-    assert all(place.with_suffix(".py").is_file() or (place / "__main__.py").is_file() for place in places), named
+    assert "sdk: gradio" in README.split("---\n", 2)[1], "what a Space reads"
 
 
 def test_the_method_table_has_every_method_and_the_published_figures_say_where():
@@ -118,13 +80,7 @@ def test_the_method_table_has_every_method_and_the_published_figures_say_where()
 
 
 def test_the_page_and_the_site_say_what_the_texts_say():
-    for part, words in (
-        (about.NUMBERS, "### How the numbers are obtained"),
-        (about.NUMBERS, "**published**: taken from a paper"),
-        (about.KEYS, "### Keyboard"),
-        (about.SWEEPS, "### What a method adds to a plain threshold"),
-    ):
-        assert words in part and "<!--" not in part
+    assert all("<!--" not in part for part in (about.NUMBERS, about.KEYS, about.SWEEPS))
     assert documents.section("nothing", "Head") == "### Head\nThe text assets/docs/nothing.md is not installed.\n"
     assert "has no such part" in documents.section("numbers", "Head")
     with pytest.raises(KeyError):
@@ -176,3 +132,46 @@ def test_every_run_that_a_text_links_to_is_recorded():
     text = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
     linked = {name for found in re.findall(r"\?gallery=([\w,-]+)", text) for name in found.split(",")}
     assert len(linked) >= 10 and linked <= recorded, linked - recorded
+
+
+RECORDS = sorted(measured.RECORDS.glob("*.json"))
+
+
+@pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
+def test_a_record_fits_its_columns_and_belongs_to_a_part(file: Path):
+    assert file.stem in measured.SECTIONS
+    for found in msgspec.json.decode(file.read_bytes(), type=list[Measured]):
+        assert {len(row) for row in found.rows} == {len(found.columns)}, found.title
+        assert all(cell[1] <= cell[0] <= cell[2] for row in found.rows for cell in row if isinstance(cell, list))
+        assert not any("planning figure" in note for note in found.notes)
+
+
+def test_a_table_shows_as_many_digits_as_its_column_needs():
+    rows = [["a", [1.5, 1, 2.25], 1000], ["b", 2.0, None]]
+    found = Measured("T", "", "one machine", "2026-11", ["way", "x", "n"], rows, notes=["Said once."])
+    assert [line for line in markdown(found).splitlines() if line] == [
+        "### T",
+        "Command not recorded; one machine; 2026-11.",
+        "| way | x | n |",
+        "| --- | --- | --- |",
+        "| a | 1.5 (1.00 to 2.25) | 1,000 |",
+        "| b | 2.0 | – |",
+        "- Said once.",
+    ]
+
+
+def test_an_interval_follows_its_value_and_a_tiny_number_has_no_exponent():
+    heads, rows = measured._joined(["share (measured)", "from (derived)", "to (derived)", "n"], [[0.5, 0.25, 0.75, 4]])
+    assert heads == ["share (measured)", "n"] and rows == [["0.5 (0.25 to 0.75)", "4"]]
+    assert [measured._number(x) for x in (-6.83e-05, 0.000123, 0.0, 5)] == ["-0.00007", "0.000123", "0", "5"]
+
+
+def test_every_training_has_a_row_with_date_command_and_what_it_reached():
+    for folder in ("models", "parts"):
+        found, rows = cards.cards(folder), cards.trainings(folder).splitlines()[2:]
+        assert len(rows) == len(found) > 30
+        for (name, card), row in zip(found.items(), rows, strict=True):
+            assert row.startswith(f"| `{name}` |") and f"| {card['date']} | `{card['command']}` |" in row
+    every = {**cards.cards("models"), **cards.cards("parts")}
+    silent = {name for name, card in every.items() if cards.reached(card) == "–"}
+    assert silent == {"smollm2-store", "tiny-store", "tiny-ar-l-draft-grid"}, "stores hold tokens, the grid has a study"

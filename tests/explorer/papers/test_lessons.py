@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import pytest
 
 import engines
 from explorer import papers
 from explorer.figures.verdict import judge
-from explorer.papers.lessons import (
-    Check,
-    ChoiceClaim,
-    LaneClaim,
-    Lesson,
-    Stop,
-    faults,
-    glossary,
-    in_view,
-    lessons,
-)
+from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, in_view, lessons
 from explorer.runs.gallery import gallery
 
 METHODS = {info.slug for info in engines.list_methods()}  # before a test loads a file of its own
@@ -50,54 +38,22 @@ def test_every_method_stands_in_the_gallery():
 
 
 @pytest.mark.parametrize("method", LESSONS)
-def test_a_lesson_is_true_of_its_run(method: str):
+def test_a_lesson_is_whole_and_true_of_its_run(method: str):
     lesson, trace = LESSONS[method], gallery().get(LESSONS[method].trace)
     assert trace.header.method == method or method not in METHODS
     wrong = [f"step {stop.step}: {fault}" for stop in lesson.stops for fault in faults(trace, stop)]
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("method", LESSONS)
-def test_a_lesson_is_whole(method: str):
-    lesson = LESSONS[method]
     steps = [stop.step for stop in lesson.stops]
-    least = min(2, len(gallery().get(lesson.trace).steps))  # some read everything in one step
+    least = min(2, len(trace.steps))  # some read everything in one step
     assert least <= len(steps) <= 3 and steps == sorted(set(steps))
-    for text in (
-        lesson.problem,
-        lesson.idea,
-        lesson.formula,
-        lesson.watch,
-        lesson.question,
-        lesson.answer,
-        lesson.caveat,
-        *(s.say for s in lesson.stops),
-    ):
-        assert len(text) > 20 and text == text.strip()
-    assert lesson.question.rstrip("'").endswith("?")
-    assert 2 <= len(re.findall(r"[.:;?!] ", lesson.idea + " ")) <= 6
     for stop in lesson.stops:
         assert msgspec.to_builtins(stop.check) != {}, f"stop at step {stop.step} claims nothing that can be checked"
 
 
-WRONG = re.compile(r"\b(?:wrong|mistake|not right|instead of|missing)\b", re.IGNORECASE)
-
-
-@pytest.mark.parametrize("method", LESSONS)
-def test_a_wrong_answer_is_called_wrong(method: str):
-    """Either it is what a stop is about, or one sentence at the start says that the answer is not the point."""
-    lesson = LESSONS[method]
-    mark = judge(gallery().get(lesson.trace))
-    if mark is not None and not mark.right:
-        assert lesson.warning or any(WRONG.search(stop.say) for stop in lesson.stops), mark.expected
-
-
 @pytest.mark.parametrize("lesson", [one for one in lessons() if one.warning], ids=lambda one: one.method)
-def test_a_warning_is_one_plain_sentence(lesson: Lesson):
-    assert lesson.warning.startswith("Only ") and " here: " in lesson.warning
-    assert lesson.warning.endswith(".") and len(re.findall(r"[.!?](?: |$)", lesson.warning)) == 1
+def test_a_warning_is_of_an_answer_that_is_not_right(lesson: Lesson):
     mark = judge(gallery().get(lesson.trace))
-    assert mark is None or not mark.right, "its answer is right"
+    assert mark is None or not mark.right
 
 
 def test_terms_of_lessons_and_of_the_glossary_exist():
@@ -143,11 +99,9 @@ def test_a_step_that_is_not_there_and_an_unknown_claim_are_found():
         msgspec.json.decode(b'[{"method": "x", "surprise": 1}]', type=list[Lesson])
 
 
-def test_a_caveat_has_at_most_60_words_in_view_and_loses_none():
+def test_a_caveat_in_view_loses_no_word():
     for lesson in lessons():
         shown, rest = in_view(lesson.caveat)
         assert f"{shown} {rest}".strip() == lesson.caveat
-        assert len(shown.split()) <= 60, f"{lesson.method}: begin with a sentence of at most 60 words: {shown}"
-        assert not rest or rest[0].isupper() or not rest[0].isalpha()
     assert in_view("One. Two of 1.5 m, e.g. this. Three.", most=3) == ("One.", "Two of 1.5 m, e.g. this. Three.")
     assert in_view("None is cut here", most=2) == ("None is cut here", "")

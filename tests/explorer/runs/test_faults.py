@@ -33,20 +33,35 @@ def full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def damaged(keep: RunStore) -> bytes:
-    """A journal whose steps use a token that its table does not have."""
+@pytest.fixture(scope="module")
+def trace() -> engines.Trace:
+    return engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
+
+
+def journalled(keep: RunStore) -> Journal:
+    """The journal of a whole run that was not closed."""
     run = begin()
     journal = Journal(keep, run)
     for step in run:
         journal.step(step)
-    path = next(keep.live.glob("*.journal"))
-    lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    return journal
+
+
+def lines_of(keep: RunStore) -> list[dict]:
+    """Those of a whole run's journal."""
+    journal = journalled(keep)
+    lines = [msgspec.json.decode(line) for line in next(keep.live.glob("*.journal")).read_bytes().splitlines()]
     journal.close()
-    return b"".join(msgspec.json.encode({**line, "pieces": line["pieces"][:1]}) + b"\n" for line in lines)
+    return lines
+
+
+def written(lines: list[dict]) -> bytes:
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
 def test_no_damaged_journal_stops_a_start(keep):
-    (keep.live / "2-table.journal").write_bytes(damaged(keep))
+    table = written([{**line, "pieces": line["pieces"][:1]} for line in lines_of(keep)])
+    (keep.live / "2-table.journal").write_bytes(table)  # its steps use a token that its table does not have
     (keep.live / "1-deep.journal").write_bytes(b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n{}\n")
     (keep.live / "3-types.journal").write_bytes(b'{"header": {}, "pieces": []}\n{"step": [], "pieces": []}\n')
     (keep.live / "4-bytes.journal").write_bytes(b'{"header": {"missing": 1}, "pieces": [3]}\n\xff\xfe\n')
@@ -60,18 +75,13 @@ def test_no_damaged_journal_stops_a_start(keep):
 
 
 def test_a_damaged_journal_says_what_it_lacks(keep):
-    run = begin()
-    journal = Journal(keep, run)
-    for step in run:
-        journal.step(step)
-    lines = [msgspec.json.decode(line) for line in next(keep.live.glob("*.journal")).read_bytes().splitlines()]
-    journal.close()
+    lines = lines_of(keep)
 
     def said(change) -> str:
         body = msgspec.json.decode(msgspec.json.encode(lines))
         change(body)
         with pytest.raises(TraceError) as caught:
-            read_journal(b"".join(msgspec.json.encode(line) + b"\n" for line in body))
+            read_journal(written(body))
         return str(caught.value)
 
     assert "a line has no pieces" in said(lambda body: body[1].pop("pieces"))
@@ -99,57 +109,49 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, mon
 
 
 def test_a_journal_waits_for_room(keep, monkeypatch):
-    run = begin()
-    journal = Journal(keep, run)
-    for step in run:
-        journal.step(step)
-    assert journal.leave()
+    assert journalled(keep).leave()
     with monkeypatch.context() as failing:
         failing.setattr("explorer.runs.store.write_whole", full)
         assert recover(keep) == [] and "No space left" in next(iter(keep.aside.values()))
     assert len(recover(keep)) == 1 and keep.aside == {}
 
 
-def test_a_run_whose_card_cannot_be_written_is_kept(keep, monkeypatch):
-    trace = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
-    real = disk.write_whole
+def test_a_run_whose_card_cannot_be_written_is_kept(keep, trace, monkeypatch):
+    def write(path, data):
+        full() if "card" in path.name else disk.write_whole(path, data)
+
     with monkeypatch.context() as failing:
-        failing.setattr(
-            "explorer.runs.store.write_whole", lambda path, data: full() if "card" in path.name else real(path, data)
-        )
+        failing.setattr("explorer.runs.store.write_whole", write)
         name = keep.save(trace)
     assert [card.id for card in keep.cards()] == [name]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such lock there")
-def test_a_lock_that_is_held_elsewhere_is_waited_for_and_then_named(keep, monkeypatch):
+def test_a_lock_that_is_held_elsewhere_is_waited_for_and_then_named(keep, trace, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr(disk, "LOCK_SECONDS", 0.2)
-    trace = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
     with (keep.folder / ".lock").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match="held the lock"):
+        with monkeypatch.context() as soon, pytest.raises(UserError, match="held the lock"):
+            soon.setattr(disk, "LOCK_SECONDS", 0.2)
             keep.save(trace)
         threading.Timer(0.05, other.close).start()
         assert keep.save(trace)
 
 
 @pytest.mark.parametrize("time", [1e20, -1.0])
-def test_a_card_of_no_possible_time_is_made_again(keep, time):
-    name = keep.save(engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT))
+def test_a_card_of_no_possible_time_is_made_again(keep, trace, time):
+    name = keep.save(trace)
     path = keep.folder / f"{name}.card.json"
     path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "saved_at": time}))
     assert 1e9 < keep.cards()[0].saved_at < 1e10
 
 
-def test_a_clock_that_goes_back_loses_nothing(keep, monkeypatch):
-    traces = [
-        engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT, seed=seed) for seed in (0, 1)
-    ]
-    first = keep.save(traces[0])
+def test_a_clock_that_goes_back_loses_nothing(keep, trace, monkeypatch):
+    other = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT, seed=1)
+    first = keep.save(trace)
     monkeypatch.setattr("explorer.runs.store.time.time", lambda: 1000.0)
-    second = keep.save(traces[1])
+    second = keep.save(other)
     keep.sweep()
     assert [card.id for card in keep.cards()] == [first, second]
     keep.delete(second)
