@@ -81,6 +81,23 @@ const about = (part_of) => ({ about: { part_of } });
 for (const [why, steps, told] of [
   ["one track alone is nothing to compare", [step(4, call("a", 0, 1))], {}],
   ["two that meet", [step(4, call("a", 0, 2), call("b", 1, 3))], { a: [[0, 2]], b: [[1, 3]], "at once": [[1, 2]] }],
+  [
+    "two that are told late",
+    [step(4, call("b", 1, 3), call("a", 0, 2))],
+    { a: [[0, 2]], b: [[1, 3]], "at once": [[1, 2]] },
+  ],
+  [
+    "one that goes on",
+    [step(4, call("a", 0, 1), call("a", 1, 2), call("b", 0, 2))],
+    {
+      a: [
+        [0, 1],
+        [1, 2],
+      ],
+      b: [[0, 2]],
+      "at once": [[0, 2]],
+    },
+  ],
   ["two that touch", [step(4, call("a", 0, 1), call("b", 1, 3))], { a: [[0, 1]], b: [[1, 3]], "at once": [] }],
   [
     "each step begins where the one before has ended",
@@ -202,6 +219,7 @@ for (const [why, run, beside, told] of [
     over([0, 1], { ...other, ...cut }),
     { at: null, limited: true, count: 2 },
   ],
+  ["other tokenizers, the other longer", over([0]), over([0, 1], other), { at: 1, ours: "", theirs: "b", position: 3 }],
   [
     "other tokenizers, one longer",
     over([0, 1, 2]),
