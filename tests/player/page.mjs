@@ -69,6 +69,10 @@ export class Element {
     return this.attributes.get(name) ?? null;
   }
 
+  hasAttribute(name) {
+    return this.attributes.has(name);
+  }
+
   removeAttribute(name) {
     this.attributes.delete(name);
   }
@@ -100,6 +104,13 @@ export class Element {
 
   addEventListener(type, act) {
     this.heard.set(type, [...(this.heard.get(type) ?? []), act]);
+  }
+
+  removeEventListener(type, act) {
+    this.heard.set(
+      type,
+      (this.heard.get(type) ?? []).filter((one) => one !== act),
+    );
   }
 
   dispatchEvent(event) {

@@ -1,0 +1,236 @@
+// A scene that is asked for, run live and left while others are on their way; and what keys come to, in a document in
+// which nothing is drawn. `node --test tests/page/`
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asset } from "../player/assets.mjs";
+import { Element, page } from "../player/page.mjs";
+
+page();
+const { BEGUN, next } = await asset("page/lecture.js");
+const { lectureView, meant, sorted } = await asset("page/lectureview.js");
+const { groupNamed } = await asset("player/clock.js");
+
+const SCENE = { query: "?gallery=a" };
+const SHOW = ["send", { act: "show", query: SCENE.query }];
+/** What can happen, and what is done then: a function of the state before. */
+const EVENTS = {
+  show: [{ scene: SCENE }, ({ live }) => (live === "on" ? [["stop"]] : [SHOW])],
+  turn: [
+    { query: "?q" },
+    ({ live, scene }) => {
+      if (live) return [["say"], live === "on" ? ["stop"] : SHOW];
+      return scene ? [["say"], ["live", true], ["send", { act: "ready", query: "?q" }]] : [];
+    },
+  ],
+  told: [
+    {},
+    ({ returning, after, live, ready }) => [
+      ...(returning && !after ? [["live", false]] : []),
+      ...(live === "asked" && ready ? [["run"]] : []),
+    ],
+  ],
+  over: [{}, ({ after }) => (after ? [["send", after]] : [])],
+  leave: [{}, ({ live }) => (live === "on" ? [["stop"]] : [])],
+  "ready yes": [{ ready: true }, () => []],
+  "ready no": [
+    { ready: false, said: "why" },
+    () => [
+      ["live", false],
+      ["say", "why"],
+    ],
+  ],
+};
+const HOLDS = {
+  show: (was, is) => is.live === null && is.scene === SCENE && Boolean(is.after) === (was.live === "on"),
+  turn: (was, is) => (was.live ? is.returning && is.live === null : is.live === (was.scene ? "asked" : null)),
+  told: (was, is) =>
+    was.live === "asked" && was.ready ? is.live === "on" && !is.ready : is.live === was.live && is.ready === was.ready,
+  over: (was, is) => is.live === (was.live === "on" ? "done" : was.live) && is.after === null,
+  leave: (_, is) => is.live === null && is.after === null,
+  "ready yes": (was, is) => is.ready && is.live === was.live,
+  "ready no": (_, is) => !is.ready && is.live === null,
+};
+
+test("any five events of a scene do what each asks for, and a run is stopped before the next is shown", () => {
+  const names = Object.keys(EVENTS);
+  for (let n = 0; n < names.length ** 5; n++) {
+    let state = BEGUN;
+    const way = [0, 1, 2, 3, 4].map((i) => names[Math.floor(n / names.length ** i) % names.length]);
+    for (const name of way) {
+      const [event, does] = EVENTS[name],
+        made = next(state, { type: name.split(" ")[0], ...event });
+      if (JSON.stringify(made.effects) !== JSON.stringify(does(state)) || !HOLDS[name](state, made.state))
+        assert.fail(`${way.join(", ")}: at ${name} ${JSON.stringify(state)} became ${JSON.stringify(made)}`);
+      if (name !== "turn" && made.state.returning && !state.returning) assert.fail(`${way}: it returns from nothing`);
+      if (name === "told" && !state.after && made.state.returning) assert.fail(`${way}: it is back`);
+      state = made.state;
+    }
+  }
+});
+
+const FIELD = { closest: (selector) => selector.includes("input") };
+const BUTTON = { closest: (selector) => selector.includes("button") };
+for (const [event, act] of [
+  [{ key: "ArrowRight" }, "next"],
+  [{ key: "L" }, "live"],
+  [{ key: "3" }, 3],
+  [{ key: "0" }, null],
+  [{ key: "12" }, null],
+  [{ key: "" }, null],
+  [{ key: "x" }, null],
+  ...["ctrlKey", "metaKey", "altKey"].map((held) => [{ key: "l", [held]: true }, null]),
+  [{ key: "l", target: FIELD }, null],
+  [{ key: "Escape", target: FIELD }, "leave"],
+  [{ key: " ", target: BUTTON }, null],
+  [{ key: "Enter", target: BUTTON }, null],
+  [{ key: "ArrowLeft", target: BUTTON }, "back"],
+  [{ key: " ", target: {} }, "next"],
+  [{ key: " " }, "next"],
+])
+  test(`a key of the lecture: ${JSON.stringify(event)}`, () => {
+    assert.equal(meant(event), act);
+  });
+
+test("scenes that cannot be shown are named", () => {
+  const [a, b] = [{ title: "a" }, { dead: "b is gone" }];
+  assert.deepEqual(sorted([a, b]), { scenes: [a], dead: ["b is gone"] });
+});
+
+const heard = new Map();
+globalThis.addEventListener = (type, act) => heard.set(type, act);
+globalThis.removeEventListener = (type) => heard.delete(type);
+globalThis.scrollTo = () => {};
+globalThis.scrollBy = ({ top }) => scrolled.push(top);
+const scrolled = [];
+const frames = [];
+globalThis.requestAnimationFrame = (act) => frames.push(act);
+Object.assign(globalThis, { innerWidth: 1600, innerHeight: 900 });
+/** Until nothing is asked for any more. */
+async function settle() {
+  for (let n = 0; n < 400; n++) {
+    for (const act of frames.splice(0)) act(0);
+    await null;
+  }
+}
+
+/** A lecture of scenes, one with a lever; what is asked of the page is noted down. room: pixels that the players take
+ * at no enlargement. */
+function lecture({ room = 100, count = 3 } = {}) {
+  const done = [],
+    players = new Element("div"),
+    group = groupNamed("main");
+  group.members.clear();
+  players.getBoundingClientRect = () => ({ top: 100, height: room * (Number(players.style["--lecture-zoom"]) || 1) });
+  const view = lectureView({
+    players,
+    show: (scene) => done.push(scene.title),
+    leave: () => done.push("leave"),
+    live: () => done.push("live"),
+    moved: (n) => done.push(n),
+  });
+  Object.defineProperty(view.root, "offsetHeight", { value: 40 });
+  const scenes = Array.from({ length: count }, (_, n) => ({ title: `scene ${n}`, minutes: n, prompt: n ? "" : "ask" }));
+  scenes[1].voice = { lever: {} };
+  const press = (...keys) =>
+    keys.forEach((key) => heard.get("keydown")({ key, preventDefault() {}, stopImmediatePropagation() {} }));
+  /** The runs of the scene come. */
+  const come = () => {
+    group.members.clear();
+    const member = { run: { length: 2 }, slot: 0, t: 0, root: new Element("div"), axis: () => [0, 1, 2], at() {} };
+    group.add({ ...member, views: { run: member.run, all: [], tell() {}, idea: null } });
+    Object.assign([...group.members][0].views, { run: [...group.members][0].run });
+    group.refresh();
+  };
+  const words = (name) => view.root.querySelector(`.lecture-${name}`).textContent;
+  const button = (act) => view.root.querySelector(`[data-act="${act}"]`);
+  return { view, scenes, done, press, come, words, button, players, group };
+}
+
+test("keys go through the scenes, and an end is an end", () => {
+  const { view, scenes, done, press, words, button } = lecture();
+  view.open(scenes, 7);
+  assert.deepEqual([view.on, view.number, done.splice(0)], [true, 2, ["scene 2", 2]]);
+  assert.deepEqual([button("next").disabled, button("back").disabled, words("count")], [true, false, "3 of 3"]);
+  press("ArrowRight", "9");
+  assert.deepEqual(done, []);
+  press("1", "1", "ArrowLeft");
+  assert.deepEqual([view.number, done.splice(0)], [0, ["scene 0", 0]]);
+  assert.deepEqual([button("next").disabled, button("back").disabled], [false, true]);
+  assert.equal(words("name"), "scene 0");
+  assert.equal(view.root.querySelector(".lecture-prompt").hidden, false);
+  press("ArrowRight");
+  assert.equal(words("name"), "scene 1 · 1 min");
+  assert.equal(view.root.querySelector(".lecture-prompt").hidden, true);
+  assert.equal(view.root.querySelector(".lecture-tip").hidden, false, "it has a lever");
+  const now = view.root.querySelectorAll("ol button").map((item) => item.getAttribute("aria-current"));
+  assert.deepEqual(now, ["false", "true", "false"]);
+  press("s");
+  const list = view.root.querySelector(".lecture-list");
+  assert.equal(list.hidden, false);
+  press("Escape");
+  assert.deepEqual([list.hidden, done.includes("leave")], [true, false], "the list is closed first");
+  press("Escape", "L");
+  assert.deepEqual(done.slice(-2), ["leave", "live"]);
+  view.close();
+  view.close();
+  assert.deepEqual([view.on, view.number, heard.has("keydown")], [false, -1, false]);
+});
+
+test("a list without scenes says so, and an address before the first is the first", () => {
+  const { view, scenes, words, done } = lecture();
+  view.open([{ dead: "gone" }], 0);
+  assert.match(words("said"), /^gone.*No scene/);
+  assert.equal(words("count"), "");
+  view.open(scenes, -3);
+  assert.deepEqual([done, words("said")], [["scene 0", 0], ""]);
+  view.close();
+});
+
+test("what is pressed while the runs of a scene come is done once they stand, and not for another scene", async () => {
+  const { view, scenes, press, come, group, players } = lecture();
+  view.open(scenes, 0);
+  press(".", ".", ",");
+  await settle();
+  assert.equal(group.x, 0);
+  come();
+  await settle();
+  assert.equal(group.x, 1, "two steps and one back");
+  press(".");
+  assert.equal(group.x, 2, "now at once");
+  press(",", "ArrowDown", "ArrowUp");
+  assert.deepEqual(scrolled.splice(0), [270, -270], "without a lever the page moves");
+  press("2", ".", "3");
+  come();
+  await settle();
+  assert.equal(group.x, 1, "they were for the scene before");
+  assert.equal(players.attributes.has("data-fitting"), false);
+  press("p");
+  assert.equal(group.playing, true);
+  press("1");
+  assert.equal(group.playing, false);
+  view.close();
+});
+
+for (const [why, room, width, zoom, tight] of [
+  ["much room", 100, 1600, "2.2", false],
+  ["some room", 400, 1600, "1.8", false],
+  ["no more than fits exactly", 760 / 1.6, 1600, "1.6", false],
+  ["too little room", 800, 1600, "1", true],
+  ["a window that is not wide", 100, 760, "1.45", false],
+  ["a phone", 100, 690, "1", false],
+])
+  test(`players are as large as fits above the bar: ${why}`, async () => {
+    globalThis.innerWidth = width;
+    const { view, scenes, come, players } = lecture({ room });
+    view.open(scenes, 0);
+    come();
+    await settle();
+    assert.equal(players.style["--lecture-zoom"], zoom);
+    assert.equal(document.documentElement.attributes.has("data-tight"), tight);
+    heard.get("resize")();
+    await settle();
+    assert.equal(players.style["--lecture-zoom"], zoom);
+    view.close();
+    assert.equal(players.style["--lecture-zoom"], undefined);
+    globalThis.innerWidth = 1600;
+  });
