@@ -1,14 +1,15 @@
 // A document that is enough for code which makes elements and listens: nothing of it is laid out or drawn.
 
 const dashed = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const camel = (name) => (name.startsWith("--") ? name : name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()));
 
 class Style {
   setProperty(name, value) {
-    this[name] = String(value);
+    this[camel(name)] = String(value);
   }
 
   removeProperty(name) {
-    delete this[name];
+    delete this[camel(name)];
   }
 }
 
