@@ -184,22 +184,40 @@ test("a click beside a chip is none", () => {
 
 // Where the page goes: at most so far that the top of what must be seen stands below the bar (70 pixels), at least so
 // far that the idea begins above 0.62 of the window (620) and its end stands 10 pixels above the foot.
-for (const [why, places, to] of [
+// `room`: pixels that the idea is given, of which it takes all that it needs.
+for (const [why, places, to, room] of [
   ["all in the window", [{ board: [100, 200], idea: [220, 500], text: [510, 600] }], undefined],
   ["an answer below the window", [{ board: [400, 500], idea: [520, 900], text: [910, 1010] }], 20],
   ["an idea that begins too low", [{ board: [600, 640], idea: [700, 900], text: [910, 950] }], 80],
-  ["a board that may not go out of sight", [{ board: [400, 700], idea: [720, 1200], text: [1250, 1400] }], 330],
-  ["no room for the answer", [{ board: [400, 700], idea: [720, 1200], text: [1250, 1600] }], 210],
+  ["a board that may not go out of sight", [{ board: [400, 700], idea: [720, 1200], text: [1250, 1400] }], 330, 400],
+  ["an answer for which there is just room", [{ board: [400, 700], idea: [720, 1200], text: [1250, 1440] }], 330, 360],
+  ["no room for the answer", [{ board: [400, 700], idea: [720, 1200], text: [1250, 1442] }], 210],
+  ["a board that reaches just so far", [{ board: [100, 640], idea: [650, 800], text: [850, 900] }], 30],
+  ["a board that is too high", [{ board: [100, 640], idea: [651, 801], text: [850, 900] }], 31],
+  ["just room for the board", [{ board: [100, 480], idea: [500, 1193], text: [1250, 1300] }], 30, 520],
+  ["no room for the board", [{ board: [100, 480], idea: [500, 1195], text: [1250, 1300] }], 205],
+  ["an idea that stands at the top", [{ board: [600, 620], idea: [600, 1400], text: [1450, 1500] }], 510],
+  ["an idea above its board", [{ board: [700, 720], idea: [600, 900], text: [950, 1100] }], undefined],
   ["an idea that fills the window", [{ board: [100, 800], idea: [900, 1800], text: [1850, 1900] }], 810],
   ["two, one lower", [{}, { board: [300, 500], idea: [650, 940], text: [950, 995] }], 30],
+  ["two, of which one may not go up", [{ board: [90, 100] }, { board: [300, 500], idea: [850, 940] }], 20],
   ["one that is not shown", [{}, { ...LOW, shown: false }], undefined],
 ])
   test(`the idea stands whole in the window, with board and answer where there is room: ${why}`, () => {
-    const { come, click } = start();
-    click("a");
-    come(...places.map((place, slot) => runner(slot, place)));
-    wait(400);
-    assert.equal(moves[0], to);
+    for (const scrolled of to === undefined || to < 100 ? [0] : [0, 50]) {
+      const { come, click } = start(),
+        runners = places.map((place, slot) => runner(slot, place));
+      globalThis.scrollY = scrolled;
+      click("a");
+      come(...runners);
+      wait(400);
+      assert.equal(moves[0], to);
+      const [{ dom }] = runners[0].views.all.slice(1),
+        [, zoom] = /zoom:([\d.]+)/.exec(dom.style.cssText) ?? [],
+        [, high] = /min-height:([\d.]+)/.exec(dom.style.cssText);
+      if (room) assert.ok(Math.abs(high * (zoom ?? 1) - room) < 1e-6, dom.style.cssText);
+      else assert.equal(zoom, undefined, dom.style.cssText);
+    }
   });
 
 test("the voice of a scene that sticks takes room at the top, too", () => {

@@ -6,7 +6,7 @@ import { asset } from "../player/assets.mjs";
 import { Element, page } from "../player/page.mjs";
 
 page();
-const { BEGUN, next } = await asset("page/lecture.js");
+const { BEGUN, mountLecture, next } = await asset("page/lecture.js");
 const { lectureView, meant, sorted } = await asset("page/lectureview.js");
 const { groupNamed } = await asset("player/clock.js");
 
@@ -234,3 +234,175 @@ for (const [why, room, width, zoom, tight] of [
     assert.equal(players.style["--lecture-zoom"], undefined);
     globalThis.innerWidth = 1600;
   });
+
+/** The page of the program with lecture mode, at this address; what it sends is noted down. */
+function mounted(search = "", { stored = null } = {}) {
+  const root = page(),
+    add = (parent, tag, id, kind) => {
+      const node = new Element(tag);
+      if (id) node.id = id;
+      if (kind) node.setAttribute("class", kind);
+      parent.append(node);
+      return node;
+    };
+  heard.clear();
+  const players = add(root.body, "div", "players"),
+    status = add(add(root.body, "div", "status"), "p", "", "status"),
+    sent = [];
+  for (const id of ["run", "stop"]) add(root.body, "button", id).addEventListener("click", () => sent.push(id));
+  Object.assign(globalThis, {
+    location: { search, href: `http://page/${search}` },
+    setTimeout: (act) => act(),
+    MutationObserver: class {
+      constructor(act) {
+        observed = act;
+      }
+      observe() {}
+    },
+  });
+  let observed, changed;
+  const entries = [];
+  const write = (how) => (_, __, to) => {
+    Object.assign(globalThis.location, { href: to.href, search: to.search });
+    entries.push([how, to.search]);
+  };
+  globalThis.history = { pushState: write("push"), replaceState: write("replace") };
+  const store = new Map(stored ? [["decoding-explorer-lecture", stored]] : []);
+  globalThis.localStorage = {
+    getItem: (key) => store.get(key) ?? null,
+    setItem: (key, value) => store.set(key, value),
+    removeItem: (key) => store.delete(key),
+  };
+  groupNamed("main").members.clear();
+  const props = { value: "" };
+  mountLecture(
+    props,
+    (_, act) => (changed = act),
+    () => {
+      const { asked, ...wish } = JSON.parse(props.value);
+      sent.push(wish);
+    },
+  );
+  const tell = (value) => {
+    props.value = typeof value === "string" ? value : JSON.stringify(value);
+    changed();
+  };
+  const event = (type) => root.dispatchEvent(new Event(type));
+  const press = (key) => heard.get("keydown")({ key, preventDefault() {}, stopImmediatePropagation() {} });
+  const state = (kind, text) => {
+    status.dataset.kind = kind;
+    status.textContent = text;
+    observed();
+  };
+  const root_ = () => root.querySelector(".lecture");
+  return {
+    sent,
+    entries,
+    store,
+    tell,
+    event,
+    press,
+    state,
+    players,
+    add,
+    root,
+    view: root_,
+    said: () => root_().querySelector(".lecture-said").textContent,
+  };
+}
+
+const LEVER = { traces: ["a", "b"], lever: { slot: 1, stops: [{ trace: "low" }, { trace: "b" }] } };
+const LIST = [
+  { title: "one", query: "?gallery=a,b", voice: LEVER },
+  { title: "two", query: "?gallery=c" },
+];
+const LISTED = { scenes: LIST, text: "{}", said: null, own: false };
+
+for (const [search, wanted] of [
+  ["?lecture", 0],
+  ["?lecture=2", 1],
+  ["?lecture=0", 0],
+  ["?lecture=x", 0],
+  ["?lecture=-4", 0],
+])
+  test(`the address ${search} opens scene ${wanted + 1}`, () => {
+    const { sent, tell, entries } = mounted(search);
+    assert.deepEqual(sent, [{ act: "list" }]);
+    tell(LISTED);
+    assert.deepEqual(sent.at(-1), { act: "show", query: LIST[wanted].query });
+    assert.deepEqual(
+      entries,
+      [["replace", `?lecture=${wanted + 1}`]].filter(([, to]) => to !== search),
+    );
+  });
+
+test("without that address nothing is asked until it is opened, and leaving takes it out", () => {
+  const { sent, tell, event, entries, press, view } = mounted("?still");
+  assert.deepEqual(sent, []);
+  event("dx-lecture-open");
+  assert.deepEqual([sent.length, entries], [1, [["push", "?still=&lecture=1"]]]);
+  tell("no JSON");
+  tell(LISTED);
+  assert.equal(view().hidden, false);
+  press("Escape");
+  assert.deepEqual([view().hidden, entries.at(-1)], [true, ["push", "?still="]]);
+  heard.get("popstate")();
+  assert.equal(sent.length, 2, "the address names no scene");
+  location.search = "?lecture=2";
+  heard.get("popstate")();
+  tell(LISTED);
+  assert.deepEqual(sent.at(-1), { act: "show", query: "?gallery=c" });
+  heard.get("popstate")();
+  assert.equal(sent.length, 4, "it is open already");
+  location.search = "";
+  heard.get("popstate")();
+  assert.equal(view().hidden, true);
+});
+
+test("a list of one's own is asked for, kept by the browser, and dropped where it is no lecture", () => {
+  const own = { name: "mine", text: "[]" },
+    { sent, tell, store, said } = mounted("?lecture", { stored: JSON.stringify(own) });
+  assert.deepEqual(sent, [{ act: "list", ...own }]);
+  tell({ ...LISTED, own: true });
+  assert.equal(store.size, 1);
+  tell({ ...LISTED, said: ["no lecture"] });
+  assert.deepEqual([store.size, said().length > 0], [0, true]);
+  for (const stored of ["{", '{"name": "x"}', "3"])
+    assert.deepEqual(mounted("?lecture", { stored }).sent, [{ act: "list" }]);
+});
+
+test("L runs what the lever shows, and says how that goes, in its first sentence", () => {
+  const { sent, tell, event, press, state, add, root, said, view } = mounted("?lecture");
+  state("error", "before");
+  tell(LISTED);
+  const lever = Object.assign(add(root.body, "input", "scene-lever"), { value: "0", checkVisibility: () => true });
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,low" });
+  press("l");
+  event("dx-lecture-told");
+  lever.value = "1";
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,b" });
+  lever.checkVisibility = () => false;
+  press("l");
+  event("dx-lecture-told");
+  lever.value = "0";
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,b" }, "a lever that is hidden moves nothing");
+  state("", "Loading. Press Run.");
+  assert.equal(said(), "", "it does not run yet");
+  tell({ ready: true });
+  event("dx-lecture-told");
+  assert.equal(sent.at(-1), "run");
+  assert.equal(view().hasAttribute("data-live"), true);
+  state("", "Loading. Press Run.");
+  assert.equal(said(), "Loading.");
+  state("warn", "All of it. Yes.");
+  assert.equal(said(), "All of it. Yes.");
+  press("ArrowRight");
+  assert.equal(sent.at(-1), "stop");
+  event("dx-over");
+  assert.deepEqual(sent.at(-1), { act: "show", query: "?gallery=c" });
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=c" }, "no lever");
+});
