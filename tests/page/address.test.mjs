@@ -122,12 +122,10 @@ test("Back and Forward return to each place, and tell of it", () => {
 });
 
 test("a tab that was left before Gradio showed it is no new place, for some time", () => {
+  // biome-ignore format: a table
   for (const [tab, hidden, after, kept] of [
-    ["learn", false, 0, true],
-    ["learn", false, LATE - 1, true],
-    ["learn", false, LATE, false],
-    ["learn", true, LATE, true],
-    ["methods", false, 0, true],
+    ["learn", false, 0, true], ["learn", false, LATE - 1, true], ["learn", false, LATE, false],
+    ["learn", true, LATE, true], ["methods", false, 0, true],
   ]) {
     const page = new Page();
     page.step("go", { detail: { method: "eagle" } });
@@ -158,66 +156,16 @@ test("who asks to go to the tab that is shown is told, and no tab is asked for",
   assert.deepEqual([page.told.at(-1), page.selected], [place("methods", "paper", "llada"), ["methods"]]);
 });
 
+// biome-ignore format: a table
 for (const [why, search, acts, after] of [
   ["runs of the address that are on their way", "?run=a,b", [["show", ["x"]]], "?run=a,b"],
-  [
-    "they came, and others took their place",
-    "?run=a,b",
-    [
-      ["show", ["a", "b"]],
-      ["show", ["x"]],
-    ],
-    "",
-  ],
-  [
-    "a live run",
-    "?run=a,b&step=3",
-    [
-      ["show", ["a", "b"]],
-      ["show", [], { live: true }],
-    ],
-    "",
-  ],
-  [
-    "a live run before they came",
-    "?gallery=a",
-    [
-      ["show", [], { live: true }],
-      ["show", ["c"]],
-    ],
-    "",
-  ],
+  ["they came, and others took their place", "?run=a,b", [["show", ["a", "b"]], ["show", ["x"]]], ""],
+  ["a live run", "?run=a,b&step=3", [["show", ["a", "b"]], ["show", [], { live: true }]], ""],
+  ["a live run before they came", "?gallery=a", [["show", [], { live: true }], ["show", ["c"]]], ""],
   ["runs that nobody asked for by address", "", [["show", ["a"]]], ""],
-  [
-    "what was added",
-    "?run=a",
-    [
-      ["show", ["a"]],
-      ["step", "adding"],
-      ["show", ["a", "b"]],
-    ],
-    "?run=a,b",
-  ],
-  [
-    "what was added to no address",
-    "",
-    [
-      ["show", ["a"]],
-      ["step", "adding"],
-      ["show", ["a", "b"]],
-    ],
-    "?run=a,b",
-  ],
-  [
-    "what was added has no name",
-    "?run=a",
-    [
-      ["show", ["a"]],
-      ["step", "adding"],
-      ["show", []],
-    ],
-    "",
-  ],
+  ["what was added", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]]], "?run=a,b"],
+  ["what was added to no address", "", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]]], "?run=a,b"],
+  ["what was added has no name", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", []]], ""],
   [
     "a fork beside others",
     "?run=a",
@@ -228,15 +176,7 @@ for (const [why, search, acts, after] of [
     ],
     "?run=a,f",
   ],
-  [
-    "live runs alone",
-    "?run=a",
-    [
-      ["show", [], { live: true, any: false }],
-      ["show", ["l"]],
-    ],
-    "",
-  ],
+  ["live runs alone", "?run=a", [["show", [], { live: true, any: false }], ["show", ["l"]]], ""],
   [
     "a run that goes on being live",
     "",
@@ -247,17 +187,7 @@ for (const [why, search, acts, after] of [
     ],
     "",
   ],
-  [
-    "what is added once",
-    "?run=a",
-    [
-      ["show", ["a"]],
-      ["step", "adding"],
-      ["show", ["a", "b"]],
-      ["show", ["c"]],
-    ],
-    "",
-  ],
+  ["what is added once", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]], ["show", ["c"]]], ""],
 ])
   test(`the address names the runs that are shown: ${why}`, () => {
     const page = new Page(search);

@@ -208,16 +208,12 @@ test("a switch, a choice and a text are read as they are written", () => {
 });
 
 const STORED = { version: 1, prompt: "hello", count: 3, values: [{}] };
+// biome-ignore format: a table
 for (const [why, more, good] of [
-  ["as it is written", {}, true],
-  ["of another version", { version: 2 }, false],
-  ["without a prompt", { prompt: 3 }, false],
-  ["of half a slot", { count: 1.5 }, false],
-  ["of no slot", { count: 0 }, false],
-  ["of one slot", { count: 1 }, true],
-  ["of four", { count: 4 }, true],
-  ["of five", { count: 5 }, false],
-  ["without values", { values: [] }, false],
+  ["as it is written", {}, true], ["of another version", { version: 2 }, false],
+  ["without a prompt", { prompt: 3 }, false], ["of half a slot", { count: 1.5 }, false],
+  ["of no slot", { count: 0 }, false], ["of one slot", { count: 1 }, true], ["of four", { count: 4 }, true],
+  ["of five", { count: 5 }, false], ["without values", { values: [] }, false],
   ["of something else", { values: "abc" }, false],
 ])
   test(`what a browser has kept is read if it is of this version: ${why}`, () => {
@@ -228,19 +224,12 @@ for (const [why, more, good] of [
 test("values that are not offered any more make room for the defaults", () => {
   assert.equal(parse("{"), null);
   assert.equal(parse("null"), null);
+  // biome-ignore format: a table
   for (const [value, shown] of [
-    [null, COMPLETE],
-    ["greedy", COMPLETE],
-    [{ method: "gone", params: { n: 7 } }, COMPLETE],
+    [null, COMPLETE], ["greedy", COMPLETE], [{ method: "gone", params: { n: 7 } }, COMPLETE],
     [{ method: "greedy", model: 3, params: { n: 99, old: 1 } }, COMPLETE],
-    [
-      { method: "greedy", model: "small", params: { n: 7 } },
-      { ...COMPLETE, params: { n: 7 } },
-    ],
-    [
-      { method: "greedy", model: "me/mine", params: null },
-      { ...COMPLETE, model: "me/mine" },
-    ],
+    [{ method: "greedy", model: "small", params: { n: 7 } }, { ...COMPLETE, params: { n: 7 } }],
+    [{ method: "greedy", model: "me/mine", params: null }, { ...COMPLETE, model: "me/mine" }],
   ])
     assert.deepEqual(fitting(CATALOGUE, value), shown, JSON.stringify(value));
   const code = { ...CATALOGUE.methods[0], params: [{ name: "c", kind: "code", default: "one" }] };

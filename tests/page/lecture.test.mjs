@@ -70,22 +70,14 @@ test("any five events of a scene do what each asks for, and a run is stopped bef
 
 const FIELD = { closest: (selector) => selector.includes("input") };
 const BUTTON = { closest: (selector) => selector.includes("button") };
+// biome-ignore format: a table
 for (const [event, act] of [
-  [{ key: "ArrowRight" }, "next"],
-  [{ key: "L" }, "live"],
-  [{ key: "3" }, 3],
-  [{ key: "0" }, null],
-  [{ key: "12" }, null],
-  [{ key: "" }, null],
-  [{ key: "x" }, null],
+  [{ key: "ArrowRight" }, "next"], [{ key: "L" }, "live"], [{ key: "3" }, 3], [{ key: "0" }, null],
+  [{ key: "12" }, null], [{ key: "" }, null], [{ key: "x" }, null],
   ...["ctrlKey", "metaKey", "altKey"].map((held) => [{ key: "l", [held]: true }, null]),
-  [{ key: "l", target: FIELD }, null],
-  [{ key: "Escape", target: FIELD }, "leave"],
-  [{ key: " ", target: BUTTON }, null],
-  [{ key: "Enter", target: BUTTON }, null],
-  [{ key: "ArrowLeft", target: BUTTON }, "back"],
-  [{ key: " ", target: {} }, "next"],
-  [{ key: " " }, "next"],
+  [{ key: "l", target: FIELD }, null], [{ key: "Escape", target: FIELD }, "leave"],
+  [{ key: " ", target: BUTTON }, null], [{ key: "Enter", target: BUTTON }, null],
+  [{ key: "ArrowLeft", target: BUTTON }, "back"], [{ key: " ", target: {} }, "next"], [{ key: " " }, "next"],
 ])
   test(`a key of the lecture: ${JSON.stringify(event)}`, () => {
     assert.equal(meant(event), act);
@@ -211,13 +203,11 @@ test("what is pressed while the runs of a scene come is done once they stand, an
   view.close();
 });
 
+// biome-ignore format: a table
 for (const [why, room, width, zoom, tight] of [
-  ["much room", 100, 1600, "2.2", false],
-  ["some room", 400, 1600, "1.8", false],
-  ["no more than fits exactly", 760 / 1.6, 1600, "1.6", false],
-  ["too little room", 800, 1600, "1", true],
-  ["a window that is not wide", 100, 760, "1.45", false],
-  ["a phone", 100, 690, "1", false],
+  ["much room", 100, 1600, "2.2", false], ["some room", 400, 1600, "1.8", false],
+  ["no more than fits exactly", 760 / 1.6, 1600, "1.6", false], ["too little room", 800, 1600, "1", true],
+  ["a window that is not wide", 100, 760, "1.45", false], ["a phone", 100, 690, "1", false],
 ])
   test(`players are as large as fits above the bar: ${why}`, async () => {
     globalThis.innerWidth = width;
@@ -318,12 +308,9 @@ const LIST = [
 ];
 const LISTED = { scenes: LIST, text: "{}", said: null, own: false };
 
+// biome-ignore format: a table
 for (const [search, wanted] of [
-  ["?lecture", 0],
-  ["?lecture=2", 1],
-  ["?lecture=0", 0],
-  ["?lecture=x", 0],
-  ["?lecture=-4", 0],
+  ["?lecture", 0], ["?lecture=2", 1], ["?lecture=0", 0], ["?lecture=x", 0], ["?lecture=-4", 0],
 ])
   test(`the address ${search} opens scene ${wanted + 1}`, () => {
     const { sent, tell, entries } = mounted(search);

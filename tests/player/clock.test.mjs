@@ -138,13 +138,10 @@ test("frames play a group at its speed, however late they come, until it ends", 
   assert.equal(frames.length, 0, "a clock that rests asks for no frame");
 });
 
+// biome-ignore format: a table
 for (const [unit, pace, speed, x] of [
-  ["steps", undefined, 1, 3],
-  ["forwards", undefined, 2, 6],
-  ["seconds", undefined, 1, 0.5],
-  ["work", undefined, 1, 1],
-  ["work", undefined, 0.5, 0.5],
-  ["steps", 0.5, 2, 0.5],
+  ["steps", undefined, 1, 3], ["forwards", undefined, 2, 6], ["seconds", undefined, 1, 0.5],
+  ["work", undefined, 1, 1], ["work", undefined, 0.5, 0.5], ["steps", 0.5, 2, 0.5],
 ])
   test(`half a second of ${unit} at speed ${speed}`, () => {
     const one = Object.assign(group([0, 24]), { unit, pace, speed });
@@ -233,16 +230,11 @@ const press = (one, key, more = {}, tagName = "DIV") => {
   one.key(event);
   return !kept;
 };
+// biome-ignore format: a table
 for (const [key, made, after = {}] of [
-  [" ", true, { playing: true }],
-  ["ArrowLeft", true, { x: 1 }],
-  ["ArrowRight", true, { x: 4 }],
-  ["Home", true, { x: 0 }],
-  ["End", true, { x: 4 }],
-  ["[", true, { speed: 0.5 }],
-  ["]", true, { speed: 2 }],
-  ["a", false],
-  ["toString", false],
+  [" ", true, { playing: true }], ["ArrowLeft", true, { x: 1 }], ["ArrowRight", true, { x: 4 }],
+  ["Home", true, { x: 0 }], ["End", true, { x: 4 }], ["[", true, { speed: 0.5 }], ["]", true, { speed: 2 }],
+  ["a", false], ["toString", false],
 ])
   test(`the key ${key === " " ? "Space" : key}`, () => {
     const state = (one) => Object.fromEntries(["x", "speed", "playing"].map((name) => [name, one[name]])),

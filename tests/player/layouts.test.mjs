@@ -404,15 +404,9 @@ test("a board that scrolls shows what was written last, from its first place on"
     [to(80, [14, 40]), to(120, []), to(70, [3], 10), to(70, [3], Infinity), to(70, [3], 9)],
     [120, 0, 70, 70, 0],
   );
+  // biome-ignore format: a table
   for (const [i, seen] of [
-    [0, false],
-    [3, false],
-    [4, true],
-    [8, true],
-    [15, true],
-    [16, true],
-    [19, true],
-    [20, false],
+    [0, false], [3, false], [4, true], [8, true], [15, true], [16, true], [19, true], [20, false],
   ])
     assert.equal(tokens.inSight(grid, i, { top: 50, most: 3 }), seen, `cell ${i}`);
   assert.equal(tokens.inSight(grid, 0, { top: 40, most: 3 }), false);

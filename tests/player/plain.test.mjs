@@ -26,15 +26,10 @@ test("a packed array is decoded once, from its lowest to its highest value", () 
 
 test("characters that hide or turn text are shown by their number, and no others", () => {
   const shown = (code) => codec.glyphs(String.fromCodePoint(code));
+  // biome-ignore format: a table
   for (const [from, to] of [
-    [0x7f, 0xa0],
-    [0xad, 0xad],
-    [0x61c, 0x61c],
-    [0x200b, 0x200f],
-    [0x202a, 0x202e],
-    [0x2060, 0x206f],
-    [0xfeff, 0xfeff],
-    [0xe0000, 0xe0fff],
+    [0x7f, 0xa0], [0xad, 0xad], [0x61c, 0x61c], [0x200b, 0x200f], [0x202a, 0x202e], [0x2060, 0x206f],
+    [0xfeff, 0xfeff], [0xe0000, 0xe0fff],
   ]) {
     for (const code of [from, to]) assert.equal(shown(code), `‹${code.toString(16).toUpperCase()}›`);
     for (const code of [from - 1, to + 1]) assert.match(shown(code), /^[^‹]+$/u);
@@ -51,29 +46,13 @@ test("characters that hide or turn text are shown by their number, and no others
   assert.deepEqual([codec.cut("abc", 3), codec.cut("abcd", 3)], ["abc", "ab…"]);
 });
 
+// biome-ignore format: a table
 for (const [value, unit, text] of [
-  [null, "", "–"],
-  [undefined, "", "–"],
-  [NaN, "s", "–"],
-  [0, "", "0"],
-  [-3, "", "-3"],
-  [9999, "", "9999"],
-  [10000, "", "10,000"],
-  [-20000, "", "-20,000"],
-  [1000.4, "", "1,000"],
-  [999.4, "", "999"],
-  [100.4, "", "100"],
-  [100.5, "x", "101 x"],
-  [99.999, "", "100.00"],
-  [1.5, "", "1.50"],
-  [-1.25, "", "-1.25"],
-  [0.5, "probability", "0.500"],
-  [0.5, "nats", "0.500 nats"],
-  [0.0015, "", "0.002"],
-  [0.0009, "", "9.0e-4"],
-  [0.001, "score", "0.001"],
-  [2, "count", "2"],
-  [1.001, "", "1.00"],
+  [null, "", "–"], [undefined, "", "–"], [NaN, "s", "–"], [0, "", "0"], [-3, "", "-3"], [9999, "", "9999"],
+  [10000, "", "10,000"], [-20000, "", "-20,000"], [1000.4, "", "1,000"], [999.4, "", "999"], [100.4, "", "100"],
+  [100.5, "x", "101 x"], [99.999, "", "100.00"], [1.5, "", "1.50"], [-1.25, "", "-1.25"],
+  [0.5, "probability", "0.500"], [0.5, "nats", "0.500 nats"], [0.0015, "", "0.002"], [0.0009, "", "9.0e-4"],
+  [0.001, "score", "0.001"], [2, "count", "2"], [1.001, "", "1.00"],
 ])
   test(`the number ${value} ${unit} is ${text}`, () => assert.equal(codec.number(value, unit), text));
 
@@ -113,16 +92,9 @@ test("boards are as dense as they must be", () => {
 });
 
 test("columns of a grid are a number that is easy to count, and fill the width", () => {
+  // biome-ignore format: a table
   for (const [room, columns] of [
-    [10, 1],
-    [27, 1],
-    [50, 1],
-    [51, 2],
-    [5 * 27, 5],
-    [7 * 27, 6],
-    [9 * 27, 8],
-    [15 * 27, 12],
-    [30 * 27, 24],
+    [10, 1], [27, 1], [50, 1], [51, 2], [5 * 27, 5], [7 * 27, 6], [9 * 27, 8], [15 * 27, 12], [30 * 27, 24],
     [40 * 27, 40],
   ])
     assert.equal(layout.grid(room + 10, 50, { w: 22 + 2, h: 20, under: 4 }, 10).columns, columns, `${room}`);
@@ -148,11 +120,9 @@ test("each cell is hit where it stands, also where the first ones have no place"
       ])
         assert.equal(layout.cellAt(g, x + dx, y + dy, start + 10), position);
     }
+    // biome-ignore format: a table
     for (const [x, y] of [
-      [9, 0],
-      [102, 0],
-      [10, -1],
-      [56, 60],
+      [9, 0], [102, 0], [10, -1], [56, 60],
     ])
       assert.equal(layout.cellAt(g, x, y, start + 10), -1, `${x} ${y}`);
   }

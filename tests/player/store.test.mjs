@@ -209,15 +209,9 @@ test("what a run has is what its steps fill", () => {
       { spans: [{ kind: "block" }], intervals: [{ about: { layer: 1 } }, {}], vote: null },
     ],
   });
+  // biome-ignore format: a table
   for (const name of [
-    "spans",
-    "spans.fed",
-    "spans.block",
-    "hops",
-    "records",
-    "intervals",
-    "intervals.layer",
-    "growing",
+    "spans", "spans.fed", "spans.block", "hops", "records", "intervals", "intervals.layer", "growing",
   ])
     assert.ok(run.has(name), name);
   for (const name of ["facts", "note", "vote", "masked", "end", "commits", "constructor"])
@@ -305,11 +299,9 @@ test("a score stands in the range of all that its lane has shown", () => {
   assert.ok(Number.isNaN(run.level("confidence", NaN)));
   assert.equal(run.level("odd", 2), 0.5, "one value alone stands in the middle");
   assert.deepEqual([run.score(0, "gap", 1), run.score(0, "gap", 3), run.score(1, "gap", 1)], [3, 1, 5]);
+  // biome-ignore format: a table
   for (const [index, name, at] of [
-    [0, "gap", 0],
-    [0, "gap", 4],
-    [2, "gap", 1],
-    [9, "gap", 1],
+    [0, "gap", 0], [0, "gap", 4], [2, "gap", 1], [9, "gap", 1],
   ])
     assert.ok(Number.isNaN(run.score(index, name, at)), `${index} ${name} ${at}`);
   assert.equal(run.deciding, "confidence", "the last with a threshold");
