@@ -299,21 +299,22 @@ test("the document is told of places, and Gradio is asked for tabs", () => {
 
 test("the document's runs are named, remembered and asked for", async () => {
   const A = [
-    [1, "b"],
+    [2, "c"],
     [0, "a"],
+    [1, "b"],
   ];
-  const { log, say, look, heard } = mounted("?run=a,b", { runs: A });
+  const { log, say, look, heard } = mounted("?run=a,b,c", { runs: A });
   await null;
   await look({ runs: [[0, "x"]] });
   assert.equal(location.search, "", "they were there, and others took their place");
   assert.deepEqual(history.state, { runs: ["x"] });
   say("dx-adding");
   await look({ runs: A });
-  assert.deepEqual([location.search, history.state], ["?run=a,b", { runs: ["x"] }]);
+  assert.deepEqual([location.search, history.state], ["?run=a,b,c", { runs: ["x"] }]);
   location.search = "";
   heard.get("popstate")({ state: { runs: ["x"] } });
   assert.deepEqual(log.at(-1), ["dx-follow", "?run=x"]);
-  heard.get("popstate")({ state: { runs: ["a", "b"] } });
+  heard.get("popstate")({ state: { runs: ["a", "b", "c"] } });
   heard.get("popstate")({ state: null });
   assert.equal(log.filter(([type]) => type === "dx-follow").length, 1);
   say("dx-at", { scene: "one" });

@@ -8,6 +8,10 @@ class Style {
     this[camel(name)] = String(value);
   }
 
+  getPropertyValue(name) {
+    return this[camel(name)] ?? "";
+  }
+
   removeProperty(name) {
     delete this[camel(name)];
   }

@@ -257,6 +257,12 @@ for (const [why, given, t, marked, parts] of [
     assert.deepEqual(reading(made({ prompt: [1], eos: [EOS], pieces, ...given }), t, marked), parts);
   });
 
+test("a character may have four bytes, and each may come alone", () => {
+  const bytes = ["0xF0", "0x9F", "0x98", "0x80"].map((text, id) => ({ id, text, kind: "byte" }));
+  const run = made({ pieces: bytes, steps: [write([0, 1, 2, 3], [0, 1, 2, 3])] });
+  assert.deepEqual(reading(run, 1), [{ text: "😀", kind: "new" }]);
+});
+
 test("the wrong word is a part of its own", () => {
   const run = made({ prompt: [1], pieces, steps: [write([1, 2, 3], [1, 2, 2]), {}] });
   run.verdict = { first: 2, last: 3, step: 0 };
