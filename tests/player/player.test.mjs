@@ -1,5 +1,6 @@
 // The player's pure functions whose expectations need no Python. `node --test tests/player/`
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
@@ -23,6 +24,18 @@ for (const [packed, said] of [
       ({ message }) => message.includes(said),
     );
   });
+
+test("what a module imports, another one exports in the form that a page from disk can carry", () => {
+  const folder = new URL("../../assets/player/", import.meta.url);
+  for (const name of readdirSync(folder, { recursive: true }).filter((one) => one.endsWith(".js"))) {
+    const text = readFileSync(new URL(name, folder), "utf8");
+    for (const [, names, from] of text.matchAll(/^import \{\s+([\w,\s]+?),?\s+\} from "(.*)";$/gm)) {
+      const source = readFileSync(new URL(from, new URL(name, folder)), "utf8");
+      for (const one of names.split(/,\s*/).map((each) => each.split(" as ")[0]))
+        assert.match(source, new RegExp(`^export (const|class|function) ${one}\\b`, "m"), `${one} for ${name}`);
+    }
+  }
+});
 
 test("glyphs", () => {
   const shown = [" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a".repeat(50)].map((text) => codec.glyphs(text));

@@ -4,14 +4,14 @@
 import { bytes } from "../codec.js";
 import { tr, translated } from "../words.js";
 
-export const HIGH = 170,
-  FOOT = HIGH + 18, // of the areas, with their axis
-  ROW = 34,
-  LEFT = 122,
+export const HIGH = 170;
+export const FOOT = HIGH + 18; // of the areas, with their axis
+export const ROW = 34;
+const LEFT = 122,
   RIGHT = 190, // words beside the areas
   NARROW = 640,
-  FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"],
-  fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
+  FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"];
+export const fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
 
 export const leftOf = ({ width }) => (width < NARROW ? 90 : LEFT);
 export const wideOf = (one) => one.width - leftOf(one) - (one.width < NARROW ? 8 : RIGHT);
