@@ -129,12 +129,12 @@ function lecture({ room = 100, count = 3 } = {}) {
   const press = (...keys) =>
     keys.forEach((key) => heard.get("keydown")({ key, preventDefault() {}, stopImmediatePropagation() {} }));
   /** The runs of the scene come. */
-  const come = () => {
+  const come = (drawn = true) => {
     group.members.clear();
-    const member = { run: { length: 2 }, slot: 0, t: 0, root: new Element("div"), axis: () => [0, 1, 2], at() {} };
-    group.add({ ...member, views: { run: member.run, all: [], tell: (_, t) => (players.step = t), idea: null } });
-    Object.assign([...group.members][0].views, { run: [...group.members][0].run });
-    group.refresh();
+    const run = { length: 2 },
+      views = { run: drawn ? run : null, all: [], tell: (_, t) => (players.step = t), idea: null };
+    group.add({ run, views, slot: 0, t: 0, root: new Element("div"), axis: () => [0, 1, 2], at() {} });
+    return { run, views };
   };
   const words = (name) => view.root.querySelector(`.lecture-${name}`).textContent;
   const button = (act) => view.root.querySelector(`[data-act="${act}"]`);
@@ -200,11 +200,33 @@ test("what is pressed while the runs of a scene come is done once they stand, an
   await settle();
   assert.equal(group.x, 1, "they were for the scene before");
   assert.equal(players.attributes.has("data-fitting"), false);
+  assert.equal(group.pace, undefined);
   press("p");
+  await null;
+  assert.equal(group.pace, 1000 / 600, "as slowly as a step without words is read");
   assert.equal(group.playing, true);
   press("1");
   assert.equal(group.playing, false);
   view.close();
+});
+
+test("runs whose views come when the lecture is over, or for another scene, are not enlarged", async () => {
+  for (const [last, zoom] of [
+    [(press) => press("2"), undefined],
+    [(_, view) => view.close(), undefined],
+    [() => {}, "2.2"],
+  ]) {
+    const { view, scenes, press, come, players } = lecture();
+    view.open(scenes, 0);
+    const { run, views } = come(false);
+    await settle();
+    assert.equal(players.style["--lecture-zoom"], undefined, "they are not drawn yet");
+    last(press, view);
+    views.run = run;
+    await settle();
+    assert.equal(players.style["--lecture-zoom"], zoom);
+    view.close();
+  }
 });
 
 // biome-ignore format: a table
