@@ -129,11 +129,13 @@ function lecture({ room = 100, count = 3 } = {}) {
   const press = (...keys) =>
     keys.forEach((key) => heard.get("keydown")({ key, preventDefault() {}, stopImmediatePropagation() {} }));
   /** The runs of the scene come. */
-  const come = (drawn = true) => {
+  const come = (drawn = true, slots = [0]) => {
     group.members.clear();
     const run = { length: 2 },
       views = { run: drawn ? run : null, all: [], tell: (_, t) => (players.step = t), idea: null };
-    group.add({ run, views, slot: 0, t: 0, root: new Element("div"), axis: () => [0, 1, 2], at() {} });
+    for (const slot of slots)
+      group.members.add({ run, views, slot, t: 0, root: new Element("div"), axis: () => [0, 1, 2], at() {} });
+    group.refresh();
     return { run, views };
   };
   const words = (name) => view.root.querySelector(`.lecture-${name}`).textContent;
@@ -210,6 +212,33 @@ test("what is pressed while the runs of a scene come is done once they stand, an
   view.close();
 });
 
+test("the arrows move a lever, and Escape out of the full screen leaves, unless F did it", async () => {
+  const { view, scenes, press, come, done } = lecture(),
+    lever = Object.assign(new Element("input"), { id: "scene-lever", value: 1, checkVisibility: () => true });
+  document.body.append(lever);
+  view.open(scenes, 0);
+  come();
+  await settle();
+  press("ArrowUp");
+  assert.equal(lever.value, "2");
+  press("ArrowDown", "ArrowDown");
+  assert.equal(lever.value, "0");
+  lever.remove();
+  const screen = (element) => {
+    document.fullscreenElement = element;
+    document.dispatchEvent(new Event("fullscreenchange"));
+  };
+  document.exitFullscreen = () => screen(null);
+  screen({});
+  press("f");
+  assert.equal(done.includes("leave"), false);
+  screen({});
+  assert.equal(done.includes("leave"), false);
+  screen(null);
+  assert.equal(done.at(-1), "leave");
+  view.close();
+});
+
 test("runs whose views come when the lecture is over, or for another scene, are not enlarged", async () => {
   for (const [last, zoom] of [
     [(press) => press("2"), undefined],
@@ -230,7 +259,7 @@ test("runs whose views come when the lecture is over, or for another scene, are 
 });
 
 // biome-ignore format: a table
-for (const [why, room, width, zoom, tight] of [
+for (const [why, room, width, zoom, tight, slots] of [
   ["much room", 100, 1600, "2.2", false], ["some room", 400, 1600, "1.8", false],
   ["no more than fits exactly", 760 / 1.6, 1600, "1.6", false], ["too little room", 800, 1600, "1", true],
   ["a window that is not wide", 100, 760, "1.45", false], ["a phone", 100, 690, "1", false],
@@ -239,7 +268,7 @@ for (const [why, room, width, zoom, tight] of [
     globalThis.innerWidth = width;
     const { view, scenes, come, players } = lecture({ room });
     view.open(scenes, 0);
-    come();
+    come(true, slots);
     await settle();
     assert.equal(players.style["--lecture-zoom"], zoom);
     assert.equal(document.documentElement.attributes.has("data-tight"), tight);
