@@ -80,94 +80,114 @@ function tells(query) {
   return String(idsShown()) === (query.get("run") ?? query.get("gallery"));
 }
 
-/** Keeps the address true to what the players show: a live run, or any other, takes out what named those before it;
- * `dx-adding` and a fork that has ended put in what stands beside what. write: takes {run: ids}, or {}. */
-function watchRuns(write) {
-  const named = () => SHOWN.some((key) => new URLSearchParams(location.search).has(key));
-  let due = named(), // the runs of this address were asked for, and are on their way
-    live = false,
-    beside = false; // what was added or forked goes beside others
-  const look = () => {
-    const before = live;
-    live = document.querySelector(LIVE) !== null;
+const names = (search) => SHOWN.some((key) => new URLSearchParams(search).has(key));
+
+/** How a page begins. place: where a person is; last: in each tab, which a return to the tab shows again; asked: the tab
+ * that Gradio is to show, and until when it may tell of another one; due: the runs of this address were asked for, and
+ * are on their way; beside: what was added or forked goes beside others. */
+export const begun = (search) => ({
+  place: placeOf(""),
+  last: new Map(),
+  asked: null,
+  due: names(search),
+  live: false,
+  beside: false,
+});
+
+const done = (state, ...effects) => ({ state, effects });
+const be = (state, place) => ({ ...state, place, last: new Map(state.last).set(place.tab, place) });
+const turned = (from, to) => (to.place.tab === from.place.tab ? [] : [["select", to.place.tab]]);
+
+const EVENTS = {
+  /** A module says where it is. */
+  at(state, { detail, place = placeSaid(detail) }) {
+    const shown = SHOWN.includes(Object.keys(detail)[0]) ? detail : null;
+    return done({ ...be(state, place), due: state.due || shown !== null }, ["enter", place, shown]);
+  },
+  /** A module asks to go somewhere. */
+  go(state, { detail }) {
+    const { state: to, effects } = EVENTS.at(state, { detail });
+    return done(to, ...effects, ["tell", to.place], ...turned(state, to));
+  },
+  /** The page shows a place already. */
+  here: (state, { place }) => done(be(state, place), ["tell", place]),
+  /** The address, or the server, leads to a place. */
+  lead(state, { place }) {
+    const { state: to, effects } = EVENTS.here(state, { place });
+    return done(to, ...effects, ...turned(state, to));
+  },
+  asked: (state, { tab, now }) => done({ ...state, asked: { tab, until: now + LATE } }),
+  /** Gradio tells of a tab. After Back and Forward in quick succession it still tells of the one that was asked for
+   * before: before the other one is shown, or after it. */
+  tab(state, { tab, hidden, now }) {
+    const { asked, place, last } = state;
+    if (hidden || (asked && tab !== asked.tab && now < asked.until)) return done(state);
+    const free = { ...state, asked: null };
+    return tab === place.tab ? done(free) : EVENTS.at(free, { detail: { tab }, place: last.get(tab) });
+  },
+  adding: (state) => done({ ...state, beside: true }),
+  /** What the players show: a live run, or any other, takes out what named those before it; what was added or forked is
+   * put in beside what stands. any: whether runs stood there; named: whether the address names some; tells: whether
+   * those that are shown; ids: of these. */
+  runs(state, { live, any, named, tells, ids }) {
     if (live) {
-      due = false;
-      if (!before) beside = globalThis.dxRuns.size > 0;
-      if (named()) write({});
-    } else if (named() && tells(new URLSearchParams(location.search))) due = false;
-    else if (!due) {
-      const ids = beside ? idsShown() : [];
-      if (ids.length) write({ run: ids });
-      else if (named()) write({});
-      beside = false;
-      if (!named()) remember();
+      const beside = state.live ? state.beside : any;
+      return done({ ...state, live, beside, due: false }, ...(named ? [["enter", state.place, {}]] : []));
     }
-  };
-  const later = () => queueMicrotask(look); // once the scene has been told
-  document.addEventListener("dx-runs", later);
-  if (globalThis.dxRuns?.size) later(); // they were there before this module
-  document.addEventListener("dx-adding", () => (beside = true));
-  return {
-    due: () => (due = true),
-    /** Asks for the runs of the entry that the history has gone back to. */
-    back(state) {
-      const query = new URLSearchParams(location.search),
-        ids = state?.runs ?? [];
-      if (named() ? tells(query) : !ids.length || String(ids) === String(idsShown())) return;
-      due = true;
-      document.dispatchEvent(new CustomEvent("dx-follow", { detail: named() ? location.search : `?run=${ids}` }));
-    },
-  };
-}
+    if (named && tells) return done({ ...state, live, due: false });
+    if (state.due) return done({ ...state, live });
+    const shown = state.beside && ids.length ? { run: ids } : named ? {} : null;
+    return done({ ...state, live, beside: false }, ...(shown ? [["enter", state.place, shown]] : []), ["remember"]);
+  },
+  /** The history has gone back to an entry that showed `runs`: they are asked for. */
+  back(state, { named, tells, search, runs, ids }) {
+    if (named ? tells : !runs.length || String(runs) === String(ids)) return done(state);
+    return done({ ...state, due: true }, ["follow", named ? search : `?run=${runs}`]);
+  },
+};
+
+/** What an event {type, ...} makes of the state, and what is to be done then, in this order: {state, effects}. */
+export const next = (state, { type, ...event }) => EVENTS[type](state, event);
 
 /** The hidden component: props.value takes the query that the page was opened with, and comes back as JSON of {kind,
  * name, tab}, or {refused}. trigger: `submit` asks, `select` shows the tab of `dxPlace`. */
 export function mountAddress(props, watch, trigger) {
-  let place = placeOf("");
-  const last = new Map(); // where a person was in each tab, which a return to the tab shows again
-  const be = (next) => {
-    place = globalThis.dxPlace = next;
-    last.set(next.tab, next);
+  let state = begun(location.search);
+  const step = (type, event) => {
+    const made = next(state, { type, ...event });
+    if (made.state.place !== state.place) globalThis.dxPlace = made.state.place;
+    state = made.state;
+    for (const [name, ...given] of made.effects) effects[name](...given);
   };
-  const put = (next) => {
-    be(next);
-    document.dispatchEvent(new CustomEvent("dx-place", { detail: next }));
+  const effects = {
+    enter: (place, shown) => enter(queryOf(location.search, place, shown)),
+    tell: (detail) => document.dispatchEvent(new CustomEvent("dx-place", { detail })),
+    select: (tab) => {
+      step("asked", { tab, now: performance.now() });
+      trigger("select");
+    },
+    remember: () => names(location.search) || remember(),
+    follow: (detail) => document.dispatchEvent(new CustomEvent("dx-follow", { detail })),
   };
-  const write = (detail, next = placeSaid(detail)) => {
-    const shown = SHOWN.includes(Object.keys(detail)[0]) ? detail : null;
-    if (shown) runs.due();
-    be(next);
-    enter(queryOf(location.search, next, shown));
-  };
-  const runs = watchRuns((shown) => enter(queryOf(location.search, place, shown)));
-  let asked = null; // the tab that Gradio is to show, and until when it may tell of another one
-  const select = (tab) => {
-    asked = { tab, until: performance.now() + LATE };
-    trigger("select");
-  };
-  const go = (next) => {
-    const shown = place.tab;
-    put(next);
-    if (next.tab !== shown) select(next.tab);
-  };
-  document.addEventListener("dx-at", ({ detail }) => write(detail));
-  document.addEventListener("dx-go", ({ detail }) => {
-    const shown = place.tab;
-    write(detail);
-    put(place);
-    if (place.tab !== shown) select(place.tab);
+  const shown = () => ({
+    named: names(location.search),
+    tells: tells(new URLSearchParams(location.search)),
+    ids: idsShown(),
   });
-  document.addEventListener("dx-tab", ({ detail: { tab, panel } }) => {
-    // after Back and Forward in quick succession Gradio still tells of the tab that was asked for before: before the
-    // other one is shown, or after it
-    if (document.getElementById(panel)?.style.display === "none") return;
-    if (asked && tab !== asked.tab && performance.now() < asked.until) return;
-    asked = null;
-    if (tab !== place.tab) write({ tab }, last.get(tab));
-  });
-  addEventListener("popstate", ({ state }) => {
-    go(placeOf(location.search));
-    runs.back(state);
+  const look = () =>
+    step("runs", { ...shown(), live: document.querySelector(LIVE) !== null, any: globalThis.dxRuns?.size > 0 });
+  const later = () => queueMicrotask(look); // once the scene has been told
+  document.addEventListener("dx-runs", later);
+  if (globalThis.dxRuns?.size) later(); // they were there before this module
+  document.addEventListener("dx-adding", () => step("adding"));
+  document.addEventListener("dx-at", ({ detail }) => step("at", { detail }));
+  document.addEventListener("dx-go", ({ detail }) => step("go", { detail }));
+  document.addEventListener("dx-tab", ({ detail: { tab, panel } }) =>
+    step("tab", { tab, hidden: document.getElementById(panel)?.style.display === "none", now: performance.now() }),
+  );
+  addEventListener("popstate", ({ state: kept }) => {
+    step("lead", { place: placeOf(location.search) });
+    step("back", { ...shown(), search: location.search, runs: kept?.runs ?? [] });
   });
   watch("value", () => {
     let told;
@@ -176,11 +196,11 @@ export function mountAddress(props, watch, trigger) {
     } catch {
       return; // what this module has put in
     }
-    if (told?.tab) go({ kind: told.kind, name: told.name, tab: told.tab });
+    if (told?.tab) step("lead", { place: { kind: told.kind, name: told.name, tab: told.tab } });
   });
   const first = placeOf(location.search);
   if (first.kind === "doc")
-    put(first); // the text is asked for by its own link
+    step("here", { place: first }); // the text is asked for by its own link
   else if (first.kind || first.tab !== HOME) {
     props.value = location.search;
     trigger("submit");

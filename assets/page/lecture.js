@@ -47,6 +47,52 @@ function address(n, fresh) {
   }
 }
 
+/** How a scene stands. live: null, "asked" until the controls hold what it was made with, then "on", in the end "done";
+ * ready: they hold it; returning: to the recording; after: what is sent once a live run has ended. */
+export const BEGUN = { scene: null, live: null, ready: false, returning: false, after: null };
+
+const done = (state, ...effects) => ({ state, effects });
+const ended = (state) => done({ ...state, live: null, after: null }, ...(state.live === "on" ? [["stop"]] : []));
+
+const EVENTS = {
+  show(state, { scene }) {
+    const busy = state.live === "on",
+      wish = { act: "show", query: scene.query },
+      { state: to, effects } = ended(state);
+    return done({ ...to, scene, after: busy ? wish : null }, ...effects, ...(busy ? [] : [["send", wish]]));
+  },
+  leave: ended,
+  /** L: the scene live, and the recording again. query: what the scene shows now. */
+  turn(state, { query }) {
+    if (state.live) {
+      const { state: to, effects } = EVENTS.show({ ...state, returning: true }, { scene: state.scene });
+      return done(to, ["say"], ...effects);
+    }
+    if (!state.scene) return done(state);
+    return done({ ...state, live: "asked" }, ["say"], ["live", true], ["send", { act: "ready", query }]);
+  },
+  /** Whether the controls hold what the scene was made with, and why not. */
+  ready: (state, { ready, said }) =>
+    ready ? done({ ...state, ready }) : done({ ...state, ready, live: null }, ["live", false], ["say", said]),
+  /** What was asked for is there: the recording again, or the controls. */
+  told(state) {
+    const back = state.returning && !state.after,
+      starts = state.live === "asked" && state.ready;
+    return done(
+      { ...state, ...(back && { returning: false }), ...(starts && { ready: false, live: "on" }) },
+      ...(back ? [["live", false]] : []),
+      ...(starts ? [["run"]] : []),
+    );
+  },
+  /** A live run has ended, or was refused. */
+  over({ live, after, ...state }) {
+    return done({ ...state, live: live === "on" ? "done" : live, after: null }, ...(after ? [["send", after]] : []));
+  },
+};
+
+/** What an event {type, ...} makes of a scene, and what is to be done then, in this order: {state, effects}. */
+export const next = (state, { type, ...event }) => EVENTS[type](state, event);
+
 /** The hidden component: props.value takes a request, {act: "list" | "show" | "ready" | "save", ...}, and comes back as
  * the scenes, {scenes, text, said, own}, as {page} or {saying}, or as {ready, said}. ask: sends it. */
 export function mountLecture(props, watch, ask) {
@@ -57,12 +103,12 @@ export function mountLecture(props, watch, ask) {
 
 class Show {
   constructor(props, watch, ask, parts) {
-    Object.assign(this, { props, ask, parts, text: "", wanted: 0, live: null, scene: null });
+    Object.assign(this, { props, ask, parts, text: "", wanted: 0, state: BEGUN });
     styles("lecture.css", import.meta.url);
     watch("value", () => this.#told());
-    document.addEventListener("dx-lecture-told", () => this.#begin());
+    document.addEventListener("dx-lecture-told", () => this.#step("told"));
     document.addEventListener("dx-lecture-open", () => this.open(0, true));
-    document.addEventListener("dx-over", () => this.#over());
+    document.addEventListener("dx-over", () => this.#step("over"));
     document.addEventListener("click", (event) => {
       if (!event.target.closest?.('#docs a[href$="?lecture"]')) return;
       event.preventDefault();
@@ -85,9 +131,9 @@ class Show {
   open(n, full = false) {
     this.wanted = n;
     this.view ??= lectureView({
-      show: (scene) => this.#show(scene),
+      show: (scene) => this.#step("show", { scene }),
       leave: () => this.leave(),
-      live: () => this.#turn(),
+      live: () => this.#step("turn", { query: this.state.scene && standing(this.state.scene) }),
       moved: (at) => address(at, false),
       files: this.#files(),
       players: this.parts.players,
@@ -103,7 +149,7 @@ class Show {
   }
 
   leave() {
-    this.#end();
+    this.#step("leave");
     this.view.close();
     address(null, true);
   }
@@ -129,64 +175,22 @@ class Show {
       } else if (taken) stored((all) => all.setItem(KEY, JSON.stringify(taken)));
     } else if (told.page) download(told.page, "lecture.html", "text/html");
     else if (told.saying) this.view.say(sentence(told.saying));
-    else if ("ready" in told) {
-      this.ready = told.ready;
-      if (!told.ready) {
-        this.live = null;
-        this.view.live("");
-        this.view.say(sentence(told.said));
-      }
-    }
+    else if ("ready" in told) this.#step("ready", told);
   }
 
-  #show(scene) {
-    const busy = this.live === "on";
-    this.#end();
-    this.scene = scene;
-    if (busy) this.after = () => this.send({ act: "show", query: scene.query });
-    else this.send({ act: "show", query: scene.query });
+  #step(type, event) {
+    const { state, effects } = next(this.state, { type, ...event });
+    this.state = state;
+    for (const [name, ...given] of effects) this.#effects[name](...given);
   }
 
-  /** L: the scene live, and the recording again. */
-  #turn() {
-    if (this.live) {
-      this.returning = true;
-      this.view.say();
-      return this.#show(this.scene);
-    }
-    if (!this.scene) return;
-    this.live = "asked";
-    const query = standing(this.scene); // read before the lever is hidden
-    this.view.say();
-    this.view.live(tr`Live: the same prompt, methods and parameters, run here and now.`);
-    this.send({ act: "ready", query });
-  }
-
-  /** What was asked for is there: the recording again, or the controls hold what the scene was made with. */
-  #begin() {
-    if (this.returning && !this.after) {
-      this.returning = false;
-      this.view.live("");
-    }
-    if (this.live !== "asked" || !this.ready) return;
-    this.ready = false;
-    this.live = "on";
-    setTimeout(() => this.parts.run.click());
-  }
-
-  /** A live run has ended, or was refused. */
-  #over() {
-    if (this.live === "on") this.live = "done";
-    const { after } = this;
-    this.after = null;
-    after?.();
-  }
-
-  #end() {
-    if (this.live === "on") this.parts.stop.click();
-    this.live = null;
-    this.after = null;
-  }
+  #effects = {
+    stop: () => this.parts.stop.click(),
+    send: (wish) => this.send(wish),
+    say: (...said) => this.view.say(...said.map((one) => sentence(one))),
+    live: (on) => this.view.live(on ? tr`Live: the same prompt, methods and parameters, run here and now.` : ""),
+    run: () => setTimeout(() => this.parts.run.click()),
+  };
 
   /** What the status line says of a live run, or of a link that leads nowhere. */
   #status() {
@@ -194,7 +198,7 @@ class Show {
     const { status } = this.parts,
       bad = ["error", "warn"].includes(status.dataset.kind);
     if (bad) this.view.say(status.textContent);
-    else if (this.live === "on") this.view.say(first(status.textContent)); // what follows speaks of the page's own keys
+    else if (this.state.live === "on") this.view.say(first(status.textContent)); // what follows speaks of the page's own keys
   }
 
   #files() {

@@ -1,10 +1,10 @@
 // The player's pure functions whose expectations need no Python. `node --test tests/player/`
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
 const codec = await asset("player/codec.js");
-const clock = await asset("player/clock.js");
 const store = await asset("player/store.js");
 const layout = await asset("player/layout.js");
 const { reading } = await asset("player/reading.js");
@@ -25,57 +25,23 @@ for (const [packed, said] of [
     );
   });
 
+test("what a module imports, another one exports in the form that a page from disk can carry", () => {
+  const folder = new URL("../../assets/player/", import.meta.url);
+  for (const name of readdirSync(folder, { recursive: true }).filter((one) => one.endsWith(".js"))) {
+    const text = readFileSync(new URL(name, folder), "utf8");
+    for (const [, names, from] of text.matchAll(/^import \{\s+([\w,\s]+?),?\s+\} from "(.*)";$/gm)) {
+      const source = readFileSync(new URL(from, new URL(name, folder)), "utf8");
+      for (const one of names.split(/,\s*/).map((each) => each.split(" as ")[0]))
+        assert.match(source, new RegExp(`^export (const|class|function) ${one}\\b`, "m"), `${one} for ${name}`);
+    }
+  }
+});
+
 test("glyphs", () => {
   const shown = [" a\n\t", "\x00", "\u202ex", "", "\u00e9", "a".repeat(50)].map((text) => codec.glyphs(text));
   assert.deepEqual(shown, ["␣a↵→", "‹0›", "‹202E›x", "∅", "é", `${"a".repeat(40)}…`]);
   assert.equal(codec.glyphs("\ud800x"), "\ufffdx");
   assert.equal(codec.prose("a b\nc\u202e"), "a b\nc‹202E›");
-});
-
-test("the cursor counts finished steps", () => {
-  const at = (x) => clock.cursor([0, 1, 2, 4], x);
-  assert.deepEqual([0, 0.9, 1, 2.5, 4, 99].map(at), [0, 0, 1, 2, 3, 3]);
-  assert.equal(clock.cursor([0], 5), 0);
-});
-
-test("boundaries of two runs interleave", () => {
-  const axes = [
-    [0, 1, 2, 3],
-    [0, 0.4, 2.5],
-  ];
-  const walk = (from, by) => {
-    const seen = [from];
-    while (seen.length < 7) seen.push(clock.boundary(axes, seen.at(-1), by));
-    return seen;
-  };
-  assert.deepEqual(walk(0, 1), [0, 0.4, 1, 2, 2.5, 3, 3]);
-  assert.deepEqual(walk(3, -1), [3, 2.5, 2, 1, 0.4, 0, 0]);
-});
-
-test("the shorter run stays at its end", () => {
-  const seen = {};
-  const group = new clock.Group();
-  for (const [name, axis] of Object.entries({ short: [0, 1, 2], long: [0, 1, 2, 3, 4] }))
-    group.add({
-      axis: () => axis,
-      at: (t) => {
-        seen[name] = t;
-      },
-    });
-  group.seek(3);
-  assert.deepEqual([seen.short, seen.long, group.end], [2, 3, 4]);
-});
-
-test("one second is one second at speed one", () => {
-  const places = [1, 0.25, 8].map((speed) => {
-    const group = new clock.Group();
-    group.add({ axis: () => [0, 5, 100], at() {} });
-    group.unit = "seconds";
-    group.speed = speed;
-    group.tick(0.5);
-    return group.x;
-  });
-  assert.deepEqual(places, [0.5, 0.125, 4]);
 });
 
 for (const [text, said] of [
@@ -90,19 +56,6 @@ for (const [text, said] of [
       ({ message }) => message.includes(said),
     );
   });
-
-test("batches are put in order", () => {
-  const last = { run: "a", seq: 3 };
-  const order = [
-    [{ run: "a", seq: 4 }, "next"],
-    [{ run: "a", seq: 3 }, "old"],
-    [{ run: "a", seq: 6 }, "gap"],
-    [{ run: "b", seq: 0 }, "start"],
-    [{ run: "b", seq: 2 }, "gap"],
-    [{ run: "b", seq: 1, header: {} }, "start"],
-  ];
-  for (const [batch, place] of order) assert.equal(store.order(last, batch), place, JSON.stringify(batch));
-});
 
 test("a tidy tree has no two nodes in one place", () => {
   const parents = [-1, 0, 0, 1, 1, 2, 3];
@@ -119,21 +72,6 @@ test("a large tree is folded but keeps the accepted path", () => {
   assert.ok(shown.filter(Boolean).length <= 200);
   assert.ok(shown[0] && shown[1] && shown[11]);
   for (const [i, parent] of parents.entries()) assert.ok(!shown[i] || parent < 0 || shown[parent], `the way to ${i}`);
-});
-
-test("cells and hits agree", () => {
-  const grid = layout.grid(600, 50, { w: 60, h: 30, under: 12 });
-  const { columns, gutter, w, gap, rowHeight } = grid;
-  for (const position of [0, columns - 1, columns, 49]) {
-    const x = gutter + (position % columns) * (w + gap) + 3;
-    assert.equal(layout.cellAt(grid, x, Math.floor(position / columns) * rowHeight + 3, 50), position);
-  }
-  assert.equal(layout.cellAt(grid, 2, 2, 50), -1);
-  const cut = layout.segments({ ...grid, columns: 8 }, 2, 20);
-  assert.deepEqual(
-    cut.map(({ cells }) => cells),
-    [6, 8, 4],
-  );
 });
 
 /** A run of pieces, each written in the step of its number; 0xE2 0x98 0x83 is a snowman. */

@@ -105,7 +105,7 @@ def test_columns_hold_each_path_once(js: Call) -> None:
     trace = run("rpc", "tiny-ar-s", "subtract: 717 - 610", {"n": 24, "max_new_tokens": 56})
     vote = json.loads(trace.to_json())["steps"][-1]["records"]["vote"]
     for tally in vote["tallies"]:
-        made = js("views/vote.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
+        made = js("views/votelayout.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
         assert sum(column["sum"] for column in made) == pytest.approx(sum(tally["shares"]))
         blocks = [block["i"] for column in made for block in column["blocks"]]
         assert len(blocks) == len(set(blocks))

@@ -5,18 +5,12 @@ import { ByteList } from "../bytelist.js";
 import { bytes } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
+import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
 export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.group"] };
 
-const HIGH = 170,
-  FOOT = HIGH + 18, // of the areas, with their axis
-  ROW = 34,
-  LEFT = 122,
-  RIGHT = 190, // words beside the areas
-  HALF = 0.5, // a first part larger than this share of its column is cut off below
-  FILLS = ["option3", "option0", "option1", "unreached", "option2", "option4", "option5", "option6"],
-  INK = "--ink:var(--text)",
-  fill = (i) => `var(--${FILLS[i % FILLS.length]}-fill)`;
+const HALF = 0.5, // a first part larger than this share of its column is cut off below
+  INK = "--ink:var(--text)";
 
 /** Columns of a step's intervals in bytes: group -> its parts {name, start, end, measured}; and the limits. */
 export function columns(intervals = []) {
@@ -53,7 +47,7 @@ export class Arena {
         role: "img",
         onclick: ({ clientX, clientY }) => {
           const { left, top } = this.picture.getBoundingClientRect(),
-            at = Math.floor(((clientX - left - this.left) / this.#wide()) * run.length);
+            at = Math.floor(((clientX - left - leftOf(this)) / wideOf(this)) * run.length);
           if (clientY - top < FOOT && at >= 0) context.seek(Math.min(run.length, at + 1));
         },
       },
@@ -90,89 +84,18 @@ export class Arena {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  get left() {
-    return this.width < 640 ? 90 : LEFT;
-  }
-
-  #wide() {
-    return this.width - this.left - (this.width < 640 ? 8 : RIGHT);
-  }
-
-  #y(value) {
-    return HIGH - ((Math.max(value, this.base) - this.base) / (this.top - this.base)) * (HIGH - 8);
-  }
-
   #areas() {
-    const { left } = this,
-      wide = this.#wide() / Math.max(1, this.run.length),
-      y = (value) => this.#y(value).toFixed(1),
-      paths = this.names.map((name) =>
-        this.at
-          .map((parts, i) => {
-            const part = parts.find((one) => one.name === name);
-            return part && part.end > this.base
-              ? `M${(left + i * wide).toFixed(1)},${y(part.start)}V${y(part.end)}h${wide.toFixed(1)}V${y(part.start)}Z`
-              : "";
-          })
-          .join(""),
-      );
+    const { paths, limit } = areas(this);
     pool(this.areas, paths.length, () => svg("path", {}, svg("title"))).forEach((path, i) => {
       set(path, { d: paths[i], style: `fill:${fill(i)};stroke:none` });
       setText(path.firstChild, translated(this.names[i]));
     });
-    const limit = this.limits.map((one, i) =>
-      one === null || one > this.top ? "" : `M${left + i * wide},${y(one)}h${wide.toFixed(1)}`,
-    );
-    set(this.line, { d: limit.join("") });
-  }
-
-  /** [x, y, anchor, text]: ends of the axes, the limit, each part beside its last place. */
-  #named() {
-    const { left } = this,
-      right = left + this.#wide(),
-      last = this.at.findLast((parts) => parts.length) ?? [],
-      limit = this.limits.findLast((one) => one !== null && one <= this.top),
-      words = [
-        [left - 8, this.#y(this.top) + 12, "end", bytes(this.top)],
-        [left - 8, HIGH, "end", bytes(this.base)],
-        [left, HIGH + 15, "start", tr`step 1`],
-        [right, HIGH + 15, "end", tr`step ${this.run.length}`],
-      ];
-    if (this.width < 640) return words;
-    let above = HIGH + 16;
-    for (const { name, start, end } of last) {
-      if (end <= this.base) continue;
-      above = Math.min(above - 14, (this.#y(Math.max(start, this.base)) + this.#y(end)) / 2 + 4);
-      words.push([right + 8, above, "start", translated(name)]);
-    }
-    if (limit !== undefined) words.push([right + 8, Math.min(this.#y(limit) + 4, above - 14), "start", tr`the budget`]);
-    return words;
-  }
-
-  /** What all that begins with the arena's first part take beyond it. */
-  #beyond(groups) {
-    const first = this.base ? groups.get(this.group)?.[0].name : null;
-    return [...groups]
-      .filter(([, parts]) => parts.length > 1 && (!first || parts[0].name === first))
-      .map(([group, parts]) => ({ group, parts: first ? parts.slice(1) : parts, from: first ? parts[0].end : 0 }));
+    set(this.line, { d: limit });
   }
 
   #below(groups) {
-    const { left } = this,
-      narrow = this.width < 640,
-      all = this.#beyond(groups),
-      most = Math.max(1, ...all.map(({ parts, from }) => parts.at(-1).end - from)),
-      wide = this.width - left - (narrow ? 70 : 110),
-      y = (i) => FOOT + 30 + i * ROW,
-      boxes = all.flatMap(({ group, parts, from }, i) =>
-        parts.map((part) => ({
-          ...part,
-          x: left + ((part.start - from) / most) * wide,
-          w: ((part.end - part.start) / most) * wide,
-          y: y(i),
-          own: group === this.group,
-        })),
-      );
+    const { width } = this,
+      { height, boxes, words } = below(this, groups);
     pool(this.beside, boxes.length, () => svg("g", {}, svg("title"), svg("rect"), svg("text", { y: 17 }))).forEach(
       (group, i) => {
         const { x, w, y: top, name, start, end, own } = boxes[i],
@@ -187,19 +110,7 @@ export class Arena {
         setText(title, `${translated(name)}: ${bytes(end - start)}`);
       },
     );
-    const names = all.flatMap(({ group, parts, from }, i) => [
-      [left - 8, y(i) + 17, "end", group === this.group ? translated(group) : `○ ${translated(group)}`],
-      [left + ((parts.at(-1).end - from) / most) * wide + 6, y(i) + 17, "start", bytes(parts.at(-1).end - from)],
-    ]);
-    const [head] = groups.get(this.group) ?? [],
-      said =
-        head && this.base ? tr`beyond ${bytes(this.base)} of ${translated(head.name)}, at this step` : tr`at this step`;
-    set(this.picture, {
-      viewBox: `0 0 ${this.width} ${y(all.length) + 4}`,
-      width: this.width,
-      height: y(all.length) + 4,
-    });
-    const words = [...this.#named(), ...(all.length ? [[narrow ? 0 : left, FOOT + 20, "start", said]] : []), ...names];
+    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height });
     pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
       const [x, at, anchor, word] = words[i];
       set(text, { x, y: at, "text-anchor": anchor });
@@ -209,8 +120,8 @@ export class Arena {
 
   show(t, hurry) {
     this.t = t;
-    const wide = this.#wide() / Math.max(1, this.run.length);
-    set(this.hand, { d: t ? `M${this.left + (t - 0.5) * wide},2V${HIGH}` : "" });
+    const wide = wideOf(this) / Math.max(1, this.run.length);
+    set(this.hand, { d: t ? `M${leftOf(this) + (t - 0.5) * wide},2V${HIGH}` : "" });
     if (hurry) return;
     setText(this.say, this.describe(t));
     set(this.picture, { "aria-label": this.describe(t) });

@@ -6,13 +6,10 @@ import { glyphs, number, unpack } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { cellAt, cornerOf } from "../layout.js";
 import { tr, translated } from "../words.js";
+import { gridOf, layout, lineOf } from "./barslayout.js";
 
 export const view = { name: "Bars", title: "Scores vs. threshold", place: 160, needs: ["scores+masked"] };
 
-const HIGH = 132; // pixels for all rows, as far as one row has at least LEAST and at most MOST
-const LEAST = 28;
-const MOST = 96;
-const BETWEEN = 6; // rows
 const SEEN = 176; // pixels; more rows scroll
 const BASE = "confidence";
 const STEP = 1 / 100; // scores are kept in steps of about 1/254
@@ -59,15 +56,9 @@ export class Bars {
     this.show(this.t);
   }
 
-  /** The board's columns, with rows that are as high as a bar may be. */
   #grid() {
-    const { run, context } = this,
-      { grid } = context;
-    if (!grid) return null;
-    const first = run.prompt.length - ((run.prompt.length - grid.first) % grid.columns), // of the row that holds it
-      rows = Math.ceil(Math.max(run.widest - first, 1) / grid.columns),
-      h = Math.min(Math.max(Math.floor(HIGH / rows), LEAST), MOST);
-    return { ...grid, first, rows, h, rowHeight: h + BETWEEN, height: rows * (h + BETWEEN) };
+    const { run, context } = this;
+    return context.grid ? gridOf(context.grid, run.prompt.length, run.widest) : null;
   }
 
   #frame(g) {
@@ -134,27 +125,11 @@ export class Bars {
     if (!g) return;
     this.#frame(g);
     const y = (v) => g.h - g.h * run.level(name, v),
-      bar = (p, from, to) => {
-        const corner = cornerOf(g, p),
-          x = corner.x + 0.14 * g.w,
-          down = (v) => (corner.y + v).toFixed(1);
-        return `M${x.toFixed(1)},${down(from)}V${down(to)}h${(0.72 * g.w).toFixed(1)}V${down(from)}Z`;
-      };
-    const out = [],
-      rest = [],
-      now = [],
-      lift = [];
-    for (let p = run.prompt.length; value && p < run.widest; p++) {
-      const v = value(p),
-        b = base ? base(p) : NaN;
-      if (Number.isNaN(v)) continue;
-      const top = Math.min(y(v), g.h - 1.5), // a bar of nothing is still there
-        middle = Number.isNaN(b) || b >= v ? top : Math.min(y(b), g.h);
-      (written.has(p) ? now : inside(p) ? rest : out).push(bar(p, g.h, middle));
-      if (middle > top + 0.5 && inside(p)) lift.push(bar(p, middle, top));
-    }
-    for (const [part, bars] of Object.entries({ out, rest, now, lift })) set(this.parts[part], { d: bars.join("") });
-    set(this.parts.line, { d: lane ? this.#line(lane.threshold, lines, g, y) : "" });
+      on = { g, start: run.prompt.length, widest: run.widest, y },
+      drawn = layout({ ...on, value, base, written, inside }),
+      { rest, now, lift } = drawn;
+    for (const [part, bars] of Object.entries(drawn)) set(this.parts[part], { d: bars.join("") });
+    set(this.parts.line, { d: lane ? lineOf({ ...on, threshold: lane.threshold, lines }) : "" });
     if (written.size) this.#follow(g, Math.min(...written));
     if (hurry) return;
     this.#tell(name, lane, { now: now.length, open: rest.length + now.length, lift: lift.length, base });
@@ -165,23 +140,6 @@ export class Bars {
     if (g.height <= SEEN) return;
     const top = Math.max(0, Math.min(cornerOf(g, position).y, g.height - SEEN));
     if (top !== this.top) this.box.scrollTop = this.top = top;
-  }
-
-  /** The line, or one at each position, row by row as far as there are positions. */
-  #line(threshold, lines, g, y) {
-    const { run } = this,
-      parts = [];
-    let last = ""; // where the line so far ends
-    for (let p = run.prompt.length; p < run.widest; p++) {
-      const v = lines ? lines(p) : (threshold ?? NaN),
-        { x, y: top } = cornerOf(g, p),
-        from = `${x},${(top + y(v)).toFixed(1)}`;
-      if (Number.isNaN(v)) continue;
-      if (from !== last) parts.push(`M${from}`);
-      parts.push(`h${g.w + g.gap}`);
-      last = `${x + g.w + g.gap},${(top + y(v)).toFixed(1)}`;
-    }
-    return parts.join("");
   }
 
   #tell(name, lane, { now, open, lift, base }) {

@@ -2,15 +2,16 @@
 // prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
 // those of the decoder without a cache have moved.
 
-import { CHIP, chips } from "../chips.js";
+import { chips } from "../chips.js";
 import { glyphs, number } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { fine } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { lanesOf, MAP, NET } from "./operatorlanes.js";
+import { lanesOf } from "./operatorlanes.js";
 import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
+import { columnsOf, layout } from "./operatorslayout.js";
 
 export const view = {
   name: "Operators",
@@ -19,11 +20,7 @@ export const view = {
   needs: ["operators"],
 };
 
-const NAMES = 176, // room for the names of the rows
-  PITCH = 92,
-  LANE = NET + MAP + CHIP + 28, // height of a decoder's row
-  BARS = 66,
-  STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
+const STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
 
 const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
@@ -69,50 +66,40 @@ export class Operators extends StepPicture {
   }
 
   draw(_, __, next) {
-    const { t, width } = this,
-      narrow = width < 700,
-      room = narrow ? 0 : NAMES,
-      n = Math.max(2, Math.floor((width - room) / (narrow ? 66 : PITCH))),
-      pitch = (width - room) / n,
-      // the prompt's step stays in sight; of the others the last ones
-      steps =
-        t <= n
-          ? Array.from({ length: t }, (_, i) => i + 1)
-          : [1, ...Array.from({ length: n - 1 }, (_, i) => t - n + 2 + i)],
-      x = (i) => room + (i + 0.5) * pitch,
-      lanes = ROLES.map((role) => ({ role, at: steps.map((step) => mapsOf(this.run, step, role)) }))
-        .filter(({ at }) => at.some(Boolean))
-        .reverse(), // the baseline stands above
-      labels = [],
+    const { run, t } = this,
+      columns = columnsOf(t, this.width),
+      { narrow, steps } = columns,
       which = this.#furthest(),
-      items = { nets: [], keeps: [], maps: [], tokens: [] };
-    lanes.forEach(({ role, at }, lane) => {
-      const top = 26 + lane * (LANE + 30),
-        own = role === ROLES[0],
-        held = own && at.some((maps) => maps?.last.held);
-      labels.push([0, top - 10, "start", this.#title(own, held, at, narrow), 600]);
-      at.forEach((maps, i) => {
-        if (!maps) return;
-        const ran = !maps.last.held;
-        items.nets.push({ x: x(i), y: top, ran });
-        items.maps.push({ x: x(i) - MAP / 2, y: top + NET + 12, href: pictured(maps, which, this.#colours()) });
-        items.tokens.push(this.#token(own, steps[i], x(i), top + NET + MAP + 20));
-        if (!ran && i) items.keeps.push(`M${x(i - 1) + MAP / 2},${top + NET + 12 + MAP / 2}H${x(i) - MAP / 2}`);
-      });
-      if (!narrow) {
-        labels.push([0, top + 16, "start", tr`network that makes G`]);
-        labels.push(
-          [0, top + NET + 26, "start", tr`score = q G k: G of`],
-          [0, top + NET + 44, "start", this.#where(which)],
-        );
-        labels.push([0, top + NET + MAP + 36, "start", own ? tr`token written` : tr`token it writes`]);
-      }
+      lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
+        .filter(({ maps }) => maps.some(Boolean))
+        .reverse() // the baseline stands above
+        .map(({ role, maps }) => {
+          const own = role === ROLES[0],
+            held = own && maps.some((one) => one?.last.held);
+          return {
+            own,
+            title: this.#title(own, held, maps, narrow),
+            where: this.#where(which),
+            at: maps.map(
+              (one, i) =>
+                one && {
+                  held: one.last.held,
+                  href: pictured(one, which, this.#colours()),
+                  token: this.#token(own, steps[i]),
+                },
+            ),
+          };
+        }),
+      made = layout(columns, lanes, timesOf(run, run.length));
+    this.frame(made.height);
+    pool(this.times, made.times.length, () => svg("rect", { rx: 2 })).forEach((bar, i) => {
+      const { k, ...box } = made.times[i];
+      set(bar, box);
+      bar.style.cssText = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
     });
-    const foot = this.#times(steps, { x, pitch, narrow, top: 12 + lanes.length * (LANE + 30) }, labels);
-    this.frame(foot);
-    lanesOf(this, items);
-    chips(this.tokens, items.tokens, this.context.theme, 64);
-    this.#texts(labels);
+    lanesOf(this, made);
+    chips(this.tokens, made.tokens, this.context.theme, 64);
+    this.#texts(made.labels);
     if (next)
       comeIn(
         [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1),
@@ -142,7 +129,7 @@ export class Operators extends StepPicture {
     return tr`This run: the network makes G`;
   }
 
-  #token(own, step, x, y) {
+  #token(own, step) {
     const texts = (this.texts ??= {}),
       at = texts[this.t] ?? (this.texts = { [this.t]: textsOf(this.run, this.t) })[this.t],
       { commits } = this.run.steps[step - 1],
@@ -150,8 +137,6 @@ export class Operators extends StepPicture {
       token = at[own ? 0 : 1][place],
       first = differ(at);
     return {
-      x,
-      y,
       state: place === first && !own ? "rejected" : "old",
       whole: token == null || token < 0 ? "–" : this.#word(token),
     };
@@ -159,35 +144,6 @@ export class Operators extends StepPicture {
 
   #word(token) {
     return glyphs(this.run.piece(token).text, 12);
-  }
-
-  /** Milliseconds of each token, both decoders side by side; gives the foot. */
-  #times(steps, { x, pitch, narrow, top }, labels) {
-    const series = timesOf(this.run, this.run.length),
-      known = series.map((one) => one.filter((ms) => ms !== null)),
-      bars = [];
-    if (!known[0].length) return top;
-    const most = Math.max(...series.flatMap((one) => steps.map((step) => one[step - 1] ?? 0)), 1e-6),
-      wide = Math.min(26, pitch / 2 - 4),
-      foot = top + BARS + 18;
-    series.forEach((one, k) =>
-      steps.forEach((step, i) => {
-        const ms = one[step - 1];
-        if (ms == null) return;
-        const high = Math.max(1, (BARS * ms) / most);
-        bars.push({ x: x(i) + (k ? -wide - 1 : 1), y: foot - high, width: wide, height: high, k });
-        if (!narrow)
-          labels.push([x(i) + (k ? -1 - wide / 2 : 1 + wide / 2), foot - high - 4, "middle", String(Math.round(ms))]);
-      }),
-    );
-    pool(this.times, bars.length, () => svg("rect", { rx: 2 })).forEach((bar, i) => {
-      const { k, ...box } = bars[i];
-      set(bar, box);
-      bar.style.cssText = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
-    });
-    if (narrow) labels.push([0, foot + 16, "start", tr`time of each token, up to ${number(most)} ms`]);
-    else labels.push([0, foot - 8, "start", tr`milliseconds per token`]);
-    return foot + (narrow ? 24 : 6);
   }
 
   #texts(labels) {

@@ -4,9 +4,8 @@
 import { cut, glyphs } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tr } from "../words.js";
+import { H, LINE, threads } from "./originslayout.js";
 
-const H = 24;
-const LINE = 29;
 const CHAR = 7.3; // of the monospaced letters
 const LISTED = 14; // sources
 const NAMES = {
@@ -134,8 +133,7 @@ export class Origins {
       this.cells = Math.max(1, Math.floor((column.room - NOTE) / column.pitch) - 1);
     }
     const pitch = this.above ? column.pitch : this.w + 3,
-      cellAt = (line, cell) => ({ x: x + this.left + 6 + cell * pitch, y: y + line * LINE });
-    const { shown } = this;
+      { shown } = this;
     pool(this.sources, shown.length, () =>
       svg(
         "g",
@@ -171,31 +169,9 @@ export class Origins {
       set(note, { x: this.left + 10 + n * pitch });
       setText(note, this.#note(source, n));
     });
-    const threads = shown.flatMap(({ links, kind }, line) =>
-      links
-        .filter(([row, cell]) => at(row) && (!this.above || (cell >= 0 && cell < this.cells)))
-        .map(([row, cell]) => ({ kind, row, line, cell, from: cell < 0 ? null : cellAt(line, cell) })),
-    );
-    pool(this.threads, threads.length, () => svg("path")).forEach((path, i) => {
-      const { kind, row, line, cell, from } = threads[i],
-        to = at(row),
-        end = over ? { x: to.x + to.w / 2, y: to.y } : { x: to.x, y: to.y + to.h / 2 };
-      const down = !from ? 0 : end.y >= from.y + H / 2 ? 1 : -1,
-        start = from
-          ? { x: from.x + this.w / 2, y: from.y + (down > 0 ? H : 0) }
-          : { x: x + this.left, y: y + line * LINE + H / 2 };
-      const bend = over
-        ? `${start.x},${start.y + 30} ${end.x},${end.y - 30}`
-        : `${start.x + (from ? 0 : 50)},${start.y + 26 * down} ${end.x - 60},${end.y}`;
-      set(path, {
-        d: `M${start.x},${start.y}C${bend} ${end.x},${end.y}`,
-        "data-source": kind,
-        "data-fate": states[row],
-        "data-row": row,
-        "data-line": line,
-        "data-cell": cell,
-      });
-    });
+    const { left, w, cells, above } = this,
+      drawn = threads({ sources: shown, states, at, x, y, left, w, pitch, cells, above, over });
+    pool(this.threads, drawn.length, () => svg("path")).forEach((path, i) => set(path, drawn[i]));
   }
 
   /** What became of a source's tokens. */

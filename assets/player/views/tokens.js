@@ -11,11 +11,9 @@ import { Brackets, controls, legend } from "./board.js";
 import { Elements, Looks } from "./cells.js";
 import { Picking } from "./picking.js";
 import { Sheet } from "./sheet.js";
+import { inSight, NARROW, rowsSeen, scrolledTo, typicalOf } from "./tokenslayout.js";
 
 export const view = { name: "Tokens", title: "", place: 20, needs: [] };
-
-const ROWS = { growing: 3, masked: 4, narrow: 3 }; // of a board above a picture, which scrolls then
-const NARROW = 560;
 
 export class Tokens {
   load(run, dom, context) {
@@ -69,11 +67,8 @@ export class Tokens {
     this.width = width;
     this.mode = this.context.mode();
     this.looks.ramp = ramp(this.context.theme, this.mode);
-    const lengths = [...run.pieces.values()]
-      .filter((p) => p.kind === "text")
-      .map((p) => Math.min(glyphs(p.text).length, 9))
-      .sort((a, b) => a - b);
-    const typical = Math.max(2.4, lengths[Math.floor(lengths.length * 0.75)] ?? 5);
+    const lengths = [...run.pieces.values()].filter((p) => p.kind === "text").map((p) => glyphs(p.text).length);
+    const typical = typicalOf(lengths);
     this.first = this.context.unfolded ? 0 : run.prompt.length;
     const count = Math.max(run.widest - this.first, 1),
       plan = this.context.agree({ width, typical, kinds: run.spanKinds.length, count }),
@@ -114,20 +109,15 @@ export class Tokens {
   }
 
   #rows() {
-    return ROWS[this.run.canvas === null ? "growing" : this.width < NARROW ? "narrow" : "masked"];
+    return rowsSeen(this.run.canvas, this.width);
   }
 
   /** A board that scrolls shows what was written last, from its first place on. */
   #follow(t) {
-    const { grid, board } = this,
-      room = Math.min(this.#most() * grid.rowHeight, grid.height),
-      { positions = [], tokens } = this.run.steps[t - 1]?.commits ?? {},
-      written = positions.filter((_, i) => !this.run.eos.has(tokens[i])); // nothing stands at the end marks
-    if (room >= grid.height) return;
-    const [from, to] = written.length ? [Math.min(...written), Math.max(...written)] : [0, 0],
-      low = cornerOf(grid, to).y + grid.rowHeight - room,
-      top = Math.max(0, Math.min(Math.max(this.top, low), cornerOf(grid, from).y));
-    if (top !== this.top) board.scrollTop = this.top = top;
+    const { positions = [], tokens } = this.run.steps[t - 1]?.commits ?? {},
+      written = positions.filter((_, i) => !this.run.eos.has(tokens[i])), // nothing stands at the end marks
+      top = scrolledTo(this.grid, { top: this.top, written, most: this.#most() });
+    if (top !== this.top) this.board.scrollTop = this.top = top;
   }
 
   /** The boards of the group have a new plan. */
@@ -168,12 +158,7 @@ export class Tokens {
     this.#follow(t);
     if (this.sheet) this.sheet.show((i) => look(first + i));
     else {
-      const { columns, rowHeight } = this.grid,
-        room = this.#most() * rowHeight,
-        seen = (i) => {
-          const y = Math.floor(i / columns) * rowHeight - this.top;
-          return y > -rowHeight && y < room;
-        };
+      const seen = (i) => inSight(this.grid, i, { top: this.top, most: this.#most() });
       this.elements.dress(this.nodes, (i) => look(first + i), seen);
     }
     if (cells.length !== this.shown?.length)

@@ -3,20 +3,16 @@
 
 import { cut, glyphs } from "../codec.js";
 import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
-import { fold, tidy } from "../layout.js";
 import { rowsOf } from "../rounds.js";
 import { tr, translated } from "../words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
 import { Ghost } from "./ghost.js";
 import { key, kindsOf, Origins, told } from "./origins.js";
+import { layout, NODE, TAIL } from "./treelayout.js";
 
 export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
 
-const NODE = { h: 24, y: 28, gap: 36, least: 112, most: 190 }; // least, most: from one column to the next
 const CHAR = 7.3; // of the monospaced letters
-const APART = 64; // between the sources and the tree
-const NAME = 22; // of what frames the levels of a pass
-const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
 
 export class DraftTree {
   load(run, dom, context) {
@@ -106,80 +102,36 @@ export class DraftTree {
     setText(this.say, this.describe(t));
     if (!tree) return;
     const { rows } = this.#rows(step),
+      { origins } = this,
       states = rows.map(({ state }) => state),
-      shown = fold(
-        rows.map((r) => r.parent),
-        rows.map((r) => r.why),
-      );
-    const kept = rows.map((_, i) => i).filter((i) => shown[i]),
-      number = new Map(kept.map((row, i) => [row, i]));
-    rows.forEach((row, i) => {
-      if (shown[i]) return;
-      let above = row.parent;
-      while (!shown[above]) above = rows[above].parent;
-      rows[above].folded = (rows[above].folded ?? 0) + 1;
-    });
-    const {
-      places,
-      rows: height,
-      columns,
-    } = tidy(kept.map((i) => (rows[i].parent < 0 ? -1 : number.get(rows[i].parent))));
-    const below = tree.tails?.length ? TAIL.y : 0;
-    const all = this.#columns(),
+      all = this.#columns(),
       wide = this.width || 1200,
-      narrowest = (all - 1) * NODE.least + NODE.least - NODE.gap + 8,
-      over = this.origins.aligned(tree) || this.origins.least + APART + narrowest > wide,
-      left = this.origins.plan(tree, states, over ? wide : wide - narrowest - APART),
-      x0 = left.w && !over ? left.w + APART : 0,
-      pitch = Math.floor(Math.min(Math.max((wide - x0 - 8 + NODE.gap) / all, NODE.least), NODE.most)),
-      size = pitch - NODE.gap,
-      tall = (height - 1) * (NODE.y + below) + NODE.h + below + 8,
-      y0 = over && left.h ? left.h + 22 : Math.max(0, (left.h - tall) / 2);
-    const at = places.map(({ column, row }) => ({
-      x: 4 + x0 + column * pitch,
-      y: 4 + y0 + row * (NODE.y + below),
-      w: size,
-      h: NODE.h,
-    }));
-    const w = Math.max(x0 + (columns - 1) * pitch + size + 8, left.w),
-      passes = tree.value_name?.startsWith("pass") ? kept.map((i) => rows[i].value).filter(Boolean) : [],
-      slabs = [...new Set(passes)],
-      named = slabs.length ? NAME : 0,
-      h = (over ? y0 + tall : Math.max(tall, left.h + 4)) + named;
-    frame(this.picture, w, h);
-    const top = over ? 2 : Math.max(2, (h - left.h) / 2);
-    this.origins.show(0, top, (row) => at[number.get(row)], states, over, { pitch, size, room: wide });
+      aligned = origins.aligned(tree),
+      made = layout({
+        rows,
+        tails: Boolean(tree.tails?.length),
+        all,
+        wide,
+        byPass: tree.value_name?.startsWith("pass"),
+        aligned,
+        least: origins.least,
+        plan: (room) => origins.plan(tree, states, room),
+      }),
+      { at, kept, number, pitch, size, slabs, edges } = made;
+    frame(this.picture, made.w, made.h);
+    origins.show(0, made.top, (row) => at[number.get(row)], states, made.over, { pitch, size, room: wide });
     const kinds = kindsOf(tree);
     pool(this.slabs, slabs.length, () =>
       svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),
     ).forEach((group, i) => {
-      const own = places.flatMap(({ column }, j) => (rows[kept[j]].value === slabs[i] ? [column] : [])),
-        [from, to] = [Math.min(...own), Math.max(...own)],
-        x = 1 + x0 + from * pitch,
-        [box, name] = group.childNodes;
-      set(box, { x, width: (to - from) * pitch + size + 6, height: h - 2 });
-      set(name, { x: x + 8, y: h - 8 });
-      setText(
-        name,
-        from < to
-          ? tr`pass ${slabs[i]} drafts levels ${from}–${to} at once`
-          : tr`pass ${slabs[i]} drafts level ${from}`,
-      );
+      const [box, name] = group.childNodes;
+      set(box, slabs[i].box);
+      set(name, slabs[i].name);
+      setText(name, slabs[i].text);
     });
-    const edges = kept.filter((i) => rows[i].parent >= 0);
     pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
-      const row = rows[edges[i]],
-        a = at[number.get(row.parent)],
-        b = at[number.get(edges[i])],
-        x1 = a.x + size,
-        y1 = a.y + NODE.h / 2,
-        y2 = b.y + NODE.h / 2,
-        middle = (x1 + b.x) / 2;
-      set(path, {
-        d: `M${x1},${y1}C${middle},${y1} ${middle},${y2} ${b.x},${y2}`,
-        "stroke-width": edgeWidth(row).toFixed(1),
-        "data-s": row.state,
-      });
+      const { row, d } = edges[i];
+      set(path, { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
     });
     pool(this.nodes, kept.length, () =>
       svg(

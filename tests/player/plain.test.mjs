@@ -1,0 +1,273 @@
+// Numbers, characters, grids and running text at the edges of their rules. `node --test tests/player/`
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asset } from "./assets.mjs";
+import { made } from "./made.mjs";
+
+const codec = await asset("player/codec.js");
+const layout = await asset("player/layout.js");
+const { reading } = await asset("player/reading.js");
+
+test("a packed array is decoded once, from its lowest to its highest value", () => {
+  const packed = { dtype: "u1", shape: [2, 2], data: "AH/+/w==", lo: 2, hi: 6 },
+    { values, shape } = codec.unpack(packed);
+  assert.deepEqual(
+    [[...values], shape],
+    [
+      [2, 4, 6, NaN],
+      [2, 2],
+    ],
+  );
+  assert.equal(codec.unpack(packed).values, values);
+  assert.deepEqual([...codec.unpack({ dtype: "u2", shape: [1], data: "AQI=" }).values], [513]);
+  assert.equal(codec.unpacked([1], [1]) && codec.unpack(codec.unpacked([7], [1])).values[0], 7);
+  assert.equal(codec.fromBase64("AQI=").length, 2);
+});
+
+test("characters that hide or turn text are shown by their number, and no others", () => {
+  const shown = (code) => codec.glyphs(String.fromCodePoint(code));
+  // biome-ignore format: a table
+  for (const [from, to] of [
+    [0x7f, 0xa0], [0xad, 0xad], [0x61c, 0x61c], [0x200b, 0x200f], [0x202a, 0x202e], [0x2060, 0x206f],
+    [0xfeff, 0xfeff], [0xe0000, 0xe0fff],
+  ]) {
+    for (const code of [from, to]) assert.equal(shown(code), `‹${code.toString(16).toUpperCase()}›`);
+    for (const code of [from - 1, to + 1]) assert.match(shown(code), /^[^‹]+$/u);
+  }
+  assert.deepEqual([0, 31, 32, 33, 0x2028].map(shown), ["‹0›", "‹1F›", "␣", "!", "↵"]);
+  assert.deepEqual(
+    ["\ud800", "\udfff", "\ud7ff", "\ue000"].map((one) => codec.glyphs(one)),
+    ["\ufffd", "\ufffd", "\ud7ff", "\ue000"],
+  );
+  assert.deepEqual(
+    [codec.prose("a \n\tb\u2028"), codec.glyphs("abc", 3), codec.glyphs("abcd", 3)],
+    ["a \n\tb↵", "abc", "abc…"],
+  );
+  assert.deepEqual([codec.cut("abc", 3), codec.cut("abcd", 3)], ["abc", "ab…"]);
+});
+
+// biome-ignore format: a table
+for (const [value, unit, text] of [
+  [null, "", "–"], [undefined, "", "–"], [NaN, "s", "–"], [0, "", "0"], [-3, "", "-3"], [9999, "", "9999"],
+  [10000, "", "10,000"], [-20000, "", "-20,000"], [1000.4, "", "1,000"], [999.4, "", "999"], [100.4, "", "100"],
+  [100.5, "x", "101 x"], [99.999, "", "100.00"], [1.5, "", "1.50"], [-1.25, "", "-1.25"],
+  [0.5, "probability", "0.500"], [0.5, "nats", "0.500 nats"], [0.0015, "", "0.002"], [0.0009, "", "9.0e-4"],
+  [0.001, "score", "0.001"], [2, "count", "2"], [1.001, "", "1.00"],
+])
+  test(`the number ${value} ${unit} is ${text}`, () => assert.equal(codec.number(value, unit), text));
+
+test("seconds and bytes have the unit that suits them", () => {
+  assert.deepEqual([0, 0.0005, 0.001, 0.05, 0.1, 0.5, 1, 2.345].map(codec.seconds), [
+    "0 s",
+    "500 µs",
+    "1.0 ms",
+    "50.0 ms",
+    "100 ms",
+    "500 ms",
+    "1.00 s",
+    "2.35 s",
+  ]);
+  assert.deepEqual([0, 999, 1000, 1500, 1e6, 2.5e9, 4e12].map(codec.bytes), [
+    "0 B",
+    "999 B",
+    "1.0 kB",
+    "1.5 kB",
+    "1.0 MB",
+    "2.5 GB",
+    "4000.0 GB",
+  ]);
+});
+
+test("boards are as dense as they must be", () => {
+  const of = (more) => {
+    const { large, track, cell, gutter } = layout.density({ width: 800, typical: 5, kinds: 2, count: 16, ...more });
+    return [large, track, cell.w, cell.h, cell.under, gutter];
+  };
+  assert.deepEqual(of({}), [false, 8, 52, 30, 20, 0]);
+  assert.deepEqual(of({ count: 17 }), [false, 8, 52, 30, 20, 30]);
+  assert.deepEqual(of({ compact: true }), [false, 6, 42, 22, 16, 0]);
+  assert.deepEqual([of({ width: 479 })[2], of({ width: 480 })[2], of({ width: 300, count: 257 })[2]], [44, 52, 42]);
+  assert.deepEqual(of({ count: 257, typical: 9, kinds: 0 }), [true, 6, 49, 20, 4, 30]);
+  assert.equal(of({ count: 256 })[0], false);
+});
+
+test("columns of a grid are a number that is easy to count, and fill the width", () => {
+  // biome-ignore format: a table
+  for (const [room, columns] of [
+    [10, 1], [27, 1], [50, 1], [51, 2], [5 * 27, 5], [7 * 27, 6], [9 * 27, 8], [15 * 27, 12], [30 * 27, 24],
+    [40 * 27, 40],
+  ])
+    assert.equal(layout.grid(room + 10, 50, { w: 22 + 2, h: 20, under: 4 }, 10).columns, columns, `${room}`);
+  for (let width = 60; width < 900; width += 37) {
+    const { columns, rows, w, gutter, gap, height, rowHeight } = layout.grid(width, 50, { w: 24, h: 20, under: 4 }, 10);
+    assert.ok(w >= 24 && w <= 36 && gutter + columns * (w + gap) - gap <= Math.max(width, 34), `${width}`);
+    assert.ok(rows * columns >= 50 && (rows - 1) * columns < 50);
+    assert.deepEqual([height, rowHeight], [rows * 24, 24]);
+  }
+  assert.equal(layout.grid(100, 5, { w: 24, h: 20, under: 4 }).gutter, 34);
+});
+
+test("each cell is hit where it stands, also where the first ones have no place", () => {
+  for (const first of [undefined, 0, 3]) {
+    const g = { columns: 4, w: 20, gap: 3, gutter: 10, rowHeight: 30, first },
+      start = first ?? 0;
+    for (let position = start; position < start + 10; position++) {
+      const { x, y } = layout.cornerOf(g, position);
+      assert.deepEqual([x, y], [10 + ((position - start) % 4) * 23, Math.floor((position - start) / 4) * 30]);
+      for (const [dx, dy] of [
+        [0, 0],
+        [22, 29],
+      ])
+        assert.equal(layout.cellAt(g, x + dx, y + dy, start + 10), position);
+    }
+    // biome-ignore format: a table
+    for (const [x, y] of [
+      [9, 0], [102, 0], [10, -1], [56, 60],
+    ])
+      assert.equal(layout.cellAt(g, x, y, start + 10), -1, `${x} ${y}`);
+  }
+});
+
+test("a stretch has a piece in each row that it touches, and its ends are known", () => {
+  for (const first of [0, 2])
+    for (let start = 0; start < 12; start++)
+      for (let end = start + 1; end <= 14; end++) {
+        const pieces = layout.segments({ columns: 4, first }, start, end),
+          seen = pieces.flatMap(({ row, column, cells }) =>
+            Array.from({ length: cells }, (_, i) => first + 4 * row + column + i),
+          );
+        assert.deepEqual(
+          seen,
+          Array.from({ length: Math.max(0, end - Math.max(start, first)) }, (_, i) => Math.max(start, first) + i),
+        );
+        assert.ok(pieces.every(({ column, cells }) => column >= 0 && cells > 0 && column + cells <= 4));
+        assert.deepEqual(
+          pieces.map(({ last }) => last),
+          pieces.map((_, i) => i === pieces.length - 1),
+        );
+        assert.deepEqual(
+          pieces.map(({ first: begins }) => begins),
+          pieces.map((_, i) => !i && start >= first),
+        );
+      }
+});
+
+test("trees of several roots stand below each other, and an empty one takes no room", () => {
+  assert.deepEqual(layout.tidy([]), { places: [], rows: 0, columns: 0 });
+  const { places, rows, columns } = layout.tidy([-1, -1, 1, 1, 1]);
+  assert.deepEqual(
+    places.map(({ column, row }) => [column, row]),
+    [
+      [0, 0],
+      [0, 2],
+      [1, 1],
+      [1, 2],
+      [1, 3],
+    ],
+  );
+  assert.deepEqual([rows, columns], [4, 2]);
+});
+
+test("a tree is folded beyond its limit alone", () => {
+  const parents = [-1, 0, 0, 1, 2, 4, 3],
+    why = ["root", "accepted", "mismatch", "accepted", "unreached", "unreached", "unreached"],
+    shown = (limit) => layout.fold(parents, why, limit).flatMap((yes, i) => (yes ? [i] : []));
+  assert.deepEqual([7, 6, 4].map(shown), [
+    [0, 1, 2, 3, 4, 5, 6],
+    [0, 1, 2, 3, 6],
+    [0, 1, 2, 3],
+  ]);
+});
+
+const EOS = 9;
+const write = (positions, tokens) => ({ commits: { positions, tokens, causes: tokens.map(() => "") } });
+const pieces = [
+  { id: 1, text: "a" },
+  { id: 2, text: "b" },
+  { id: 3, text: "0xC3", kind: "byte" },
+  { id: 4, text: "0xA9", kind: "byte" },
+];
+for (const [why, given, t, marked, parts] of [
+  ["nothing", {}, 0, -1, []],
+  ["holes stand together", { canvas: 3, mask: 8 }, 0, -1, [{ text: "▢▢", kind: "hole" }]],
+  [
+    "what is new is its own part",
+    { steps: [write([1], [1]), write([2], [2])] },
+    2,
+    -1,
+    [
+      { text: "a", kind: "old" },
+      { text: "b", kind: "new" },
+    ],
+  ],
+  [
+    "up to the first end mark",
+    { steps: [write([1, 2, 3], [1, EOS, 2])] },
+    1,
+    -1,
+    [
+      { text: "a", kind: "new" },
+      { text: "", kind: "end" },
+    ],
+  ],
+  [
+    "a place that is marked is alone",
+    { steps: [write([1, 2, 3], [1, 2, 1])] },
+    1,
+    2,
+    [
+      { text: "a", kind: "new" },
+      { text: "b", kind: "new", marked: true },
+      { text: "a", kind: "new" },
+    ],
+  ],
+  [
+    "a character is new where one of its bytes is",
+    { steps: [write([1], [3]), write([2, 3], [4, 1])] },
+    2,
+    2,
+    [
+      { text: "é", kind: "new", marked: true },
+      { text: "a", kind: "new" },
+    ],
+  ],
+  [
+    "a character that goes on behind a hole is two",
+    { canvas: 4, mask: 8, steps: [write([1, 3], [3, 4])] },
+    1,
+    -1,
+    [
+      { text: "⟨0xC3⟩", kind: "new" },
+      { text: "▢", kind: "hole" },
+      { text: "⟨0xA9⟩", kind: "new" },
+    ],
+  ],
+  [
+    "bytes before the end mark",
+    { steps: [write([1, 2, 3], [3, 4, EOS])] },
+    1,
+    -1,
+    [
+      { text: "é", kind: "new" },
+      { text: "", kind: "end" },
+    ],
+  ],
+])
+  test(`running text: ${why}`, () => {
+    assert.deepEqual(reading(made({ prompt: [1], eos: [EOS], pieces, ...given }), t, marked), parts);
+  });
+
+test("a character may have four bytes, and each may come alone", () => {
+  const bytes = ["0xF0", "0x9F", "0x98", "0x80"].map((text, id) => ({ id, text, kind: "byte" }));
+  const run = made({ pieces: bytes, steps: [write([0, 1, 2, 3], [0, 1, 2, 3])] });
+  assert.deepEqual(reading(run, 1), [{ text: "😀", kind: "new" }]);
+});
+
+test("the wrong word is a part of its own", () => {
+  const run = made({ prompt: [1], pieces, steps: [write([1, 2, 3], [1, 2, 2]), {}] });
+  run.verdict = { first: 2, last: 3, step: 0 };
+  assert.deepEqual(reading(run, 2), [
+    { text: "a", kind: "old" },
+    { text: "bb", kind: "old", wrong: true },
+  ]);
+});
