@@ -12,22 +12,13 @@ from engines.methods.heads.del_ import ended
 from engines.methods.heads.del_.exit_choice import Counts, choose
 from engines.models.exits import maps_of
 from engines.models.parts import load_part
-from tests.engines.fakes import board, chi_square_p
+from tests.engines.fakes import chi_square_p
 
 PROMPTS = ("add: 457 + 86", "story: Mia, boat")
 
 
 def decode(model, prompt=PROMPTS[1], slug="del", **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params})
-
-
-@pytest.mark.parametrize(
-    "given", [{}, {"exits": "raw"}, {"stop": "length"}, {"omega": 0.5, "gamma_max": 4}, {"gamma_min": 2}]
-)
-def test_the_text_is_the_greedy_one(ar, given):
-    prompt = PROMPTS[len(given) % 2]
-    ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids == board(ours)
 
 
 def test_a_round_loads_the_layers_it_says(ar):
@@ -71,16 +62,6 @@ def test_the_length_rule_drafts_what_was_chosen(ar):
         assert ended or step.facts["drafted"] == min(step.facts["chosen_d"], left - 1)
         assert step.choice.threshold == pytest.approx(1 / 8)
         left -= len(step.commits.tokens)
-
-
-def test_a_fork_goes_on_as_plain_decoding_would(ar):
-    original = decode(ar)
-    at = len(original.header.prompt_ids) + 4
-    fork = engines.fork(original, 3, edit=engines.Edit(force={at: 300}))
-    ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
-    left = 28 - (len(ids) - len(original.header.prompt_ids))
-    plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
-    assert ids[-1] == 300 and fork.output_ids[len(ids) - len(original.header.prompt_ids) :] == plain.output_ids
 
 
 @pytest.mark.exhaustive

@@ -17,7 +17,7 @@ from engines.methods.heads.kangaroo import EarlyExit
 from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part
-from tests.engines.fakes import board, chi_square_p
+from tests.engines.fakes import chi_square_p
 
 PROMPTS = ("add: 457 + 86", "story: Mia, boat")
 MODULE = "engines.models.networks.exit_adapter"
@@ -25,37 +25,6 @@ MODULE = "engines.models.networks.exit_adapter"
 
 def decode(model, prompt=PROMPTS[0], slug="kangaroo", seed=0, **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params}, seed=seed)
-
-
-@pytest.fixture
-def random_adapter(monkeypatch):
-    """Adapters that know nothing."""
-
-    def some(part, exit_layer, layers):
-        torch.manual_seed(exit_layer)
-        adapter = ExitAdapter(128).requires_grad_(False)
-        adapter.O.normal_()
-        adapter.R.normal_()
-        return adapter
-
-    monkeypatch.setattr(f"{MODULE}.adapter_of", some)
-
-
-GIVEN = [{}, {"eta": 0.0}, {"eta": 1.05}, {"gamma": 1}, {"exit_layer": 1, "eta": 0.3}, {"exit_layer": 5, "gamma": 10}]
-
-
-@pytest.mark.parametrize("given", GIVEN)
-def test_the_text_is_the_greedy_one(ar, given):
-    prompt = PROMPTS[len(given) % 2]
-    ours, plain = decode(ar, prompt, **given), decode(ar, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids == board(ours)
-    assert len(ours.steps) < len(plain.steps)
-
-
-@pytest.mark.parametrize("given", [{}, {"eta": 0.0, "exit_layer": 3}])
-def test_a_bad_adapter_costs_time_only(ar, random_adapter, given):
-    ours, plain = decode(ar, **given), decode(ar, slug="greedy")
-    assert ours.output_ids == plain.output_ids and sum(s.facts["accepted"] for s in ours.steps) <= 3
 
 
 def test_the_second_exit_ends_the_drafts(ar):
@@ -110,18 +79,6 @@ def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
     *rounds, last = trace.steps
     assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
     assert trace.output_ids[-1] in ar.eos_ids and last.commits.causes[-1] == "accepted"  # drafts behind it are not read
-
-
-def test_a_fork_goes_on_with_the_adapter_in_step(ar):
-    original = decode(ar, PROMPTS[1])
-    at = len(original.header.prompt_ids) + 4
-    edit = engines.Edit(force={at: 300})
-    fork = engines.fork(original, 3, edit=edit)
-    ids = original.header.prompt_ids + fork.output_ids[: at + 1 - len(original.header.prompt_ids)]
-    assert ids[-1] == 300
-    left = 28 - (len(ids) - len(original.header.prompt_ids))
-    plain = engines.run("greedy", ar, ids, params={"max_new_tokens": left})
-    assert fork.output_ids[-len(plain.output_ids) :] == plain.output_ids
 
 
 def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
