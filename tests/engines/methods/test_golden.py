@@ -15,6 +15,7 @@ for module in pkgutil.iter_modules(checkers.__path__):  # each registers its che
 WHOLE = [
     *(f"architecture/{topic}" for topic in ("blockffn", "lean_attention", "moe_comm", "readme", "ultramem_v2")),
     *(f"diffusion/{topic}" for topic in ("dimple", "dream")),
+    *(f"diffusion2026/{folder}/cases" for folder in ("diffusion_gemma", "nemotron_labs_diffusion")),
     *(f"heads/{topic}" for topic in ("eagle2_tree", "falcon_mask", "lud", "ppd_buffers", "ppd_dynamic_tree")),
     *(f"heads/{topic}" for topic in ("greedy_accept", "tree_buffers", "typical_accept")),
     *(
