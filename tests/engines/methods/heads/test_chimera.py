@@ -1,5 +1,5 @@
-"""Chimera: the greedy text whatever the drafter says, rows that see what they should, one vector for each run of
-tokens, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
+"""Chimera: rows that see what they should, one vector for each run of tokens, what is recorded, and one formula in
+training and decoding."""
 
 import itertools
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ import engines
 from engines.core.trace import Packed
 from engines.methods.heads._template import likeliest, parents_of
 from engines.methods.heads.chimera.drafter import Drafter, run_of
-from engines.models.networks.chimera_drafter import ChimeraDrafter, drafter_of
+from engines.models.networks.chimera_drafter import drafter_of
 from engines.models.parts import load_part
 from engines.training.core.text_cache import Teacher
 from engines.training.heads.chimera import ChimeraTraining
@@ -131,11 +131,6 @@ def test_a_window_leaves_out_what_is_older(model, net):
 def test_a_short_text_repeats_its_first_token():
     assert run_of([4], []) == [4, 4, 4] and run_of([4, 5], []) == [4, 4, 5]
     assert run_of([4, 5, 6, 7], [8]) == [6, 7, 8] and run_of([4], [1, 2, 3]) == [1, 2, 3]
-
-
-def test_a_fresh_drafter_says_the_state_itself():
-    net, h = ChimeraDrafter(3, 128, 256), torch.randn(2, 128)
-    assert torch.equal(net.said(h, torch.zeros(2, 128), 2), h)
 
 
 def test_the_encoders_keys_grow_by_what_was_accepted_and_one(model, monkeypatch):

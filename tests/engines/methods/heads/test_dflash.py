@@ -1,5 +1,5 @@
-"""DFlash: published checkpoints draft what the golden loop drafts and leave greedy's text, and plain sampling's; one
-pass fills a block, both ways; what its context keeps; its training computes what its drafting does; wrong rules."""
+"""DFlash: the golden rounds, wrong rules, one pass for a block, what its context keeps, and a training that computes
+what its drafting does."""
 
 import copy
 import json

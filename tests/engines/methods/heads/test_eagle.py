@@ -1,5 +1,5 @@
-"""EAGLE: the golden dynamic trees, the greedy text whatever the layer says, plain sampling's text above temperature 0,
-the layer's cache against a read of the whole text, and bad input."""
+"""EAGLE: the chosen rows, the layer's cache against a read of the whole text, and a training that rolls on as
+decoding does."""
 
 import pytest
 import torch

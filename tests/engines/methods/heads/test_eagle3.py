@@ -1,6 +1,5 @@
-"""EAGLE-3: the published checkpoints' trees and rounds come out of the method itself, and three wrong rules do not give
-them; the control's text, greedy and drawn, also behind a person's change; what a draft vocabulary cannot say; and the
-unrolled training against the layer run as it drafts."""
+"""EAGLE-3: the published checkpoints' trees and rounds come out of the method itself, and three wrong rules do not
+give them; what a draft vocabulary cannot say; and the unrolled training against the layer run as it drafts."""
 
 import json
 from functools import cache

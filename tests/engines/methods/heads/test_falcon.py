@@ -1,5 +1,4 @@
-"""Falcon: golden mask, the greedy text whatever the layer holds, groups and passes of the tree, branches of the LSTM,
-glancing."""
+"""Falcon: groups and passes of the tree, branches of the LSTM, glancing."""
 
 from types import SimpleNamespace
 

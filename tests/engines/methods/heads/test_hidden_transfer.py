@@ -1,5 +1,5 @@
-"""Hidden Transfer: the greedy text whatever the maps are, real rows that never see pseudo rows, work that counts them,
-what decoding guesses against what training computes, and bad input."""
+"""Hidden Transfer: real rows that never see pseudo rows, work that counts them, what decoding guesses against what
+training computes."""
 
 import random
 from types import SimpleNamespace

@@ -1,5 +1,4 @@
-"""Hydra: the greedy text whatever the heads say, guesses that depend on the path above them, plain sampling's text
-above temperature 0, one formula in training and decoding, and bad input."""
+"""Hydra: guesses that depend on the path above them, and one formula in training and decoding."""
 
 import pytest
 import torch

@@ -1,5 +1,4 @@
-"""Kangaroo: the text is the greedy one whatever the adapter says, both exits do what they say, every row goes through
-every layer once."""
+"""Kangaroo: both exits do what they say, and every row goes through every layer once."""
 
 import dataclasses
 from math import exp
@@ -10,14 +9,12 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.registry import get_method
-from engines.core.sampling import distribution
 from engines.driver.roles import parts_of
 from engines.driver.run import assign_roles
 from engines.methods.heads.kangaroo import EarlyExit
 from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part
-from tests.engines.fakes import chi_square_p
 
 PROMPTS = ("add: 457 + 86", "story: Mia, boat")
 MODULE = "engines.models.networks.exit_adapter"
@@ -91,22 +88,6 @@ def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
     changed = torch.cat([h[:5], torch.randn(4, 128)])
     assert torch.allclose(adapter(changed)[:5], whole[:5], atol=1e-4)
     assert not torch.allclose(adapter(changed)[5:], whole[5:], atol=1e-2)
-
-
-@pytest.mark.exhaustive
-def test_sampling_keeps_the_distribution(ar):
-    """The first tokens of 200 runs against the model's own law, binned by the likeliest first tokens."""
-    prompt = ar.tokenizer.encode_prompt(PROMPTS[1])
-    z = ar.extend(prompt, ar.new_cache(len(prompt))).logits[-1]
-    first = distribution(z.double(), 1.5)
-    top = first.topk(4).indices.tolist()
-    wanted = torch.tensor([*(float(first[t]) for t in top), 1 - sum(float(first[t]) for t in top)])
-    counts = torch.zeros(5)
-    for seed in range(200):
-        params = {"max_new_tokens": 2, "temperature": 1.5, "eta": 0.0}
-        token = engines.run("kangaroo", ar, prompt, params=params, seed=seed, detail="none").output_ids[0]
-        counts[top.index(token) if token in top else 4] += 1
-    assert chi_square_p(counts, wanted) > 1e-3
 
 
 def test_bad_exits_are_refused(ar, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import engines
+from engines.core.sampling import distribution
 from engines.core.trees import row_depths
 from engines.methods.heads import hidden_transfer, medusa
 from engines.models import parts
@@ -17,6 +18,7 @@ from engines.models.networks.eagle_layer import EagleLayer
 from engines.models.networks.exit_adapter import ExitAdapter
 from engines.models.networks.falcon_layer import FalconLayer
 from engines.models.networks.hydra_heads import HydraHeads
+from tests.engines.fakes import chi_square_p
 from tests.engines.methods.heads.conftest import PROMPTS
 
 WAYS = {  # what is set beside the usual values, which the contract of every method tries
@@ -119,6 +121,22 @@ def test_it_ends_at_the_last_position_of_the_model(slug):
     for step in ours.steps:
         depths, tails = row_depths(step.tree.parents), step.tree.tails or [0] * len(step.tree.parents)
         assert step.tree.start + max(d + n for d, n in zip(depths, tails, strict=True)) < model.max_positions
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("slug", "params"), [("del", {}), ("kangaroo", {"eta": 0.0})])
+def test_drawn_drafts_keep_the_distribution(slug, params):
+    """The first token of 200 runs against the model's own law, binned by the likeliest ones."""
+    model = model_of(slug)
+    prompt = model.tokenizer.encode_prompt("story: Mia, boat")
+    first = distribution(model.extend(prompt, model.new_cache(len(prompt))).logits[-1].double(), 1.5)
+    top, counts = first.topk(4).indices.tolist(), torch.zeros(5)
+    for seed in range(200):
+        given = {"max_new_tokens": 2, "temperature": 1.5, **params}
+        token = engines.run(slug, model, prompt, params=given, seed=seed, detail="none").output_ids[0]
+        counts[top.index(token) if token in top else 4] += 1
+    wanted = first[top]
+    assert chi_square_p(counts, torch.cat([wanted, 1 - wanted.sum()[None]])) > 1e-3
 
 
 def untrained(layer, *names, std=1.0):

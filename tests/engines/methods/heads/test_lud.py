@@ -1,5 +1,4 @@
-"""Lexical Unit Decoding: golden cases, what window, line and switch do, where the tokens come from, and the variant
-that verifies."""
+"""Lexical Unit Decoding: what window, line and switch do, where the tokens come from, and the variant that verifies."""
 
 import pytest
 import torch
@@ -20,17 +19,6 @@ PROMPTS = ("add: 457 + 86", "story: Mia, boat", "copy: Ada, Tom, Mia")
 
 def decode(model, prompt=PROMPTS[1], slug="lud", seed=0, **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 20, **params}, seed=seed)
-
-
-@pytest.fixture
-def random_adapters(monkeypatch, model):
-    """Adapters that know nothing."""
-    torch.manual_seed(0)
-    tensors = dict(load_part("lexical-units", [model.record]).tensors)
-    tensors |= {name: torch.randn_like(t.float()) * 0.3 for name, t in tensors.items() if name[:2] in ("B.", "pa")}
-    monkeypatch.setattr(
-        parts, "load_part", lambda name, bases, **_: parts.Part(name, "", "0" * 64, tensors, {"window": 6})
-    )
 
 
 def test_units_cover_a_text_without_overlap():
@@ -91,10 +79,6 @@ def test_what_pads_leave_behind_is_no_text(model):
             assert step.facts["agreed"] == sum(ids[at] == best[at - 1] for at in late)
         late = list(range(start + 1, step.spans[0].end))
     assert prompt and sum(step.facts["checked"] for step in trace.steps) > 3
-
-
-def test_a_random_adapter_shows_in_the_text(model, random_adapters):
-    assert decode(model).output_ids != decode(model, slug="greedy").output_ids
 
 
 def test_why_a_unit_ends():

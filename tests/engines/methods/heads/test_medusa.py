@@ -1,5 +1,5 @@
-"""Medusa: golden buffers and acceptance rules, the greedy text whatever the heads say, plain sampling's text above
-temperature 0, and bad input."""
+"""Medusa: acceptance rules, the likeliest tree, a cache as of a fresh read, and one formula in training and
+decoding."""
 
 from types import SimpleNamespace
 

@@ -1,5 +1,5 @@
-"""An MTP layer run k times: the golden rounds of a published layer under both its names, the control's text greedy,
-drawn and behind a person's change; each run's state is the layer's own, and only rows of the target's states stay."""
+"""An MTP layer run k times: the golden rounds of a published layer, each run's state that is the layer's own, and
+rows of the target's states alone that stay."""
 
 import json
 

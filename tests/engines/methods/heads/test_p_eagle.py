@@ -1,5 +1,5 @@
-"""P-EAGLE in one pass: the golden rounds of both published drafters, the control's text greedy, drawn and behind a
-person's change; rows of masks know neither tokens nor states of the text, and never stay."""
+"""P-EAGLE in one pass: the golden rounds of both published drafters; rows of masks know neither tokens nor states of
+the text, and never stay."""
 
 import json
 from pathlib import Path

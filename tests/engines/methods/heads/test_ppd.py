@@ -1,4 +1,4 @@
-"""PPD: golden rows and tree search, the greedy text whatever the embeddings hold, rows and budget of every step."""
+"""PPD: the search for trees, rows and budget of every step, and one forward in training and decoding."""
 
 from types import SimpleNamespace
 
