@@ -18,6 +18,7 @@ from engines.models.networks.ultra_mem import (
     UltraMemForCausalLM,
     leading,
     search,
+    shuffled,
     weighted,
 )
 
@@ -87,6 +88,13 @@ def test_slots_are_crossings_of_the_candidates_and_none_is_read_twice(seed):
         assert set(found.crossings[n].tolist()) <= crossings and len(set(found.crossings[n].tolist())) == 4
 
 
+def test_ties_go_to_the_lowest_index():
+    q, keys, cores = random_search()
+    keys[:, 1:] = keys[:, :1]
+    with torch.no_grad():
+        assert search(q, keys, cores, 3).rows.tolist() == [[0, 1, 2]] * len(q)
+
+
 def test_the_sign_of_the_singular_vectors_is_fixed():
     for seed in range(6):
         C = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -115,6 +123,11 @@ def test_zero_tables_give_the_model_without_memory():
         assert not torch.equal(whole(ids).logits, alone(ids).logits)
         whole.pool.values.zero_()
         assert torch.equal(whole(ids).logits, alone(ids).logits)
+
+
+def test_permutations_are_whole_and_differ_by_layer():
+    one, other = shuffled(0, 81), shuffled(1, 81)
+    assert sorted(one.tolist()) == list(range(81)) and one.tolist() != other.tolist()
 
 
 def test_slots_lie_in_the_window_of_their_layer(model, read):

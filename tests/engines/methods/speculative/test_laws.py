@@ -13,8 +13,9 @@ from tests.engines.methods.speculative.toys import pair
 
 PROMPT = [1, 2, 3, 1, 2]
 SIDE = "stand-side-by-side"
+SILENT = {"copies": False, "table": False, "store": False, "draft": False}  # nothing drafts
 ALONE = {  # they draft from the text, or from what the target said before
-    "adaptive-drafts": [{}, {"copies": False}, {"table": False}, {"rows": 3}, {"rows": 0}, {"depth": 2}],
+    "adaptive-drafts": [{}, {"copies": False}, {"table": False}, {"rows": 3}, {"rows": 0}, {"depth": 2}, SILENT],
     "aded": [
         *({}, {"increment": 0.0}, {"reward": "released"}, {"learn_from_prompt": True}, {"depth": 6, "iterations": 10}),
         *({"depth": 1, "paths": 32, "node_limit": 64}, {"paths": 1}, {"node_limit": 1}, {"keep": 1}),

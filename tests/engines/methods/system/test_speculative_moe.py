@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import engines
-from engines.methods.system.speculative_moe import PLACES, plan, put
+from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
 from engines.methods.system.speculative_moe import exchanges as ours
 from engines.models import placement
 from engines.studies._two_devices import experts, run
@@ -147,6 +147,12 @@ def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
     assert told.bytes_out == told.bytes_back == visits * 12 * 4 and told.difference < 1e-5
     assert told.wait_s > 0 and told.compute_s > 0 and told.round_s > 0
     assert np.allclose(experts(x, np.zeros_like(a), up, down), 0)
+
+
+def test_modelled_seconds():
+    one = ours.exchange(np.array([[1], [0]]), np.array([0, 0]), np.array([0, 1]), 2)
+    assert seconds(one, 100, 1.0, 10.0) == pytest.approx(2e-5 + 300 / 1e9)
+    assert [(i.start, i.end) for i in moved([one], 100)] == [(0, 0), (0, 300)]
 
 
 def test_what_is_refused():
