@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from hypothesis import given
@@ -140,3 +142,11 @@ def test_the_first_to_end_wins_whether_its_answer_can_be_read_or_not(let_finish)
     assert last.record(*VOTE).answers == [] and last.record(*VOTE).tallies[0].shares.count(1.0) == 1
     assert last.record(*VOTE).tallies[0].winner == -1
     assert "chosen" in [branch.fate for step in trace.steps for branch in step.branches]
+
+
+def test_it_counts_the_winners_tokens_as_the_run_does(model):
+    """An end mark is not a token, here as in the run's totals; a vote is told as answers and their counts."""
+    trace = race(model, let_finish=True)
+    n = trace.totals.tokens
+    assert f"wins with {n} token{'' if n == 1 else 's'} and its end mark" in trace.steps[-1].note
+    assert re.search(r"Votes of all finished paths: '[^']*' \d+×(, '[^']*' \d+×)*\.$", trace.steps[-1].note)

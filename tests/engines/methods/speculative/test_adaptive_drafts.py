@@ -320,3 +320,16 @@ def test_the_store_of_the_models_tokens_is_read():
     assert [told["source"] for told in on.steps[0].records["bets"]["odds"]] == ["text", "table", "store"]
     assert [told["source"] for told in off.steps[0].records["bets"]["odds"]] == ["text", "table"]
     assert on.output_ids == off.output_ids
+
+
+def test_without_a_source_it_says_so_and_decodes_plainly():
+    trace = decode(TableCausal(), copies=False, table=False, store=False, draft=False)
+    assert {step.note for step in trace.steps} == {
+        "All sources are switched off, so nothing can be drafted; one plain row."
+    }
+    assert trace.steps[-1].records["bets"]["odds"] == []
+
+
+def test_without_rows_it_says_so():
+    trace = decode(TableCausal(), rows=0, max_new_tokens=4)
+    assert {step.note for step in trace.steps} == {"A draft may have 0 rows, so nothing can be drafted; one plain row."}

@@ -185,3 +185,13 @@ def test_the_first_token_of_a_step_has_the_targets_distribution():
         counts[draft.tokens[verdict.path[1]] if len(verdict.path) > 1 else verdict.emitted] += 1
         released[z[0].argmax()] += 1
     assert chi_square_p(counts, distribution(z[0], 1.0)) > 1e-3 > 1e-6 > chi_square_p(released, distribution(z[0], 1.0))
+
+
+def test_a_step_without_drafts_says_why():
+    notes = {}
+    for step in decode(TableCausal(memory=1, vocab_size=5)).steps:
+        if len(step.tree.tokens) == 1:
+            notes[bool(step.facts["successors"])] = step.note
+    assert notes[False] == "The table has no entry for this pair; one token from the target."
+    last = decode(TableCausal(memory=1, vocab_size=5), prompt=[*range(5)] * 4, learn_from_prompt=True, max_new_tokens=1)
+    assert last.steps[0].note == "One token is left to write, so nothing is drafted; one token from the target."

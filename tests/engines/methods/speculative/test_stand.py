@@ -270,3 +270,11 @@ def test_each_token_is_told_with_the_suffix_that_drafted_it(slug, params):
         told = (lane for step in trace.steps for lane in step.scores if lane.name == "suffix")
         lanes = [n for lane in told for n in lane.values.array().round()]
         assert [n for s in trace.steps for n in s.records["suffixes"]["samples"][0]["suffix"]] == lanes
+
+
+@pytest.mark.parametrize("ends", [(), (2,)])
+def test_a_finished_sample_counts_its_tokens_without_the_end_mark(ends):
+    trace = decode(TableCausal(memory=1, eos_ids=ends), trajectories=1, temperature=1.0)
+    n, marked = trace.totals.tokens, bool(ends) and trace.output_ids[-1] in ends
+    said = f"done, {n} token{'' if n == 1 else 's'}{' and its end mark' if marked else ''} in "
+    assert said in trace.steps[-1].note

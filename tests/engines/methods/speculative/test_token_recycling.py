@@ -9,6 +9,7 @@ import torch
 import engines
 from engines.core.sampling import distribution
 from engines.core.trees import children, from_child_counts, row_depths
+from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.methods.speculative.token_recycling import TEMPLATES
 from tests.engines.fakes import TableCausal, chi_square_p
@@ -132,3 +133,16 @@ def test_verification_keeps_the_exact_distribution(temperature):
         verdict = verify(z, draft, temperature, rng)
         counts[(*draft.path(verdict.path[-1]), verdict.emitted)] += 1
     assert chi_square_p(list(counts.values()), list(expected.values())) > 0.001
+
+
+def test_a_round_that_the_limit_cut_claims_no_token_behind_its_drafts():
+    draft = Draft(1, "table")
+    draft.add(draft.add(0, 2), 3)
+    z = torch.eye(6)[[2, 3, 4]]  # the model's own choices: both drafts, and 4 behind them
+    verdict = verify(z, draft, 0.0, torch.Generator())
+    told = {room: Turn([1], draft, verdict, z, z[:0], [2, 3, 4][:room], []).note() for room in (1, 2, 3)}
+    assert told == {
+        1: "2 of 2 drafted tokens accepted; the maximum length leaves room for 1 token.",
+        2: "2 of 2 drafted tokens accepted; the maximum length leaves room for 2 tokens.",
+        3: "2 of 2 drafted tokens accepted; the bonus token is the target's own.",
+    }
