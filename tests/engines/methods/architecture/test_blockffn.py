@@ -1,5 +1,5 @@
-"""BlockFFN: golden cases, its invariants on random patterns and on the trained mixtures, the same text as greedy
-decoding, and what is refused."""
+"""BlockFFN: its invariants on random patterns and on the trained mixtures, the same text as greedy decoding, and
+what is refused."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import pytest
 import torch
 
 import engines
-import tests.golden.checkers.blockffn  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
-from engines.core.verify import verify_file
 from engines.kit import Taps, method
 from engines.methods.architecture._routed import pattern, reading
-from engines.models.activation import cls, growth, locality_loss, reuse, sparsity_loss, tls, union
+from engines.models.activation import cls, growth, locality_loss, reuse, tls, union
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
 from engines.studies.expert_unions import mean
 from explorer.fitting import wants
-from tests.engines.conftest import GOLDEN
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
 PROMPT = "python: class Robot(size: int, owner: str)"
@@ -25,20 +22,12 @@ PROMPT = "python: class Robot(size: int, owner: str)"
 
 def random_part(router="relu", seed=0):
     torch.manual_seed(seed)
-    return BlockFFN(
-        BlockFFNConfig(
-            num_experts=16, expert_size=4, hidden_size=24, num_attention_heads=2, router=router, vocab_size=8
-        )
-    ).eval()
+    sizes = {"num_experts": 16, "expert_size": 4, "hidden_size": 24, "num_attention_heads": 2, "vocab_size": 8}
+    return BlockFFN(BlockFFNConfig(router=router, **sizes)).eval()
 
 
 def random_pattern(T=32, N=12, seed=0):
     return torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) < 0.2
-
-
-def test_the_golden_cases_pass():
-    report = verify_file(GOLDEN / "architecture" / "blockffn.json", GOLDEN)
-    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 4
 
 
 @pytest.mark.parametrize("router", ["relu", "topk"])
@@ -48,14 +37,6 @@ def test_the_union_alone_gives_what_all_experts_give(router):
         _, a, _ = part.gate(x)
         assert 0 < int((a != 0).any(0).sum()) < 16  # the union is not all of them, so something was left out
         assert torch.allclose(part(x), part.experts(x, a, part.up, part.down), atol=1e-5)
-
-
-def test_an_expert_left_out_of_the_union_would_be_noticed():
-    part, x = random_part(), torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        a = part.gate(x)[1]
-        a[:, int((a != 0).any(0).nonzero()[0])] = 0
-        assert not torch.allclose(part(x), part.experts(x, a, part.up, part.down), atol=1e-5)
 
 
 def test_a_row_without_experts_gives_zeros_and_no_numbers_that_are_none():
@@ -95,18 +76,6 @@ def test_the_locality_loss_stays_inside_documents_and_agreeing_neighbours_cost_n
     assert float(locality_loss(torn, torch.tensor([0, 0, 0, 1, 1, 1]))) < 1e-6 < float(locality_loss(torn, same))
 
 
-def test_the_bounds_of_the_sparsity_loss():
-    for seed in range(5):
-        a0 = torch.randn(2, 64, 10, generator=torch.Generator().manual_seed(seed))
-        assert 1 - (1 + 1e-5) ** 64 <= float(sparsity_loss(a0, 64)) < 1
-    assert float(sparsity_loss(-torch.ones(64, 4), 64)) == pytest.approx(1 - (1 + 1e-5) ** 64, abs=1e-5)
-
-
-def test_reuse_counts_tokens_with_experts_only():
-    on = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 1, 0]], dtype=torch.bool)
-    assert reuse(on) == pytest.approx((0.5 + 0) / 2)
-
-
 def test_where_all_experts_are_off_nothing_is_said_of_reuse():
     """None, which a record can hold, and not NaN; so where no chunk is whole."""
     off = torch.zeros(4, 3, dtype=torch.bool)
@@ -126,9 +95,9 @@ def test_bytes_are_those_of_the_union():
 @pytest.mark.parametrize("name", MIXTURES)
 def test_the_text_is_that_of_greedy_decoding(name):
     model = engines.load_model(name, dtype="float32")
-    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 48})
-    for n in (0, 4, 32):
-        run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 48, "draft_length": n})
+    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 32})
+    for n in (0, 32):
+        run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 32, "draft_length": n})
         assert run.output_ids == greedy.output_ids
     assert len(run.steps) < len(greedy.steps)  # something was copied
 
@@ -185,24 +154,6 @@ def test_a_mixture_without_a_twin_is_read_alone():
     assert [model.role for model in run.header.models] == ["target"]
     info = engines.get_method("blockffn").info
     assert info.optional == info.beside == {"twin"} and "twin" not in wants(info)
-
-
-def test_the_signature_of_the_losses_holds_on_the_trained_models():
-    def shares(name):
-        model = engines.load_model(name, dtype="float32")
-        ids, found = model.tokenizer.encode_prompt(PROMPT), []
-        x = model.layers(model.embed(ids), model.new_cache(99), 0, 4, taps=Taps(router=found.append))
-        assert len(x) == len(ids)
-        patterns = [pattern(one) for one in found]
-        return [sum(cls(on, length) for on in patterns) / 4 for length in (1, 8)]
-
-    topk, both = shares("tiny-moe"), shares("tiny-blockffn")
-    assert topk[0] == pytest.approx(26 / 32) and both[1] > topk[1] + 0.2
-
-
-def test_a_model_without_routers_is_refused():
-    with pytest.raises(engines.UserError, match=r"needs a moe model, tiny-ar-m is causal; choose one of tiny-blockffn"):
-        engines.run("blockffn", "tiny-ar-m", PROMPT)
 
 
 def test_a_router_that_is_none_is_refused():

@@ -110,16 +110,6 @@ def test_behind_an_edit_both_go_on_from_the_same_text(pair, run):
     assert f"token {pair['twin'].tokenizer.piece(said).text}" in {i.label for i in step.intervals}
 
 
-def test_above_temperature_zero_tokens_are_drawn(pair):
-    texts = {
-        engines.run("encoder-return", pair, PROMPT, params={"temperature": 2.0, "beside": False}, seed=seed).text
-        for seed in range(4)
-    }
-    assert len(texts) > 1
-    narrow = engines.run("encoder-return", pair, PROMPT, params={"temperature": 2.0, "top_k": 1, "beside": False})
-    assert narrow.text == engines.run("encoder-return", pair, PROMPT, params={"beside": False}).text
-
-
 def test_the_twin_stands_beside_the_totals(run):
     told = [step.facts.get("twin forwards", 0) for step in run.steps]
     assert set(run.totals.forwards_by_role) == set(run.totals.work_by_role) == {"model"} and set(told) <= {0, 1}

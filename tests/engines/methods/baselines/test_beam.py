@@ -38,12 +38,6 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_text(seed):
     assert chosen(trace).scores["log p"] == pytest.approx(sum_of(model, best), abs=1e-3)
 
 
-def test_a_wider_beam_is_no_less_likely_here_and_may_differ_from_greedy():
-    models = [TableCausal(vocab_size=8, memory=2, seed=seed) for seed in range(10)]
-    greedy, wide = ([sum_of(m, decode(m, width=w, max_new_tokens=8).output_ids) for m in models] for w in (1, 4))
-    assert sum(b > a + 1e-6 for a, b in zip(greedy, wide, strict=True)) >= 5 and sum(wide) > sum(greedy)
-
-
 @pytest.mark.parametrize("prompt", ["add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim", "what"])
 @pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (2, 0.0), (3, 1.0), (5, 2.0)])
 def test_it_writes_what_transformers_writes(prompt, width, penalty):
@@ -86,12 +80,3 @@ def test_equal_scores_go_to_the_lower_id():
             return torch.zeros(len(contexts), self.vocab_size)
 
     assert decode(Flat(), max_new_tokens=4).output_ids == [0, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [({"width": 0}, "width=0 is out of range; give a whole number from 1 to 16"), ({"length_penalty": 3}, "length_")],
-)
-def test_bad_values_are_a_sentence(given, sentence):
-    with pytest.raises(engines.UserError, match=sentence):
-        decode(TableCausal(), **given)

@@ -1,11 +1,10 @@
 """Adaptive blocks: they tile the answer, end on delimiters, and are fixed where no delimiter may close one."""
 
 import pytest
-import torch
 
 import engines
 from engines.core.params import resolve
-from engines.methods.diffusion.adablock import block_length, delimiter_test
+from engines.methods.diffusion.adablock import delimiter_test
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, commits
 
@@ -28,15 +27,7 @@ def blocks(trace):
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"delimiter_threshold": 0.05},
-        {"block_length": 3},
-        {"block_length": 40},
-        {"max_new_tokens": 3},
-        {"max_new_tokens": 29},
-    ],
+    "params", [{}, {"delimiter_threshold": 0.05}, {"block_length": 3}, {"block_length": 40}, {"max_new_tokens": 29}]
 )
 def test_blocks_tile_the_answer(stub, prompt, params):
     trace = decode(stub, prompt, **params)
@@ -69,25 +60,6 @@ def test_a_delimiter_block_ends_on_a_sure_delimiter(stub, prompt):
 @pytest.mark.parametrize("params", [{"delimiter_threshold": 1.01}, {"delimiter_ids": "60"}])
 def test_without_delimiters_it_is_the_threshold_decoder(stub, prompt, params):
     assert commits(decode(stub, prompt, **params)) == commits(decode(stub, prompt, "threshold"))
-
-
-def test_a_line_above_one_is_one_token_per_forward(stub):
-    assert [len(c) for c in commits(decode(stub, PROMPTS[0], threshold=1.01))] == [1] * 32
-
-
-def test_the_length_is_a_function_of_the_board_and_takes_the_first_maximum():
-    p = resolve(engines.get_method("adablock").info.params, {"max_new_tokens": 32, "block_length": 8})
-    z = torch.zeros(40, 6)
-    z[:, 0] = 3.0
-    x0 = torch.zeros(40, dtype=torch.long)
-    for q in (6, 9):  # equally sure: the first one closes the block
-        z[q], x0[q] = torch.tensor([0, 0, 0, 5.0, 0, 0]), 3
-    assert [block_length(z, x0, 4, 36, p, lambda t: t == 3)[:2] for _ in range(2)] == [(3, "delimiter")] * 2
-    assert block_length(z, x0, 7, 36, p, lambda t: t == 3)[:2] == (3, "delimiter")
-    assert block_length(z, x0, 4, 36, p, lambda t: t == 4)[:2] == (8, "none")
-    assert block_length(z, x0, 31, 36, p, lambda t: t == 4)[:2] == (5, "tail")
-    p.delimiter_threshold = 1.0
-    assert block_length(z, x0, 4, 36, p, lambda t: t == 3)[:2] == (8, "low_conf")
 
 
 def test_late_tokens_stand_behind_the_block_and_above_the_line(stub):

@@ -5,8 +5,6 @@ import copy
 import dataclasses
 import itertools
 import json
-import math
-import shutil
 
 import pytest
 import torch
@@ -53,54 +51,25 @@ def named(record, field):
     return record.get(field, [])
 
 
-def verified(folder, change=lambda data: None, copied=shutil.copytree):
-    """The report on the cases in a copy of the folder, changed as wanted."""
-    copied(GEMMA / "checkpoint", folder / "checkpoint")
-    data = json.loads((GEMMA / "cases.json").read_text())
-    change(data)
-    (folder / "cases.json").write_text(json.dumps(data))
-    (report,) = engines.verify(folder)
-    return report
-
-
-def in_folder(tmp_path):
-    (tmp_path / "diffusion_gemma").mkdir()
-    return tmp_path / "diffusion_gemma"
-
-
-def test_all_public_cases_pass(tmp_path):
-    report = verified(in_folder(tmp_path))
-    assert (report.mismatch, report.covered, report.cases) == ("", 18, 18)
-
-
 @pytest.mark.parametrize(
     ("id", "field"),
     [
-        ("eb-default", "entropy"),
-        ("eb-default", "noise"),
         ("eb-default", "accepted"),
-        ("eb-adaptive-stop", "stop"),
-        ("br-threshold-edit", "committed"),
         ("br-threshold-edit", "edited"),
-        ("br-greedy", "sampled_prob"),
-        ("ddim-greedy", "draws"),
         ("ddim-corrector", "draws"),
-        ("ebs-wide", "argmax"),
     ],
 )
 def test_each_changed_expectation_is_caught(tmp_path, id, field):
-    def change(data):
-        data["cases"] = [case for case in data["cases"] if case["id"] == id]
-        step = next(one for one in reversed(data["cases"][0]["expected"]["steps"]) if one.get(field))
-        value = step[field]
-        if field == "draws":
-            value[-1][1][0] += 1
-        elif isinstance(value, list):
-            value[0] += 0.01 if isinstance(value[0], float) else 1
-        else:
-            step[field] = not value
-
-    report = verified(in_folder(tmp_path), change)
+    data = json.loads((GEMMA / "cases.json").read_text())
+    data["cases"] = [case for case in data["cases"] if case["id"] == id]
+    value = next(one[field] for one in reversed(data["cases"][0]["expected"]["steps"]) if one.get(field))
+    changed = value[-1][1] if field == "draws" else value
+    changed[0] += 1
+    folder = tmp_path / "diffusion_gemma"
+    folder.mkdir()
+    (folder / "checkpoint").symlink_to(GEMMA / "checkpoint")
+    (folder / "cases.json").write_text(json.dumps(data))
+    (report,) = engines.verify(folder)
     assert report.state == "failed" and f".{field}" in report.mismatch
 
 
@@ -159,13 +128,6 @@ def test_the_corrector_s_conditional_leaves_its_own_token_out():
         clean = (prior * noise[:, x, None] * noise[None, :, y]).sum(1)  # p(x0 of the first | x, y), unnormalised
         got = conditional(clean.log()[None], torch.tensor([x]), a)[0].exp()
         torch.testing.assert_close(got, noisy[:, y] / noisy[:, y].sum(), atol=1e-9, rtol=0)
-
-
-@every_method
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(method, model):
-    one, again, other = (run_of(method, model, seed=seed) for seed in (1, 1, 2))
-    assert canvases(one) == canvases(again) != canvases(other)
-    assert run_of(method, model, seed=1, detail="none").output_ids == one.output_ids
 
 
 @every_method
@@ -309,14 +271,6 @@ def test_a_position_hidden_at_the_end_of_a_canvas_is_written_after_all(method, m
     assert len(trace.output_ids) == 2 * L
 
 
-def test_another_sampler_takes_the_open_canvas_over(model):
-    edit = Edit(method="block-refinement", params={"max_denoising_steps": 3})
-    run = run_of(entropy_bound.decode, model, edits=[(2, edit)])
-    before, begun, first = (canvases(run)[i] for i in (2, 3, 4))
-    assert begun["kind"] == "drawn" and begun["before"] == before["after"] == first["before"]
-    assert run.steps[3].commits is None and len(run.output_ids) == 2 * L
-
-
 @pytest.mark.parametrize(
     ("edit", "sentence"),
     [
@@ -340,14 +294,6 @@ def test_a_prompt_whose_canvases_do_not_fit_is_refused_before_anything_runs(mode
     Run(entropy_bound.decode, {"model": model}, [5] * 480, params={"max_new_tokens": 20})
 
 
-def test_a_forbidden_token_does_not_settle(model):
-    plain = run_of(entropy_bound.decode, model)
-    first, at = plain.output_ids[2], len(PROMPT) + 2
-    trace = run_of(entropy_bound.decode, model, edits=[(0, Edit(forbid={at: [first]}))])
-    assert trace.output_ids[2] != first
-    assert all(math.isfinite(record.get("mean_entropy", 0.0)) for record in canvases(trace))
-
-
 @every_method
 def test_an_edit_before_the_first_step_is_kept_in_every_canvas(method, model):
     """Nothing is drawn yet, so a forced token becomes a part of the text, and one is forbidden from the start."""
@@ -369,13 +315,6 @@ def test_a_canvas_that_is_kept_with_its_noise_says_so(model):
     """Only under `answer=canvas` noise is part of the answer, and then nothing of it is called noise any more."""
     last = run_of(entropy_bound.decode, model, answer="canvas", max_denoising_steps=1).steps[-1]
     assert set(last.commits.causes) == {"accepted", "kept"}
-
-
-def test_what_is_accepted_on_a_canvas_is_the_model_s_own(model):
-    """No drafter proposed it."""
-    steps = run_of(entropy_bound.decode, model).steps
-    told = {(cause, who) for s in steps for cause, who in zip(s.commits.causes, s.commits.authors, strict=True)}
-    assert ("accepted", "model") in told and "draft" not in {who for _, who in told}
 
 
 def test_a_step_of_the_bound_takes_the_distributions_once(model, monkeypatch):

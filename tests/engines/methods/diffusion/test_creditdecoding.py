@@ -1,4 +1,4 @@
-"""Trace credit: bounded, local to its block, silent at strength 0."""
+"""Trace credit: bounded, local to its block, silent with its neutral parameters."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.diffusion.creditdecoding import above, accumulate
+from engines.methods.diffusion.creditdecoding import accumulate
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 
@@ -31,28 +31,11 @@ def test_credit_stays_within_its_bounds(beta, gamma):
     assert (C[2] == 0).all() and (C[[0, 1, 3, 4]].max(-1).values > 0).all()
 
 
-def test_a_steady_guess_earns_the_geometric_sum_and_a_decided_one_only_decays():
-    z = torch.tensor([[0.0, math.log(3.0)]])  # p = 1/4, 3/4
-    C, beta, gamma = torch.zeros(1, 2), 0.8, 0.2
-    for n in range(1, 12):
-        v, q = accumulate(C, z, torch.tensor([True]), beta, gamma)
-        assert (int(v), pytest.approx(0.75)) == (1, float(q))
-        assert math.isclose(float(C[0, 1]), 0.75**gamma * (1 - beta**n) / (1 - beta), rel_tol=1e-5) and C[0, 0] == 0
-    before = C.clone()
-    accumulate(C, z, torch.tensor([False]), beta, gamma)
-    assert torch.allclose(C, beta * before)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_strength_zero_is_the_threshold_decoder_forward_by_forward(seed):
-    assert commits(decode(seed, credit_alpha=0.0)) == commits(decode(seed, slug="threshold"))
-
-
 NEUTRAL = {"credit_alpha": 0.0, "slack": 0.0, "stop_at_end": False}
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("theta", [0.0, 0.5, 0.9, 1.01])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("theta", [0.0, 0.5, 1.01])
 @pytest.mark.parametrize("hot", [{}, {"temperature": 0.8}], ids=str)
 def test_its_neutral_parameters_are_the_threshold_decoder_on_ties_and_end_marks_too(seed, theta, hot):
     """Logits of whole numbers tie often; a tie of the best is where dInfer commits several and Fast-dLLM one."""
@@ -62,37 +45,12 @@ def test_its_neutral_parameters_are_the_threshold_decoder_on_ties_and_end_marks_
         assert commits(ours) == commits(plain) and ours.totals.forwards == plain.totals.forwards
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_above_one_it_is_one_token_per_forward(seed):
-    table = model(seed, grid=1.0, eos_ids=(4, 5))
-    assert commits(decode(table=table, threshold=1.01, **NEUTRAL)) == commits(
-        decode(table=table, slug="llada", steps=24)
-    )
-
-
 def test_the_neutral_setting_needs_all_three():
     """Negative control: with any one of them as in dInfer some run differs."""
     for name in NEUTRAL:
         kept = {k: v for k, v in NEUTRAL.items() if k != name}
         tables = [model(seed, grid=1.0, eos_ids=(4, 5)) for seed in range(8)]
         assert any(commits(decode(table=t, **kept)) != commits(decode(table=t, slug="threshold")) for t in tables)
-
-
-@pytest.mark.parametrize(
-    ("conf", "theta", "slack", "expected"),
-    [
-        ([0.5, 0.7, -1.0, 0.7], 0.9, 0.0, [1]),  # the first of equals
-        ([0.5, 0.7, -1.0, 0.7], 0.9, 1e-5, [1, 3]),
-        ([0.69, 0.7, 0.7, 0.5], 0.9, 0.02, [0, 1, 2]),
-        ([0.95, 0.9, 0.1, 0.91], 0.9, 0.0, [0, 1, 3]),
-        ([0.95, 0.9, 0.1, 0.91], 0.9, 0.1, [0, 1, 3]),  # the line is the lower of both
-        ([0.9, 0.899999, 0.1], 0.9, 1e-5, [0, 1]),
-        ([0.9, 0.899999, 0.1], 0.9, 0.0, [0]),
-        ([-1.0, 1.0, 1.0], 1.01, 0.0, [1]),
-    ],
-)
-def test_what_is_above_the_line(conf, theta, slack, expected):
-    assert above(torch.tensor(conf, dtype=torch.float64), theta, slack).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -126,35 +84,6 @@ def test_causes_say_who_decided():
                 else:
                     assert sure < 0.01 and (lifted > -0.01 if cause == "boosted" else lifted < 0.01)
     assert seen == {"threshold", "boosted", "top1"}
-
-
-def test_no_credit_leaks_from_run_to_run():
-    one = model(5)
-    first = decode(table=one)
-    engines.run("creditdecoding", one, [3, 4], params={"max_new_tokens": 24, "block_length": 8})
-    assert commits(decode(table=one)) == commits(first)
-
-
-def test_without_memory_the_decision_depends_on_the_board_alone():
-    """beta = 0: cut a run, start again from its board, and the next forward decides the same."""
-    table = model(2)
-    trace = decode(table=table, decay_beta=0.0, block_length=24)
-    for after in (2, 5):
-        cells = trace.header.prompt_ids + [table.mask_id] * 24
-        for c in commits(trace)[:after]:
-            for q, token in c.items():
-                cells[q] = token
-        edit = engines.Edit(force={q: token for q, token in enumerate(cells) if q >= 2 and token != table.mask_id})
-        params = {"max_new_tokens": 24, "block_length": 24, "decay_beta": 0.0}
-        again = engines.run("creditdecoding", table, [1, 2], params=params, edits=[(0, edit)])
-        decided = [
-            (q, t)
-            for q, t, why in zip(
-                *(getattr(again.steps[1].commits, f) for f in ("positions", "tokens", "causes")), strict=True
-            )
-            if why != "forced"
-        ]
-        assert dict(decided) == commits(trace)[after]
 
 
 @pytest.mark.parametrize("early_stop", [True, False])

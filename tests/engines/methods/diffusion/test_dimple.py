@@ -7,12 +7,9 @@ import pytest
 import torch
 
 import engines
-import tests.golden.checkers.diffusion  # noqa: F401 - registers its checker
-from engines.core.verify import verify_file
 from engines.methods.diffusion._orders import time_grid
 from engines.methods.diffusion.dimple import clock
 from engines.methods.diffusion.dimple.structure_prior import spell
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 RULES = ("maskgit_plus", "topk_margin", "entropy", "origin", "origin-ratio", "autoregressive")
@@ -62,20 +59,14 @@ def causes(trace):
     return [dict(zip(s.commits.positions, s.commits.causes, strict=True)) if s.commits else {} for s in trace.steps]
 
 
-def test_the_golden_cases_pass():
-    report = verify_file(GOLDEN / "diffusion" / "dimple.json", GOLDEN)
-    assert (report.state, report.covered, report.mismatch) == ("passed", report.cases, "") and report.cases == 4
-
-
 # --- the confident part and the clock
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("alg", RULES)
-@pytest.mark.parametrize("theta", [0.0, 0.3, 0.6, 1.0])
-@pytest.mark.parametrize("steps", [1, 7, 24, 40])
-def test_it_ends_in_time_with_nothing_left_and_nothing_written_twice(seed, alg, theta, steps):
-    table = Watched(seed=seed)
+@pytest.mark.parametrize("theta", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("steps", [1, 7, 40])
+def test_it_ends_in_time_with_nothing_left_and_nothing_written_twice(alg, theta, steps):
+    table = Watched()
     if alg == "autoregressive" and theta == 0 and steps < G:
         with pytest.raises(engines.UserError, match=f"set steps to {G}"):
             decode(table=table, alg=alg, alg_p_threshold=theta, steps=steps)
@@ -132,14 +123,6 @@ def test_a_score_on_the_line_is_not_above_it():
     table.table.rows[:, :2] = 0.0  # two tokens of exactly one half each
     assert set(modes(decode(table=table, alg_p_threshold=0.5))[:-1]) == {"fallback"}
     assert modes(decode(table=table, alg_p_threshold=0.49)) == ["confident"]
-
-
-def test_a_line_at_one_leaves_the_fallback_and_one_at_zero_too():
-    never = decode(alg_p_threshold=1.0)
-    assert set(modes(never)[:-1]) == {"fallback"} and never.totals.forwards <= G
-    off = decode(alg_p_threshold=0.0)
-    assert all(s.choice is None and set(s.commits.causes) == {"fallback"} for s in off.steps)
-    assert [one.threshold for s in off.steps for one in s.scores] == [None] * sum(len(s.scores) for s in off.steps)
 
 
 def test_entropy_is_below_zero_so_nothing_is_ever_confident():
@@ -204,27 +187,11 @@ def test_the_clock_is_the_fraction_masked(S, M0):
             assert 1 <= k <= m and 0 < share <= 1
 
 
-def test_after_a_burst_the_clock_does_not_rush_and_late_it_catches_up():
-    t = time_grid(24)
-    assert clock(24, 24, 0, t)[1] == clock(12, 24, 1, t)[1] == clock(12, 24, 11, t)[1] == 1
-    assert clock(12, 24, 17, t)[1] == 5  # a quarter should be left: 12 - 24 / 4, cut to whole ones
-    assert clock(5, 24, 23, t)[1] == 5
-    assert clock(1, 1024, 3, t) == (pytest.approx(1e-3), 1, 1.0)  # under 0.1 % masked, where the official loop raises
-
-
 def test_the_clock_starts_with_what_is_not_pinned():
     pinned = decode(alg_p_threshold=0.0, steps=6, structure_prior="0:" + "5 " * 12)
     free = decode(alg_p_threshold=0.0, steps=6, max_new_tokens=12)
     assert [len(c) for c in decided(pinned)] == [len(c) for c in commits(free)] == [1, 2, 2, 2, 2, 3]
     assert [s.facts for s in pinned.steps] == [s.facts for s in free.steps]
-
-
-def test_the_series_are_the_fraction_masked_and_the_grid():
-    trace = decode(table=(table := Watched(seed=1)), structure_prior="4:3")
-    for i, (step, cells) in enumerate(zip(trace.steps, table.fed, strict=True)):
-        assert step.facts["ratio_masked"] == cells.count(table.mask_id) / (G - 1)
-        assert step.facts["grid_time"] == pytest.approx(1 - i * 0.999 / G, abs=1e-6)
-        assert ("target_time" in step.facts) == (step.choice.chosen == "fallback")
 
 
 # --- which distribution the score is taken of
@@ -244,11 +211,6 @@ def test_the_score_is_of_the_models_own_distribution_unless_that_is_switched_off
                 assert lane(step, "confidence")[q] == pytest.approx(float(own[q, token]), abs=1 / 250)
                 assert lane(step, "filtered")[q] == pytest.approx(float(sharp[q, token]) / mass, abs=1 / 250)
                 assert (lane(step, name)[q] > 0.8 - 1 / 250) or step.choice.chosen == "fallback"
-
-
-def test_a_sharper_distribution_is_sure_earlier():
-    hot = {"temperature": 0.3, "alg_p_threshold": 0.9}
-    assert decode(seed=1, use_original_confidence=False, **hot).totals.forwards < decode(seed=1, **hot).totals.forwards
 
 
 # --- structure priors
@@ -273,13 +235,6 @@ def test_pinned_words_stay_and_are_seen_from_the_first_forward(alg, detail):
         )
 
 
-def test_a_prior_changes_what_is_written_around_it():
-    free, pinned = decode(), decode(structure_prior="8:9")
-    assert {q: t for q, t in enumerate(free.output_ids) if q != 8} != {
-        q: t for q, t in enumerate(pinned.output_ids) if q != 8
-    }
-
-
 def test_words_are_cut_as_the_models_own_tokenizer_cuts_them(dlm):
     for words in (" Ada, Leo", "naïve 😀\n", "\nanswer ", "unhappiest"):
         tokens = spell(words, dlm)
@@ -292,20 +247,12 @@ def test_words_are_cut_as_the_models_own_tokenizer_cuts_them(dlm):
         spell("Ada<mask>", dlm)
 
 
-@pytest.mark.parametrize("prior", ["0:5|7:6", "5|7:6", "7:6| 0:5", "#5|7:#6"])
+@pytest.mark.parametrize("prior", ["7:6| 0:5", "#5|7:#6"])
 def test_parts_may_stand_in_any_order_and_the_first_needs_no_place(prior):
     assert causes(decode(structure_prior=prior))[0].items() >= {P: "forced", P + 7: "forced"}.items()
 
 
 # --- edits and bad input
-
-
-def test_what_is_hidden_again_is_filled_again_and_a_person_may_change_what_is_pinned():
-    first = decode()
-    again = decode(edits=[(first.totals.forwards - 1, engines.Edit(remask=[4, 9]))])
-    assert again.totals.forwards > first.totals.forwards and again.totals.masks_left == 0
-    forced = decode(structure_prior=PRIOR, edits=[(0, engines.Edit(force={5: 9}))])
-    assert forced.output_ids[3] == 9 and forced.output_ids[4] == 6
 
 
 def test_the_line_and_the_steps_can_change_on_the_way():
@@ -319,20 +266,12 @@ def test_the_line_and_the_steps_can_change_on_the_way():
     ("params", "sentence"),
     [
         ({"structure_prior": "24: 5"}, "' 5' at 24, outside of the answer; it has positions 0 to 23"),
-        ({"structure_prior": "-1: 5"}, "at -1, outside of the answer"),
         ({"structure_prior": "3:5|3:6"}, "names position 3 twice; give each position once"),
         ({"structure_prior": "3:"}, "a part without words; give position:words"),
-        ({"structure_prior": "3:5|"}, "a part without words"),
         (
             {"alg": "autoregressive", "alg_p_threshold": 0.0, "steps": 23},
             "steps=23 are fewer than max_new_tokens=24; set steps to 24",
         ),
-        ({"steps": 0}, "steps=0 is out of range; give a whole number from 1"),
-        ({"alg_temp": -1}, "alg_temp=-1.0 .*from 0"),
-        ({"alg_p_threshold": 1.5}, "alg_p_threshold=1.5 .*from 0 to 1"),
-        ({"top_p": 0}, "top_p=0.0 .*from 0.01 to 1"),
-        ({"top_p": 1.5}, "top_p=1.5 .*from 0.01 to 1"),
-        ({"alg": "origin_ratio"}, "alg=origin_ratio is not offered; choose one of maskgit_plus"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_loaded_onto_the_board(params, sentence):
@@ -343,18 +282,11 @@ def test_bad_input_is_refused_before_anything_is_loaded_onto_the_board(params, s
 @pytest.mark.parametrize(
     ("prior", "sentence"),
     [
-        (
-            "5 " * 25,
-            "would take the positions 0 to 24, and the answer ends at 23; shorten it, pin it earlier, or raise "
-            "max_new_tokens",
-        ),
         ("22:5 6 7", "would take the positions 22 to 24, and the answer ends at 23"),
         ("3:5 6|4:7", "would take the positions 4 to 4, and position 4 is pinned already"),
-        ("4:7|3:5 6", "position 4 is pinned already; move one of the two parts"),
         ("3:five", "has no tokenizer and 'five' was given; write token ids from 0 to 11"),
         ("3:5 11", "'5 11' holds the mask of this model; use other words"),
         ("3:#12", "#12 is not a token to pin; ids go from 0 to 11, without the mask 11"),
-        ("3:#11", "#11 is not a token to pin"),
         ("5 " * 24, "pins all 24 positions, so nothing is left to decode"),
     ],
 )

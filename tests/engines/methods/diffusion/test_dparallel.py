@@ -7,7 +7,7 @@ import torch
 
 import engines
 from engines.methods.diffusion.dparallel import certain
-from tests.engines.fakes import TableMasked
+from tests.engines.fakes import TableMasked, commits, lane
 
 PROMPT = [3, 4, 5]
 
@@ -19,16 +19,6 @@ def decode(seed=3, **params):
         PROMPT,
         params={"max_new_tokens": 12, "block_length": 4, **params},
     )
-
-
-def commits(trace):
-    return [list(zip(s.commits.positions, s.commits.tokens, strict=True)) for s in trace.steps]
-
-
-def lane(step, name):
-    """Position -> value; positions without one are left out."""
-    found = next(one for one in step.scores if one.name == name)
-    return {found.start + i: v for i, v in enumerate(found.values.array().tolist()) if not math.isnan(v)}
 
 
 def test_below_zero_one_per_forward_in_order_of_entropy_not_of_confidence():

@@ -7,11 +7,8 @@ import pytest
 import torch
 
 import engines
-import tests.golden.checkers.diffusion  # noqa: F401 - registers its checker
 from engines.core.sampling import within_mass, within_rank
-from engines.core.verify import verify_file
 from engines.methods.diffusion._orders import pick, time_grid
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableMasked, board, chi_square_p, commits, lane
 
 ORDERED = ("maskgit_plus", "topk_margin", "entropy")
@@ -59,13 +56,8 @@ def worth(alg, distribution, token):
     }[alg]
 
 
-def test_the_golden_cases_pass_and_the_drawn_ones_too():
-    report = verify_file(GOLDEN / "diffusion" / "dream.json", GOLDEN)
-    assert (report.state, report.covered, report.mismatch) == ("passed", report.cases, "") and report.cases == 6
-
-
 @pytest.mark.parametrize("alg", [*ORDERED, "origin"])
-@pytest.mark.parametrize("steps", [1, 5, 12, 24, 40])
+@pytest.mark.parametrize("steps", [1, 5, 40])
 @pytest.mark.parametrize("alg_temp", [0.0, 0.7])
 def test_it_takes_its_steps_writes_each_position_once_and_leaves_no_mask(alg, steps, alg_temp):
     trace = decode(alg=alg, steps=steps, alg_temp=alg_temp, temperature=alg_temp)
@@ -83,13 +75,6 @@ def test_the_quota_is_cut_to_whole_tokens_in_float32(alg, seed):
     assert counts(decode(seed=seed, alg=alg, steps=12)) == [1, *[2] * 10, 3]
     assert counts(decode(seed=seed, alg=alg, steps=8)) == [2, *[3] * 6, 4]
     assert counts(decode(seed=seed, alg=alg, steps=12, G=32)) == [2] * 5 + [3] * 6 + [4]
-
-
-@pytest.mark.parametrize("steps", [1, 2, 12, 48])
-def test_the_time_grid_is_linear(steps):
-    t = time_grid(steps)
-    assert t.dtype == torch.float32 and len(t) == steps + 1
-    assert all(float(t[i]) == pytest.approx(1 - i * 0.999 / steps, abs=1e-6) for i in range(steps + 1))
 
 
 @pytest.mark.parametrize("alg", ORDERED)
@@ -144,17 +129,6 @@ def test_the_lane_says_what_the_order_went_by(alg, name):
             assert min(shown[q] for q in kept) >= max(v for q, v in shown.items() if q not in kept) - 0.02
 
 
-@pytest.mark.parametrize("alg", ORDERED)
-def test_without_drawing_the_seed_does_not_matter(alg):
-    assert commits(decode(alg=alg, steps=9, rng_seed=0)) == commits(decode(alg=alg, steps=9, rng_seed=1))
-    assert commits(decode(alg=alg, steps=9, rng_seed=0, temperature=1.0)) != commits(
-        decode(alg=alg, steps=9, rng_seed=1, temperature=1.0)
-    )
-    assert commits(decode(alg=alg, steps=9, rng_seed=0, alg_temp=0.5)) != commits(
-        decode(alg=alg, steps=9, rng_seed=1, alg_temp=0.5)
-    )
-
-
 def test_origin_fills_each_mask_by_its_own_chance():
     """The first step of four frees each of 12 masks with 1 - t_1 / t_0: binomial counts, and the order has nothing to
     do with the model."""
@@ -172,13 +146,6 @@ def test_dream_runs_on_when_nothing_is_left():
     last = max(i for i, c in enumerate(commits(trace)) if c)
     assert last < 39 and trace.totals.forwards == 40
     assert all("No mask is left" in s.note and s.facts["ratio_masked"] == 0 for s in trace.steps[last + 1 :])
-
-
-def test_the_fraction_masked_and_the_grid_are_told_at_each_step():
-    trace = decode(steps=12)
-    for i, (step, cells) in enumerate(zip(trace.steps, boards(trace), strict=True)):
-        assert step.facts["ratio_masked"] == cells.count(trace.header.mask_id) / 24
-        assert step.facts["grid_time"] == pytest.approx(1 - i * 0.999 / 12, abs=1e-6)
 
 
 def test_positions_are_drawn_by_the_softmax_of_their_scores():
@@ -219,16 +186,12 @@ def test_the_filters_keep_what_the_card_says(top_p, top_k):
         assert torch.equal(left[left > -torch.inf], row[left > -torch.inf])
 
 
-def test_equals_of_the_last_one_stay():
-    assert within_rank(torch.tensor([[1.0, 2.0, 1.0, 0.0]]), 2).tolist() == [[1.0, 2.0, 1.0, -math.inf]]
-
-
 # --- Fast-dLLM's threshold
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("steps", [1, 4, 12, 24])
-@pytest.mark.parametrize("theta", [0.0, 0.3, 0.6, 1.01])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("steps", [1, 4, 24])
+@pytest.mark.parametrize("theta", [0.0, 0.6, 1.01])
 def test_a_step_has_its_share_and_what_was_held_back(seed, steps, theta):
     trace = decode("dream-threshold", seed, steps=steps, threshold=theta)
     held = 0
@@ -261,37 +224,6 @@ def test_one_token_per_step_is_llada_in_one_block(seed):
 # --- edits and bad input
 
 
-@pytest.mark.parametrize(("slug", "forwards"), [("dream", 6), ("dream-threshold", 6)])
-def test_what_is_hidden_after_the_last_step_is_filled_again(slug, forwards):
-    params = {"steps": 6, **({"threshold": 0.0} if slug != "dream" else {})}
-    first = decode(slug, **params)
-    again = decode(slug, edits=[(forwards - 1, engines.Edit(remask=[4, 9]))], **params)
-    assert (first.totals.forwards, again.totals.forwards) == (forwards, forwards + 1)
-    assert set(commits(again)[-1]) == {4, 9} and again.totals.masks_left == 0
-
-
-def test_the_number_of_steps_and_the_order_can_change_on_the_way():
-    longer = decode(steps=6, edits=[(2, engines.Edit(params={"steps": 12, "alg": "origin"}))])
-    shorter = decode(steps=12, edits=[(2, engines.Edit(params={"steps": 4}))])
-    assert (longer.totals.forwards, shorter.totals.forwards) == (12, 4)
-    assert {c for s in longer.steps[3:] if s.commits for c in s.commits.causes} == {"random"}
-    assert longer.totals.masks_left == shorter.totals.masks_left == 0
-
-
-@pytest.mark.parametrize(
-    ("slug", "params", "sentence"),
-    [
-        ("dream", {"steps": 0}, "steps=0 is out of range; give a whole number from 1"),
-        ("dream", {"alg_temp": -0.1}, "alg_temp=-0.1 is out of range; give a number from 0"),
-        ("dream", {"temperature": -1}, "temperature=-1.* from 0"),
-        ("dream", {"top_p": 0}, "top_p=0.* from 0.01 to 1"),
-        ("dream", {"top_p": 1.1}, "top_p=1.1.* from 0.01 to 1"),
-        ("dream", {"top_k": -1}, "top_k=-1.* from 0"),
-        ("dream", {"alg": "confidence"}, "alg=confidence is not offered; choose one of entropy, maskgit_plus"),
-        ("dream-threshold", {"steps": 7}, "steps=7 must divide max_new_tokens=24; try 4, 6, 8"),
-        ("dream-threshold", {"threshold": -1}, "threshold=-1"),
-    ],
-)
-def test_bad_input_is_refused_with_a_way_out(slug, params, sentence):
-    with pytest.raises(engines.UserError, match=sentence):
-        decode(slug, **params)
+def test_steps_that_do_not_divide_the_answer_are_refused_with_some_that_do():
+    with pytest.raises(engines.UserError, match="steps=7 must divide max_new_tokens=24; try 4, 6, 8"):
+        decode("dream-threshold", steps=7)

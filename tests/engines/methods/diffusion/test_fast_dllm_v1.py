@@ -1,12 +1,9 @@
 """The threshold and the factor rule: at least one commit, the line is kept, and the borders meet the base decoder."""
 
-import re
-
 import pytest
 import torch
 
 import engines
-from engines.methods.diffusion._forward import some
 from engines.methods.diffusion.fast_dllm_v1 import above_threshold, within_factor
 from tests.engines.fakes import TableMasked, board, commits
 
@@ -17,15 +14,6 @@ def decode(slug, seed=0, G=24, b=8, scale=2.0, **params):
     return engines.run(
         slug, TableMasked(seed=seed, scale=scale), [1, 2, 3], params={"max_new_tokens": G, "block_length": b, **params}
     )
-
-
-@pytest.mark.parametrize("conf", CONF, ids=len)
-@pytest.mark.parametrize("theta", [0.0, 0.3, 0.9, 1.01])
-def test_the_threshold_rule(conf, theta):
-    chosen, causes = above_threshold(conf, theta)
-    assert set(chosen.tolist()) == set((conf >= theta).nonzero()[:, 0].tolist()) | {int(conf.argmax())}
-    assert conf[chosen].tolist() == sorted(conf[chosen].tolist(), reverse=True)
-    assert [cause == "threshold" for cause in causes] == (conf[chosen] >= theta).tolist()
 
 
 def test_a_confidence_on_the_line_passes():
@@ -77,16 +65,3 @@ def test_lower_lines_and_higher_factors_need_fewer_forwards_at_the_first_board()
     assert sizes == sorted(sizes) and sizes[0] == 1 and sizes[-1] == 24
     sizes = [len(commits(decode("factor", b=24, factor=f))[0]) for f in (0, 0.5, 1, 2, 4)]
     assert sizes == sorted(sizes)
-
-
-def test_a_step_counts_its_masks_in_plain_english():
-    assert [some(n, m) for n, m in ((1, 1), (1, 2), (16, 16))] == ["1 of 1 mask", "1 of 2 masks", "16 of 16 masks"]
-    trace = engines.run("threshold", "tiny-dlm", "sort: Olga Rosa Ben Eli Alan Bob Uma Mia")
-    for step in trace.steps:
-        n = len(step.commits.tokens)
-        if step.note.startswith("None"):
-            assert (n, step.commits.causes) == (1, ["top1"])
-        else:
-            said = rf"{n} of \d+ masks? in the block {'was' if n == 1 else 'were'} confident enough\."
-            assert re.fullmatch(said, step.note)
-            assert " of 1 masks" not in step.note

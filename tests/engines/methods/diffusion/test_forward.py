@@ -177,28 +177,6 @@ def test_one_block_differs_only_behind_its_first_forward_and_one_forward_not_at_
     ] and cached.totals.tokens_fed == plain.totals.tokens_fed
 
 
-@pytest.mark.parametrize("slug", ["dream", "dream-threshold", "dimple"])
-def test_an_answer_in_one_forward_is_the_same_with_a_cache_and_a_longer_one_agrees_at_first(slug):
-    """On a trained network, its rows taken as shifted."""
-    model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=True)
-
-    def run(cache, steps, **params):
-        return engines.run(
-            slug,
-            model,
-            [1, 7, 15, 14, 9, 15, 5],
-            params={"max_new_tokens": 32, "steps": steps, "cache": cache, **params},
-        )
-
-    at_once = {"threshold": 0.0} if slug == "dream-threshold" else {}
-    plain, cached = run("none", 1, **at_once), run("prefix", 1, **at_once)
-    assert cached.output_ids == plain.output_ids and cached.totals.tokens_fed == plain.totals.tokens_fed == 39
-    plain, cached = run("none", 16), run("prefix", 16)
-    assert cached.steps[0].commits == plain.steps[0].commits and cached.steps[0].scores == plain.steps[0].scores
-    assert cached.steps[1].scores != plain.steps[1].scores
-    assert cached.totals.tokens_fed == 39 + 33 * (len(cached.steps) - 1) < 39 * len(cached.steps)
-
-
 def test_what_cannot_be_cached_is_refused_with_a_sentence():
     with pytest.raises(engines.UserError, match=r"encoder.*set cache=none"):
         engines.run("threshold", stub("a"), [1, 7, 5], params={"max_new_tokens": 8, "cache": "dual"})
@@ -207,8 +185,6 @@ def test_what_cannot_be_cached_is_refused_with_a_sentence():
     for slug in ("dream", "dream-threshold", "dimple"):
         with pytest.raises(engines.UserError, match="keeps no keys and values"):
             engines.run(slug, TableMasked(), [1, 2, 3], params={"max_new_tokens": G, "steps": G, "cache": "prefix"})
-    with pytest.raises(engines.UserError, match="cache=dual is not offered; choose one of none, prefix"):
-        engines.run("dimple", Remembering(), [1, 2, 3], params={"cache": "dual"})
     with pytest.raises(engines.UserError, match="block_length=7 must divide max_new_tokens=24"):
         decode("dream", "none", b=7)
     with pytest.raises(engines.UserError, match="the number of blocks=3 must divide steps=4"):

@@ -12,10 +12,9 @@ from engines.core.masks import mask_positions
 from engines.core.trace import ModelRecord, check_consistency
 from engines.methods.diffusion.learn2pd.board import end_of_text, is_best
 from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
 
-SEEDS, P, G, B = range(4), 2, 24, 8
+SEEDS, P, G, B = range(2), 2, 24, 8
 ORACLE = "learn2pd-oracle"
 EOS = 3
 
@@ -80,15 +79,6 @@ def test_a_hand_made_filter_is_a_threshold(seed, theta, made):
     assert forwards(plain) < G or theta > 0.5  # it is not the schedule by chance
 
 
-@pytest.mark.parametrize("eotp", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_never_more_forwards_than_masks(seed, eotp, made):
-    trace = decode(seed, accept_thres=0.9, filter=made(by_threshold(0.4)), eotp=eotp)
-    assert G // B <= forwards(trace) <= G or eotp
-    assert forwards(trace) <= forwards(decode(seed, accept_thres=1.0, eotp=eotp)) <= G
-    assert trace.totals.masks_left == 0
-
-
 def cuts(trace):
     """(step, position) of every cut."""
     return [
@@ -129,7 +119,7 @@ def test_with_a_cache_only_the_blocks_own_end_marks_cut(kind, shift, made):
     """Replayed on whole boards: `Remembering` looks one step far, so what is old says nothing else."""
     inside = behind = 0
     path = made(by_threshold(0.6))
-    for seed in range(8):
+    for seed in range(4):
         table = Remembering(shift, seed=seed, eos_ids=(EOS,))
         trace = decode(model=table, eotp=True, accept_thres=0.9, filter=path, cache=kind)
         check_consistency(trace)
@@ -156,36 +146,6 @@ def test_with_a_cache_only_the_blocks_own_end_marks_cut(kind, shift, made):
     assert inside and behind  # boards were cut inside a block, and end marks behind one did not cut
 
 
-@pytest.mark.parametrize("kind", ["prefix", "dual"])
-def test_a_filter_with_a_cache_on_a_trained_network(kind, made):
-    """The first forward of the first block is the same; the oracle still reproduces its reference."""
-    model = engines.load_model(str(GOLDEN / "diffusion" / "stubs" / "l"), kind="masked", mask_id=63, shift=False)
-
-    def run(slug="learn2pd", **params):
-        own = {
-            "max_new_tokens": 32,
-            "block_length": 8,
-            "accept_thres": 0.5,
-            "filter": made(by_threshold(0.9)),
-            "eotp": False,
-        }
-        return engines.run(slug, model, [1, 7, 15, 14, 9, 15, 5], params={**own, **params})
-
-    plain, cached = run(), run(cache=kind)
-    assert cached.steps[0].commits == plain.steps[0].commits
-    assert cached.totals.tokens_fed / cached.totals.forwards < plain.totals.tokens_fed / plain.totals.forwards == 39
-    assert (
-        run(ORACLE, cache=kind, decides="oracle").output_ids
-        == run(ORACLE, decides="oracle").output_ids
-        == run(accept_thres=1.0).output_ids
-    )
-
-
-def test_a_model_that_keeps_nothing_is_refused():
-    with pytest.raises(engines.UserError, match="keeps no keys and values"):
-        decode(accept_thres=1.0, cache="dual")
-
-
 def test_which_end_mark_cuts():
     masks, conf = torch.tensor([4, 6, 7, 9]), torch.tensor([0.9, 0.2, 0.8, 0.8])
     E, none = torch.tensor([False, True, True, True]), torch.tensor([], dtype=torch.long)
@@ -197,11 +157,6 @@ def test_which_end_mark_cuts():
     )  # the bar is for what is only proposed
     assert end_of_text(masks, conf, E, none, 0.85) is None
     assert end_of_text(masks, conf, ~E & False, none, 0.0) is None
-
-
-def test_a_high_bar_for_end_marks_is_no_cut():
-    kept = decode(eotp=True, eotp_min_conf=1.01, accept_thres=1.0)
-    assert cuts(kept) == [] and kept.output_ids == decode(accept_thres=1.0).output_ids
 
 
 @pytest.mark.parametrize("n", [1, 5, 7])
@@ -227,13 +182,6 @@ def test_the_oracle_reproduces_the_reference(seed):
     assert roles["reference"] == G and roles["model"] <= 2 * G
     assert all(not s.commits for s in trace.steps[:G]) and all("reference" not in s.forwards for s in trace.steps[G:])
     assert {cause for s in trace.steps[G:] if s.commits for cause in s.commits.causes} <= {"oracle", "reference"}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_oracle_of_drawn_proposals_comes_to_the_same_text(seed):
-    trace = decode(seed, slug=ORACLE, temperature=0.9)
-    assert trace.output_ids == decode(seed, slug="llada").output_ids
-    assert trace.totals.forwards_by_role["model"] <= G, "each forward commits what is right, or copies the block"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -287,11 +235,6 @@ def test_an_edit_behind_the_cut_is_refused_and_the_run_goes_on():
     )
 
 
-def test_an_edit_while_the_reference_is_decoded_holds_in_both():
-    trace = decode(slug=ORACLE, edits=[(2, engines.Edit(force={P + 5: 7}))])
-    assert trace.output_ids[5] == 7 and board(trace) == trace.output_ids
-
-
 @pytest.mark.parametrize("step", [G // 2, G, G + 1])
 def test_what_is_forbidden_is_in_no_reference_and_not_copied(step):
     """While the reference is decoded, behind it, and after the first forward of the oracle."""
@@ -311,8 +254,6 @@ def test_what_is_forbidden_is_in_no_reference_and_not_copied(step):
         ({}, "there is no filter for table.*python -m engines.training filter table.*accept_thres=1"),
         ({"filter": "no/such/file.safetensors"}, "is not a filter: give a safetensors file"),
         ({"filter": "/etc/passwd"}, "is not a filter"),
-        ({"filter": "\0.safetensors"}, "is not a filter"),
-        ({"filter": "x" * 1900 + ".safetensors"}, "is not a filter"),
         ({"filter": "layer_2_flan.pth"}, "pickle.*--convert"),
     ],
 )

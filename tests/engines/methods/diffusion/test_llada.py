@@ -29,7 +29,7 @@ def test_every_block_follows_its_schedule(b, steps, remasking):
     assert blocks == sorted(blocks)
 
 
-@pytest.mark.parametrize(("masks", "steps"), [(m, s) for m in (0, 1, 5, 16) for s in (1, 2, 5, 16, 20)])
+@pytest.mark.parametrize(("masks", "steps"), [(m, s) for m in (0, 5, 16) for s in (1, 5, 20)])
 def test_the_schedule_shares_equally_and_the_remainder_comes_first(masks, steps):
     plan = transfer_schedule(masks, steps)
     assert sum(plan) == masks and len(plan) == steps

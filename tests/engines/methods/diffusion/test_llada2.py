@@ -8,7 +8,6 @@ import torch
 
 import engines
 from engines.methods.diffusion._editing import Edits, Past, penalised
-from engines.methods.diffusion._open_block import enough
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board
 
@@ -93,15 +92,6 @@ def test_a_finished_block_is_fed_once():
     assert all(step.tokens_fed == B for step in looks(trace))
 
 
-def test_the_schedule_is_owed_where_few_are_sure():
-    c = torch.tensor([0.2, 0.9, 0.5, 0.95])
-    for threshold, quota, wanted in ((0.8, 1, [3, 1]), (0.8, 2, [3, 1]), (0.8, 3, [3, 1, 2]), (0.99, 9, [3, 1, 2, 0])):
-        best, causes = enough(c, threshold, quota)
-        assert best.tolist() == wanted
-        assert causes == ["threshold" if c[i] > threshold else "quota" for i in wanted]
-    assert enough(c, 0.99, 0)[0].tolist() == [] and enough(c[:0], 0.5, 1)[0].tolist() == []
-
-
 def test_no_block_takes_more_forwards_than_steps():
     for steps in (1, 3, 8):
         spans = [step.spans[0].start for step in looks(decode("llada2", threshold=1.01, steps=steps))]
@@ -133,13 +123,6 @@ def test_the_record_says_what_became_of_each_position():
         for q, token in wrote.items():
             x.setdefault(q, [MASK]).append(token)
     assert seen >= {"written", "changed", "kept", "doubted", "open"}
-
-
-def test_nothing_is_edited_above_every_probability():
-    trace = decode("llada21", threshold=0.5, editing_threshold=1.01)
-    assert all("changed" not in step.commits.causes for step in trace.steps if step.commits)
-    plain = decode("llada2", threshold=0.5, steps=B)
-    assert trace.output_ids == plain.output_ids
 
 
 def test_the_penalty_is_off_the_logit_of_the_token_to_the_left():

@@ -146,12 +146,6 @@ def test_no_block_takes_more_than_its_positions_and_its_budget():
         assert max(starts.count(a) for a in set(starts)) <= B + most + 1
 
 
-def test_without_orders_nothing_moves():
-    trace = decode(delete_token_id=-1, split_token_id=-1)
-    assert not any(step.commits and step.commits.moves for step in trace.steps)
-    assert board(trace) == trace.output_ids
-
-
 def test_a_token_that_a_person_forced_is_not_replaced_and_moves_along():
     first = len(PROMPT)
     whole = decode()
@@ -159,13 +153,6 @@ def test_a_token_that_a_person_forced_is_not_replaced_and_moves_along():
     trace = decode(edits=[(early, engines.Edit(force={first + 1: 99}))])
     assert 99 in trace.output_ids[:2] and board(trace) == trace.output_ids
     assert trace.output_ids != whole.output_ids
-
-
-def test_what_a_person_masks_is_filled_again():
-    whole = decode()
-    late = whole.steps[-1].index
-    trace = decode(edits=[(late, engines.Edit(remask=[len(PROMPT)]))])
-    assert MASK not in trace.output_ids and len(trace.steps) > len(whole.steps)
 
 
 def test_the_past_moves_with_its_positions():

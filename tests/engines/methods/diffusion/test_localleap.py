@@ -1,14 +1,12 @@
 """Anchors and their neighbours: the relaxed line holds around this forward's anchors only, and the borders meet the
 threshold decoder."""
 
-import itertools
-
 import pytest
 import torch
 
 import engines
 from engines.core.sampling import token_probability
-from engines.methods.diffusion.localleap import distances, ending, note, select, thresholds, windows
+from engines.methods.diffusion.localleap import distances, ending, select, thresholds
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 SEEDS, P, G = range(5), 3, 24
@@ -48,13 +46,6 @@ def anchors(step):
 def test_nothing_relaxed_is_the_threshold_decoder_forward_by_forward(seed, b, params):
     plain = decode(seed, "threshold", threshold=0.6, block_length=b)
     assert commits(decode(seed, **{**rule(0.6, 0.2, 4), **params}, block_length=b)) == commits(plain)
-
-
-def test_the_comparison_with_the_threshold_decoder_can_fail():
-    assert any(
-        commits(decode(seed, **rule(0.6, 0.2, 4))) != commits(decode(seed, "threshold", threshold=0.6))
-        for seed in SEEDS
-    )
 
 
 def test_a_radius_beyond_the_board_is_the_relaxed_threshold_wherever_there_is_an_anchor():
@@ -103,23 +94,6 @@ def test_causes_say_who_decided_and_relaxed_ones_stand_near_an_anchor(values):
     assert seen == {"anchor", "relaxed", "top1"}
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_at_one_state_more_reach_and_a_lower_line_never_commit_less(seed):
-    conf = torch.rand(20, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    conf[9] = 0.95
-    positions = torch.arange(5, 25)
-
-    def chosen(relaxed, radius):
-        theta = thresholds(distances(positions, positions[conf >= 0.8]), 0.8, relaxed, radius)
-        return set(select(conf, theta, 0.8)[0].tolist())
-
-    by_radius = [chosen(0.3, r) for r in range(12)]
-    by_line = [chosen(t, 2) for t in (0.9, 0.8, 0.6, 0.4, 0.2, 0.0)]
-    for sets in (by_radius, by_line):
-        assert all(a <= b for a, b in itertools.pairwise(sets))
-        assert len(sets[0]) < len(sets[-1])
-
-
 def test_a_confidence_on_its_own_line_passes():
     conf = torch.tensor([0.9, 0.75, 0.7499999, 0.75], dtype=torch.float64)
     theta = thresholds(distances(torch.tensor([4, 5, 6, 9]), torch.tensor([4])), 0.9, 0.75, 4)
@@ -133,21 +107,6 @@ def test_the_nearest_anchor_counts_and_without_one_nothing_is_relaxed():
     assert distances(positions, torch.tensor([4, 8])).tolist() == [1, 0, 1]
     assert distances(positions, positions[:0]).tolist() == [-1] * 3
     assert thresholds(distances(positions, positions[:0]), 0.9, 0.1, 100).tolist() == [0.9] * 3
-
-
-def test_committed_tokens_are_no_anchors():
-    """A forward without a sure mask is a single commit, however many sure tokens were written beside it before."""
-    lonely = 0
-    for seed in SEEDS:
-        trace = decode(seed, **rule(0.7, 0.1, 1))
-        sure = set()
-        for step in trace.steps:
-            block = next(s for s in step.spans if s.kind == "block")
-            if not anchors(step) and any(block.start <= q < block.end for q in sure):
-                lonely += 1
-                assert len(step.commits.positions) == 1
-            sure |= set(anchors(step))
-    assert lonely
 
 
 @pytest.mark.parametrize("values", RULES, ids=str)
@@ -175,11 +134,6 @@ def test_lanes_and_windows_show_what_was_compared(values):
             else:
                 assert "distance" not in [one.name for one in step.scores]
     assert trenches
-
-
-def test_windows_that_touch_are_one_and_stay_in_the_block():
-    assert [(s.start, s.end) for s in windows([3, 6, 12], 1, 3, 12)] == [(3, 8), (11, 12)]
-    assert windows([], 4, 3, 12) == []
 
 
 @pytest.mark.parametrize("b", [4, 8])
@@ -211,45 +165,3 @@ def test_nothing_is_filled_before_the_block_is_finished():
     assert (ending(x, 1, 3, model)[0].tolist(), ending(x, 1, 3, model)[1]) == ([3, 4], 4)
     x[1] = 6
     assert ending(x, 1, 3, model)[0].tolist() == []
-
-
-@pytest.mark.parametrize("early_stop", [False, True])
-def test_a_person_may_hide_a_token_again_and_move_the_lines(early_stop):
-    """The hidden position is decoded anew, also behind a finished block; a new line holds from the next forward on."""
-    trace = decode(2, eos=(4,), **rule(0.6, 0.2, 2), early_stop=early_stop)
-    last, at = len(trace.steps) - 1, P + 1
-    fork = decode(
-        2,
-        eos=(4,),
-        **rule(0.6, 0.2, 2),
-        early_stop=early_stop,
-        edits=[(last, engines.Edit(remask=[at], params={"threshold": 1.01}))],
-    )
-    assert fork.steps[: last + 1] and commits(fork)[: last + 1] == commits(trace)
-    (again,) = fork.steps[last + 1 :]
-    assert again.commits.positions == [at, at] and again.commits.causes == [
-        "remasked",
-        "top1",
-    ]  # 1.01: no anchor any more
-    assert fork.totals.masks_left == 0 and board(fork) == fork.output_ids
-
-
-@pytest.mark.parametrize(
-    ("params", "sentence"),
-    [
-        ({"radius": -1}, "radius=-1.*from 0 to"),
-        ({"threshold": 1.2}, "threshold=1.2.*from 0 to"),
-        ({"relaxed_threshold": "low"}, "not a number"),
-    ],
-)
-def test_values_out_of_range_are_refused(params, sentence):
-    with pytest.raises(engines.UserError, match=sentence):
-        engines.stream("localleap", TableMasked(), [1], params=params)
-
-
-def test_the_note_counts():
-    assert note(["top1"], 5, 0).startswith("No anchor")
-    assert note(["anchor", "anchor", "relaxed"], 5, 0) == "2 of 5 masks are anchors, 1 neighbour follows."
-    assert note(["anchor"], 3, 7).startswith(
-        "1 of 3 masks is an anchor, no neighbour follows."
-    ) and " 7 masks after it" in note(["anchor"], 3, 7)

@@ -12,10 +12,10 @@ from engines.core.params import resolve
 from engines.core.trace import Piece
 from engines.methods.diffusion.prophet import guided
 from engines.methods.diffusion.prophet.bars import calibrated_bars, gaps, verdict
-from engines.methods.diffusion.prophet.constraints import parse, placed, region, tokens_of
+from engines.methods.diffusion.prophet.constraints import parse, placed, tokens_of
 from tests.engines.fakes import TableMasked, board, commits, lane
 
-SEEDS, P, G = range(4), 2, 24
+SEEDS, P, G = range(2), 2, 24
 NEVER = {"bar_early": 100.0, "bar_mid": 100.0, "bar_late": 100.0}
 PINNED = {"constraints": "9:#4|#5", "answer_start": 13}
 
@@ -147,7 +147,7 @@ def test_bars_of_zero_fill_everything_with_the_first_proposals(seed, params):
     assert set(trace.steps[0].commits.causes) == ({"all-in", "constraint"} if params else {"all-in"})
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("params", [{}, PINNED, {"remasking": "random"}, {"temperature": 0.6}], ids=str)
 def test_before_the_exit_it_is_the_full_run(seed, params):
     full, cut = (decode(seed, rng_seed=7, **params, **line) for line in (NEVER, bars(2.5, 1.6, 1.0)))
@@ -157,7 +157,7 @@ def test_before_the_exit_it_is_the_full_run(seed, params):
     assert exit_of(full) is None and full.totals.forwards == G
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_exit_is_the_first_forward_whose_mean_gap_reaches_its_bar(seed):
     model = Watched(seed=seed)
     trace = decode(model=model, **bars(1.7, 1.5, 1.0), answer_start=6, answer_length=4)
@@ -182,16 +182,6 @@ def test_the_exit_is_the_first_forward_whose_mean_gap_reaches_its_bar(seed):
     )
 
 
-def test_the_exits_above_happen_in_every_phase():
-    exits = [exit_of(decode(seed, **bars(1.7, 1.5, 1.0), answer_start=6, answer_length=4)) for seed in range(8)]
-    assert {None if e is None else "early" if e < 8 else "mid" if e < 17 else "late" for e in exits} == {
-        None,
-        "early",
-        "mid",
-        "late",
-    }
-
-
 def test_a_mean_on_the_bar_exits_and_the_phases_change_at_their_borders():
     p = resolve(engines.get_method("prophet").info.params, bars(4.0, 2.0, 1.0))
     z = torch.tensor([[5.0, 1.0, 0.0], [0.0, 1.0, 3.0]])  # gaps 4 and 2
@@ -201,27 +191,6 @@ def test_a_mean_on_the_bar_exits_and_the_phases_change_at_their_borders():
     assert [c.chosen for c in seen] == ["schedule"] * 2 + ["all-in"] * 5
     p.bar_early = 3.0
     assert verdict(z, 1, 100, p).chosen == "all-in" and verdict(z[:0], 1, 100, p) is None
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("name", ["bar_early", "bar_mid", "bar_late"])
-def test_a_lower_bar_never_exits_later(seed, name):
-    exits = [exit_of(decode(seed, **{**bars(6.0, 4.0, 3.0), name: bar})) or 99 for bar in (6.0, 3.0, 2.0, 1.0, 0.0)]
-    assert exits == sorted(exits, reverse=True) and exits[-1] < exits[0]
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(
-    "params",
-    [{}, PINNED, {"steps": 12}, {"steps": 48, "block_length": 24}, {"remasking": "random", "temperature": 1.0}],
-    ids=str,
-)
-def test_forwards_stay_within_the_schedule_and_no_mask_is_left(seed, params):
-    trace = decode(seed, **bars(3.0, 2.0, 1.0), **params)
-    assert 1 <= trace.totals.forwards <= (params.get("steps") or G)
-    assert trace.totals.masks_left == 0 and board(trace) == trace.output_ids
-    assert sorted(q for c in commits(trace) for q in c) == list(range(P, P + G))  # once each
-    assert trace.totals.forwards == (exit_of(trace) or params.get("steps") or G)
 
 
 # --- constraints and the region
@@ -241,21 +210,6 @@ def test_constraints_hold_at_every_forward_and_are_marked_once(seed):
     assert [len(c) for c in decided(trace)] == [1] * 8 + [1] * 6 + [0] * 2 + [
         1
     ] * 8  # a planned step without a mask costs a forward all the same
-
-
-@pytest.mark.parametrize(
-    ("start", "length", "constraints", "expected"),
-    [
-        (20, 5, [9], (20, 24)),
-        (-1, 5, [9, 3], (11, 16)),
-        (-1, 3, [], (12, 15)),
-        (0, 1, [9], (0, 1)),
-        (-1, 5, [21], (23, 24)),
-        (30, 5, [], (30, 24)),
-    ],
-)
-def test_where_the_region_stands(start, length, constraints, expected):
-    assert region(start, length, 24, constraints) == expected
 
 
 def test_the_region_is_drawn_with_what_it_reads():
@@ -322,12 +276,6 @@ def test_a_word_is_cut_by_the_tokenizer_with_the_space_before_it_unless_that_tak
     assert [(s.start - P, s.end - P) for s in trace.steps[0].spans if s.kind == "answer"] == [(8, 13)]
 
 
-def test_the_models_own_words(dlm):
-    trace = engines.run("prophet", dlm, "add: 457 + 286", params={"constraints": "27:answer|naïve", "answer_length": 3})
-    tokens = dlm.tokenizer.encode("answer") + dlm.tokenizer.encode("naïve")
-    assert trace.output_ids[27 : 27 + len(tokens)] == tokens and len(tokens) > 3
-
-
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [("answers", "'answers' is no token of table; give offset:word"), ("<mask>", "'<mask>' is the mask of table")],
@@ -344,12 +292,7 @@ def test_a_word_that_no_tokens_spell_is_refused_before_the_first_forward(word, s
     ("params", "sentence"),
     [
         ({"constraints": "3:#4|3:#5"}, "'#5' would stand at offset 3, where another one stands; move one of them"),
-        ({"constraints": "4:#4|3:#5|#6"}, "'#6' would stand at offset 4"),
-        ({"constraints": "3:4 5 6|5:#1"}, "'#1' would stand at offset 5"),
-        (
-            {"constraints": "23:#4|#5", "answer_start": 2},
-            "'#5' lies outside of the answer at 24; offsets go from 0 to 23",
-        ),
+        ({"constraints": "23:#4|#5", "answer_start": 2}, "'#5' lies outside of the answer at 24; offsets go from 0 to"),
         ({"constraints": "20:4 5|#6"}, "put the watched region at 24, outside of the answer.*set answer_start"),
     ],
 )
@@ -360,7 +303,7 @@ def test_constraints_that_do_not_fit_are_refused_before_the_first_forward(params
     assert not model.fed
 
 
-@pytest.mark.parametrize("word", ["#11", "#12", "#99999999"])
+@pytest.mark.parametrize("word", ["#11", "#12"])
 def test_an_id_that_is_the_mask_or_no_token_is_refused(word):
     with pytest.raises(engines.UserError, match="ids go from 0 to 11, without the mask 11"):
         decode(constraints=f"3:{word}")
@@ -370,25 +313,14 @@ def test_an_id_that_is_the_mask_or_no_token_is_refused(word):
     ("params", "sentence"),
     [
         ({"constraints": "24:#4"}, "24:#4 lies outside of the answer; offsets go from 0 to 23"),
-        ({"constraints": "-1:#4"}, "-1:#4 lies outside"),
         ({"constraints": "3:#4||5:#5"}, "has a part without a word; give offset:word"),
-        ({"constraints": "3:"}, "has a part without a word"),
         ({"answer_start": 24}, "answer_start=24 lies outside of the answer; it has positions 0 to 23"),
         ({"constraints": "22:#4"}, "put the watched region at 24, outside of the answer.*set answer_start"),
-        ({"answer_start": -2}, "from -1 to"),
-        ({"answer_length": 65}, "from 0 to 64"),
-        ({"bar_mid": -0.1}, "from 0 to 100"),
-        ({"block_length": 7}, "must divide max_new_tokens=24; try"),
-        ({"steps": 4}, "must divide steps=4; try"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_run(params, sentence):
     with pytest.raises(engines.UserError, match=sentence):
         engines.stream("prophet", TableMasked(), [1, 2], params={"max_new_tokens": G, "block_length": 8, **params})
-
-
-def test_a_region_outside_does_not_matter_where_nothing_is_watched():
-    assert decode(answer_start=30, answer_length=0).totals.forwards == G
 
 
 # --- a person's hand

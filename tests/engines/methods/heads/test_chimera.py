@@ -1,10 +1,7 @@
-"""Chimera: the greedy text whatever the drafter says, rows that see what they should, one vector for each run of
-tokens, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
+"""Chimera: rows that see what they should, one vector for each run of tokens, what is recorded, and one formula in
+training and decoding."""
 
 import itertools
-import json
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -16,21 +13,14 @@ import engines
 from engines.core.trace import Packed
 from engines.methods.heads._template import likeliest, parents_of
 from engines.methods.heads.chimera.drafter import Drafter, run_of
-from engines.models import parts
-from engines.models.networks.chimera_drafter import ChimeraDrafter, drafter_of
+from engines.models.networks.chimera_drafter import drafter_of
 from engines.models.parts import load_part
-from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.core.text_cache import Teacher
 from engines.training.heads.chimera import ChimeraTraining
 from engines.training.heads.packing import packed
+from tests.engines.methods.heads.conftest import PROMPTS
 
-ROOT = Path(__file__).resolve().parents[4]
-PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
 TABLE = [[0.4, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.4, 0.1]]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return engines.load_model("tiny-ar-m", dtype="float32")
 
 
 @pytest.fixture(scope="module")
@@ -54,35 +44,6 @@ def drafter_on(model, net, ids, **switches):
     drafter = Drafter(counted, net, None, p)
     drafter.read(model.extend(ids[:-1], model.new_cache(99), hidden=(n,)).hidden[n])
     return drafter
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("params", [{}, {"K": 1}, {"nodes": 40}, {"window": 1}, {"window": 2}, {"sees_drafts": False}])
-def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
-    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids
-    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
-    assert [step.forwards["target"] for step in ours.steps] == [1] * len(ours.steps)
-
-
-def test_the_root_alone_is_decoding_one_by_one(model):
-    ours, plain = decode(model, nodes=0), decode(model, slug="greedy")
-    assert ours.output_ids == plain.output_ids and len(ours.steps) == len(plain.steps)
-
-
-def test_a_drafter_that_knows_nothing_only_slows_it_down(model, monkeypatch):
-    plain, rng = decode(model, slug="greedy").output_ids, torch.Generator().manual_seed(0)
-    monkeypatch.setattr(ChimeraDrafter, "said", lambda self, h, f, i: torch.randn(f.shape, generator=rng) * 9)
-    ours = decode(model)
-    assert ours.output_ids == plain and ours.steps[1].facts["drafted"] == 12
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
-    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
-    give the text that no candidates give."""
-    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (12, 0))
-    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
 
 
 @pytest.mark.parametrize("sees_drafts", [True, False])
@@ -149,12 +110,6 @@ def path_of(parents, row):
     return [] if row <= 0 else [*path_of(parents, parents[row]), row]
 
 
-def test_what_is_recorded_costs_the_run_nothing(model):
-    whole, light = (engines.run("chimera", model, PROMPTS[0], detail=d) for d in ("full", "none"))
-    assert whole.output_ids == light.output_ids
-    assert [step.forwards for step in whole.steps] == [step.forwards for step in light.steps]
-
-
 def test_one_vector_for_each_run_of_tokens(model, net):
     ids = model.tokenizer.encode_prompt(PROMPTS[0])
     drafter = drafter_on(model, net, ids)
@@ -178,11 +133,6 @@ def test_a_short_text_repeats_its_first_token():
     assert run_of([4, 5, 6, 7], [8]) == [6, 7, 8] and run_of([4], [1, 2, 3]) == [1, 2, 3]
 
 
-def test_a_fresh_drafter_says_the_state_itself():
-    net, h = ChimeraDrafter(3, 128, 256), torch.randn(2, 128)
-    assert torch.equal(net.said(h, torch.zeros(2, 128), 2), h)
-
-
 def test_the_encoders_keys_grow_by_what_was_accepted_and_one(model, monkeypatch):
     rows, read = [], Drafter.read
     monkeypatch.setattr(Drafter, "read", lambda self, h: (rows.append(len(h)), read(self, h)))
@@ -196,30 +146,16 @@ def test_the_encoders_keys_grow_by_what_was_accepted_and_one(model, monkeypatch)
             assert -1 <= step.facts["cosine_of_foreseen_states"] <= 1
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_a_tree_larger_than_the_room_left_is_cut(model, length):
-    ours, plain = (decode(model, slug=s, max_new_tokens=length) for s in ("chimera", "greedy"))
-    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
-    for step in ours.steps:
-        assert step.tree.start + step.facts["heads"] < len(model.tokenizer.encode_prompt(PROMPTS[0])) + length
-
-
-def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
-    said = decode(model).output_ids
-    answers = [
-        Answer(list(model.tokenizer.encode_prompt(text)), list(said), i == 0, {"prompt": ""})
-        for i, text in enumerate(PROMPTS * 2)
-    ]
-    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
-    teacher = Teacher(model.model.get_output_embeddings().weight)
-    training = ChimeraTraining("test", model, TextCache(tmp_path), teacher, 0)
+def test_training_learns_and_rolls_on_as_decoding_does(model, texts):
+    cache, teacher = texts(model), Teacher(model.model.get_output_embeddings().weight)
+    training = ChimeraTraining("test", model, cache, teacher, 0)
     before = float(training.loss(training.batch(0.0)).value.detach())
     training.start()
     assert float(training.loss(training.batch(0.0)).value.detach()) < before
-    net, texts = training.network, [next(training.cache.texts(training.layers, seed=s)) for s in (0, 1)]
+    net, read = training.network, [next(training.cache.texts(training.layers, seed=s)) for s in (0, 1)]
     torch.nn.init.normal_(net.layer.O, std=0.1)
-    found = training.drafted(packed(texts, training.last), [3] * 3, True)
-    text, ids = texts[0], texts[0].tokens.tolist()
+    found = training.drafted(packed(read, training.last), [3] * 3, True)
+    text, ids = read[0], read[0].tokens.tolist()
     t = int(found[0][2][2])
     path = ids[t + 2 : t + 4]  # as decoding sees it: the text ends with token t + 1, these are guessed
     drafter = drafter_on(model, net, ids[: t + 2])
@@ -232,32 +168,10 @@ def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
         drafter.grown(paths, [-1, *range(i + 1)], ids[: t + 2])
         assert torch.allclose(drafter.foreseen[i], found[i][1][2], atol=1e-4)
     a, rows = training.accuracy()
-    assert a.shape == (3, 3, 10) and rows == len(said) - 1 and float(a.sum()) > 0
+    assert a.shape == (3, 3, 10) and rows == len(decode(model).output_ids) - 1 and float(a.sum()) > 0
 
 
 def _only(token, rows, V):
     z = torch.zeros(rows, V)
     z[:, token] = 9
     return z
-
-
-def test_the_card_tells_windows_and_calls(model):
-    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-chimera-drafter" / "card.json").read_text())
-    assert f"{card['parameters']:,} trained parameters" in decode(model).steps[0].note
-    one, _, three = card["held_out"]["rank_1"]
-    assert all(a < b for a, b in zip(one, three, strict=True))
-    calls = card["held_out"]["tokens_per_target_call"]
-    assert calls["chimera_window_3"] > calls["medusa_12_nodes"]
-
-
-def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
-    with pytest.raises(engines.UserError, match="window"):
-        decode(model, window=4)
-    with pytest.raises(engines.UserError, match=r"training chimera-drafter tiny-ar-s"):
-        decode("tiny-ar-s")
-    (tmp_path / "parts").mkdir()
-    kept = ROOT / "assets" / "parts" / "tiny-ar-l-chimera-drafter"
-    shutil.copytree(kept, tmp_path / "parts" / "tiny-ar-m-chimera-drafter")
-    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
-    with pytest.raises(engines.UserError, match=r"trained for other weights.*training chimera-drafter tiny-ar-m"):
-        decode(model)

@@ -1,11 +1,9 @@
-"""Clover: the greedy text whatever the drafter says, states that belong to their path, the control that knows no
-guesses, plain sampling's text above temperature 0, one formula in training and decoding, and bad input."""
+"""Clover: states that belong to their path, the control that knows no guesses, what is recorded, one formula in
+training and decoding, and what is refused."""
 
 import itertools
 import json
 import math
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,27 +12,20 @@ import torch
 import engines
 from engines.methods.heads._rankings import Ranking
 from engines.methods.heads._template import likeliest, parents_of
-from engines.methods.heads.clover import chosen, grown, shares
+from engines.methods.heads.clover import chosen, grown
 from engines.methods.heads.clover.rankings import Control
-from engines.models import parts
 from engines.models.exits import Past
-from engines.models.networks.clover_drafter import BlockHeads, CloverDrafter, augmented, drafter_of
+from engines.models.networks.clover_drafter import augmented, drafter_of
 from engines.models.parts import load_part
-from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.core.text_cache import Teacher
 from engines.training.core.weights import read_weights
 from engines.training.heads import clover as module
 from engines.training.heads import drafters
 from engines.training.heads.clover import CloverTraining
 from engines.training.heads.packing import packed
+from tests.engines.methods.heads.conftest import PROMPTS
 
-ROOT = Path(__file__).resolve().parents[4]
-PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
 TABLE = [[0.4, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.4, 0.1]]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return engines.load_model("tiny-ar-m", dtype="float32")
 
 
 @pytest.fixture(scope="module")
@@ -62,38 +53,6 @@ def state_of(model, drafter, ids):
     n = model.num_layers
     h = model.extend(ids[:-1], model.new_cache(99), hidden=(n,)).hidden[n]
     return augmented(drafter.block, h, Past())[-1]
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize(
-    "params", [{}, {"K": 1}, {"nodes": 40}, {"link": False}, {"memory": "last"}, {"block": False}, {"nodes": 1}]
-)
-def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
-    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids
-    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
-    assert [step.forwards["target"] for step in ours.steps] == [1] * len(ours.steps)
-
-
-def test_the_root_alone_is_decoding_one_by_one(model):
-    ours, plain = decode(model, nodes=0), decode(model, slug="greedy")
-    assert ours.output_ids == plain.output_ids and len(ours.steps) == len(plain.steps)
-    assert ours.totals.forwards_by_role.get("draft", 0) == 0
-
-
-def test_a_drafter_that_knows_nothing_only_slows_it_down(model, monkeypatch):
-    plain, rng = decode(model, slug="greedy").output_ids, torch.Generator().manual_seed(0)
-    monkeypatch.setattr(CloverDrafter, "said", lambda self, s, i: torch.randn(s.shape, generator=rng) * 9)
-    ours = decode(model)
-    assert ours.output_ids == plain and ours.steps[1].facts["drafted"] == 12
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
-    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
-    give the text that no candidates give."""
-    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (12, 0))
-    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
 
 
 def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part):
@@ -144,11 +103,7 @@ def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(mode
             assert ranking["chances"] == pytest.approx(z.topk(10).values.tolist(), abs=2e-5)
 
 
-def test_the_control_beside_a_run_costs_it_nothing_and_follows_what_a_person_changes(model, part):
-    whole, light = (engines.run("clover", model, PROMPTS[0], detail=d, params={"nodes": 20}) for d in ("full", "none"))
-    assert whole.output_ids == light.output_ids
-    assert whole.totals.forwards_by_role == light.totals.forwards_by_role
-    assert [step.forwards for step in whole.steps] == [step.forwards for step in light.steps]
+def test_the_control_beside_a_run_follows_what_a_person_changes(model, part):
     plain = SimpleNamespace(record=model.record, unembed=lambda x, *_, **__: model.unembed(x, normed=True))
     control, h = Control(plain, drafter_of(part.tensors, False), None, SimpleNamespace(link=True)), torch.randn(9, 128)
     control.accept(h, 9)
@@ -170,17 +125,6 @@ def test_without_the_link_a_rank_has_one_token_at_each_depth(model, part):
     assert len(found) == len({one[:2] for one in found}) and looked == {}
 
 
-def test_with_all_learned_maps_at_their_start_every_depth_ranks_the_same(model):
-    drafter = CloverDrafter(3, 128, 256).requires_grad_(False)
-    a, e = torch.randn(2, 1, 128), torch.randn(2, 128)
-    M, look = drafter.onward(a, e)
-    M, look = drafter.onward(M, torch.randn(2, 128))
-    assert torch.equal(M[:, 0], M[:, 2]) and torch.equal(drafter.said(M[:, 2], 1), a[:, 0])
-    assert torch.allclose(look.sum(-1), torch.ones(2, 2)) and look.shape == (2, 2, 3)
-    told = shares([look.mean((0, 1))])
-    assert set(told) == {"looks_at_the_guess", "looks_at_the_newest_state", "looks_at_older_states"}
-
-
 def test_the_block_reads_what_was_accepted_as_it_reads_the_whole_text(model, part):
     drafter, n = drafter_of(part.tensors), model.num_layers
     ids = model.tokenizer.encode_prompt(PROMPTS[0])
@@ -196,45 +140,26 @@ def test_the_block_reads_what_was_accepted_as_it_reads_the_whole_text(model, par
     assert rows == len(ids) + len(decode(model).output_ids) - 1  # each row of the text once, but the last
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_a_tree_larger_than_the_room_left_is_cut(model, length):
-    ours, plain = (decode(model, slug=s, max_new_tokens=length) for s in ("clover", "greedy"))
-    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
-    for step in ours.steps:
-        assert step.tree.start + step.facts["depth"] < len(model.tokenizer.encode_prompt(PROMPTS[0])) + length
-
-
-def test_training_learns_and_goes_on_as_decoding_does(model, tmp_path):
-    said = decode(model).output_ids
-    answers = [
-        Answer(list(model.tokenizer.encode_prompt(text)), list(said), i == 0, {"prompt": ""})
-        for i, text in enumerate(PROMPTS * 2)
-    ]
-    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
-    teacher = Teacher(model.model.get_output_embeddings().weight)
-    training = CloverTraining("test", model, TextCache(tmp_path), teacher, 0)
+def test_training_learns_and_goes_on_as_decoding_does(model, texts):
+    cache, teacher = texts(model), Teacher(model.model.get_output_embeddings().weight)
+    training = CloverTraining("test", model, cache, teacher, 0)
     before = float(training.loss(training.batch(0.0)).value.detach())
     training.start()
     assert float(training.loss(training.batch(0.0)).value.detach()) < before
-    net, texts = training.network["clover"], [next(training.cache.texts(training.layers, seed=s)) for s in (0, 1)]
+    net, read = training.network["clover"], [next(training.cache.texts(training.layers, seed=s)) for s in (0, 1)]
     torch.nn.init.normal_(net.O, std=0.1)
-    for i, (x, rows) in enumerate(training.drafted(net, packed(texts, training.last))):
-        text, t = texts[0], int(rows[2])  # one row by hand, from a read of its own text
+    for i, (x, rows) in enumerate(training.drafted(net, packed(read, training.last))):
+        text, t = read[0], int(rows[2])  # one row by hand, from a read of its own text
         M = augmented(net.block, text.hidden[training.last][: t + 1].float(), Past())[-1][None, None]
         for j in range(i + 1):
             M, _ = net.onward(M, training.E[text.tokens[t + 1 + j]][None])
         assert t == text.prompt + 1 and torch.allclose(net.said(M[:, -1], i)[0], x[2], atol=1e-4)
     a, rows = training.accuracy()
-    assert a.shape == (3, 10) and rows == len(said) - 1 and float(a[0].sum()) > 0
+    assert a.shape == (3, 10) and rows == len(decode(model).output_ids) - 1 and float(a[0].sum()) > 0
 
 
-def test_the_control_does_not_ship_where_both_are_too_large(model, tmp_path, monkeypatch):
-    said = decode(model).output_ids
-    answers = [
-        Answer(list(model.tokenizer.encode_prompt(text)), list(said), i == 0, {}) for i, text in enumerate(PROMPTS * 3)
-    ]
-    fill(tmp_path / "cache", model, (model.num_layers,), [answers], lambda: False)
-    cache, out = TextCache(tmp_path / "cache"), tmp_path / "tiny-ar-m-clover-drafter"
+def test_the_control_does_not_ship_where_both_are_too_large(model, texts, tmp_path, monkeypatch):
+    cache, out = texts(model, prompts=PROMPTS * 3), tmp_path / "tiny-ar-m-clover-drafter"
     monkeypatch.setattr(module, "LARGEST", 1000)
     given = {"epochs": 1, "minutes": 1.0, "seed": 0, "resume": False, "command": "here"}
     drafters.train(CloverTraining, lambda *_: {}, model, cache, out, usual=out, **given)
@@ -245,31 +170,3 @@ def test_the_control_does_not_ship_where_both_are_too_large(model, tmp_path, mon
     assert len(card["held_out"]["rank_1_of_the_control"]) == 3  # measured all the same
     with pytest.raises(engines.UserError, match=r"link was switched off .* has no heads that were trained without it"):
         chosen(SimpleNamespace(tensors=tensors, name="x"), False)
-
-
-def test_the_card_tells_both_networks(model, part):
-    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-clover-drafter" / "card.json").read_text())
-    own, control = (sum(one.numel() for one in drafter_of(part.tensors, link).parameters()) for link in (True, False))
-    assert (own, control) == (card["parameters_of_the_drafter"], card["parameters_of_the_control"])
-    assert f"{own:,} trained parameters" in decode(model).steps[0].note
-    assert f"{control:,} trained parameters" in decode(model, link=False).steps[0].note
-    assert isinstance(drafter_of(part.tensors, False), BlockHeads)
-    calls, rank = card["held_out"]["tokens_per_target_call"], card["held_out"]
-    assert calls["clover_12_nodes"] > calls["control_12_nodes"] > calls["medusa_12_nodes"]
-    assert all(a > b for a, b in zip(rank["rank_1"], rank["rank_1_of_the_control"], strict=True))
-
-
-def test_bad_input_is_one_sentence(model, part, tmp_path, monkeypatch):
-    with pytest.raises(engines.UserError, match="nodes"):
-        decode(model, nodes=64)
-    with pytest.raises(engines.UserError, match=r"training clover-drafter tiny-ar-s"):
-        decode("tiny-ar-s")
-    own = {name: t for name, t in part.tensors.items() if not name.startswith("control.")}
-    with pytest.raises(engines.UserError, match=r"link was switched off.*switch it on"):
-        chosen(type(part)(part.name, part.base, part.sha256, own, part.card), False)
-    (tmp_path / "parts").mkdir()
-    kept = ROOT / "assets" / "parts" / "tiny-ar-l-clover-drafter"
-    shutil.copytree(kept, tmp_path / "parts" / "tiny-ar-m-clover-drafter")
-    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
-    with pytest.raises(engines.UserError, match=r"trained for other weights.*training clover-drafter tiny-ar-m"):
-        decode(model)

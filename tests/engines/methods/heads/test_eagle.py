@@ -1,68 +1,23 @@
-"""EAGLE: the golden dynamic trees, the greedy text whatever the layer says, plain sampling's text above temperature 0,
-the layer's cache against a read of the whole text, and bad input."""
-
-import json
-import shutil
-from pathlib import Path
+"""EAGLE: the chosen rows, the layer's cache against a read of the whole text, and a training that rolls on as
+decoding does."""
 
 import pytest
 import torch
 
 import engines
 import tests.golden.checkers.eagle  # noqa: F401 - registers its checker
-from engines.core.verify import verify_file
 from engines.methods.heads._confident_tree import expanded, reranked
 from engines.methods.heads._rows import Drafter
 from engines.methods.heads.eagle.trained import Trained
-from engines.models import parts
-from engines.models.networks.eagle_layer import EagleLayer, layer_of
+from engines.models.networks.eagle_layer import layer_of
 from engines.models.parts import load_part
-from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.core.text_cache import Teacher
 from engines.training.heads.eagle import EagleTraining
-from tests.engines.conftest import GOLDEN
-
-ROOT = Path(__file__).resolve().parents[4]
-PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
-
-
-@pytest.fixture(scope="module")
-def model():
-    return engines.load_model("tiny-ar-m", dtype="float32")
+from tests.engines.methods.heads.conftest import PROMPTS
 
 
 def decode(model, prompt=PROMPTS[0], slug="eagle", seed=0, **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
-
-
-def test_the_golden_trees_come_out():
-    report = verify_file(GOLDEN / "heads" / "eagle2_tree.json", GOLDEN)
-    assert (report.state, report.covered, report.mismatch) == ("passed", report.cases, "")
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize(
-    "params", [{}, {"top_k": 1}, {"nodes": 40, "depth": 5, "top_k": 6}, {"nodes": 1}, {"depth": 0}]
-)
-def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
-    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids
-    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
-
-
-def test_a_layer_that_knows_nothing_only_slows_it_down(model, monkeypatch):
-    plain, rng = decode(model, slug="greedy").output_ids, torch.Generator().manual_seed(0)
-    inputs = EagleLayer.inputs
-    monkeypatch.setattr(EagleLayer, "inputs", lambda self, e, h: torch.randn(inputs(self, e, h).shape, generator=rng))
-    ours = decode(model)
-    assert ours.output_ids == plain and len(ours.steps) > 2
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
-    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
-    give the text that no candidates give."""
-    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (12, 0))
-    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
 
 
 def test_a_turn_is_one_target_call_and_k_of_one_is_a_chain(model):
@@ -121,22 +76,9 @@ def _speaking(unembed):
     return lambda h, vocabulary=None, *, normed=False, predicts=None: unembed(h, vocabulary, normed=normed)
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_a_tree_larger_than_the_room_left_is_cut(model, length):
-    params = {"nodes": 63, "depth": 7, "top_k": 10, "max_new_tokens": length}
-    ours, plain = decode(model, **params), decode(model, slug="greedy", max_new_tokens=length)
-    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
-    for step in ours.steps:
-        assert step.tree.start + step.facts["depth"] < len(model.tokenizer.encode_prompt(PROMPTS[0])) + length
-
-
-def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
-    prompts = [model.tokenizer.encode_prompt(text) for text in PROMPTS * 2]
-    said = decode(model).output_ids
-    answers = [Answer(list(prompt), list(said), i == 0, {"prompt": ""}) for i, prompt in enumerate(prompts)]
-    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
+def test_training_learns_and_rolls_on_as_decoding_does(model, texts):
     E = model.model.get_input_embeddings().weight.detach().float()
-    training = EagleTraining("test", model, TextCache(tmp_path), Teacher(E), 0)
+    training = EagleTraining("test", model, texts(model), Teacher(E), 0)
     before = float(training.loss(training.batch(0.0)).value.detach())
     training.start()
     text = next(training.cache.texts(training.layers))
@@ -148,21 +90,3 @@ def test_training_learns_and_rolls_on_as_decoding_does(model, tmp_path):
         F = training.network(E[text.tokens[1 : t + j + 2]], torch.stack(states))[-1]
         assert torch.allclose(F, found[t], atol=1e-4)
         states.append(F)
-
-
-def test_the_first_note_tells_how_many_numbers_were_trained(model):
-    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-eagle-layer" / "card.json").read_text())
-    assert f"{card['parameters']:,} trained parameters" in decode(model).steps[0].note
-    assert card["held_out"]["tokens_per_target_call"]["tree_12_nodes"] > 1.2
-
-
-def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
-    with pytest.raises(engines.UserError, match="nodes"):
-        decode(model, nodes=64)
-    with pytest.raises(engines.UserError, match=r"training eagle-layer tiny-ar-s"):
-        decode("tiny-ar-s")
-    (tmp_path / "parts").mkdir()
-    shutil.copytree(ROOT / "assets" / "parts" / "tiny-ar-l-eagle-layer", tmp_path / "parts" / "tiny-ar-m-eagle-layer")
-    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
-    with pytest.raises(engines.UserError, match=r"trained for other weights.*training eagle-layer tiny-ar-m"):
-        decode(model)

@@ -1,10 +1,7 @@
-"""Hidden Transfer: the greedy text whatever the maps are, real rows that never see pseudo rows, work that counts them,
-what decoding guesses against what training computes, and bad input."""
+"""Hidden Transfer: real rows that never see pseudo rows, work that counts them, what decoding guesses against what
+training computes."""
 
-import json
 import random
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,24 +10,15 @@ import torch
 import engines
 from engines.core.kinds.layered import CountedLayered, Taps
 from engines.core.meter import Meter
-from engines.methods.heads import hidden_transfer
 from engines.methods.heads.hidden_transfer import forward, layout, maps_of
 from engines.methods.heads.hidden_transfer.lens import Transfer
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
-from engines.models import parts
 from engines.models.parts import load_part
-from engines.training.core.text_cache import Answer, Teacher, TextCache, fill
+from engines.training.core.text_cache import Teacher
 from engines.training.heads import hidden_transfer as module
 from engines.training.heads.hidden_transfer import TransferTraining
-
-ROOT = Path(__file__).resolve().parents[4]
-PROMPTS = ("add: 457 + 86", "reverse: Tom", "copy: Ada, Ada, Ada, Ada")
-
-
-@pytest.fixture(scope="module")
-def model():
-    return engines.load_model("tiny-ar-m", dtype="float32")
+from tests.engines.methods.heads.conftest import PROMPTS
 
 
 def counted(model):
@@ -39,37 +27,6 @@ def counted(model):
 
 def decode(model, prompt=PROMPTS[0], slug="hidden-transfer", seed=0, **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 16, **params}, seed=seed)
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize(
-    "params", [{}, {"transfer_layer": 2}, {"transfer_layer": 6}, {"m": 1}, {"nodes": 40, "transfer_layer": 2}]
-)
-def test_the_text_is_the_greedy_one_in_fewer_calls(model, prompt, params):
-    ours, plain = decode(model, prompt, **params), decode(model, prompt, "greedy")
-    assert ours.output_ids == plain.output_ids
-    assert ours.totals.forwards_by_role["target"] <= plain.totals.forwards_by_role["target"]
-    assert all(1 <= len(step.tree.emitted) <= params.get("m", 3) + 1 for step in ours.steps)
-    assert [step.forwards for step in ours.steps] == [{"target": 1}] * len(ours.steps), (
-        "what went along in them is no draft call"
-    )
-
-
-@pytest.mark.parametrize(("layer", "kind"), [(2, "noise"), (4, "identity"), (6, "noise")])
-def test_maps_that_know_nothing_only_slow_it_down(model, monkeypatch, layer, kind):
-    rng = torch.Generator().manual_seed(0)
-    W = torch.eye(128).repeat(3, 1, 1) if kind == "identity" else torch.randn(3, 128, 128, generator=rng)
-    monkeypatch.setattr(hidden_transfer, "maps_of", lambda *_: (W, torch.zeros(3, 128), [[0.5, 0.3, 0.1]] * 3))
-    ours = decode(model, transfer_layer=layer)
-    assert ours.output_ids == decode(model, slug="greedy").output_ids and ours.steps[1].facts["drafted"] == 8
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_above_temperature_0_it_draws_as_plain_sampling_does(model, seed):
-    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
-    give the text that no candidates give."""
-    ours, plain = (decode(model, seed=seed, temperature=1.3, nodes=n) for n in (8, 0))
-    assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) > len(ours.steps)
 
 
 @pytest.mark.parametrize("layer", [2, 4, 6])
@@ -146,13 +103,6 @@ def test_the_record_reads_each_pseudo_row_after_each_layer(model, params):
         ids += step.tree.emitted
 
 
-def test_recording_the_record_changes_nothing(model):
-    full, bare = (engines.run("hidden-transfer", model, PROMPTS[1], detail=detail) for detail in ("full", "none"))
-    assert full.output_ids == bare.output_ids
-    for one, other in zip(full.steps, bare.steps, strict=True):
-        assert (one.forwards, one.work, one.tokens_fed) == (other.forwards, other.work, other.tokens_fed)
-
-
 def test_after_an_edit_nothing_is_told_of_guesses_that_were_dropped(model):
     original = decode(model, transfer_layer=2)
     at = len(original.header.prompt_ids) + 2
@@ -167,26 +117,9 @@ def test_each_pseudo_row_hangs_on_the_one_before():
     assert below == [5, 8, 7, 10, 11]
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 5])
-def test_a_tree_larger_than_the_room_left_is_cut(model, length):
-    ours, plain = (decode(model, slug=s, max_new_tokens=length) for s in ("hidden-transfer", "greedy"))
-    assert ours.output_ids == plain.output_ids and len(ours.output_ids) <= length
-
-
-def test_it_ends_at_the_last_position_of_the_model(model):
-    """Pseudo rows and candidates that would stand behind the model's 512 positions are left out."""
-    ids = (model.tokenizer.encode_prompt(PROMPTS[0]) * 60)[:506]
-    ours, plain = (engines.run(s, model, ids, params={"max_new_tokens": 6}) for s in ("hidden-transfer", "greedy"))
-    assert ours.output_ids == plain.output_ids
-
-
-def test_training_computes_what_decoding_guesses(model, tmp_path):
-    said = decode(model).output_ids
-    prompts = [model.tokenizer.encode_prompt(text) for text in PROMPTS * 2]
-    answers = [Answer(list(prompt), list(said), i == 0, {"prompt": ""}) for i, prompt in enumerate(prompts)]
-    fill(tmp_path, model, (model.num_layers,), [answers], lambda: False)
+def test_training_computes_what_decoding_guesses(model, texts):
     teacher = Teacher(model.model.get_output_embeddings().weight)
-    training = TransferTraining("test", model, TextCache(tmp_path), teacher, 0)
+    training = TransferTraining("test", model, texts(model), teacher, 0)
     before = float(training.loss(training.batch(0.0)).value.detach())
     training.start()
     loss = training.loss(training.batch(0.0)).value
@@ -207,12 +140,10 @@ def test_training_computes_what_decoding_guesses(model, tmp_path):
 
 
 @torch.no_grad()
-def test_of_a_large_model_a_step_takes_some_rows(model, tmp_path, monkeypatch):
+def test_of_a_large_model_a_step_takes_some_rows(model, texts, monkeypatch):
     """Windows that cover a text, weighed by their rows, give the loss of the whole text."""
-    prompt, said = model.tokenizer.encode_prompt(PROMPTS[0]), decode(model).output_ids
-    fill(tmp_path, model, (model.num_layers,), [[Answer(list(prompt), list(said), False, {})]], lambda: False)
     teacher = Teacher(model.model.get_output_embeddings().weight)
-    training = TransferTraining("test", model, TextCache(tmp_path), teacher, 0)
+    training = TransferTraining("test", model, texts(model, prompts=PROMPTS[:1]), teacher, 0)
     (text,) = training.cache.texts((model.num_layers,))
     monkeypatch.setattr(module, "DECAY", 0.0)  # the next token but one alone, which all rows have
     whole = training.loss([text])
@@ -235,24 +166,6 @@ def test_of_a_large_model_a_step_takes_some_rows(model, tmp_path, monkeypatch):
     assert mean == pytest.approx(float(whole.value), rel=1e-4)
 
 
-def test_earlier_layers_guess_better_and_the_card_says_so():
-    card = json.loads((ROOT / "assets" / "parts" / "tiny-ar-m-transfer-maps" / "card.json").read_text())
-    first = [layer[0] for layer in card["held_out"]["rank_1"]]
-    assert card["transfer_layers"] == [2, 4, 6] and first == sorted(first, reverse=True)
-    assert card["parameters"] == 3 * 3 * (128 * 128 + 128)
-
-
-def test_bad_input_is_one_sentence(model, tmp_path, monkeypatch):
-    with pytest.raises(engines.UserError, match="nodes"):
-        decode(model, nodes=64)
+def test_a_layer_without_maps_is_refused(model):
     with pytest.raises(engines.UserError, match=r"transfer_layer 3 was given .* trained for 2, 4, 6; choose one"):
         decode(model, transfer_layer=3)
-    with pytest.raises(engines.UserError, match=r"training transfer-maps tiny-ar-s"):
-        decode("tiny-ar-s")
-    (tmp_path / "parts").mkdir()
-    shutil.copytree(
-        ROOT / "assets" / "parts" / "tiny-ar-m-transfer-maps", tmp_path / "parts" / "tiny-ar-s-transfer-maps"
-    )
-    monkeypatch.setattr(parts, "assets", lambda: tmp_path)
-    with pytest.raises(engines.UserError, match=r"trained for other weights.*training transfer-maps tiny-ar-s"):
-        decode("tiny-ar-s")

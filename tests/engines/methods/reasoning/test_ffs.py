@@ -1,4 +1,4 @@
-"""First Finish Search: the golden rules, and what must hold of the loop on a shipped model."""
+"""First Finish Search: what must hold of the rules, and of the loop on a shipped model."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engines
-import tests.golden.checkers.first_finish  # noqa: F401 - registers its checker
-from engines.core.verify import verify_file
 from engines.kit import distribution, draw
 from engines.methods.reasoning._votes import Vote
 from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, election, first, votes
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 
 VOTE = "vote", Vote
@@ -43,11 +40,6 @@ def lanes(trace):
             before = found.get(one.id, [])
             found[one.id] = before[: one.length - len(one.tokens)] + one.tokens
     return [found[id] for id in sorted(found)]
-
-
-def test_the_golden_cases_pass():
-    report = verify_file(GOLDEN / "sampling" / "ffs.json", GOLDEN)
-    assert (report.state, report.mismatch) == ("passed", "") and report.covered >= 10
 
 
 @given(TRACES)
@@ -132,10 +124,6 @@ def test_more_votes_than_paths_are_refused(model):
         race(model, k=5)
 
 
-def test_sixteen_paths_cost_less_than_a_forward_each(model):
-    assert race(model, n=16).totals.forwards < 64
-
-
 def speechless() -> TableCausal:
     """A model whose end mark is likely everywhere and whose texts hold no number: ids 1 and 2 are letters."""
     model = TableCausal(vocab_size=3, eos_ids=(0,))
@@ -162,8 +150,3 @@ def test_it_counts_the_winners_tokens_as_the_run_does(model):
     n = trace.totals.tokens
     assert f"wins with {n} token{'' if n == 1 else 's'} and its end mark" in trace.steps[-1].note
     assert re.search(r"Votes of all finished paths: '[^']*' \d+×(, '[^']*' \d+×)*\.$", trace.steps[-1].note)
-
-
-def test_votes_need_answers():
-    trace = engines.run("ffs", speechless(), [1, 2], params={"n": 3, "k": 2, "max_new_tokens": 40, "answer": "marked"})
-    assert "No path finished with an answer" in trace.steps[-1].note

@@ -48,9 +48,9 @@ def test_two_equal_models_write_what_one_writes(tau):
     assert trace.output_ids == alone(model) == board(trace)
 
 
-@pytest.mark.parametrize("tau", [0.8, 1.2, 1.6])
-@pytest.mark.parametrize("window", [1, 5, 16])
-@pytest.mark.parametrize("d_min", [1, 3, 8])
+@pytest.mark.parametrize("tau", [0.8, 1.2])
+@pytest.mark.parametrize("window", [1, 5])
+@pytest.mark.parametrize("d_min", [1, 3])
 @pytest.mark.parametrize("start", ["small", "large"])
 def test_stays_costs_and_decisions_obey_the_rule(tau, window, d_min, start):
     trace = decode(pair(), tau=tau, window=window, d_min=d_min, start=start)
@@ -71,13 +71,6 @@ def test_stays_costs_and_decisions_obey_the_rule(tau, window, d_min, start):
             assert who[i + 1] == expected
         assert sum(step.forwards.values()) == step.forwards[who[i]] == 1
         assert lane(step, "entropy")[3 + i] == pytest.approx(step.choice.raw, abs=0.02)
-
-
-def test_with_a_window_and_a_stay_of_one_the_last_entropy_decides():
-    trace = decode(pair(), tau=1.2, window=1, d_min=1)
-    for now, after in itertools.pairwise(trace.steps):
-        assert after.choice.chosen == ("large" if now.choice.raw > 1.2 else "small")
-    assert len(set(writers(trace))) == 2
 
 
 def test_equality_means_small():

@@ -9,7 +9,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.core.verify import differ
-from engines.methods.sampling.adadec import Future, left_function, score
+from engines.methods.sampling.adadec import left_function
 from engines.studies import _threshold
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
@@ -110,13 +110,6 @@ def test_the_futures_of_a_pause_are_asked_together():
         assert fates.count("chosen") == step.facts["paused"] and fates[0] == "alive"
 
 
-def test_a_future_that_ends_is_frozen_and_the_official_sum_goes_on():
-    ends, goes_on = Future(0, -1.0, lookahead=[-0.5, -3.0, -3.0], ended=1), Future(1, -1.0, lookahead=[-1.0, -1, -1])
-    assert score(ends, [ends, goes_on], "clean") == pytest.approx(-0.75)
-    assert score(ends, [ends, goes_on], "official") == pytest.approx(-7.5 / 2)
-    assert score(goes_on, [ends, goes_on], "clean") == score(goes_on, [ends, goes_on], "official") == -1.0
-
-
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -131,12 +124,6 @@ def test_a_future_that_ends_is_frozen_and_the_official_sum_goes_on():
 )
 def test_where_a_function_is_left(text, left):
     assert left_function(text) == left
-
-
-def test_a_forced_token_goes_on_from_there():
-    one = model()
-    fork = engines.fork(decode(one), 10, edit=engines.Edit(force={5: 7}), model=one)
-    assert fork.output_ids[2] == 7 and len(fork.output_ids) == 30
 
 
 # --- the threshold
@@ -188,17 +175,3 @@ def test_references_are_functions_with_their_bodies():
         assert prompt.startswith(("def ", "@")) or "def " in prompt
         assert not left_function(body)
         compile(prompt + body, "reference", "exec")
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"threshold": -1}, "threshold=-1.0 is out of range; give a number from 0 to 20"),
-        ({"candidates": 9}, "candidates=9 is out of range"),
-        ({"lookahead": 11}, "lookahead=11 is out of range"),
-        ({"scoring": "best"}, "choose one of clean, official"),
-    ],
-)
-def test_bad_values_are_a_sentence(given, sentence):
-    with pytest.raises(UserError, match=sentence):
-        decode(model(), **given)

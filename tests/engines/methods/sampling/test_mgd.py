@@ -20,24 +20,22 @@ COMPLETIONS = "completions", Completions
 
 BOOK = {"dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows"}
 PROMPT = "from book import Book\nbook = Book()\nbook."
-STRINGS = [
-    *(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"),
-    *(
-        "push",
-        "_row",
-        "row",
-        "tally_",
-        "cents",
-        "dial",
-        "dial.",
-        "push_row(",
-        "push_rows",
-        "bump",
-        " dial",
-        "book.",
-        ".",
-    ),
-]
+WORDS = (
+    "push",
+    "_row",
+    "row",
+    "tally_",
+    "cents",
+    "dial",
+    "dial.",
+    "push_row(",
+    "push_rows",
+    "bump",
+    " dial",
+    "book.",
+    ".",
+)
+STRINGS = [*(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"), *WORDS]
 EOS = len(STRINGS)
 
 
@@ -109,11 +107,7 @@ def test_where_the_analyser_does_not_know_it_says_so_and_decodes_plainly():
     trace = decode(1, prompt)
     assert trace.output_ids == engines.run("greedy", model(1), prompt, params={"max_new_tokens": 24}).output_ids
     first = trace.steps[0]
-    assert (
-        first.record(*COMPLETIONS).state == "unknown"
-        and "does not know" in first.note
-        and not first.record(*COMPLETIONS).held
-    )
+    assert first.record(*COMPLETIONS).state == "unknown" and not first.record(*COMPLETIONS).held
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -195,14 +189,6 @@ def test_the_record_says_what_was_possible_and_what_was_wanted():
     assert any(one.exists is False for one in watched)
 
 
-def test_renaming_a_member_changes_the_guided_run_at_once():
-    text = "\n".join(f"# file: {name}\n{code}" for name, code in files_of("ledger").items())
-    project = text.replace("push_row", "zap").replace("tally_cents", "zip").replace("dial", "zop")
-    names = {"zap", "zip", "zop", "enroll_payer", "_payers", "_rows"}
-    first = decode(0, project=project).steps[0].record(*COMPLETIONS)
-    assert set(first.names) == names
-
-
 def test_a_forced_token_inside_a_name_is_followed_by_what_fits():
     original = decode(0)
     at = len(original.header.prompt_ids)
@@ -232,8 +218,6 @@ def test_the_monitor_closes_its_copy_when_a_run_is_stopped():
     [
         ({"project": "# file: a.py\ndef ("}, "a.py of the project is not Python"),
         ({"project": "no such"}, "neither one that ships"),
-        ({"project": "x" * 12_001}, "at most 12000"),
-        ({"monitor": "loud"}, "choose one of guide, watch, off"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_run(params, sentence):

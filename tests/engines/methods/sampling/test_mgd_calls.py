@@ -176,12 +176,8 @@ def test_a_call_is_held_where_the_name_in_it_is_not(argument):
 def test_an_unknown_call_inside_a_known_one_says_so_and_the_outer_one_is_held():
     prompt = "from gauge import Gauge\nGauge().bump([nowhere("
     first = decode(0, prompt, watches="arguments").steps[0]
-    assert (
-        first.record(*COMPLETIONS).state == "unknown"
-        and first.record(*COMPLETIONS).call
-        and first.facts["questions"] == 2
-    )
-    assert "what is called" in first.note and "only the call around it is constrained" in first.note
+    told = first.record(*COMPLETIONS)
+    assert told.state == "unknown" and told.call and first.facts["questions"] == 2
     inside = decode(0, prompt, watches="arguments", monitor="off").steps[0].record(*COMPLETIONS)
     assert inside.state == "idle" and not inside.call
 
@@ -235,11 +231,7 @@ def test_names_with_two_underscores_come_on_request_or_where_one_stands():
 def test_where_only_dunders_exist_nothing_is_held():
     prompt = "object()."
     first = decode(1, prompt).steps[0]
-    assert (
-        first.record(*COMPLETIONS).state == "unknown"
-        and "two underscores" in first.note
-        and not first.record(*COMPLETIONS).held
-    )
+    assert first.record(*COMPLETIONS).state == "unknown" and not first.record(*COMPLETIONS).held
 
 
 def test_watching_and_what_is_not_known_stay_plain():

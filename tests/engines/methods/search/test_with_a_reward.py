@@ -153,12 +153,6 @@ def test_the_drawing_follows_the_softmax_of_the_weights():
 
 
 @BOTH
-def test_paths_that_are_cut_are_said_to_have_no_end(model, slug):
-    trace = ran(slug, model, max_new_tokens=8)
-    assert " finished; " in trace.steps[-1].note and len(trace.output_ids) == 8
-
-
-@BOTH
 def test_a_model_without_a_judge_and_a_prompt_that_is_no_chain_are_refused(model, slug):
     with pytest.raises(engines.UserError, match=r"python -m engines\.training prm tiny-ar-s"):
         engines.run(slug, "tiny-ar-s", "subtract: 9 - 4", params={"max_new_tokens": 8})

@@ -1,9 +1,8 @@
-"""Adaptive drafts: the best bet of all sizes, guesses that are counted without being drafted, greedy's text, and an
-account that is that of the forwards made."""
+"""Adaptive drafts: the best bet of all sizes, guesses that are counted without being drafted, and an account that is
+that of the forwards made."""
 
 import itertools
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,11 +73,8 @@ def test_siblings_share_the_chance_and_a_chain_has_none():
     assert found.chances == pytest.approx([0.6, 0.2])  # half of what the first one leaves
     chain = bet([1], lambda context: guesses, a, [1.0] * 5, depth=8, branches=False)
     assert chain.paths == [(10,) * n for n in range(1, 5)]
-
-
-def test_nothing_is_drafted_below_an_end_mark():
-    guesses, a = keyed(0.9)
-    assert bet([1], lambda context: guesses, a, [1.0] * 9, depth=8, ends={10}).paths == [(10,)]
+    ended = bet([1], lambda context: guesses[:1], a, [1.0] * 9, depth=8, ends={10})
+    assert ended.paths == [(10,)], "nothing stands below an end mark"
 
 
 def test_guesses_are_counted_whether_or_not_they_were_drafted():
@@ -102,62 +98,12 @@ def test_the_text_copies_what_followed_the_longest_match_newest_first():
     assert [token for token, _ in text.guesses([6])] == [5]
 
 
-def test_a_longer_agreement_is_another_class():
-    ids = list(range(20))
-    text = TextCopy([*ids, 99, *ids[:10]])
-    classes = [text.guesses([50, *ids[10 - n : 10]])[0][1][1] for n in range(1, 10)]
-    assert classes == [1, 2, 3, 4, 5, 6, 6, 6, 7]
-
-
 def test_the_table_has_what_came_last_time_by_its_probability():
     table = SeenTable()
     table.learn([4, 4, 5], [[1, 2], [3, 1], [6, 7]], [[0.9, 0.05], [0.5, 0.2], [0.005, 0.001]])
     assert table.guesses([9, 4]) == [(3, ("table", 6)), (1, ("table", 5))]
     assert table.guesses([5]) == [(6, ("table", 0)), (7, ("table", 0))]
     assert table.guesses([8]) == []
-
-
-@pytest.mark.parametrize("params", [{}, {"copies": False}, {"table": False}, {"rows": 3}, {"depth": 2}])
-@pytest.mark.parametrize("prompt", [(1, 2, 3, 1, 2), (4, 4, 4), (1,)])
-def test_the_text_is_greedys(prompt, params):
-    model = TableCausal()
-    plain = engines.run("greedy", model, list(prompt), params={"max_new_tokens": 30})
-    trace = decode(model, prompt, **params)
-    assert board(trace) == board(plain)
-    assert len(trace.steps) < len(plain.steps)
-
-
-def test_without_rows_it_is_greedy_step_by_step():
-    model = TableCausal()
-    plain = engines.run("greedy", model, [1, 2, 3], params={"max_new_tokens": 12})
-    trace = decode(model, (1, 2, 3), rows=0, max_new_tokens=12)
-    assert [s.commits.tokens for s in trace.steps] == [s.commits.tokens for s in plain.steps]
-
-
-def test_without_a_source_it_says_so_and_decodes_plainly():
-    trace = decode(TableCausal(), copies=False, table=False, store=False, draft=False)
-    assert {step.note for step in trace.steps} == {
-        "All sources are switched off, so nothing can be drafted; one plain row."
-    }
-    assert trace.steps[-1].records["bets"]["odds"] == []
-
-
-def test_without_rows_it_says_so():
-    trace = decode(TableCausal(), rows=0, max_new_tokens=4)
-    assert {step.note for step in trace.steps} == {"A draft may have 0 rows, so nothing can be drafted; one plain row."}
-
-
-def test_what_is_to_be_told_of_measured_costs_is_told_once_in_the_first_step(monkeypatch):
-    def table(model):
-        KNOWN[model] = replace(RowCosts.sloped(0.02), warning="They were measured anew.")
-
-    monkeypatch.setattr("engines.driver.roles.row_costs_of", table)
-    model = TableCausal()
-    first, *others = [step.note for step in decode(model, row_cost=-1).steps]
-    assert first.startswith("They were measured anew. ") and others
-    assert not any("anew" in note for note in others)
-    assert not any("anew" in step.note for step in decode(model).steps)  # not measured: the costs were given
-    assert decode(model, row_cost=-1).output_ids == decode(model).output_ids
 
 
 def test_the_account_is_that_of_the_forwards():
@@ -172,17 +118,6 @@ def test_the_account_is_that_of_the_forwards():
         assert told["expected"][told["taken"]] / told["cost"][told["taken"]] == pytest.approx(
             max(e / c for e, c in zip(told["expected"], told["cost"], strict=True))
         )
-
-
-def test_a_forced_token_is_read_as_text():
-    trace = engines.run(
-        SLUG,
-        TableCausal(),
-        [1, 2, 3],
-        params={"max_new_tokens": 20, "row_cost": 0.02},
-        edits=[(1, engines.Edit(force={4: 6}))],
-    )
-    assert trace.output_ids[1] == 6 and trace.end.reason == "complete"
 
 
 @pytest.mark.parametrize("row_cost", [-1, -0.05])
@@ -268,14 +203,6 @@ def length(n):
 def with_draft(draft, prompt=(1, 2, 3, 1, 2), model=None, **params):
     given = {"max_new_tokens": 30, "row_cost": 0.02, **params}
     return engines.run(SLUG, {"target": model or TableCausal(), "draft": draft}, list(prompt), params=given)
-
-
-@pytest.mark.parametrize("seed", [0, 3])  # the target's own distribution, and one that has nothing to do with it
-@pytest.mark.parametrize("params", [{}, {"copies": False, "table": False}, {"rows": 2}, {"depth": 1}])
-def test_with_a_draft_model_the_text_is_greedys(seed, params):
-    plain = engines.run("greedy", TableCausal(), [1, 2, 3, 1, 2], params={"max_new_tokens": 30})
-    trace = with_draft(TableCausal(seed=seed, parameters=1), **params)
-    assert board(trace) == board(plain)
 
 
 def test_a_draft_model_that_knows_the_text_is_asked_more_and_more_and_one_that_does_not_less():
@@ -393,3 +320,16 @@ def test_the_store_of_the_models_tokens_is_read():
     assert [told["source"] for told in on.steps[0].records["bets"]["odds"]] == ["text", "table", "store"]
     assert [told["source"] for told in off.steps[0].records["bets"]["odds"]] == ["text", "table"]
     assert on.output_ids == off.output_ids
+
+
+def test_without_a_source_it_says_so_and_decodes_plainly():
+    trace = decode(TableCausal(), copies=False, table=False, store=False, draft=False)
+    assert {step.note for step in trace.steps} == {
+        "All sources are switched off, so nothing can be drafted; one plain row."
+    }
+    assert trace.steps[-1].records["bets"]["odds"] == []
+
+
+def test_without_rows_it_says_so():
+    trace = decode(TableCausal(), rows=0, max_new_tokens=4)
+    assert {step.note for step in trace.steps} == {"A draft may have 0 rows, so nothing can be drafted; one plain row."}

@@ -1,19 +1,16 @@
 """RAPID: the transfer and the law that comes out, the short context, both caches, forks, refusals."""
 
-import json
 from itertools import pairwise
 
 import pytest
 import torch
 
 import engines
-import tests.golden.checkers.rapid  # noqa: F401 - registers its checker
 from engines.core.sampling import draw
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rapid import passages as passages
 from engines.methods.speculative.rapid.transfer import Look, Transfer
 from engines.tasks.documents import document
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board, chi_square_p
 
 PASSAGE = (
@@ -35,15 +32,6 @@ def random_pair(seed, V=7):
     return z, y.softmax(-1)
 
 
-def test_the_golden_cases_pass_and_a_changed_one_does_not(tmp_path):
-    file = GOLDEN / "systems" / "rapid.json"
-    data = json.loads(file.read_text())
-    assert [r.mismatch for r in engines.verify(file.parent) if r.file == file.name] == [""]
-    data["cases"][1]["expect"]["residual"][1] += 1e-6
-    (tmp_path / file.name).write_text(json.dumps(data))
-    assert engines.verify(tmp_path)[0].state == "failed"
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_the_transfer_is_a_distribution_that_keeps_the_odds_outside_the_mask(seed):
     z, q = random_pair(seed)
@@ -55,13 +43,6 @@ def test_the_transfer_is_a_distribution_that_keeps_the_odds_outside_the_mask(see
     still = Transfer.of(z, q, 0.0, 0.3)
     assert torch.allclose(still.output, still.p) and still.shift < 1e-12
     assert torch.equal(Transfer.of(z, q, 5.0, 1.01).p_hat, one.p)  # an empty mask
-
-
-def test_what_is_forbidden_stays_so():
-    z, q = random_pair(1)
-    z[2] = -torch.inf
-    one = Transfer.of(z, q, 20.0, 0.0)
-    assert one.p_hat[2] == 0 and one.output[2] == 0
 
 
 @pytest.mark.parametrize("eta", [0.0, 6.0])
@@ -98,14 +79,6 @@ def test_at_temperature_0_a_draft_stands_before_or_after_the_step(z, q, kept, mo
     assert verdict.emitted == (2 if kept else int(z[0].argmax())) and verdict.source == "argmax"
 
 
-def test_without_transfer_it_is_the_targets_text_and_with_it_the_view_may_win():
-    plain = engines.run(
-        "greedy", engines.load_model("tiny-ar-l", dtype="float32"), PASSAGE, params={"max_new_tokens": 16}
-    )
-    assert decode(eta=0.0).output_ids == plain.output_ids
-    assert all(step.facts["transferred"] == 0 for step in decode(eta=0.0).steps)
-
-
 def test_the_same_context_for_both_accepts_everything():
     trace = decode(keep=4096, rho=0.0, chunk=512, confidence=0.0)
     assert all(step.facts["accepted"] == step.facts["drafted"] for step in trace.steps)
@@ -130,6 +103,7 @@ def test_passages_are_in_order_within_the_budget_and_above_the_floor():
 def test_a_fork_holds_the_same_suffix_in_both_caches():
     """After a forced token the drafter goes on from the changed text: equal to a fresh run with that text."""
     original = decode(eta=0.0)
+    assert original.header.lossless and not any(step.facts["transferred"] for step in original.steps)
     at = len(original.header.prompt_ids)
     token = next(t for t in range(20, 60) if t not in original.output_ids)
     fork = engines.fork(original, 1, edit=engines.Edit(force={at + 1: token}))
@@ -140,18 +114,10 @@ def test_a_fork_holds_the_same_suffix_in_both_caches():
     assert fork.output_ids[2:] == rest.output_ids
 
 
-def test_a_document_longer_than_the_model_and_a_strength_out_of_range_are_refused():
+def test_a_document_longer_than_the_model_is_refused():
     long = document(0, 4000).prompt
     with pytest.raises(engines.UserError, match="room for 512 in all"):
         decode(prompt=long)
-    with pytest.raises(engines.UserError, match="eta"):
-        decode(eta=51)
-    with pytest.raises(engines.UserError, match="eta"):
-        decode(eta=-1)
-
-
-def test_it_is_lossless_without_a_step_alone():
-    assert not decode().header.lossless and decode(eta=0.0).header.lossless
 
 
 def test_documents_are_made_again_and_hold_their_fact_once():

@@ -1,7 +1,5 @@
-"""Speculative sampling and the machinery under all draft trees: the greedy text, the exact distribution, caches that
-hold the text, edits."""
-
-import itertools
+"""Speculative sampling and the machinery under all draft trees: the exact distribution, and tests that are Algorithm
+1's."""
 
 import pytest
 import torch
@@ -9,28 +7,14 @@ import torch
 import engines
 from engines.core.sampling import distribution
 from engines.methods.speculative._verify import Draft, verify
-from tests.engines.fakes import TableCausal, board, chi_square_p
+from tests.engines.fakes import TableCausal, chi_square_p
+from tests.engines.methods.speculative.toys import pair
 
 V = 5
 
 
-def pair(seed=0, memory=None, eos_ids=(), **options):
-    """A target and a drafter that agree now and then."""
-    target = TableCausal(vocab_size=V, seed=seed, memory=memory, eos_ids=eos_ids, **options)
-    return {"target": target, "draft": TableCausal(vocab_size=V, seed=seed + 1, memory=1, eos_ids=eos_ids)}
-
-
 def decode(models, slug="speculative-sampling", **params):
     return engines.run(slug, models, [1, 2, 3], params={"max_new_tokens": 30, **params})
-
-
-@pytest.mark.parametrize("gamma", [0, 1, 4, 16])
-@pytest.mark.parametrize("hot", [-1.0, 0.0, 1.3])
-def test_at_temperature_0_the_text_is_the_greedy_one(gamma, hot):
-    for seed, grid in ((0, None), (1, 3.0)):
-        models = pair(seed, grid=grid, eos_ids=(4,) if seed else ())
-        ours = decode(models, gamma=gamma, draft_temperature=hot)
-        assert ours.output_ids == decode(models["target"], "greedy").output_ids == board(ours)
 
 
 def test_a_drafter_that_is_the_target_is_always_accepted():
@@ -53,34 +37,7 @@ def test_an_edit_of_the_temperature_holds_from_the_next_round_on():
     assert drawn == tested == [2 <= step <= 4 for step in range(len(trace.steps))]
 
 
-def test_every_forward_continues_the_text():
-    """Both caches hold the text and nothing else when a round begins."""
-    models = pair(2)
-    trace = decode(models, gamma=3)
-    text = trace.header.prompt_ids + trace.output_ids
-    for step, (cached, fed) in zip(trace.steps, models["target"].calls, strict=True):
-        read = len(cached) + len(fed) - len(step.tree.tokens) + 1  # with the tree's root, which is text
-        assert cached + fed[: read - len(cached)] == text[:read]
-    for cached, _ in models["draft"].calls:
-        assert len(cached) <= len(text)
-    assert {lane.track for step in trace.steps for lane in step.intervals} == {"draft", "target"}
-    assert all(a.end <= b.start for step in trace.steps for a, b in itertools.pairwise(step.intervals))
-
-
-@pytest.mark.parametrize("sizes", [(8, 6), (6, 8)])
-def test_padded_vocabularies_fit(sizes):
-    models = {
-        "target": TableCausal(vocab_size=sizes[0], memory=None),
-        "draft": TableCausal(vocab_size=sizes[1], seed=1),
-    }
-    models["draft"].tokenizer = models["target"].tokenizer
-    assert decode(models).output_ids == decode(models["target"], "greedy").output_ids
-    hot = decode(models, temperature=1.0)
-    assert hot.totals.tokens == 30 and max(hot.output_ids) < sizes[0]
-
-
 # --- the distribution
-# ---------------------------------------------------------------------------------------------------------
 
 STEPS = 2500
 
@@ -146,29 +103,6 @@ def test_candidates_chosen_without_chance_keep_the_distribution_too():
         return draft
 
     assert chi_square_p(emitted(tree, z, rng), distribution(z[0], 1.0)) > 1e-3
-
-
-@pytest.mark.parametrize("hot", [-1.0, 0.0])
-def test_a_whole_run_has_the_distribution_of_plain_sampling(hot):
-    """Two tokens behind a fixed prompt, drafted in one round or two, against the product of the target's
-    distributions."""
-    models, temperature = pair(5, memory=2), 1.2
-    p1 = distribution(models["target"].logits([1, 2, 3])[0].double(), temperature)
-    wanted = torch.stack(
-        [p1[a] * distribution(models["target"].logits([1, 2, 3, a])[0].double(), temperature) for a in range(V)]
-    ).flatten()
-    counts = torch.zeros(V * V)
-    for seed in range(600):
-        a, b = engines.run(
-            "speculative-sampling",
-            models,
-            [1, 2, 3],
-            params={"max_new_tokens": 2, "temperature": temperature, "draft_temperature": hot, "gamma": 2},
-            seed=seed,
-            detail="none",
-        ).output_ids
-        counts[a * V + b] += 1
-    assert chi_square_p(counts, wanted) > 1e-3
 
 
 @pytest.mark.parametrize(("temperature", "hot"), [(0.0, 1.3), (0.8, -1.0), (0.8, 0.0), (1.2, 0.6)])

@@ -6,9 +6,7 @@ import zlib
 import torch
 
 from engines.core.sampling import draw
-from engines.core.verify import verify_file
 from engines.methods.speculative._verify import Draft, verify
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 
 V = 4
@@ -91,9 +89,3 @@ def check_rows(trace, models, draft_temperature):
             rows += 1
         written += step.commits.tokens
     return rows
-
-
-def passes(topic):
-    """Whether all cases of a golden file of the family were run and pass; else what differs."""
-    report = verify_file(GOLDEN / "speculative" / f"{topic}.json", GOLDEN)
-    return (report.state == "passed" and report.covered == report.cases > 0) or report.mismatch

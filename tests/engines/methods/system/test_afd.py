@@ -56,13 +56,6 @@ def test_microbatches_and_texts_do_not_change_the_text_on_the_board(model):
         assert trace.totals.forwards == len(trace.steps)
 
 
-def test_texts_begin_with_the_likeliest_tokens(model):
-    trace = decode(model, microbatches=2, texts=3, execution="one process")
-    first = trace.steps[0]
-    likeliest = first.candidates.tokens.array()[0][: len(first.branches)].tolist()
-    assert [b.tokens[0] for b in first.branches][: len(likeliest)] == likeliest
-
-
 @pytest.mark.parametrize("execution", ["two processes", "one process"])
 def test_a_part_begins_when_what_it_needs_is_there(model, execution):
     """A microbatch goes through the halves in their order, a side does one thing at a time, in the order of layers and
@@ -145,29 +138,3 @@ def test_the_process_loads_nothing_of_this_package_and_no_torch():
 def test_silu_of_far_away_numbers_is_quiet():
     with np.errstate(over="raise", invalid="raise"):
         assert feed_forward.silu(np.array([-1e4, 0.0, 1e4], np.float32)).tolist() == [0.0, 0.0, 1e4]
-
-
-def test_an_edit_stands_in_every_text(model):
-    original = decode(model, microbatches=2, texts=2)
-    at = len(original.header.prompt_ids)
-    forced = [t for t in range(30, 60) if t not in original.output_ids][:2]
-    fork = engines.fork(original, 3, edit=engines.Edit(force={at + 2: forced[0], at + 3: forced[1]}))
-    assert fork.output_ids[2:4] == forced
-    found: dict[int, list[int]] = {}
-    for step in fork.steps:
-        for b in step.branches:
-            found[b.id] = [*found.get(b.id, [])[: b.length - len(b.tokens)], *b.tokens]
-    assert len(found) == 4 and all(text[2:4] == forced for text in found.values())
-    text = [*original.header.prompt_ids, *fork.output_ids[:4]]
-    left = original.header.params["max_new_tokens"] - 4
-    plain = engines.run("greedy", model, text, params={"max_new_tokens": left})
-    assert fork.output_ids[4:] == plain.output_ids
-
-
-def test_a_step_says_how_many_texts_went_on(model):
-    """A text that has ended keeps its place in the batch, and gains nothing."""
-    prompt = "python: class Robot(size: int, owner: str, label: str)"
-    trace = decode(model, prompt, microbatches=1, texts=8, execution="one process", max_new_tokens=20)
-    told = [int(step.note.split(" of ")[0]) for step in trace.steps]
-    assert told == [sum(bool(branch.tokens) for branch in step.branches) for step in trace.steps]
-    assert told[0] == 8 > told[-1], "one has ended before the last step"

@@ -24,9 +24,8 @@ def trace():
 
 def test_it_writes_the_greedy_text_of_the_model_that_was_picked(trace):
     plain = engines.run("greedy", "tiny-mfa", PROMPT, params={"max_new_tokens": 8})
-    assert trace.output_ids == plain.output_ids and trace.totals.forwards_by_role == dict.fromkeys(
-        ("target", "mha", "gqa", "mla"), len(trace.steps)
-    )
+    roles = dict.fromkeys(("target", "mha", "gqa", "mla"), len(trace.steps))
+    assert trace.output_ids == plain.output_ids and trace.totals.forwards_by_role == roles
 
 
 def test_bytes_and_operations_are_those_of_the_four_and_linear_in_the_text(trace):

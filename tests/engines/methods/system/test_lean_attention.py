@@ -1,51 +1,31 @@
-"""Lean Attention: the golden schedules, every tile once, exact triples, the library's text by every schedule, real
-threads with their flags, and bad input."""
+"""Lean Attention: every tile once, exact triples, the library's text by every schedule, real threads with their
+flags, and bad input."""
 
 import itertools
-import json
 import math
 
 import pytest
 import torch
 
 import engines
-import tests.golden.checkers.lean  # noqa: F401 - registers its checker
 from engines.core.kinds.layered import AttentionInputs, Taps
-from engines.core.verify import verify_file
 from engines.methods.system.lean_attention.attention import Triple, Work, add, empty, merge
 from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
-    grid,
     lean,
     makespan,
-    num_splits,
     ranges,
     schedule,
-    split,
     splits_bound,
     timeline,
 )
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import board
 
-FILE = GOLDEN / "architecture" / "lean_attention.json"
 MODEL = "tiny-ar-m"
 
 
 def decode(prompt="add: 45 + 86", slug="lean-attention", on=MODEL, **params):
     return engines.run(slug, engines.load_model(on, dtype="float32"), prompt, params={"max_new_tokens": 24, **params})
-
-
-def test_the_golden_cases_pass():
-    report = verify_file(FILE, GOLDEN)
-    assert (report.state, report.mismatch) == ("passed", "") and report.covered == report.cases == 8
-
-
-def test_a_changed_schedule_is_caught(tmp_path):
-    data = json.loads(FILE.read_text())
-    data["cases"][4]["expected"]["assignment"][1][0][3] += 1
-    (tmp_path / FILE.name).write_text(json.dumps(data))
-    assert "assignment" in verify_file(tmp_path / FILE.name, tmp_path).mismatch
 
 
 @pytest.mark.parametrize(("t", "G"), [([7] * 5, 8), ([1, 9, 3], 4), ([2] * 3, 6), ([5], 1), ([1] * 4, 4)])
@@ -59,26 +39,6 @@ def test_every_tile_is_owned_once_and_loads_differ_by_one(t, G):
     assert max(loads) - min(loads) <= 1 and makespan(pieces) == max(loads) == math.ceil(sum(t) / G)
     assert sum(p.first > 0 for p in pieces) == len(pieces) - len(t)  # merges
     assert max(sum(p.problem == i for p in pieces) for i in range(len(t))) <= splits_bound(sum(t), max(t), G)
-
-
-def test_as_many_workers_as_heads_is_the_plain_schedule():
-    assert lean([6] * 5, 5) == split([6] * 5, 1, 5) == schedule("plain", [6] * 5, 5)
-
-
-@pytest.mark.parametrize(("context", "plain", "flash", "ours"), [(262_144, 1024, 294, 266), (4_096, 16, 6, 5)])
-def test_the_lengths_on_108_processors_with_56_heads(context, plain, flash, ours):
-    t = [context // 256] * 56
-    found = [makespan(schedule(kind, t, 216, official=True)) for kind in ("plain", "flash-decoding", "lean")]
-    assert found == [plain, flash, ours]
-    assert num_splits(56, 1024, 216) == 7
-
-
-def test_two_tiles_for_each_worker_cost_balance_in_short_contexts():
-    """The published rule with 2 heads, 1000 tokens, 5 processors: FlashDecoding is done in one tile, lean in two."""
-    t = [4, 4]
-    assert grid(8, 4, 2, 5) == 4
-    assert [makespan(schedule(kind, t, 10, official=True)) for kind in ("lean", "flash-decoding")] == [2, 1]
-    assert makespan(schedule("lean", t, 10)) == 1
 
 
 def test_no_worker_computes_two_pieces_at_once():
@@ -201,11 +161,8 @@ def test_a_failing_piece_ends_the_run_and_does_not_hang():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"workers": 0}, "workers=0 is out of range"),
-        ({"workers": 10_000}, "workers=10000 is out of range"),
         ({"workers": 7, "grid": "as published"}, "give an even number"),
         ({"layer": 99}, "the model has 6; give one from 1 to 6"),
-        ({"tile": 8}, "tile=8 is out of range"),
     ],
 )
 def test_bad_input_is_a_sentence(given, words):
