@@ -146,7 +146,7 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     page.page.keyboard.press("Enter")
     expect(guesses).to_have_count(2)
     view.get_by_role("button", name="Reveal (2 positions)").press("Enter")
-    assert page.page.evaluate("handles[0].debug().step") == 1
+    page.stands(1)
     expect(page.page.locator('.dx-marks [data-m="hit"]:visible')).to_have_text("✓")
     expect(page.page.locator('.dx-marks [data-m="miss"]:visible')).to_have_text("✗")
     expect(page.page.locator('.dx-marks [data-m="overlooked"]:visible')).to_have_count(len(right) - 1)
