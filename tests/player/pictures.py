@@ -80,6 +80,19 @@ def until(page: Any, condition: str, arg: Any = None) -> None:
     )
 
 
+def rests(locator: Any) -> None:
+    """Waits until an element has stood still for twenty frames. Views that had not been seen get their heights when
+    they come into sight, and what is hidden moves its neighbours: a click that was aimed before lands beside."""
+    locator.evaluate(
+        """(node) => new Promise((done) => { let still = 0, last = "";
+        const look = () => { const { x, y, width } = node.getBoundingClientRect(), now = [x, y, width].join();
+          still = now === last ? still + 1 : 0;
+          last = now;
+          still > 20 ? done() : requestAnimationFrame(look); };
+        look(); })"""
+    )
+
+
 def becomes(read: Callable[[], Any], wanted: Any) -> None:
     """Reads until that is so, at most ten seconds."""
     last = time.monotonic() + 10

@@ -20,7 +20,7 @@ from explorer.export.bundle import views, views_of
 from explorer.figures.hindsight import CAVEAT
 from tests.explorer.figures.lookback import looked
 from tests.player.handmade import HOSTILE, batches, drafting, everything_else, hostile, masked
-from tests.player.pictures import Panel, Stage, becomes, until
+from tests.player.pictures import Panel, Stage, becomes, rests, until
 
 Watched = Any  # conftest.Watched: a page with what it asked for and complained about
 Open = Callable[..., Watched]
@@ -43,18 +43,18 @@ def seek(opened: Watched, step: int, slot: int = 0) -> None:
 
 
 def press(opened: Watched, timeline: Any, part: float) -> None:
-    """One press of a timeline at this part of its width, once it rests: views that had not been seen get their heights
-    when they come into sight, and on a busy machine that can be between the press and its end."""
+    """One press of a timeline at this part of its width."""
     timeline.scroll_into_view_if_needed()
-    timeline.evaluate(
-        """(node) => new Promise((done) => { let still = 0, last = "";
-        const look = () => { const { x, y, width } = node.getBoundingClientRect(), now = [x, y, width].join();
-          still = now === last ? still + 1 : 0;
-          last = now;
-          still > 20 ? done() : requestAnimationFrame(look); };
-        look(); })"""
-    )
+    rests(timeline)
     timeline.click(position={"x": timeline.bounding_box()["width"] * part, "y": 20})
+
+
+def with_trees(**change: Any) -> Trace:
+    """The drafting run with other trees."""
+    trace = drafting()
+    for step in trace.steps:
+        step.tree = step.tree and msgspec.structs.replace(step.tree, **change)
+    return trace
 
 
 def cell(opened: Watched, position: int, slot: int = 0) -> Any:
@@ -217,11 +217,8 @@ def test_the_tree_tells_accepted_refused_unreached_and_gained(opened: Open) -> N
 
 
 def test_learned_embeddings_hang_below_their_nodes(opened: Open) -> None:
-    trace = drafting()
     tails = [3, 2, *[1] * 8]
-    trees = [step.tree and msgspec.structs.replace(step.tree, tails=tails) for step in trace.steps]
-    steps = [msgspec.structs.replace(step, tree=tree) for step, tree in zip(trace.steps, trees, strict=True)]
-    page = opened([msgspec.structs.replace(trace, steps=steps)])
+    page = opened([with_trees(tails=tails)])
     seek(page, 3)
     view = page.page.locator("[data-view=DraftTree]")
     expect(view).to_contain_text("Pseudo rows in this forward: 13.")
@@ -238,15 +235,12 @@ BEFORE = """([end, begin]) => { const view = document.querySelector("[data-view=
 
 
 def test_the_sources_of_the_guesses_stand_beside_the_tree(opened: Open) -> None:
-    trace = drafting()
     sources = [
         GuessSource("table", key=[5], tokens=[7, -1, 8], links=[(1, 0), (2, 2)], after=[7, 7, 8]),
         GuessSource("model", "draft model", links=[(3, -1), (1, -1)]),
         GuessSource("text", key=[5], tokens=[9, 9]),
     ]
-    trees = [step.tree and msgspec.structs.replace(step.tree, guessed_from=sources) for step in trace.steps]
-    steps = [msgspec.structs.replace(step, tree=tree) for step, tree in zip(trace.steps, trees, strict=True)]
-    page = opened([msgspec.structs.replace(trace, steps=steps)])
+    page = opened([with_trees(guessed_from=sources)])
     seek(page, 3)
     view = page.page.locator("[data-view=DraftTree]")
     expect(view).to_contain_text("Sources: 3, 1 of them unused.")
