@@ -11,6 +11,7 @@ from engines.core.trace import Trace
 from explorer.export.html import export_html
 from tests.page.tabs import Tab, Tabs, tabs
 from tests.player.node import js
+from tests.player.pictures import Stage, until
 
 __all__ = ["js", "tabs"]
 
@@ -30,6 +31,10 @@ class Watched:
         tab.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         tab.open(path.as_uri())
+
+    def stands(self, *steps: int) -> None:
+        """Waits until the players stand at these steps."""
+        until(self.page, "(steps) => steps.every((step, i) => handles[i].debug().step === step)", [*steps])
 
     def check_quiet(self) -> None:
         assert [url for url in self.requests if not url.startswith("file:")] == []
@@ -58,3 +63,18 @@ def opened(tabs: Tabs, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     finally:
         for tab in taken:
             tabs.give(tab)
+
+
+@pytest.fixture(scope="session")
+def theatre(tabs: Tabs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    tab = tabs.take()
+    yield Stage(tab, tmp_path_factory.mktemp("stage"))
+    tabs.give(tab)
+
+
+@pytest.fixture
+def stage(theatre: Stage) -> Iterator[Stage]:
+    """The page in which pictures are shown; at the end of the test it asserts that it stayed quiet."""
+    theatre.wrong.clear()
+    yield theatre
+    assert theatre.wrong == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import Any
 
 import numpy as np
@@ -438,3 +439,19 @@ def both_at_once() -> Trace:
         table(),
         End("complete", [5, 6, 7], "", 2.0, 0.3),
     )
+
+
+def batches(trace: Trace) -> list[dict[str, Any]]:
+    """The run as a server sends it while it is decoded."""
+    whole = json.loads(trace.to_json())
+    first = {"run": "r", "seq": 1, "state": "running", "header": whole["header"], "pieces": whole["pieces"][:3]}
+    rest = [
+        {"run": "r", "seq": i + 2, "steps": [step], "pieces": whole["pieces"] if i == 0 else []}
+        for i, step in enumerate(whole["steps"])
+    ]
+    return [
+        {"run": "r", "seq": 0, "state": "queued"},
+        first,
+        *rest,
+        {"run": "r", "seq": len(rest) + 2, "state": "done", "end": whole["end"]},
+    ]

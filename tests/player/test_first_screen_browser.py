@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import re
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from engines import Trace
-from explorer.export.html import export_html
+from explorer.export.caption import caption
 from explorer.figures.verdict import judge
 from explorer.runs.gallery import gallery
-from tests.page.tabs import Tabs
 from tests.player.handmade import masked
+from tests.player.pictures import INSIDE_THE_BOARD, Panel, Stage, until
 
 HIGH, FROM = 900, 560  # of the window; what the picture of the idea may begin at
 IDEA = """() => { const { top, bottom } = document.querySelector("[data-idea]").getBoundingClientRect();
@@ -43,56 +42,53 @@ def one_of_each_picture() -> dict[str, Trace]:
     return found
 
 
-@pytest.fixture
-def shown(tabs: Tabs, tmp_path: Path) -> Iterator[Callable[[Trace, float], Page]]:
-    """Exports a trace and opens it as a new visitor on a laptop does, at a share of its steps."""
-    tab = tabs.take(viewport={"width": 1440, "height": HIGH})
-
-    def show(trace: Trace, share: float) -> Page:
-        path = tmp_path / f"{trace.header.method}.html"
-        path.write_text(export_html(trace, trace.header.title), "utf-8")
-        tab.page.goto(path.as_uri())
-        tab.page.evaluate("(step) => handles[0].seek(step)", max(1, round(share * len(trace.steps))))
-        return tab.page
-
-    yield show
-    tabs.give(tab)
+HEAD = """([title, told]) => { document.querySelector("h1").textContent = title;
+  const said = told.map((words) => Object.assign(document.createElement("p"), { textContent: words }));
+  document.querySelector(".told").replaceChildren(...said); }"""
 
 
-def test_the_picture_of_the_idea_begins_in_the_first_screen(shown: Callable[[Trace, float], Page]) -> None:
-    low = {}
+def show(stage: Stage, trace: Trace, share: float) -> Page:
+    """A trace as a new visitor on a laptop finds it in its export, at a share of its steps."""
+    stage.page.evaluate(HEAD, [trace.header.title, caption([trace])])
+    picture = stage.show(trace, "Tokens", Panel(1440))
+    picture.seek(max(1, round(share * len(trace.steps))))
+    return picture.page
+
+
+def test_the_picture_of_the_idea_begins_in_the_first_screen_and_no_word_is_smaller_than_twelve_pixels(
+    stage: Stage,
+) -> None:
+    low, small = {}, {}
     for signature, trace in one_of_each_picture().items():
-        page = shown(trace, 0.6)
+        page = show(stage, trace, 0.6)
         expect(page.locator("[data-idea]")).to_be_visible()
         top, bottom = page.evaluate(IDEA)
         if top > FROM or (bottom > HIGH and bottom - top < HIGH - FROM):
             low[signature] = (top, bottom)
-    assert not low
-
-
-def test_no_word_is_smaller_than_twelve_pixels(shown: Callable[[Trace, float], Page]) -> None:
-    small = {}
-    for trace in one_of_each_picture().values():
-        page = shown(trace, 0.6)
-        page.locator(".dx-details > summary").click()
-        page.wait_for_function("() => document.querySelector('.dx-details[open] .dx-view')")
+        page.evaluate("handles[0].unfold(true)")
+        expect(page.locator(".dx-details[open] .dx-view").first).to_be_attached()
         small |= page.evaluate(SMALL)
-    assert not small
+    assert (low, small) == ({}, {})
 
 
-def test_question_answer_and_mark_stand_in_one_line(shown: Callable[[Trace, float], Page]) -> None:
+ONE_LINE = """() => { const parts = [...document.querySelector(".dx-asked").children]
+    .map((one) => one.getBoundingClientRect()).filter(({ width }) => width);
+  return Math.max(...parts.map(({ top }) => top)) < Math.min(...parts.map(({ bottom }) => bottom)); }"""
+
+
+def test_question_answer_and_mark_stand_in_one_line(stage: Stage) -> None:
     checked = {judge(trace).right: trace for trace in one_of_each_picture().values() if judge(trace)}
     assert True in checked
     for right, trace in checked.items():
-        page = shown(trace, 1)
+        page = show(stage, trace, 1)
         line = page.locator(".dx-asked")
         expect(line.locator(".dx-question")).to_have_text(" ".join(trace.header.prompt.split()))
         expect(line.locator("strong")).to_have_text("✓ right" if right else "✗ wrong")
-        assert line.locator(".dx-answer").get_attribute("title") == " ".join(trace.text.split())
+        expect(line.locator(".dx-answer")).to_have_attribute("title", " ".join(trace.text.split()))
         page.evaluate("handles[0].seek(0)")
         expect(line.locator("strong")).to_have_text("")
         expect(line.locator(".dx-answer")).to_have_text("" if trace.header.canvas is None else "…")
-        assert len({round(part["y"] + part["height"]) for part in [line.bounding_box()] if part}) == 1
+        until(page, ONE_LINE)
 
 
 def test_a_high_board_above_a_picture_scrolls_with_what_is_written(opened: Callable[..., Any]) -> None:
@@ -104,10 +100,14 @@ def test_a_high_board_above_a_picture_scrolls_with_what_is_written(opened: Calla
     for step in (3, 9):
         page.evaluate("(step) => handles[0].seek(step)", step)
         at = min(trace.steps[step - 1].commits.positions) - len(trace.header.prompt_ids)
-        cell, box = board.locator(".dx-cell").nth(at).bounding_box(), board.bounding_box()
-        assert box["y"] - 1 <= cell["y"] and cell["y"] + cell["height"] <= box["y"] + box["height"] + 1
+        until(page, INSIDE_THE_BOARD, at)
     hit = board.locator(".dx-cell").nth(at)
     hit.hover()
-    assert "dx-picked" in (hit.get_attribute("class") or "")  # the pointer finds it in what scrolled
+    expect(hit).to_have_class(re.compile("dx-picked"))  # the pointer finds it in what scrolled
     page.get_by_role("button", name="All rows").click()
-    assert board.evaluate("(node) => node.clientHeight === node.scrollHeight && node.clientHeight") > high
+    until(
+        page,
+        """(high) => { const { clientHeight, scrollHeight } = document.querySelector(".dx-board");
+          return clientHeight === scrollHeight && clientHeight > high; }""",
+        high,
+    )

@@ -15,6 +15,7 @@ from explorer.figures.compare import saved_at_end
 from explorer.figures.metrics import measure
 from explorer.figures.noise import too_busy
 from tests.player.handmade import drafting, masked, recorded
+from tests.player.pictures import INSIDE_THE_BOARD, SIZED, becomes, until
 
 Call = Callable[..., Any]
 SIZES = [(1440, 900), (1920, 1080), (390, 844)]
@@ -51,41 +52,47 @@ def unlike(n: int) -> list[Trace]:
     return made
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_a_token_stands_at_the_same_place_in_every_board(opened: Call, n: int, size: tuple[int, int]) -> None:
-    page = opened(unlike(n), viewport={"width": size[0], "height": size[1]}).page
-    laid = page.evaluate(LAID)
-    assert len({(one["columns"], one["pitch"]) for one in laid}) == 1
-    for one in laid[1:]:
-        for mine, first in zip(one["places"], laid[0]["places"], strict=False):
-            assert mine == [pytest.approx(at, abs=0.6) for at in first]
-    page.wait_for_function(LEVEL)
+SAME = """() => { const laid = (LAID)(), [first] = laid;
+  return laid.every(({ columns, pitch, places }) => columns === first.columns && pitch === first.pitch &&
+    places.every(([x, y], i) => !first.places[i] ||
+      Math.max(Math.abs(x - first.places[i][0]), Math.abs(y - first.places[i][1])) < 0.6)); }""".replace("LAID", LAID)
+
+
+@pytest.mark.parametrize(
+    "n", [pytest.param(1, marks=pytest.mark.pages), 2, pytest.param(3, marks=pytest.mark.pages), 4]
+)
+def test_a_token_stands_at_the_same_place_in_every_board(opened: Call, n: int) -> None:
+    page = opened(unlike(n), viewport={"width": 1440, "height": 900}).page
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        until(page, SIZED)
+        until(page, SAME)
+        until(page, LEVEL)
 
 
 def test_boards_follow_when_a_run_comes_or_goes(opened: Call) -> None:
     page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
     before = page.evaluate(LAID)
     page.evaluate("handles[0].clear()")
-    page.wait_for_function("(pitch) => handles[1].views.board().view.grid.rowHeight < pitch", arg=before[1]["pitch"])
+    until(page, "(pitch) => handles[1].views.board().view.grid.rowHeight < pitch", before[1]["pitch"])
     page.evaluate("handles[0].load(document.querySelector('script[data-trace]').textContent)")
-    assert [one["pitch"] for one in page.evaluate(LAID)] == [before[0]["pitch"]] * 2
+    becomes(lambda: [one["pitch"] for one in page.evaluate(LAID)], [before[0]["pitch"]] * 2)
 
 
 def test_heads_of_unlike_length_are_one_height(opened: Call) -> None:
     page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
-    page.wait_for_function(LEVEL)
+    until(page, LEVEL)
     lift = "() => parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) || 0"
     before = page.evaluate(lift)
     page.evaluate(
         "handles[1].root.querySelector('header').firstChild.append(Object.assign(document.createElement('p'), "
         "{ className: 'grown', textContent: 'a line more' }))"
     )
-    page.wait_for_function(f"(before) => ({lift})() > before + 10", arg=before)
-    page.wait_for_function(LEVEL)
+    until(page, f"(before) => ({lift})() > before + 10", before)
+    until(page, LEVEL)
     page.evaluate("document.querySelector('.grown').remove()")
-    page.wait_for_function(f"(before) => Math.abs(({lift})() - before) < 1", arg=before)
-    page.wait_for_function(LEVEL)
+    until(page, f"(before) => Math.abs(({lift})() - before) < 1", before)
+    until(page, LEVEL)
 
 
 FIT = """() => {
@@ -98,29 +105,30 @@ COMPACT = "() => handles.map(({ root }) => root.hasAttribute('data-compact'))"
 @pytest.mark.parametrize("n", [3, 4])
 def test_from_three_runs_on_all_fit_in_one_screen(opened: Call, n: int) -> None:
     page = opened(unlike(n), viewport={"width": 1440, "height": 900}).page
-    assert page.evaluate(COMPACT) == [True] * n
+    becomes(lambda: page.evaluate(COMPACT), [True] * n)
     bar = page.locator(".dx-toolbar .dx-buttons").bounding_box()["height"]
-    assert page.evaluate(FIT) + bar + 20 <= 900
+    until(page, f"(most) => ({FIT})() <= most", 880 - bar)
     laid = page.evaluate(LAID)
     assert all(one["above"] <= 48 for one in laid), "a board and one line"
     assert [one["panel"] for one in laid] == sorted(one["panel"] for one in laid)
     assert len({(one["columns"], one["pitch"]) for one in laid}) == 1
     page.evaluate("handles[0].seek(3)")
     line = page.locator(".dx-line1").first
-    assert "3 model calls" in line.inner_text()
-    assert "draft calls" in page.locator(".dx-line1").nth(2).inner_text()
+    expect(line).to_contain_text("3 model calls")
+    expect(page.locator(".dx-line1").nth(2)).to_contain_text("draft calls")
     switch = page.get_by_role("button", name="Compact", exact=True)
     switch.click()
-    assert page.evaluate(COMPACT) == [False] * n
-    assert line.is_hidden() and page.locator(".dx-figures").first.is_visible()
+    becomes(lambda: page.evaluate(COMPACT), [False] * n)
+    expect(line).to_be_hidden()
+    expect(page.locator(".dx-figures").first).to_be_visible()
     switch.click()
-    assert page.evaluate(COMPACT) == [True] * n
+    becomes(lambda: page.evaluate(COMPACT), [True] * n)
 
 
 def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
     page = opened(unlike(3), viewport={"width": 1440, "height": 900}).page
     page.evaluate("() => handles.forEach((handle) => handle.clear())")
-    assert page.evaluate(COMPACT) == [False] * 3
+    becomes(lambda: page.evaluate(COMPACT), [False] * 3)
     page.evaluate(
         """() => {
           handles.forEach((handle, i) => handle.push({ run: `${i}`, seq: 0, state: "queued", title: `Method ${i}` }));
@@ -128,29 +136,27 @@ def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
           handles[0].push({ run: "0", seq: 1, header, pieces });
         }"""
     )
-    assert page.evaluate(COMPACT) == [True] * 3, "the first does not move when the third begins"
+    becomes(lambda: page.evaluate(COMPACT), [True] * 3)
 
 
 def test_two_runs_are_compact_only_if_asked(opened: Call) -> None:
     page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
-    assert page.evaluate(COMPACT) == [False] * 2
+    becomes(lambda: page.evaluate(COMPACT), [False] * 2)
     page.get_by_role("button", name="Compact", exact=True).click()
-    assert page.evaluate(COMPACT) == [True] * 2
+    becomes(lambda: page.evaluate(COMPACT), [True] * 2)
     page.evaluate("handles[1].clear()")
-    assert page.evaluate(COMPACT) == [False] * 2
+    becomes(lambda: page.evaluate(COMPACT), [False] * 2)
 
 
 def test_a_board_too_high_for_its_strip_shows_where_it_was_written(opened: Call) -> None:
     made = [masked(240, 12) for _ in range(4)]
     page = opened(made, viewport={"width": 1100, "height": 700}).page
-    assert page.evaluate(FIT) <= 700
+    until(page, f"(most) => ({FIT})() <= most", 700)
     page.evaluate("handles[0].seek(0)")
     for step in (1, 6, 12):
         page.evaluate("(step) => handles[0].seek(step)", step)
         first = min(made[0].steps[step - 1].commits.positions)
-        cell = page.locator(".dx-panel").first.locator(".dx-cells .dx-cell").nth(first).bounding_box()
-        board = page.locator(".dx-board").first.bounding_box()
-        assert board["y"] - 1 <= cell["y"] and cell["y"] + cell["height"] <= board["y"] + board["height"] + 1
+        until(page, INSIDE_THE_BOARD, first)
 
 
 # the verdict
@@ -199,7 +205,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
     expect(lines.nth(0)).to_contain_text(f"{round(100 * share)} % of drafts accepted")
     expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} model calls")
     expect(lines.nth(0)).to_contain_text(f"{measured['calls_draft'].value} draft calls beside")
-    assert page.evaluate("() => handles[0].root.getBoundingClientRect().top") == top, "its place was kept free"
+    becomes(lambda: page.evaluate("() => handles[0].root.getBoundingClientRect().top"), top)  # its place was kept free
     parts = lines.nth(0).locator("button")
     expect(parts).to_have_count(5)
     for part in parts.all():

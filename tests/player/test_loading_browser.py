@@ -19,7 +19,8 @@ from explorer.export.html import export_html
 from tests import own_record
 from tests.engines.fakes import TableCausal
 from tests.player.conftest import OPEN
-from tests.player.handmade import HOSTILE, drafting, everything_else, masked
+from tests.player.handmade import HOSTILE, batches, drafting, everything_else, masked
+from tests.player.pictures import becomes
 
 MOUNT = """async (theme) => { const m = await import("/gradio.js");
   const el = () => document.body.appendChild(document.createElement("div"));
@@ -33,7 +34,6 @@ class Served:
         self.page, self.asked = page, []
         self.missing: set[str] = set()
         page.route("http://player.test/**", self._serve)
-        page.add_init_script(OPEN)
         page.add_init_script(OPEN)
         page.goto("http://player.test/page")
         page.evaluate(MOUNT, (ASSETS / "theme.json").read_text("utf-8"))
@@ -109,7 +109,7 @@ def test_a_live_run_that_grows_a_group_gets_its_view_at_the_step_it_stands_at(se
     assert grown and not {"Gantt", "Memory"} & served.views()
     served.page.evaluate(push, {"run": "r", "seq": 3, "steps": [steps[2]]})
     served.wait_for("Gantt", "Memory")
-    assert served.page.evaluate("panel.debug().step") == 3
+    becomes(lambda: served.page.evaluate("panel.debug().step"), 3)
     expect(served.page.locator(".dx-memory > div:visible").first).to_be_visible()
     expect(served.page.locator("[data-view=Gantt] .dx-readout")).not_to_be_empty()
 
@@ -121,7 +121,7 @@ def test_a_view_that_does_not_come_is_said_and_the_others_stand(served: Served) 
     said = "The view “Draft tree” could not be loaded; load the run again."
     expect(served.page.locator(".dx-body")).to_contain_text(said)
     served.page.evaluate("panel.seek(4)")
-    assert served.page.evaluate("[panel.debug().step, panel.debug().state]") == [4, "ready"]
+    becomes(lambda: served.page.evaluate("[panel.debug().step, panel.debug().state]"), [4, "ready"])
 
 
 def with_hops(steps: int = 3) -> Trace:
@@ -149,10 +149,11 @@ def test_a_record_without_a_view_is_a_table_with_units_bars_and_shades(served: S
     assert (rows["floor"], rows["confidence"], rows["at"], rows["x"]) == ("3", "0.250", "250 ms", "1")
     assert "window.hacked" in rows["name"] and not served.page.evaluate("window.hacked")
     piece = served.page.evaluate("panel.run.piece(16).text")
-    assert piece.strip() and table.locator("td", has_text=piece.strip()).count()
-    assert table.locator("svg rect").count() == 9, "floor, confidence and the time within, over three steps"
-    assert table.locator("canvas").evaluate("(c) => [c.width, c.height]") == [3, 2]
-    assert table.locator("h4").all_text_contents() == ["inner", "rows", "map", "by name"]
+    assert piece.strip()
+    expect(table.locator("td", has_text=piece.strip()).first).to_be_visible()
+    expect(table.locator("svg rect")).to_have_count(9)  # floor, confidence and the time within, over three steps
+    becomes(lambda: table.locator("canvas").evaluate("(c) => [c.width, c.height]"), [3, 2])
+    expect(table.locator("h4")).to_have_text(["inner", "rows", "map", "by name"])
     served.page.evaluate("panel.seek(0)")
     expect(table).to_contain_text("Before the first step.")
 
@@ -165,10 +166,10 @@ def test_a_view_that_throws_is_named_and_its_record_stands_as_a_table(served: Se
     served.wait_for("RecordTable", "Thermometer")
     served.page.evaluate("panel.seek(2)")
     expect(served.page.locator(".dx-body")).to_contain_text("The view “Paths and votes” failed: ")
-    assert served.page.locator("[data-view=RecordTable]").count() == 2
+    expect(served.page.locator("[data-view=RecordTable]")).to_have_count(2)
     assert "Vote" not in served.views()
     served.page.evaluate("panel.seek(3)")
-    assert served.page.evaluate("[panel.debug().step, panel.debug().state]") == [3, "done"]
+    becomes(lambda: served.page.evaluate("[panel.debug().step, panel.debug().state]"), [3, "done"])
     expect(served.page.locator("[data-view=RecordTable]").last).to_contain_text("voters")
 
 
@@ -178,7 +179,25 @@ def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Se
     served.wait_for("Tokens", "Overview")
     served.page.wait_for_load_state("networkidle")
     assert "DraftTree" not in served.views()
-    assert served.page.locator(".dx-board").count() == 1
+    expect(served.page.locator(".dx-board")).to_have_count(1)
+
+
+def test_batches_reach_their_panels(served: Served) -> None:
+    """The bus starts before its panels are there; what came early waits for them."""
+    got = served.page.evaluate(
+        """async ([theme, parts]) => { const m = await import("/gradio.js"); let later;
+        const el = () => document.body.appendChild(document.createElement("div"));
+        const sent = (some) => JSON.stringify({ batches: some.map((b) => ({ slot: 1, ...b })) });
+        const props = { value: sent(parts.slice(0, 4)) };
+        m.bus(el(), props, (name, call) => (later = call)); m.mountPanel(el(), { slot: 1, theme });
+        const early = m.panel(1).debug();
+        props.value = sent(parts.slice(4)); later();
+        const late = m.panel(1).debug(), other = m.panel(0).debug().state;
+        props.value = JSON.stringify({ clear: true }); later();
+        return [early.state, early.step, late.state, late.step, other, m.panel(1).debug().state]; }""",
+        [(ASSETS / "theme.json").read_text("utf-8"), batches(drafting())],
+    )
+    assert got == ["live", 2, "done", 9, "empty", "empty"]
 
 
 def test_scrubbing_asks_the_server_for_nothing(served: Served) -> None:

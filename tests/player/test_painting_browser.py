@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.player.handmade import masked
+from tests.player.pictures import SIZED, until
 
 Open = Callable[..., Any]
 
@@ -29,16 +30,20 @@ def text() -> str:
     return masked(600, 60).to_json()
 
 
-def whole(page: Page) -> list[str]:
-    """All canvases once the clock rests."""
-    page.wait_for_timeout(400)
-    return list(page.evaluate(TILES))
-
-
 def fresh(page: Page, text: str, step: int) -> list[str]:
-    """The same from a player that never showed another step."""
+    """All canvases of a player that never showed another step; one that is printed waits for nothing."""
     page.evaluate("([text, at]) => handles[0].load(text, { at })", [text, step])
-    return whole(page)
+    until(page, SIZED)
+    return page.evaluate(f"() => {{ window.dispatchEvent(new Event('beforeprint')); return ({TILES})(); }}")
+
+
+def painted(page: Page, right: list[str]) -> None:
+    """Waits until all canvases are so."""
+    until(page, f"(right) => ({TILES})().every((tile, i) => tile === right[i])", right)
+
+
+SEEN = """() => new Promise((done) => { new IntersectionObserver((_, watch) => { watch.disconnect(); done(); })
+  .observe(document.body); })"""  # a later watch is told after those before it
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -46,23 +51,23 @@ def test_changed_cells_leave_the_pixels_of_a_whole_drawing(opened: Open, text: s
     page = opened([masked(24, 4)], color_scheme=scheme, device_scale_factor=1.25 if scheme == "dark" else 1).page
     page.evaluate("(text) => handles[0].load(text)", text)
     page.locator(".dx-legend").first.scroll_into_view_if_needed()
-    rng, before = random.Random(scheme), None
-    for _ in range(3):
-        jumps = [rng.randint(0, 60) for _ in range(8)]
+    rng = random.Random(scheme)
+    ways = [[rng.randint(0, 60) for _ in range(8)] for _ in range(3)]
+    right = [fresh(page, text, jumps[-1]) for jumps in ways]
+    assert all(len(one) > 3 for one in right) and right[0] != right[1] != right[2]
+    page.evaluate("(text) => handles[0].load(text)", text)
+    for jumps, wanted in zip(ways, right, strict=True):
         page.evaluate("(jumps) => jumps.forEach((step) => handles[0].seek(step))", jumps)
         if rng.random() < 0.5:
             page.locator(".dx-board").scroll_into_view_if_needed()
-        kept = whole(page)
-        assert len(kept) > 3 and kept != before
-        assert kept == fresh(page, text, jumps[-1]), jumps
-        before = kept
+        painted(page, wanted)
 
 
 def test_canvases_out_of_sight_wait_and_are_right_when_they_are_seen_or_printed(opened: Open, text: str) -> None:
     page = opened([masked(24, 4)], viewport={"width": 900, "height": 500}).page
     right = {step: fresh(page, text, step) for step in (9, 30, 31)}
     page.evaluate("document.querySelector('.dx-board').scrollIntoView()")
-    page.wait_for_timeout(300)
+    page.evaluate(SEEN)
     near = page.evaluate(NEAR)
     assert True in near and False in near, "the board must be larger than the window"
     shown = page.evaluate(f"() => {{ handles[0].seek(9); return ({TILES})(); }}")
@@ -71,7 +76,7 @@ def test_canvases_out_of_sight_wait_and_are_right_when_they_are_seen_or_printed(
     ]
     hidden = [i for i, seen in enumerate(near) if not seen and right[9][i] != right[31][i]]
     assert [i for i in hidden if shown[i] == right[31][i]], "out of sight the step before stays until the clock rests"
-    assert whole(page) == right[9]
+    painted(page, right[9])
     printed = page.evaluate(
         f"() => {{ handles[0].seek(30); window.dispatchEvent(new Event('beforeprint')); return ({TILES})(); }}"
     )
@@ -88,13 +93,13 @@ def test_canvases_out_of_sight_wait_and_are_right_when_they_are_seen_or_printed(
 
 def test_a_step_paints_only_what_changed_and_is_near(opened: Open, text: str) -> None:
     page = opened([masked(24, 4)]).page
-    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", text)
-    page.wait_for_timeout(300)
+    right = {step: fresh(page, text, step) for step in (59, 60)}
+    painted(page, right[60])
     page.evaluate(COUNT)
     page.evaluate("handles[0].seek(60)")
     assert page.evaluate("painted") == 0
     page.evaluate("handles[0].seek(59)")
-    page.wait_for_timeout(300)
+    painted(page, right[59])
     written = len(masked(600, 60).steps[59].commits.positions) + len(masked(600, 60).steps[58].commits.positions)
     assert 0 < page.evaluate("painted") <= written
 
@@ -116,15 +121,14 @@ SCRUB = """(steps) => new Promise((done) => { const begun = performance.now(), b
 
 def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened: Open) -> None:
     page = opened([masked(40, 60)]).page
-    page.wait_for_timeout(300)
+    until(page, SIZED)
     shown = page.evaluate(SCRUB, 50)
     assert shown["boards"] == list(range(1, 51)), "the board moves in every frame"
     assert 1 <= shown["texts"] <= 4 + shown["spent"] / 150, "words are told a few times a second"
-    page.wait_for_timeout(400)
-    told, board = page.evaluate(WORDS), page.evaluate("handles[0].debug()")
-    assert board["step"] == 50 and "step 50 of 60" in told[1] and told[2] == "50 / 60"
+    expect(page.locator(".dx-pill").first).to_contain_text("step 50 of 60")
+    told = page.evaluate(WORDS)
+    assert told[2] == "50 / 60"
     page.evaluate("(text) => handles[0].load(text, { at: 50 })", masked(40, 60).to_json())
-    page.wait_for_timeout(400)
     assert page.evaluate(WORDS) == told
 
 
@@ -141,14 +145,13 @@ def test_the_sentence_is_of_the_board_s_step_in_every_frame(opened: Open) -> Non
     for n, step in enumerate(trace.steps, 1):
         step.note = f"This is said of step {n}."
     page = opened([trace]).page
-    page.wait_for_timeout(300)
+    until(page, SIZED)
     assert page.evaluate(SAYING, 40) == [[str(n), f"This is said of step {n}."] for n in range(1, 41)]
 
 
 def test_a_single_step_tells_its_words_at_once(opened: Open) -> None:
     page = opened([masked(40, 60)]).page
     for step in (7, 31, 30):
-        page.wait_for_timeout(200)
         told = page.evaluate(f"() => {{ handles[0].seek({step}); return ({WORDS})(); }}")
         assert f"step {step} of 60" in told[1] and told[2] == f"{step} / 60" and f"{step} / 60" in told[3]
 
@@ -205,5 +208,5 @@ def test_a_live_board_dresses_only_the_cells_that_changed(opened: Open) -> None:
     )  # up to three were written now and as many before; a few batches change the width of all cells
     live = page.evaluate(CELLS)
     page.evaluate("(text) => handles[0].load(text, { at: 'end' })", json.dumps(trace))
-    page.wait_for_timeout(300)
-    assert page.evaluate(CELLS) == live and len(live) == 40
+    assert len(live) == 40
+    until(page, f"(live) => JSON.stringify(({CELLS})()) === JSON.stringify(live)", live)

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from engines.core.trace import Commits, Trace
 from tests.player.handmade import drafting, masked, moves, recorded
+from tests.player.pictures import rests
 
 Call = Callable[..., Any]
 RUN = "const run = modules['store.js'].Run.from(text);"
@@ -91,28 +92,11 @@ def test_drafts_are_scored_against_the_last_ones(js: Call) -> None:
     assert (sums["tried"], sums["hits"], sums["held"], sums["against"], sums["baseline"]) == (2, 1, 1, 1, 0)
 
 
-def at_rest(cells: Any) -> None:
-    """Waits until the board has stood still for ten frames: what is hidden beside it moves it, and a click that was
-    aimed before lands on another cell."""
-    cells.first.evaluate(
-        """(cell) => new Promise((done) => {
-            let last = "", still = 0;
-            const look = () => {
-                const { x, y, width } = cell.getBoundingClientRect(), now = [x, y, width].join();
-                still = now === last ? still + 1 : 0;
-                last = now;
-                still > 9 ? done() : requestAnimationFrame(look);
-            };
-            look();
-        })"""
-    )
-
-
 def guess(cells: Any, position: int, guesses: Any, count: int) -> None:
     """Clicks a cell until so many guesses stand: on a busy machine a click may be aimed before what is hidden beside
     the board has moved it."""
     for _ in range(3):
-        at_rest(cells)
+        rests(cells.first)
         cells.nth(position).click()
         try:
             expect(guesses).to_have_count(count, timeout=3000)
@@ -146,7 +130,7 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     page.page.keyboard.press("Enter")
     expect(guesses).to_have_count(2)
     view.get_by_role("button", name="Reveal (2 positions)").press("Enter")
-    assert page.page.evaluate("handles[0].debug().step") == 1
+    page.stands(1)
     expect(page.page.locator('.dx-marks [data-m="hit"]:visible')).to_have_text("✓")
     expect(page.page.locator('.dx-marks [data-m="miss"]:visible')).to_have_text("✗")
     expect(page.page.locator('.dx-marks [data-m="overlooked"]:visible')).to_have_count(len(right) - 1)

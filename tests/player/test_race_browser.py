@@ -18,6 +18,7 @@ from explorer.figures.work import lasting, work
 from tests.explorer.figures.lookback import invented, moving, noisy
 from tests.explorer.figures.standing import standing
 from tests.player.handmade import both_at_once, drafting, masked, recorded
+from tests.player.pictures import becomes, until
 
 Call = Callable[..., Any]
 RUN = "const run = modules['store.js'].Run.from(text);"
@@ -148,24 +149,6 @@ def _texts(trace: Trace) -> list[str]:
     return [table[token] for token in answer_ids(trace)]
 
 
-def test_a_stopped_run_is_compared_as_far_as_it_goes(js: Call) -> None:
-    whole, stopped = drafting(), drafting()
-    for one in (whole, stopped):
-        one.header.models[0].tokenizer = "same"
-    stopped.end.reason, stopped.end.output_ids = "stopped", stopped.end.output_ids[:5]
-    found = differ(js, stopped, whole)
-    assert (found["at"], found["limited"], found["count"]) == (None, True, 5)
-
-
-def test_the_same_text_in_other_tokens_is_told_apart(js: Call) -> None:
-    a, b = drafting(), drafting()
-    for one in (a, b):
-        one.header.models[0].tokenizer, one.header.eos_ids = "same", []
-    b.end.output_ids[2] = 99
-    found = differ(js, b, a)
-    assert (found["at"], found["respelled"]) == (2, True)
-
-
 # what is drawn
 
 
@@ -211,13 +194,15 @@ def test_the_place_where_outputs_part_is_marked_and_told(opened: Call) -> None:
     expect(mark).to_have_count(1)
     expect(mark).to_have_text("≠")
     expect(mark).to_have_attribute("data-position", "15")
-    cell, sign = (
-        page.page.locator(".dx-panel").nth(1).locator(s).bounding_box()
-        for s in (".dx-cells .dx-cell >> nth=15", ".dx-marks b >> nth=0")
+    until(
+        page.page,
+        """() => { const panel = document.querySelectorAll(".dx-panel")[1],
+          sign = panel.querySelector(".dx-marks b").getBoundingClientRect(),
+          cell = panel.querySelectorAll(".dx-cells .dx-cell")[15].getBoundingClientRect();
+          return Math.abs(sign.x + 8 - cell.right) < 12 && Math.abs(sign.y + 8 - cell.y) < 12; }""",
     )
-    assert abs(sign["x"] + 8 - cell["x"] - cell["width"]) < 12 and abs(sign["y"] + 8 - cell["y"]) < 12
     expect(page.page.locator(".dx-panel").nth(1).locator(".dx-words .dx-differs")).to_have_text(" <b>other</b>")
-    assert page.page.locator(".dx-panel").nth(0).locator(".dx-differs, .dx-marks b:visible").count() == 0
+    expect(page.page.locator(".dx-panel").nth(0).locator(".dx-differs, .dx-marks b:visible")).to_have_count(0)
     page.page.evaluate("handles[0].clear()")
     expect(line).to_be_hidden()
     expect(mark).to_have_count(0)
@@ -228,20 +213,20 @@ def test_the_race_stands_on_one_axis_and_a_click_seeks(opened: Call) -> None:
     page.page.get_by_role("button", name="Model calls", exact=True).click()
     lanes = page.page.locator(".dx-lane:visible")
     expect(lanes).to_have_count(2)
-    ends = lanes.locator("i").evaluate_all("(nodes) => nodes.map((n) => parseFloat(n.style.left))")
-    assert ends == [pytest.approx(100 * 4 / 9, abs=0.01), 100], "4 of 9 model calls: never stretched to one length"
+    ends = "(nodes) => nodes.map((n) => parseFloat(n.style.left))"  # never stretched to one length
+    becomes(lambda: lanes.locator("i").evaluate_all(ends), [pytest.approx(100 * 4 / 9, abs=0.01), 100])
     box = lanes.nth(0).locator(".dx-track").bounding_box()
     page.page.mouse.click(box["x"] + box["width"] * 4.5 / 9, box["y"] + 5)
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 4]
+    page.stands(4, 4)
     tokens = [str(page.page.evaluate(f"handles[{slot}].debug().sums.tokens")) for slot in (0, 1)]
-    assert [text.split(" ")[0] for text in lanes.locator(".dx-count").all_inner_texts()] == tokens
+    expect(lanes.locator(".dx-count")).to_have_text([re.compile(f"^{n} ") for n in tokens])
     expect(lanes.nth(0).locator(".dx-count")).to_contain_text("■")
     expect(lanes.nth(1).locator(".dx-count")).not_to_contain_text("■")
     page.page.mouse.move(box["x"] + 3, box["y"] + 5)
     page.page.mouse.down()
     page.page.mouse.move(box["x"] + box["width"] * 6.5 / 9, box["y"] + 5)
     page.page.mouse.up()
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [4, 6]
+    page.stands(4, 6)
 
 
 def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> None:
@@ -250,25 +235,18 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     page.page.get_by_label("Clock of the budget").select_option("forwards")
     page.page.get_by_label("Freeze at").fill("2")
     page.page.get_by_label("Freeze at").press("Enter")
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [2, 2, 2], (
-        "calls of the third run's draft do not count"
-    )
+    page.stands(2, 2, 2)
     rows = page.page.locator(".dx-standing tbody tr")
-    shown = [row.locator("td").all_inner_texts() for row in rows.all()]
-    for row, trace, steps in zip(shown, (a, b, drafting()), (2, 2, 2), strict=True):
-        here = standing(trace, steps)
-        assert [int(re.match(r"\d+", cell)[0]) for cell in row[:4]] == [
-            here.tokens,
-            here.revised,
-            here.missing,
-            here.forwards,
-        ]
-    assert shown[1][1] == "1 (1 re-masked)"
+    for row, trace in zip(range(3), (a, b, drafting()), strict=True):
+        here = standing(trace, 2)
+        figures = [here.tokens, here.revised, here.missing, here.forwards]
+        first = [re.compile(rf"^{n}\b") for n in figures]
+        for cell, figure in zip(range(4), first, strict=True):
+            expect(rows.nth(row).locator("td").nth(cell)).to_have_text(figure)
+    expect(rows.nth(1).locator("td").nth(1)).to_have_text("1 (1 re-masked)")
     page.page.keyboard.press("Tab")
     page.page.locator(".dx-panel").first.press("ArrowRight")
-    assert [row.locator("td").nth(3).inner_text() for row in rows.all()] == ["3", "3", "3"], (
-        "the table follows the cursor while it is frozen"
-    )
+    expect(rows.locator("td:nth-of-type(4)")).to_have_text(["3", "3", "3"])  # it follows the cursor while it is frozen
     page.page.get_by_label("Freeze at").fill("")
     page.page.get_by_label("Freeze at").press("Enter")
     expect(page.page.locator(".dx-race [role=status]")).to_have_text("Type a number of model calls from 0 to 9.")
@@ -279,7 +257,7 @@ def test_freezing_at_a_budget_says_what_each_run_has_by_then(opened: Call) -> No
     page.page.get_by_label("Freeze at").fill("1")
     freeze.click()  # leaves the field, which must not freeze first so that the click would thaw again
     expect(freeze).to_have_attribute("aria-pressed", "true")
-    assert page.page.evaluate("handles.map((h) => h.debug().step)") == [1, 1, 1]
+    page.stands(1, 1, 1)
 
 
 def test_boards_side_by_side_start_at_one_height(opened: Call) -> None:
@@ -293,12 +271,12 @@ def test_boards_side_by_side_start_at_one_height(opened: Call) -> None:
     page = opened([a, b])
     for step in (0, 3, 8):
         page.page.evaluate("(step) => handles[1].seek(step)", step)
-        tops = page.page.locator(".dx-board").evaluate_all(
-            "(boards) => boards.map((b) => Math.round(b.getBoundingClientRect().top))"
-        )
-        assert tops[0] == tops[1]
-        heights = page.page.locator(".dx-note").evaluate_all("(notes) => notes.map((n) => n.offsetHeight)")
-        assert heights[0] == heights[1]
+        for part, of in ((".dx-board", "Math.round(n.getBoundingClientRect().top)"), (".dx-note", "n.offsetHeight")):
+            until(
+                page.page,
+                f"([part]) => new Set([...document.querySelectorAll(part)].map((n) => {of})).size === 1",
+                [part],
+            )
     page.page.evaluate("handles[1].seek(3)")
     note = page.page.locator(".dx-note").first
     assert note.evaluate("(n) => { n.scrollTop = 1e4; return n.scrollTop > 0 && n.textContent.length > 300; }"), (
@@ -313,15 +291,12 @@ def test_a_token_of_the_hindsight_goes_to_its_commit(opened: Call) -> None:
     at = trace.steps[4].commits.positions[0]
     place = page.page.locator(f'[data-view=Hindsight] [role=listitem][aria-label^="position {at},"]')
     place.click()
-    assert page.page.evaluate("handles[0].debug().step") == 5
+    page.stands(5)
     page.page.locator(".dx-late").focus()
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     first = min(p for step in trace.steps for p in step.commits.positions)
-    assert (
-        page.page.evaluate("handles[0].debug().step")
-        == next(s.index for s in trace.steps if first in s.commits.positions) + 1
-    )
+    page.stands(next(s.index for s in trace.steps if first in s.commits.positions) + 1)
 
 
 def test_on_the_clock_of_target_calls_the_draft_calls_stand_beside(opened: Call) -> None:
@@ -332,7 +307,10 @@ def test_on_the_clock_of_target_calls_the_draft_calls_stand_beside(opened: Call)
     drafts = sum(step.forwards["draft"] for step in drafting().steps)
     expect(lanes.nth(1).locator("small")).to_have_text(f"+ {drafts} draft calls")
     expect(lanes.nth(0).locator("small")).to_have_text("")
-    drawn = lanes.nth(1).locator("path").nth(1).get_attribute("d")
-    assert drawn.count("M") == sum(step.forwards["draft"] > 0 for step in drafting().steps)
-    assert float(re.findall(r"H([\d.]+)V", drawn)[-1]) == pytest.approx(9), "the axis is that of the target's calls"
+    calls = sum(step.forwards["draft"] > 0 for step in drafting().steps)
+    drawn = lanes.nth(1).locator("path").nth(1)
+    becomes(lambda: (drawn.get_attribute("d") or "").count("M"), calls)
+    assert float(re.findall(r"H([\d.]+)V", drawn.get_attribute("d"))[-1]) == pytest.approx(9), (
+        "the axis is that of the target's calls"
+    )
     expect(lanes.nth(1).locator("[role=img]")).to_have_attribute("aria-label", re.compile(f"{drafts} draft calls"))

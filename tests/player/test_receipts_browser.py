@@ -12,6 +12,7 @@ from explorer.figures import metrics
 from explorer.figures.definitions import DEFINITIONS, PLAYED, fill
 from explorer.runs.gallery import gallery
 from tests.player.handmade import drafting, masked, recorded
+from tests.player.pictures import until
 
 Call = Callable[..., Any]
 
@@ -62,7 +63,7 @@ def test_a_receipt_says_all_and_gives_the_focus_back(opened: Call) -> None:
         expect(box).to_contain_text(part)
     assert bonus + corrections > 0
     page.page.keyboard.press("ArrowLeft")
-    assert page.page.evaluate("handles[0].debug().step") == 9, "keys of the clock do nothing behind the box"
+    page.stands(9)
     page.page.keyboard.press("Escape")
     expect(box).to_have_count(0)
     expect(figure).to_be_focused()
@@ -86,9 +87,12 @@ def test_a_number_of_the_race_opens_its_receipt(opened: Call) -> None:
 def test_a_receipt_fits_a_phone(opened: Call) -> None:
     page = opened([masked(24, 4)], viewport={"width": 390, "height": 700})
     page.page.get_by_role("button", name="Tokens / s").click()
-    box = page.page.get_by_role("dialog").bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0 and box["y"] + box["height"] <= 700
-    assert page.page.evaluate("document.documentElement.scrollWidth") == 390
+    until(
+        page.page,
+        """() => { const { left, right, top, bottom } = document.querySelector(".dx-receipt").getBoundingClientRect();
+          return left >= 0 && right <= 390 && top >= 0 && bottom <= 700 &&
+            document.documentElement.scrollWidth === 390; }""",
+    )
     page.page.get_by_role("button", name="Close").click()
 
 

@@ -3,9 +3,6 @@ long, wide or edited run still fits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -13,8 +10,9 @@ from playwright.sync_api import expect
 import engines
 from engines.core.trace import Trace
 from tests.player.handmade import masked
+from tests.player.pictures import Panel, Stage, decoded, until
 
-Open = Callable[..., Any]
+STANDS = "(step) => handles[0].debug().step === step"
 HEAD, WRITTEN = 20, [0xF5, 0xB8, 0x3D]
 PIXELS = """([view, places]) => { const c = document.querySelector(`[data-view=${view}] canvas`), r = devicePixelRatio;
   const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
@@ -37,9 +35,9 @@ def columns_of(trace: Trace) -> int:
     return min(max(held) + 3, width - 1) + 1 - first
 
 
-def test_rows_show_what_was_written_and_how_certain_the_rest_was(opened: Open) -> None:
+def test_rows_show_what_was_written_and_how_certain_the_rest_was(stage: Stage) -> None:
     trace = masked(30, 8)
-    page = opened([trace], folded=False).page
+    page = stage.show(trace, "Overview", details=True).page
     n, first = columns_of(trace), len(trace.header.prompt_ids)
     placed = page.evaluate(PLACED, "Overview")
     cell, tall = min(56, placed["wide"] / n), placed["tall"] / len(trace.steps)
@@ -51,25 +49,25 @@ def test_rows_show_what_was_written_and_how_certain_the_rest_was(opened: Open) -
         assert colour == WRITTEN if position in step.commits.positions else (colour != [0, 0, 0]) == known
 
 
-def test_a_pointer_that_is_drawn_over_the_rows_sets_the_step(opened: Open) -> None:
-    page = opened([masked()], folded=False).page
+def test_a_pointer_that_is_drawn_over_the_rows_sets_the_step(stage: Stage) -> None:
+    page = stage.show(masked(), "Overview", details=True).page
     rows = page.locator("[data-view=Overview] .dx-stepmap-rows")
     rows.scroll_into_view_if_needed()
     box = rows.bounding_box()
     tall = box["height"] / 16
     page.mouse.move(box["x"] + 60, box["y"] + 5.5 * tall)
     page.mouse.down()
-    assert page.evaluate("handles[0].debug().step") == 6
+    until(page, STANDS, 6)
     page.mouse.move(box["x"] + 90, box["y"] + 9.5 * tall, steps=4)
-    assert page.evaluate("handles[0].debug().step") == 10
+    until(page, STANDS, 10)
     page.mouse.up()
     page.mouse.move(box["x"] + 90, box["y"] + 2.5 * tall)
-    assert page.evaluate("handles[0].debug().step") == 10
     expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text("step 3, position ")
+    until(page, STANDS, 10)
 
 
-def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(opened: Open) -> None:
-    page = opened([masked()], folded=False).page
+def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(stage: Stage) -> None:
+    page = stage.show(masked(), "Overview", details=True).page
     page.evaluate("handles[0].seek(3)")
     tall = page.evaluate(PLACED, "Overview")["tall"] / 16
     veil = page.locator("[data-view=Overview] .dx-veil").evaluate("one => new DOMMatrix(one.style.transform).f")
@@ -79,23 +77,23 @@ def test_what_is_not_played_yet_is_veiled_and_its_tokens_are_not_told(opened: Op
     assert len(letters) == 1 + 16 + done
 
 
-@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 390, "height": 800}}, {"color_scheme": "dark"}])
-@pytest.mark.parametrize("size", [(16, 1), (256, 48), (40, 200)])
-def test_runs_of_any_size_fit(opened: Open, size: tuple[int, int], options: dict[str, Any]) -> None:
-    trace = masked(*size) if size[1] < 40 or size[0] > 200 else masked(size[0] + 12 + size[1], size[1])
-    page = opened([trace], folded=False, **options).page
-    page.evaluate("handles[0].seek(1)")
-    for view in ("Overview",):
-        box = page.locator(f"[data-view={view}] canvas").bounding_box()
-        room = page.locator(f"[data-view={view}] .dx-content").bounding_box()
-        assert box["width"] <= room["width"] + 1 and box["height"] <= 520
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+@pytest.mark.parametrize("panel", [Panel(1200), Panel(390, dark=True)])
+@pytest.mark.parametrize("size", [(16, 1), (256, 48), (252, 200)])
+def test_runs_of_any_size_fit(stage: Stage, size: tuple[int, int], panel: Panel) -> None:
+    picture = stage.show(masked(*size), "Overview", panel, details=True)
+    picture.seek(1)
+    wide, high, room, page = picture.now(
+        """(view) => { const { width, height } = view.querySelector("canvas").getBoundingClientRect();
+        return [width, height, view.querySelector(".dx-content").getBoundingClientRect().width,
+          document.documentElement.scrollWidth]; }"""
+    )
+    assert wide <= room + 1 and high <= 520 and page <= panel.width
 
 
-def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
+def test_a_tape_shows_what_each_call_computes(stage: Stage) -> None:
     params = {"max_new_tokens": 48, "use_block_cache": True}
     trace = engines.run("fast-dllm-v2", "tiny-blockdlm", "add: 305 + 976", params=params)
-    page = opened([trace], folded=False).page
+    page = stage.show(trace, "Overview", details=True).page
     view = page.locator("[data-view=Tape]")
     page.evaluate("handles[0].seek(9)")
     fed = sum(step.tokens_fed for step in trace.steps[:9])
@@ -119,28 +117,28 @@ def test_a_tape_shows_what_each_call_computes(opened: Open) -> None:
             expect(view.locator(".dx-readout")).to_contain_text(f"call {step + 1}, position {position}: {told}")
 
 
-def test_a_cache_that_may_be_old_is_not_called_exact(opened: Open) -> None:
+def test_a_cache_that_may_be_old_is_not_called_exact(stage: Stage) -> None:
     trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"cache": "dual", "max_new_tokens": 32})
     assert any(span.kind == "cache" for step in trace.steps for span in step.spans)
-    page = opened([trace], folded=False).page
+    page = stage.show(trace, "Overview", details=True).page
     keys = page.locator("[data-view=Tape] .dx-scale:visible").all_text_contents()
     assert any("older" in key for key in keys) and not any("exact" in key for key in keys)
 
 
-def test_places_that_move_do_not_break_the_map(opened: Open) -> None:
+def test_places_that_move_do_not_break_the_map(stage: Stage) -> None:
     trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"max_new_tokens": 32})
     first = trace.steps[1].commits.positions[0]
     trace.steps[2].commits.removed.append(first)
-    page = opened([trace], folded=False).page
+    page = stage.show(trace, "Overview", details=True).page
     for t in range(len(trace.steps) + 1):
         page.evaluate("t => handles[0].seek(t)", t)
     expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text(" places are written after ")
 
 
-def test_what_comes_in_keeps_its_own_place_while_it_moves(opened: Open) -> None:
+def test_what_comes_in_keeps_its_own_place_while_it_moves(stage: Stage) -> None:
     """A movement is added to the place that a group has, in place of which it would begin at the corner."""
-    trace = engines.run("speculative-moe", "tiny-moe", "story: Mia, boat", params={"max_new_tokens": 8})
-    page = opened([trace], folded=False, reduced_motion="no-preference").page
+    trace = decoded("Exchange")
+    page = stage.show(trace, "Exchange", details=True).page
     begun = page.evaluate(
         """() => { const told = [], real = Element.prototype.animate;
         Element.prototype.animate = function (frames, timing) { const made = real.call(this, frames, timing),
@@ -157,10 +155,10 @@ def test_what_comes_in_keeps_its_own_place_while_it_moves(opened: Open) -> None:
         assert seen == pytest.approx(expected, abs=0.1)
 
 
-def test_a_run_that_grows_paints_each_row_once_and_ends_as_a_finished_one(opened: Open) -> None:
+def test_a_run_that_grows_paints_each_row_once_and_ends_as_a_finished_one(stage: Stage) -> None:
     """The map of a live run has room ahead: its rows are painted again where the room doubles, not with every step."""
     trace = masked(60, 24)
-    page = opened([trace]).page
+    page = stage.show(trace, "Overview", details=True).page
     painted = page.evaluate(
         """(whole) => { const { header, pieces, steps, end } = JSON.parse(whole), player = handles[0];
         let painted = 0; const real = CanvasRenderingContext2D.prototype.fillRect;

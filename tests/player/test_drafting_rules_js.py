@@ -1,41 +1,265 @@
-"""The pictures of drafting: what a slider decides again is what the engine's own rule decides, and each picture holds
-on every step, in narrow and dark panels, and where nothing was drafted."""
+"""What pictures of drafting work out from a record is what the engine means by it; what a slider decides again is what
+the engine's own rule decides."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 import torch
-from msgspec import structs
-from playwright.sync_api import expect
 
 import engines
-from engines.core.trace import Trace
+from engines.core.trace import Step
 from engines.methods.heads.del_.exit_choice import choose
+from engines.methods.speculative.rapid import listed
+from engines.methods.speculative.rapid.opinions import Opinions
+from engines.methods.speculative.rapid.transfer import Transfer
 from engines.methods.speculative.reflective_verification.look import fuse, won
 from engines.methods.speculative.specdec_pp import StopRule
 from tests.engines.methods.speculative.test_fastdraft import ends_of
-from tests.player.pictures import INSIDE, PANELS, held_on_every_step
+from tests.player.pictures import MAIN, decoded, plain
 
-Open = Callable[..., Any]
 Call = Callable[..., Any]
-RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "Staircase": ("specdec-pp", "story: Mia, boat", {}),
-    "Reflected": ("reflective-verification", "story: Mia, boat", {"alpha": 0.6}),
-    "ExitMap": ("del", "story: Mia, boat", {}),
-    "Conveyor": ("clover", "story: Dan, coin", {"nodes": 20}),
-    "Fusion": ("chimera", "story: Carl, door, map", {}),
-    "Transferred": ("hidden-transfer", "story: Sara, horse", {"transfer_layer": 2}),
-    "Siblings": ("rsd", "story: Mia, boat", {"temperature": 1.0}),
-    "Schooling": ("fastdraft", "story: Mia, boat", {}),
-    "AtOnce": ("pearl", "story: Mia, boat", {}),
-    "SampleBands": ("stand", "story: Mia, boat", {"temperature": 1.0, "trajectories": 3}),
-    "SearchTree": ("aded", "python: class Boat(name: str, speed: int, crew: int)", {"corpus": "store"}),
-}
+
+
+# copying
+
+
+SOURCE = [3, 4, 5, 6, 7]
+
+
+def copies(js: Call, steps: list[dict[str, Any]], t: int) -> Any:
+    """What the view makes of steps behind a prompt of five tokens."""
+    run = {"prompt": SOURCE, "steps": [{"index": i, **step} for i, step in enumerate(steps)]}
+    return js("rounds.js", "M.copies(run, t)", run=run, t=t)
+
+
+def step(at: int, tokens: list[int], causes: list[str], *spans: tuple[int, int]) -> dict[str, Any]:
+    positions = list(range(at, at + len(tokens)))
+    found = [{"kind": "match", "start": start, "end": end} for start, end in spans]
+    return {"commits": {"positions": positions, "tokens": tokens, "causes": causes}, "spans": found}
+
+
+def test_a_ribbon_is_as_wide_as_what_was_kept(js: Call) -> None:
+    made = copies(js, [step(5, [3, 4, 9], ["accepted", "accepted", "bonus"], (0, 5)), step(8, [6], ["bonus"])], 2)
+    assert [{k: one[k] for k in ("from", "pasted", "to", "kept", "wrote")} for one in made] == [
+        {"from": 0, "pasted": 5, "to": 5, "kept": 2, "wrote": 3},
+        {"from": -1, "pasted": 0, "to": 8, "kept": 0, "wrote": 1},
+    ]
+    assert made[0]["held"] is False
+
+
+def test_of_several_places_the_one_that_was_taken_is_shown(js: Call) -> None:
+    made = copies(js, [step(5, [7, 3], ["accepted", "bonus"], (1, 3), (4, 5))], 1)
+    assert (made[0]["from"], made[0]["kept"]) == (4, 1)
+
+
+def test_what_was_withdrawn_is_no_copy_any_more(js: Call) -> None:
+    back = step(5, [-1, 8], ["withdrawn", "forced"])
+    back["commits"]["positions"] = [5, 5]
+    made = copies(js, [step(5, [3, 4], ["accepted", "bonus"], (0, 5)), back, step(6, [6], ["bonus"])], 3)
+    assert [(one["step"], one["kept"]) for one in made if one["kept"]] == []
+
+
+# units
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [(0.5, 2), (0.7, 1), (0.0, 4), (1.0, 1), (0.1, 4), (0.71, 1)],
+)
+def test_a_line_ends_the_unit_before_the_first_below_it(js: Call, line: float, count: int) -> None:
+    assert js("views/units.js", "M.taken(sure, line)", sure=[0.9, 0.6, 0.3, 0.8], line=line) == count
+    assert js("views/units.js", "M.taken([], line)", line=line) == 0
+
+
+# judged
+
+
+ROWS = [
+    {"value": 0.9, "standard": True},
+    {"value": 0.2, "standard": True},
+    {"value": 0.7, "standard": False},
+    {"value": 0.5, "standard": False},
+    {"value": 0.9, "standard": True},
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (0.5, ["both", "standard", "judge", "none", "behind"]),  # the line itself is not above the line
+        (0.4, ["both", "standard", "judge", "judge", "both"]),
+        (1.0, ["standard", "standard", "none", "behind", "behind"]),
+        (0.0, ["both", "both", "judge", "judge", "both"]),
+    ],
+)
+def test_a_line_decides_until_the_first_refusal(js: Call, line: float, said: list[str]) -> None:
+    assert js("views/judged.js", "M.decide(rows, line)", rows=ROWS, line=line) == said
+
+
+def test_a_tree_whose_rows_were_not_all_judged_has_no_verdict(js: Call) -> None:
+    tree = {"tokens": [7, 1, 2], "values": [None, 0.3, 0.8], "chances": [None, 1.0, 0.4], "uniforms": [None, None, 0.6]}
+    rows = js("views/judged.js", "M.judged(tree)", tree=tree)
+    assert [(row["token"], row["value"], row["standard"]) for row in rows] == [(1, 0.3, True), (2, 0.8, False)]
+    for broken in ({"values": []}, {"chances": [None, 1.0, None]}, {"tokens": []}):
+        assert js("views/judged.js", "M.judged(tree)", tree=tree | broken) == []
+    assert js("views/judged.js", "M.judged(undefined)") == []
+
+
+# fused
+
+
+def test_first_guesses_are_counted_as_the_trace_has_them(js: Call) -> None:
+    trace = decoded("Fused")
+    steps = [
+        {
+            "fused": step.records.get("fused"),
+            "tree": {key: getattr(step.tree, key) for key in ("parents", "tokens", "accepted", "emitted")},
+        }
+        for step in trace.steps
+    ]
+    wanted: list[list[int]] = []
+    for step in trace.steps[1:]:
+        row = 0
+        for i, token in enumerate(step.tree.emitted):
+            children = [child for child, parent in enumerate(step.tree.parents) if parent == row]
+            if not children:
+                break
+            if len(wanted) == i:
+                wanted.append([0, 0])
+            best = max(children, key=lambda child: step.tree.values[child] or 0.0)
+            wanted[i][0] += step.tree.tokens[best] == token
+            wanted[i][1] += 1
+            row = next((child for child in children if step.tree.accepted[child]), -1)
+    assert js("views/guessable.js", "M.firstGuesses(steps)", steps=steps) == wanted
+    assert sum(right for right, _ in wanted) > 5 and js("views/guessable.js", "M.firstGuesses([{}])") == []
+
+
+# sharedstate
+
+
+def test_guesses_are_counted_as_the_trace_has_them(js: Call) -> None:
+    trace = decoded("SharedState")
+    steps = [
+        {"sharedstate": step.records.get("sharedstate"), "tree": {"emitted": step.tree.emitted}} for step in trace.steps
+    ]
+    wanted: list[list[int]] = []
+    for step in trace.steps[1:]:
+        drafted = step.tree.tokens[1:]
+        for i, (guess, token) in enumerate(zip(drafted, step.tree.emitted, strict=False)):
+            if len(wanted) == i:
+                wanted.append([0, 0])
+            wanted[i][0] += guess == token
+            wanted[i][1] += 1
+    assert js("views/lentstate.js", "M.rightSoFar(steps)", steps=steps) == wanted
+    assert sum(right for right, _ in wanted) > 5 and js("views/lentstate.js", "M.rightSoFar([{}])") == []
+
+
+# unrolled
+
+
+def test_a_chain_breaks_at_the_first_draft_that_was_refused(js: Call) -> None:
+    for accepted, said in (
+        ([True, True, True], {"kept": 2, "at": 0}),
+        ([True, True, False], {"kept": 1, "at": 2}),
+        ([True, False, False], {"kept": 0, "at": 1}),
+    ):
+        tree = {"tokens": [1, 2, 3], "accepted": accepted}
+        assert js("views/unrolled.js", "M.broke(tree)", tree=tree) == said
+
+
+# conveyor
+
+
+def test_a_path_goes_over_what_was_accepted_else_over_the_best_ranked(js: Call) -> None:
+    tree = {"parents": [-1, 0, 0, 0, 1, 2, 2, 6], "accepted": [True, False, True, False, False, False, True, False]}
+    rows = [0, 1, 2, 6]
+    path = "M.pathOf(tree, rows, first)"
+    assert js("rounds.js", path, tree=tree, rows=rows, first=None) == [0, 2, 6]
+    assert js("rounds.js", path, tree=tree, rows=rows, first=1) == [0, 1]
+    assert js("rounds.js", path, tree=tree, rows=[0], first=1) == [0]
+    tree["accepted"] = [True] + [False] * 7
+    assert js("rounds.js", path, tree=tree, rows=rows, first=None) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("n", "must", "shown"), [(10, [], [0, 1, 2]), (10, [7], [0, 1, 7]), (10, [9, 1, 9], [0, 1, 9]), (2, [1], [0, 1])]
+)
+def test_a_list_shows_the_first_ranks_and_those_that_it_must(
+    js: Call, n: int, must: list[int], shown: list[int]
+) -> None:
+    assert js("views/belts.js", "M.shownRanks(n, must)", n=n, must=must) == shown
+
+
+# leaning
+
+
+FATE = {"both": "accepted", "view": "accepted", "lost": "mismatch", "refused": "mismatch", "behind": "unreached"}
+
+
+def told(js: Call, step: Step, **rule: float) -> list[str]:
+    """What the player says of each drafted token of a step."""
+    given = msgspec.to_builtins(step) | step.records
+    return js("leaning.js", "M.decide(M.opinionsOf(step), {...step.opinions.rule, ...rule})", step=given, rule=rule)
+
+
+@pytest.mark.parametrize("eta", [0.0, 3.0, 10.0, 50.0])
+def test_the_moved_distribution_is_the_engines(js: Call, eta: float) -> None:
+    rng = torch.Generator().manual_seed(int(eta))
+    for _ in range(4):
+        z, y = (2 * torch.randn(40, generator=rng, dtype=torch.float64) for _ in range(2))
+        q, alpha = y.softmax(-1), 0.3
+        one = Transfer.of(z, q, eta, alpha)
+        tokens = listed(one, int(q.argmax()))
+        assert {t for t in range(40) if one.mask[t]} <= {*tokens}  # all that moves is recorded here
+        p = z.softmax(-1)
+        found = js(
+            "leaning.js", "M.transfer(p, q, eta, alpha)", p=p[tokens].tolist(), q=q[tokens].tolist(), eta=eta, alpha=0.3
+        )
+        assert found["moved"] == pytest.approx(one.p_hat[tokens].tolist(), abs=1e-9)
+        assert found["rest"] == pytest.approx(1 - float(one.p_hat[tokens].sum()), abs=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_recorded_strength_gives_the_recorded_fates(js: Call, temperature: float) -> None:
+    trace = MAIN["Passages"].decode(temperature=temperature, eta=4.0)
+    for step in trace.steps:
+        assert step.tree and (opinions := step.record("opinions", Opinions)) and not any(opinions.unlisted)
+        assert opinions.rule == {"eta": 4.0, "alpha": 0.1, "temperature": temperature}
+        assert [FATE[fate] for fate in told(js, step)] == step.tree.why[1:]
+        given = msgspec.to_builtins(step) | step.records
+        rows = js("leaning.js", "M.opinionsOf(step)", step=given)
+        assert [row["token"] for row in rows] == step.tree.tokens[1:]
+        for row, chance, u in zip(rows, step.tree.chances[1:], step.tree.uniforms[1:], strict=True):
+            moved = js("leaning.js", "M.transfer(p, q, 4, 0.1).moved", p=row["p"], q=row["q"])
+            assert row["u"] == u
+            if u is not None:
+                assert min(1.0, moved[0] / row["q"][0]) == pytest.approx(chance, abs=1e-5)
+
+
+@pytest.mark.parametrize("eta", [0.0, 2.0, 40.0])
+def test_another_strength_says_what_the_engine_does_with_it(js: Call, eta: float) -> None:
+    """The first step: the same drafts are tested there, whatever eta is."""
+    put_right = decoded("Passages")
+    other = MAIN["Passages"].decode(eta=eta).steps[0]
+    assert other.tree and put_right.steps[0].tree and other.tree.tokens == put_right.steps[0].tree.tokens
+    assert [FATE[fate] for fate in told(js, put_right.steps[0], eta=eta)] == other.tree.why[1:]
+
+
+def test_where_no_number_was_drawn_nothing_is_claimed(js: Call) -> None:
+    rows = [{"p": [0.1], "q": [0.5], "u": 0.6}, {"p": [0.5], "q": [0.5], "u": None}]
+    rule = {"eta": 0, "alpha": 0.1, "temperature": 1}
+    assert js("leaning.js", "M.decide(rows, rule)", rows=rows, rule=rule) == ["refused", "behind"]
+    rows[0]["u"] = 0.1
+    assert js("leaning.js", "M.decide(rows, rule)", rows=rows, rule=rule) == ["both", "unknown"]
+    assert js("leaning.js", "M.opinionsOf(undefined)") == []
+
+
+# drafting views
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -107,7 +331,7 @@ def test_the_rounds_of_a_checkpoint_are_those_of_its_own_run(js: Call) -> None:
 def test_blocks_of_both_models_at_once_end_as_the_run_says(js: Call, params: dict[str, Any]) -> None:
     """Accepted tokens of all blocks are those of the text that were drafted, and a discarded block has none."""
     trace = engines.run("pearl", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 24, **params})
-    steps = json.loads(trace.to_json())["steps"]
+    steps = plain(trace)
     made = [step["records"]["at_once"] for step in steps]
     accepted = 0
     for step, now, after in zip(trace.steps, made, [*made[1:], None], strict=True):
@@ -126,7 +350,7 @@ def test_blocks_of_both_models_at_once_end_as_the_run_says(js: Call, params: dic
 
 
 def test_the_shares_of_layers_count_what_a_call_could_check(js: Call) -> None:
-    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
+    trace = MAIN["Transferred"].decode(max_new_tokens=64)
     told = [step for step in trace.steps if "tokens" in step.records["transfer"]]
     steps = [{"transfer": step.records["transfer"], "tree": {"emitted": step.tree.emitted}} for step in told]
     for row in range(5):
@@ -206,52 +430,8 @@ def _path(tree: Any, row: int) -> list[int]:
     return [*_path(tree, tree.parents[row]), tree.tokens[row]] if row > 0 else []
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
-    slug, prompt, params = RUNS[request.param]
-    return request.param, engines.run(slug, "tiny-ar-l", prompt, params={"max_new_tokens": 20, **params})
-
-
-@pytest.mark.parametrize("options", PANELS, ids=str)
-def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
-    name, trace = drawn
-    page = opened([trace], folded=True, **options).page
-    view = held_on_every_step(page, name, len(trace.steps))
-    if view.locator("input[type=range]").count():
-        t = 2
-        page.evaluate("handles[0].seek(2)")
-        while view.locator("input[type=range]").is_disabled():
-            page.evaluate("t => handles[0].seek(t)", t := t + 1)
-        view.locator("input[type=range]").fill("1")
-        expect(view.locator("[aria-live]")).to_contain_text("derived: ")
-        view.get_by_role("button", name="as recorded").click()
-        expect(view.locator("[aria-live]")).to_have_text("")
-
-
-def test_a_tree_names_the_passes_that_grew_it_and_the_chances_it_was_grown_by(opened: Open) -> None:
-    page = opened([engines.run("falcon", "tiny-ar-m", "add: 45 + 86", params={"max_new_tokens": 12})], folded=True).page
-    page.evaluate("handles[0].seek(2)")
-    names = page.locator('[data-view="DraftTree"] .dx-slab + text:visible').all_text_contents()
-    assert names[0] == "pass 1 drafts levels 1–2 at once" and all(
-        name.startswith(f"pass {i} ") for i, name in enumerate(names, 1)
-    )
-    trace = engines.run("dyspec", "tiny-ar-l", "story: Mia, boat", params={"max_new_tokens": 12})
-    tree = trace.steps[0].tree
-    page = opened([trace], folded=True).page
-    view = page.locator('[data-view="DraftTree"]')
-    page.evaluate("handles[0].seek(1)")
-    expect(view.locator(".dx-legend")).to_contain_text("%: estimated chance that the check gets here")
-    told = view.locator("g[data-row]:visible").all_text_contents()
-    known = [f"{float(f'{100 * value:.2g}'):g} % " for value in tree.values if value is not None]
-    assert known and all(any(share in text for text in told) for share in known)
-
-
-@pytest.fixture(scope="module")
-def scene() -> Trace:
-    return engines.run("msd", "tiny-vlm", "scene 12", params={"max_new_tokens": 48})
-
-
-def test_the_words_of_each_class_that_a_draft_says_first(js: Call, scene: Trace) -> None:
+def test_the_words_of_each_class_that_a_draft_says_first(js: Call) -> None:
+    scene = decoded("Entering")
     steps = [
         {"inputs": step.records["inputs"], "vision": step.records["vision"], "tree": {"emitted": step.tree.emitted}}
         for step in scene.steps
@@ -269,70 +449,3 @@ def test_the_words_of_each_class_that_a_draft_says_first(js: Call, scene: Trace)
     assert js("firstguesses.js", "M.shares(steps, 0)", steps=bare) == {
         "attribute": [0, 0], "place": [0, 1], "function": [0, 0],
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"viewport": {"width": 390, "height": 800}}, {"viewport": {"width": 900, "height": 800}}]
-)
-def test_the_switch_takes_patches_the_other_way(opened: Open, scene: Trace, options: dict[str, Any]) -> None:
-    page = opened([scene], folded=True, **options).page
-    view = page.locator('[data-view="Entering"]')
-    page.evaluate("handles[0].seek(0)")
-    expect(view.locator(".dx-readout")).to_have_text("Before the first step.")
-    for t in range(1, len(scene.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, t
-    expect(view.locator("button")).to_have_count(4)
-    for i, way in enumerate(scene.steps[0].records["inputs"]["ways"]):
-        view.locator("button").nth(i).click()
-        expect(view.locator("button[aria-pressed=true]")).to_have_count(1)
-        path = view.locator(".dx-exit").get_attribute("d") or ""
-        assert ("Q" in path) == (way == "fused")
-        assert view.locator("svg.dx-tower").evaluate(INSIDE) == 0, way
-        expect(view.locator(".dx-readout")).to_contain_text(
-            " of 36 words." + " Another draft wrote this text." * bool(i)
-        )
-
-
-def test_without_a_picture_there_are_no_patches(opened: Open) -> None:
-    trace = engines.run("msd", "tiny-vlm", "words: red small circle top left", params={"max_new_tokens": 12})
-    page = opened([trace], folded=True).page
-    view = page.locator('[data-view="Entering"]')
-    page.evaluate("handles[0].seek(2)")
-    expect(view.locator(".dx-readout").first).to_contain_text("There is no picture")
-    expect(view.locator("image")).to_be_hidden()
-    assert view.locator("text", has_text="patches").count() == 0
-
-
-@pytest.mark.parametrize("params", [{"m": 1}, {"transfer_layer": 6}, {"nodes": 0}, {"max_new_tokens": 1}])
-def test_half_columns_of_any_height_and_number(opened: Open, params: dict[str, Any]) -> None:
-    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"max_new_tokens": 12, **params})
-    page = opened([trace], folded=True).page
-    view = page.locator('[data-view="Transferred"]')
-    for t, step in enumerate(trace.steps, 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        told = step.records["transfer"]
-        if "tokens" not in told:
-            expect(view.locator(".dx-readout").first).to_have_text("Nothing was guessed for this call.")
-            expect(view.locator("svg.dx-tower")).to_be_hidden()
-            continue
-        expect(view.locator(".dx-eta:visible")).to_have_count(len(told["tokens"][0]))
-        accepted = sum(step.tree.accepted) - 1
-        expect(view.locator(".dx-readout").first).to_contain_text(f"Call {t} accepts {accepted} and writes")
-
-
-@pytest.mark.parametrize("width", [1024, 800, 640, 390])
-def test_words_of_any_direction_and_length_stay_in_the_drawing(opened: Open, width: int) -> None:
-    trace = engines.run("hidden-transfer", "tiny-ar-l", "story: Sara, horse", params={"transfer_layer": 2})
-    odd = [
-        "\u202eright to left",
-        "\u05e9\u05dc\u05d5\u05dd",
-        "w" * 80,
-        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
-        "\n",
-    ]
-    trace.pieces = [structs.replace(piece, text=odd[i % 5]) for i, piece in enumerate(trace.pieces)]
-    page = opened([trace], folded=True, viewport={"width": width, "height": 800}).page
-    for t in range(1, len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        assert page.locator("[data-view=Transferred] svg.dx-tower").evaluate(INSIDE) == 0, t

@@ -1,84 +1,25 @@
-"""The pictures of masked decoding: what a slider decides again is what the engine's own rule decides, and each picture
-holds on every step, in narrow and dark panels, and where nothing is open any more."""
+"""What pictures of masks, canvases, tokens and paths work out from a record is what the engine means by it; what a
+slider decides again is what the engine's own rule decides."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from msgspec import structs
-from playwright.sync_api import expect
 
 import engines
-from engines.core.trace import Trace
+from engines.methods.diffusion.entropy_bound import within_bound
 from engines.methods.diffusion.localleap import distances, select, thresholds
-from tests.player.pictures import INSIDE, PANELS, held_on_every_step
+from tests.player.pictures import MAIN, decoded, plain
 
-Open = Callable[..., Any]
 Call = Callable[..., Any]
-FORM = "0:size :|3:colour :|6:shape :|9:place :|13:;"
-RUNS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "Filtering": ("learn2pd", "tiny-dlm", "sort: Pia, Ida, Paul, Leo, Oscar, Emma, Finn, Bob", {}),
-    "Form": ("dimple", "tiny-vlm-dimple", "answer: scene 12", {"structure_prior": FORM, "cache": "prefix"}),
-    "Watched": ("prophet", "tiny-dlm", "subtract: 266 - 74", {"constraints": "26:answer", "answer_length": 3}),
-    "Credits": ("creditdecoding", "tiny-dlm", "sort: Uma, Carl, Dan, Rosa, Ben, Finn, Alan", {"stop_at_end": False}),
-    "Leaps": ("localleap", "tiny-dlm", "subtract: 9532 - 3432", {"block_length": 48}),
-    "Boundary": ("adablock", "tiny-dlm", "subtract: 7596 - 6660", {}),
-}
-FEW: dict[str, tuple[str, dict[str, Any]]] = {  # by view: a run of one step or of little to see
-    "Filtering": ("learn2pd", {"max_new_tokens": 1, "accept_thres": 1.0}),
-    "Form": ("dimple", {"max_new_tokens": 1, "alg": "entropy"}),
-    "Watched": ("prophet", {"max_new_tokens": 2, "block_length": 2, "answer_length": 1}),
-    "Credits": ("creditdecoding", {"max_new_tokens": 1, "credit_alpha": 0.0, "slack": 0.0}),
-    "Leaps": ("localleap", {"max_new_tokens": 1, "threshold": 1.01}),
-    "Boundary": ("adablock", {"max_new_tokens": 1}),
-}
-
-ODD = ["\u202eright to left", "\u05e9\u05dc\u05d5\u05dd", "w" * 80, "\U0001f468\u200d\U0001f469", "\n"]
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def drawn(request: pytest.FixtureRequest) -> tuple[str, Trace]:
-    slug, model, prompt, params = RUNS[request.param]
-    return request.param, engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params})
-
-
-@pytest.mark.parametrize("options", PANELS, ids=str)
-def test_each_picture_holds_on_every_step(opened: Open, drawn: tuple[str, Trace], options: dict[str, Any]) -> None:
-    name, trace = drawn
-    page = opened([trace], folded=True, **options).page
-    view = held_on_every_step(page, name, len(trace.steps))
-    page.evaluate("handles[0].seek(1)")
-    for slider in view.locator("input[type=range]").all():
-        slider.fill("0.5")
-    for says in view.locator("[aria-live]").all():
-        expect(says).to_contain_text("derived: ")
-    for back in view.get_by_role("button", name="as recorded").all():
-        back.click()
-    for says in view.locator("[aria-live]").all():
-        expect(says).to_have_text("")
-
-
-def test_odd_words_stay_in_the_drawing(opened: Open, drawn: tuple[str, Trace]) -> None:
-    name, trace = drawn
-    pieces = [structs.replace(piece, text=ODD[i % len(ODD)]) for i, piece in enumerate(trace.pieces)]
-    page = opened([structs.replace(trace, pieces=pieces)], folded=True, viewport={"width": 640, "height": 800}).page
-    for t in range(1, len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        assert page.locator(f"[data-view={name}] svg.dx-tower").evaluate(INSIDE) == 0, t
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_a_run_with_little_to_see_is_drawn(opened: Open, name: str) -> None:
-    slug, params = FEW[name]
-    trace = engines.run(slug, "tiny-dlm", "copy: Mia", params=params)
-    page = opened([trace], folded=True).page
-    for t in range(len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-        expect(page.locator(f"[data-view={name}] .dx-readout").first).not_to_have_text("")
+# masked views
 
 
 def test_what_the_filter_writes_is_what_the_picture_decides(js: Call) -> None:
@@ -101,7 +42,7 @@ def test_what_the_filter_writes_is_what_the_picture_decides(js: Call) -> None:
 
 
 @pytest.mark.parametrize("decides", ["oracle", "filter"])
-def test_an_oracle_writes_what_the_reference_has(js: Call, opened: Open, decides: str) -> None:
+def test_an_oracle_writes_what_the_reference_has(js: Call, decides: str) -> None:
     trace = engines.run("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", params={"decides": decides})
     for step in trace.steps:
         if "filtering" not in step.records:
@@ -113,12 +54,6 @@ def test_an_oracle_writes_what_the_reference_has(js: Call, opened: Open, decides
         assert [at for at in wrote if at < told["end"]] == kept
         if decides == "oracle":
             assert not told["filter"] and all(told["oracle"][i] or not yes for i, yes in enumerate(again))
-    page = opened([trace], folded=True).page
-    page.evaluate("t => handles[0].seek(t)", len(trace.steps) - 1)
-    marks = page.locator("[data-view=Filtering] .dx-over:visible", has_text="✓")
-    assert marks.count() > 0
-    page.evaluate("handles[0].seek(1)")
-    expect(page.locator("[data-view=Filtering] .dx-readout").first).to_have_text("No filter was asked in this step.")
 
 
 def test_a_plain_threshold_is_decided_as_the_method_threshold_does(js: Call) -> None:
@@ -135,9 +70,8 @@ def test_a_plain_threshold_is_decided_as_the_method_threshold_does(js: Call) -> 
         assert js("strips.js", "M.passing(scores, open, theta, strict)", **given) == rule
 
 
-def test_a_form_keeps_its_gaps_in_place_and_names_the_call_of_each_word(js: Call, opened: Open) -> None:
-    slug, model, prompt, params = RUNS["Form"]
-    trace = engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params})
+def test_a_form_keeps_its_gaps_in_place_and_names_the_call_of_each_word(js: Call) -> None:
+    trace = decoded("Form")
     first, printed = len(trace.header.prompt_ids), trace.steps[0].records["form"]["printed"]
     board = [{"position": at, "token": None, "state": "masked", "entry": None} for at in range(first + 48)]
     for number, step in enumerate(trace.steps):
@@ -157,20 +91,6 @@ def test_a_form_keeps_its_gaps_in_place_and_names_the_call_of_each_word(js: Call
         for item in told:
             assert item["step"] == (board[item["position"]]["entry"] or {"step": None})["step"]
             assert item["printed"] == (item["position"] in printed)
-    page = opened([trace], folded=True).page
-    page.evaluate("handles[0].seek(1)")
-    gaps = 48 - len(trace.steps[0].commits.positions)
-    shown = "[...document.querySelectorAll('.dx-blank')].filter((gap) => gap.style.display !== 'none').length"
-    assert page.evaluate(shown) == gaps
-
-
-def test_the_scene_of_a_form_is_drawn_once(opened: Open) -> None:
-    slug, model, prompt, params = RUNS["Form"]
-    trace = engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params})
-    page = opened([trace], folded=True).page
-    page.evaluate("handles[0].seek(1)")
-    expect(page.locator("[data-view=Form] image:visible")).to_have_count(1)
-    expect(page.locator("[data-view=Seen]")).to_have_count(0)
 
 
 @pytest.mark.parametrize("prompt", ["subtract: 266 - 74", "add: 457 + 286", "add: 22 + 39"])
@@ -193,13 +113,6 @@ def test_a_watched_answer_stops_where_the_engine_does(js: Call, prompt: str) -> 
             assert stops == len(trace.steps)
         else:
             assert stops is None
-
-
-def test_without_an_answer_to_watch_there_is_no_picture(opened: Open) -> None:
-    trace = engines.run("prophet", "tiny-dlm", "add: 22 + 39", params={"answer_length": 0})
-    assert all("watched" not in step.records for step in trace.steps)
-    page = opened([trace], folded=True).page
-    expect(page.locator("[data-view=Watched]")).to_have_count(0)
 
 
 @pytest.mark.parametrize("params", [{}, {"slack": 0.0, "threshold": 0.99}, {"decay_beta": 0.5, "boost_gamma": 1.0}])
@@ -261,3 +174,121 @@ def test_a_block_ends_as_the_method_ends_it(js: Call, tau: float) -> None:
         plain = engines.run("threshold", "tiny-dlm", "subtract: 7596 - 6660", params={"block_length": 8})
         assert [sorted(step.commits.positions) for step in plain.steps] == [s.commits.positions for s in trace.steps]
     assert first < last
+
+
+# edits
+
+
+def test_what_each_position_held_is_found_in_the_commits(js: Call) -> None:
+    steps = [
+        {"commits": {"positions": [3, 4], "tokens": [7, 8], "causes": ["threshold", "top1"]}},
+        {"commits": {"positions": [3], "tokens": [9], "causes": ["changed"]}},
+        {"commits": None},
+        {"commits": {"positions": [3, 5], "tokens": [7, 1], "causes": ["changed", "quota"]}},
+    ]
+    assert js("views/edits.js", "[...M.replaced(steps)]", steps=steps) == [[3, [7, 9]]]
+
+
+def test_what_a_position_held_moves_with_it(js: Call) -> None:
+    steps = [
+        {"commits": {"positions": [3, 4, 5], "tokens": [7, 8, 6], "causes": ["quota"] * 3}},
+        {"commits": {"positions": [4, 5], "tokens": [9, 5], "causes": ["changed", "changed"]}},
+        {"commits": {"positions": [5], "tokens": [1], "causes": ["appended"], "removed": [3], "inserted": [5]}},
+        {"commits": {"positions": [3], "tokens": [1], "causes": ["inserted"], "removed": [5], "inserted": [3]}},
+    ]
+    assert js("views/edits.js", "[...M.replaced(steps)]", steps=steps) == [[4, [8]], [5, [6]]]
+
+
+# canvas
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sums_are_those_of_the_sampler(js: Call, seed: int) -> None:
+    entropies = torch.rand(24, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) ** 3
+    joint, accepted = within_bound(entropies, 0.5)
+    told = js("views/canvas.js", "M.sums(entropies)", entropies=entropies.tolist())
+    assert told["before"] == pytest.approx(joint.tolist(), abs=1e-9)
+    assert [rank < int(accepted.sum()) for rank in told["rank"]] == accepted.tolist()
+    assert told["sum"] == pytest.approx(float(entropies.sum()))
+
+
+# path views
+
+
+def test_a_future_counts_what_its_score_says(js: Call) -> None:
+    trace = decoded("Pauses")
+    paused = [step for step in trace.steps if step.facts["paused"]]
+    assert paused
+    for step in paused:
+        told = js("views/pauses.js", "M.futures(step)", step=plain(trace)[step.index])
+        scores = [branch.scores["score"] for branch in step.branches[1:]]
+        assert [one["won"] for one in told].index(True) == scores.index(max(scores)) == step.facts["rank_chosen"] - 1
+        means = [one["mean"] for one in told]
+        assert means.index(max(means)) == scores.index(max(scores))
+
+
+def test_tokens_on_lines_keep_their_order_and_overlap_nowhere(js: Call) -> None:
+    rng = random.Random(3)
+    for _ in range(40):
+        texts = ["".join(rng.choice("ab \n") for _ in range(rng.randint(1, 6))) for _ in range(30)]
+        cells = js("views/onlines.js", "M.onLines(texts, 12)", texts=texts)
+        for one, after in itertools.pairwise(cells):
+            begins = (after["line"], after["from"])
+            assert begins >= (one["line"], one["from"] + ("\n" not in texts[one["i"]]) * len(one["text"]))
+        laid = js("views/onlines.js", "M.inLines(texts, 200)", texts=texts)
+        assert all(cell["x"] + cell["w"] <= 200 for cell in laid)
+        assert all(b["line"] > a["line"] or b["x"] >= a["x"] + a["w"] for a, b in itertools.pairwise(laid))
+
+
+def test_the_chance_of_an_answer_lies_in_the_band(js: Call) -> None:
+    """Whole-path weights are probabilities of disjoint events: sums never pass 1, and a band only narrows."""
+    trace = engines.run(
+        "rpc", "tiny-ar-s", "add: 908 + 222", params={"n": 24, "max_new_tokens": 56, "weight": "whole path"}
+    )
+    vote = plain(trace)[-1]["records"]["vote"]
+    assert vote["whole"]
+    for answer in range(len(vote["answers"])):
+        told = js("views/converging.js", "M.estimates(vote, answer)", vote=vote, answer=answer)
+        assert len(told) == 24
+        assert told[-1]["count"] == pytest.approx(vote["of"].count(answer) / 24)
+        for one, after in itertools.pairwise(told):
+            assert one["low"] <= after["low"] <= after["high"] <= one["high"] + 1e-12
+        copies, of = vote["copies"], vote["of"]
+        low = sum(P for P, place, copy in zip(vote["weights"], of, copies, strict=True) if place == answer and copy < 0)
+        assert told[-1]["low"] == pytest.approx(low)
+    assert "whole" not in plain(decoded("Vote"))[-1]["records"]["vote"]
+
+
+def test_columns_hold_each_path_once(js: Call) -> None:
+    trace = MAIN["Vote"].decode(n=24, max_new_tokens=56)
+    vote = plain(trace)[-1]["records"]["vote"]
+    for tally in vote["tallies"]:
+        made = js("views/vote.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
+        assert sum(column["sum"] for column in made) == pytest.approx(sum(tally["shares"]))
+        blocks = [block["i"] for column in made for block in column["blocks"]]
+        assert len(blocks) == len(set(blocks))
+        gone = {
+            i for i, (out, copy) in enumerate(zip(vote["removed"], vote["copies"], strict=True)) if out and copy < 0
+        }
+        assert set(blocks) == {i for i, share in enumerate(tally["shares"]) if share} | (
+            gone if tally["rule"] == "RPC" else set()
+        )
+
+
+def test_a_search_names_the_older_state_that_it_goes_back_to(js: Call) -> None:
+    trace = decoded("Frontier")
+    code = "(() => { const run = modules['store.js'].Run.from(text); return M.returns(run, t).length; })()"
+    gone = [js("views/openstates.js", code, text=trace.to_json(), t=t) for t in range(len(trace.steps) + 1)]
+    told = ["the search returns to" in step.note for step in trace.steps]
+    assert [b > a for a, b in itertools.pairwise(gone)] == told and any(told)
+
+
+def test_what_two_models_cost_is_what_their_calls_were(js: Call) -> None:
+    trace = decoded("Baton")
+    sizes = {model.role: model.parameters for model in trace.header.models}
+    steps, prompt = plain(trace), len(trace.header.prompt_ids)
+    told = js("views/baton.js", "M.costs(steps, models, 'large', n)", steps=steps, models=sizes, n=prompt)
+    calls = {role: sum(step.forwards.get(role, 0) for step in trace.steps) for role in sizes}
+    whole = sum(n * sizes[role] for role, n in calls.items())
+    assert told["weights"] == pytest.approx(whole / (len(trace.steps) * sizes["large"]))
+    assert 0 < told["weights"] < told["work"] <= 1.2
