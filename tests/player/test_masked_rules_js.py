@@ -263,7 +263,7 @@ def test_columns_hold_each_path_once(js: Call) -> None:
     trace = MAIN["Vote"].decode(n=24, max_new_tokens=56)
     vote = plain(trace)[-1]["records"]["vote"]
     for tally in vote["tallies"]:
-        made = js("views/vote.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
+        made = js("views/votelayout.js", "M.columns(vote, tally, [0])", vote=vote, tally=tally)
         assert sum(column["sum"] for column in made) == pytest.approx(sum(tally["shares"]))
         blocks = [block["i"] for column in made for block in column["blocks"]]
         assert len(blocks) == len(set(blocks))
