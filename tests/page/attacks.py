@@ -11,11 +11,9 @@ import argparse
 import functools
 import importlib.util
 import json
-import multiprocessing
 import os
 import resource
 import select
-import shutil
 import socket
 import statistics
 import sys
@@ -24,14 +22,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.page.memory import resident
+from tests.page.serving import answering, ask, numbers_of, process, resident
 from tests.page.soak import Beat, Caller, run
 
 DESCRIPTORS = 1024  # that the server may have when it starts, as most systems set it
@@ -128,12 +126,7 @@ def serve(pipe: Any, patience: float, log: str) -> None:
         server.Connections = functools.partial(server.Connections, patience=patience, pause=0.1)  # type: ignore
     demo = server.launch(warm=False, public=True, quiet=True, server_name="127.0.0.1")
     engines.load_model(first_model("masked"))
-    numbers: dict[str, list[int]] = {}
-    for number, fn in demo.fns.items():
-        numbers.setdefault(getattr(fn.fn, "__qualname__", ""), []).append(number)
-    pipe.send((demo.server_port, numbers))
-    pipe.recv()
-    os._exit(0)
+    answering(pipe, (demo.server_port, numbers_of(demo)))
 
 
 @dataclass
@@ -160,7 +153,7 @@ class Got:
         return "; ".join([f"{self.opened:,} opened", *said])
 
 
-def attack(port: int, name: str, numbers: dict[str, list[int]], pipe: Any) -> None:
+def attack(pipe: Any, port: int, name: str, numbers: dict[str, list[int]]) -> None:
     """One of them in this process, until it is told to end. Sends what was got."""
     what = next(one for one in attacks(numbers) if one.name == name)
     got, held = Got(), dict[tuple[int, int], Connection]()
@@ -314,24 +307,25 @@ def holds(pid: int) -> tuple[int, float]:
     return len(os.listdir(f"/proc/{pid}/fd")), resident(pid)
 
 
-class Page:
+@contextmanager
+def public_page(patience: float = 0.0) -> Iterator[Page]:
     """A public page in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log") as (pipe, number):
+        port, numbers = pipe.recv()
+        yield Page(number, port, numbers, Path(folder) / "log")
 
-    def __init__(self, patience: float = 0.0) -> None:
-        self.context = multiprocessing.get_context("spawn")
-        self.ours, theirs = self.context.Pipe()
-        self.log = Path(tempfile.mkdtemp()) / "log"
-        self.process = self.context.Process(target=serve, args=(theirs, patience, str(self.log)), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.port, self.numbers = self.ours.recv()
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.honest = Honest(self.url, self.numbers)
+
+class Page:
+    """A page under attack, and an honest visitor of it. number: that of its process."""
+
+    def __init__(self, number: int, port: int, numbers: dict[str, list[int]], log: Path) -> None:
+        self.number, self.port, self.numbers, self.log = number, port, numbers, log
+        self.honest = Honest(f"http://127.0.0.1:{port}/", numbers)
         self.honest.visits(0)  # whatever is made once is made now
 
     def under(self, what: Attack, seconds: float, settle: float) -> Outcome:
         """One attack for so many seconds. settle: seconds afterwards, until what it holds is read."""
-        pid, (ours, theirs) = self.process.pid or 0, self.context.Pipe()
+        pid = self.number
         self.honest.failures, over = [], threading.Event()
         alone = self.honest.visits(seconds / 5)
         held, logged = Held(holds(pid), (0, 0.0)), self.log.stat().st_size
@@ -341,30 +335,19 @@ class Page:
                 many, megabytes = holds(pid)
                 held.most = max(held.most[0], many), max(held.most[1], megabytes)
 
-        attackers = self.context.Process(target=attack, args=(self.port, what.name, self.numbers, theirs), daemon=True)
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
-        attackers.start()
-        try:
-            ours.recv()
+        with process(attack, self.port, what.name, self.numbers) as (attackers, _):
+            attackers.recv()
             time.sleep(min(3.0, seconds / 4))
             beside = self.honest.visits(seconds)
-        finally:
-            ours.send("end")
-            got = ours.recv()
-            attackers.join(10)
-            over.set()
-            looking.join(10)
+            got = ask(attackers, "end")
+        over.set()
+        looking.join(10)
         time.sleep(settle)
         held.after = holds(pid)
         logged = self.log.stat().st_size - logged
         return Outcome(what.name, got, held, alone, beside, self.honest.failures, logged)
-
-    def close(self) -> None:
-        """End the process."""
-        self.process.kill()
-        self.process.join(10)
-        shutil.rmtree(self.log.parent)
 
 
 def main() -> None:
@@ -373,8 +356,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=45, help="of each attack")
     parser.add_argument("--only", nargs="*", default=[""], help="attacks whose name has one of these in it")
     asked = parser.parse_args()
-    page = Page()
-    try:
+    with public_page() as page:
         print(HEAD)
         for what in attacks(page.numbers):
             if any(word in what.name for word in asked.only):
@@ -382,8 +364,6 @@ def main() -> None:
                 print(found, flush=True)
                 print(f"{found.logged:,} bytes logged", *sorted(set(found.failures))[:3], sep="; ", file=sys.stderr)
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    finally:
-        page.close()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@ the console."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 import engines
 from engines import Trace
@@ -18,15 +20,12 @@ from tests.player.node import js
 __all__ = ["js", "tabs"]
 
 PROMPT = "sort: Mia, Leo, Ada"
-expect.set_options(
-    timeout=30_000
-)  # a state that does not come is a failure; how soon it comes on a busy machine is not
+expect.set_options(timeout=60_000)  # a state that does not come is a failure; how soon, on a busy machine, is not
 HOSTILE = (
     "<img src=x onerror=window.hit=1> ${window.hit=2} `${window.hit=3}` </script><script>window.hit=4</script> "
     "{{window.hit=5}}"
 )
-
-
+LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 OPEN = """try {
   for (const part of ['details', 'prompt', 'race', 'touched']) localStorage.setItem('dx-' + part, 'open');
 } catch {}"""
@@ -43,6 +42,15 @@ def methods_of(kind: str) -> list[str]:
     return [
         info.slug for info in sorted(infos, key=lambda info: (info.baseline is not None, info.slug not in controls))
     ]
+
+
+def soon(page: Page, ask: Callable[[], Any]) -> Any:
+    """The first true answer of what no locator tells; the page goes on meanwhile."""
+    until = time.monotonic() + 60
+    while not (answer := ask()):
+        assert time.monotonic() < until, "it did not come"
+        page.wait_for_timeout(20)
+    return answer
 
 
 @pytest.fixture(scope="session")
@@ -133,8 +141,33 @@ class Screen:
     def wait(self, slot: int, state: str, seconds: float = 60) -> None:
         expect(self.player(slot)).to_have_attribute("data-state", state, timeout=1000 * seconds)
 
-    def step(self, slot: int) -> int:
-        return int(self.player(slot).get_attribute("data-step"))
+    def at(self, slot: int, step: int) -> None:
+        """The player stands behind that many steps."""
+        expect(self.player(slot)).to_have_attribute("data-step", str(step))
+
+    def go(self, slot: int, step: int) -> None:
+        """By the keyboard, from the beginning."""
+        self.player(slot).press("Home")
+        self.at(slot, 0)
+        for number in range(step):
+            self.player(slot).press("ArrowRight")
+            self.at(slot, number + 1)
+
+    def until(self, state: str, arg: Any = None) -> None:
+        """Waits until an expression or a function of the page is true."""
+        self.page.wait_for_function(state, arg=arg)
+
+    def drawn(self) -> None:
+        """What follows a state by a frame is there."""
+        self.page.evaluate("() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)))")
+
+    def slots(self, count: int) -> None:
+        self.page.locator("#count").get_by_role("radio", name=str(count), exact=True).check()
+
+    def run(self, slot: int = 0, seconds: float = 60) -> None:
+        """Runs what the slots hold, until that player is done."""
+        self.press("Run")
+        self.wait(slot, "done", seconds)
 
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()
@@ -156,7 +189,7 @@ class Screen:
     def prompt(self, text: str) -> None:
         self.page.locator("#prompt textarea").fill(text)
 
-    def says(self, text: str, seconds: float = 30) -> None:
+    def says(self, text: str, seconds: float = 60) -> None:
         expect(self.page.locator("#status .status")).to_contain_text(text, timeout=1000 * seconds)
 
     def method(self, slot: int, slug: str) -> None:
@@ -234,5 +267,36 @@ def slowly(monkeypatch) -> type[Slow]:
     """Every step of a run on the page takes 0.2 s more."""
     real = engines.stream
     monkeypatch.setattr(engines, "stream", lambda *a, **k: Slow(real(*a, **k), 0.2))
+    Slow.running = 0
+    return Slow
+
+
+class Held(Slow):
+    """A run that stays under way behind its first step until something else was done."""
+
+    def __init__(self, run: engines.Run, over: threading.Event) -> None:
+        super().__init__(run, 0)
+        self.over, self.begun = over, False
+
+    def __next__(self):
+        if self.begun:
+            assert self.over.wait(120)
+        self.begun = True
+        return next(self.run)
+
+
+@pytest.fixture
+def until_stopped(monkeypatch) -> type[Slow]:
+    """A run on the page stays behind its first step until it is stopped."""
+    from explorer.page.sessions import Job
+
+    real, end, over = engines.stream, Job.end, threading.Event()
+
+    def stream(*given, **options):
+        over.clear()
+        return Held(real(*given, **options), over)
+
+    monkeypatch.setattr(engines, "stream", stream)
+    monkeypatch.setattr(Job, "end", lambda job: (end(job), over.set()))
     Slow.running = 0
     return Slow

@@ -12,10 +12,8 @@ message, while the run went on in a thread of its own."""
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
-import resource
 import statistics
 import sys
 import threading
@@ -26,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
+
+from tests.page.serving import answering, ask, chromium, cpu_here, process
 
 WAYS = ("engine", "endpoint", "events", "page")
 CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -80,22 +80,15 @@ def serve(pipe: Any, case: str) -> None:
     values = [one.value for one in controls]  # as the page opens: the recorded run's settings in the first slot
     form = json.loads(values[3])
     assert [values[0], form["method"], form["model"]] == [prompt, slug, model], values[:4]
-    pipe.send((demo.local_url, number, [*values[:2], "1", *values[3:]]))
-    while (asked := pipe.recv()) != "end":
-        if asked == "engine":
-            run = start(plan, prompt, 0, limits)
-            for _ in run:
-                pass
-            pipe.send(summary(run.trace()))
-        else:
-            pipe.send(ended.get(timeout=600) if asked == "next" else cpu_here())
-    os._exit(0)
 
+    def engine() -> Books:
+        run = start(plan, prompt, 0, limits)
+        for _ in run:
+            pass
+        return summary(run.trace())
 
-def cpu_here() -> float:
-    """CPU seconds of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    first = demo.local_url, number, [*values[:2], "1", *values[3:]]
+    answering(pipe, first, engine=engine, next=lambda: ended.get(timeout=600), cpu=cpu_here)
 
 
 def summary(trace: Any) -> Books:
@@ -254,51 +247,42 @@ def measure(
     case: str, rounds: int, browser: Any, say: Callable[[str], None] = lambda text: None
 ) -> tuple[list[list[Found]], Visitor]:
     """`rounds` rounds, each with a run in every way, begun with another way each time."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    server = context.Process(target=serve, args=(theirs, case), daemon=True)
-    server.start()
-    address, number, inputs = ours.recv()
-    page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
-    visitor = Visitor(address, number, inputs, page)
+    with process(serve, case) as (pipe, _):
+        address, number, inputs = pipe.recv()
+        page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
+        return measured(pipe, Visitor(address, number, inputs, page), rounds, say)
 
-    def ask(what: str) -> Any:
-        ours.send(what)
-        return ours.recv()
+
+def measured(pipe: Any, visitor: Visitor, rounds: int, say: Callable[[str], None]) -> tuple[list[list[Found]], Visitor]:
+    """The rounds at a page that is served."""
+    page = visitor.page
 
     def one(way: str) -> Found:
         time.sleep(0.5)  # what the run before left behind
-        cpu, shown = ask("cpu"), browser_cpu()
+        cpu, shown = ask(pipe, "cpu"), browser_cpu()
         if way == "engine":
-            books = ask("engine")
+            books = ask(pipe, "engine")
         else:
             {"endpoint": visitor.endpoint, "events": visitor.events, "page": visitor.watch}[way]()
-            books = ask("next")
+            books = ask(pipe, "next")
         if way == "page":
             visitor.see_the_end(books.steps)
         time.sleep(0.2)  # the last frames
-        books.cpu = ask("cpu") - cpu
+        books.cpu = ask(pipe, "cpu") - cpu
         return Found(way, books, browser_cpu() - shown)
 
-    try:
-        page.goto(address + "?still")
-        page.locator("#panel-0 .dx-panel[data-state=ready]").wait_for(timeout=120_000)
-        page.locator("#count").get_by_label("1", exact=True).check()
-        found = []
-        for number in range(-1, rounds):  # the first round warms up
-            shift = number % len(WAYS)
-            found.append([one(way) for way in (*WAYS[shift:], *WAYS[:shift])])
-            say(
-                f"round {number + 1} of {rounds}: "
-                + ", ".join(f"{run.way} {run.books.wall:.2f} s" for run in found[-1])
-            )
-        page.context.close()
-        visitor.received = visitor.received[1:]
-        return found[1:], visitor
-    finally:
-        ours.send("end")
-        server.join(20)
-        server.kill()
+    page.goto(visitor.address + "?still")
+    page.locator("#panel-0 .dx-panel[data-state=ready]").wait_for(timeout=120_000)
+    page.locator("#count").get_by_label("1", exact=True).check()
+    found = []
+    for number in range(-1, rounds):  # the first round warms up
+        shift = number % len(WAYS)
+        found.append([one(way) for way in (*WAYS[shift:], *WAYS[:shift])])
+        took = ", ".join(f"{run.way} {run.books.wall:.2f} s" for run in found[-1])
+        say(f"round {number + 1} of {rounds}: {took}")
+    page.context.close()
+    visitor.received = visitor.received[1:]
+    return found[1:], visitor
 
 
 def report(case: str, found: list[list[Found]], visitor: Visitor) -> str:
@@ -344,16 +328,9 @@ def spread(values: list[float]) -> str:
 
 def main(rounds: int, only: str = "") -> None:
     """Measure every case, or those whose name holds `only`, and print."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import FLAGS
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split()
-        )
+    with chromium() as browser:
         for case in (case for case in CASES if only in case):
-            print(report(case, *measure(case, rounds, chromium, lambda text: print(text, file=sys.stderr))), flush=True)
+            print(report(case, *measure(case, rounds, browser, lambda text: print(text, file=sys.stderr))), flush=True)
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 

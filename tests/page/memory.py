@@ -6,16 +6,15 @@ heartbeat ends. The server is a process of its own; its resident memory is read 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import sys
 import tempfile
 import time
 import uuid
-from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.page.serving import answering, ask, numbers_of, process, resident
 
 CHARACTERS = 2_000_000
 WARM = 20  # opens before the first reading: libraries are loaded, the allocator has its pools
@@ -37,10 +36,8 @@ def serve(pipe: Any, folder: str) -> None:
 
     Handlers.__init__ = noted  # type: ignore[method-assign]
     demo = launch(warm=False, public=True, quiet=True)
-    pipe.send((demo.local_url, next(number for number, fn in demo.fns.items() if fn.name == "take_in")))
-    while pipe.recv() != "end":
-        pipe.send(sum(len(one.sessions) for one in made))
-    os._exit(0)
+    first = demo.local_url, numbers_of(demo)["Showing.take_in"][0]
+    answering(pipe, first, pages=lambda: sum(len(one.sessions) for one in made))
 
 
 def long_trace(characters: int = CHARACTERS) -> str:
@@ -56,12 +53,6 @@ def long_trace(characters: int = CHARACTERS) -> str:
     text = json.dumps(body, separators=(",", ":"))
     assert 0.9 * characters < len(text) <= characters
     return text
-
-
-def resident(pid: int) -> float:
-    """Megabytes of a process."""
-    status = Path(f"/proc/{pid}/status").read_text("ascii")
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 def open_and_close(url: str, number: int, text: str) -> str:
@@ -86,31 +77,23 @@ def measure(
     count: int, characters: int = CHARACTERS, warm: int = WARM, say: Any = lambda text: None
 ) -> tuple[float, float, int]:
     """Megabytes before and after so many opens and closes, and the pages that the server remembers in the end."""
-    context, text = multiprocessing.get_context("spawn"), long_trace(characters)
-    ours, theirs = context.Pipe()
-    with tempfile.TemporaryDirectory() as folder:
-        server = context.Process(target=serve, args=(theirs, folder), daemon=True)
-        server.start()
-        try:
-            url, number = ours.recv()
-            before = 0.0
-            for visit in range(-warm, count):
-                if not visit:
-                    before = resident(server.pid or 0)
-                said = open_and_close(url, number, text)
-                assert said.startswith("Opened in player"), said
-                if not visit % 50:
-                    say(f"{visit}: {resident(server.pid or 0):.0f} MB")
-            pages = -1
-            for _ in range(50):  # a page is forgotten a moment after its heartbeat has ended
-                ours.send("pages")
-                if not (pages := ours.recv()):
-                    break
-                time.sleep(0.2)
-            return before, resident(server.pid or 0), pages
-        finally:
-            server.kill()
-            server.join(10)
+    text = long_trace(characters)
+    with tempfile.TemporaryDirectory() as folder, process(serve, folder) as (pipe, server):
+        url, number = pipe.recv()
+        before = 0.0
+        for visit in range(-warm, count):
+            if not visit:
+                before = resident(server)
+            said = open_and_close(url, number, text)
+            assert said.startswith("Opened in player"), said
+            if not visit % 50:
+                say(f"{visit}: {resident(server):.0f} MB")
+        pages = -1
+        for _ in range(200):  # a page is forgotten a moment after its heartbeat has ended
+            if not (pages := ask(pipe, "pages")):
+                break
+            time.sleep(0.2)
+        return before, resident(server), pages
 
 
 def main(count: int) -> None:

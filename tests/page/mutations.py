@@ -9,9 +9,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import os
 import random
-import re
 import sys
 import tempfile
 import time
@@ -25,6 +23,7 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
+from tests.page.serving import chromium, resident
 
 COUNT = 2000
 SECONDS, MEGABYTES = 2.0, 300.0  # of one case; of the processor, which other programs change less
@@ -201,13 +200,6 @@ class Found:
         return f"{self.place} ({self.name}): {self.seconds:.2f} s, {self.megabytes:.0f} MB, {self.fault or self.said}"
 
 
-def memory(name: str) -> float:
-    """Megabytes of this process: VmRSS now, or VmHWM since `forget_peak`."""
-    kilobytes = re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text("ascii"))
-    assert kilobytes
-    return int(kilobytes[1]) / 1024
-
-
 def forget_peak() -> None:
     """VmHWM counts from here."""
     Path("/proc/self/clear_refs").write_text("5", "ascii")
@@ -221,7 +213,7 @@ def on_server(cases: Iterable[tuple[int, str, str | bytes]], open_text: Callable
             if isinstance(given, bytes):
                 file.write_bytes(given)
             forget_peak()
-            before, began, said, fault = memory("VmRSS"), time.thread_time(), "", ""
+            before, began, said, fault = resident(), time.thread_time(), "", ""
             try:
                 if isinstance(given, bytes):
                     read_pasted(read_bytes(file).decode("utf-8", "replace"))
@@ -235,7 +227,7 @@ def on_server(cases: Iterable[tuple[int, str, str | bytes]], open_text: Callable
             took = time.thread_time() - began
             if not fault and not 3 < len(said) < 600:
                 fault = f"a sentence of {len(said)} characters"
-            yield Found(place, name, said[:120], took, memory("VmHWM") - before, fault)
+            yield Found(place, name, said[:120], took, resident("self", "VmHWM") - before, fault)
 
 
 def opener() -> Callable[[str], str]:
@@ -349,9 +341,6 @@ def mount(page: Any) -> None:
 
 def main(chosen: list[int]) -> None:
     """Print what did not hold, and the most of each."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import FLAGS
 
     def report(what: str, found: list[Found]) -> None:
         kept = sum(one.said == "read" or one.said.startswith("Opened") for one in found)
@@ -367,9 +356,8 @@ def main(chosen: list[int]) -> None:
 
     cases = chosen or None
     report("server", list(told(on_server(corpus(cases), opener()))))
-    with sync_playwright() as playwright:
-        chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        page = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split()).new_page()
+    with chromium() as browser:
+        page = browser.new_page()
         mount(page)
         report("player", list(told(in_player(corpus(cases), page))))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import sys
@@ -28,6 +27,7 @@ from typing import Any
 import httpx
 
 from tests.page.live_cost import STREAM
+from tests.page.serving import answering, ask, numbers_of, process, resident
 
 VISITORS = 20
 PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
@@ -64,14 +64,7 @@ def serve(pipe: Any, folder: str) -> None:
     EventStream.put = noted  # type: ignore[method-assign]
     demo = launch(warm=False, public=True, quiet=True)
     engines.load_model(first_model("masked"))
-    numbers: dict[str, list[int]] = {}
-    for number, fn in demo.fns.items():
-        numbers.setdefault(getattr(fn.fn, "__qualname__", ""), []).append(number)
-    pipe.send((demo.local_url, numbers))
-    while pipe.recv() != "end":
-        pipe.send(dict(offered))
-        offered.clear()
-    os._exit(0)
+    answering(pipe, (demo.local_url, numbers_of(demo)), offered=lambda: {key: offered.pop(key) for key in [*offered]})
 
 
 class Caller:
@@ -169,7 +162,7 @@ class Visitor:
         self.waits.setdefault(KINDS.get(what, "others"), []).append(time.monotonic() - began)
 
 
-def replay(url: str, numbers: dict[str, list[int]], seconds: float, pipe: Any) -> None:
+def replayed(pipe: Any, url: str, numbers: dict[str, list[int]], seconds: float) -> None:
     """All these visitors, in this process. Sends how often each answer came, and how long they took."""
     from tests.page.memory import long_trace
 
@@ -285,12 +278,10 @@ class Reading:
     @classmethod
     def of(cls, pid: int, began: float, folder: str) -> Reading:
         """Of a process and of the folder of its temporary files."""
-        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        threads = len(os.listdir(f"/proc/{pid}/task"))
         open_now = len(os.listdir(f"/proc/{pid}/fd"))
         there = sum(path.is_file() for path in Path(folder).rglob("*"))
-        resident = int(status["VmRSS"].split()[0]) / 1024
-        peak = int(status["VmHWM"].split()[0]) / 1024
-        return cls(time.monotonic() - began, resident, int(status["Threads"]), open_now, there, peak)
+        return cls(time.monotonic() - began, resident(pid), threads, open_now, there, resident(pid, "VmHWM"))
 
     def __str__(self) -> str:
         return (
@@ -331,47 +322,31 @@ def percentiles(values: list[float]) -> str:
 def measure(seconds: float, settle: float = SETTLE, say: Any = lambda text: None) -> Report:
     """Serve, soak, measure. The first reading is taken once each way of ending was gone once, the last `settle` seconds
     after the last visitor."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    told, tell = context.Pipe()
-    with tempfile.TemporaryDirectory() as folder:
-        server = context.Process(target=serve, args=(theirs, folder), daemon=True)
-        server.start()
-        theirs.close()  # so that a server that ends is an EOFError here and no wait without an end
-        visitors = None
-        try:
-            url, numbers = ours.recv()
-            runner = Runner(url, numbers)
-            for way in dict.fromkeys(WAYS):
-                runner.go(way)
-            visitors = context.Process(target=replay, args=(url, numbers, seconds, tell), daemon=True)
-            visitors.start()
-            tell.close()
+    with tempfile.TemporaryDirectory() as folder, process(serve, folder) as (pipe, server):
+        url, numbers = pipe.recv()
+        runner = Runner(url, numbers)
+        for way in dict.fromkeys(WAYS):
+            runner.go(way)
+        with process(replayed, url, numbers, seconds) as (told, _):
             told.recv()
             began, load, minute = time.monotonic(), list[float](), 0
-            readings = [Reading.of(server.pid or 0, began, folder)]
+            readings = [Reading.of(server, began, folder)]
             while (now := time.monotonic() - began) < seconds:
                 if now > seconds / 2 and len(readings) == 1:
-                    readings.append(Reading.of(server.pid or 0, began, folder))
+                    readings.append(Reading.of(server, began, folder))
                 if now > 60 * minute:
-                    say(str(Reading.of(server.pid or 0, began, folder)))
+                    say(str(Reading.of(server, began, folder)))
                     minute += 1
                 load.append(os.getloadavg()[0])
                 runner.go(runner.chance.choice(WAYS))
                 time.sleep(max(0.0, PACE - (time.monotonic() - began - now)))
             answers, waits = told.recv()
-            readings.append(Reading.of(server.pid or 0, began, folder))
-            time.sleep(settle)
-            readings.append(Reading.of(server.pid or 0, began, folder))
-            ours.send("offered")
-            offered = ours.recv()
-            delays = sorted(when - offered[key] for key, when in runner.came.items() if key in offered)
-            return Report(readings, delays, waits, answers, runner.done, runner.failures, load)
-        finally:
-            for one in (server, visitors):
-                if one is not None:
-                    one.kill()
-                    one.join(10)
+        readings.append(Reading.of(server, began, folder))
+        time.sleep(settle)
+        readings.append(Reading.of(server, began, folder))
+        offered = ask(pipe, "offered")
+        delays = sorted(when - offered[key] for key, when in runner.came.items() if key in offered)
+        return Report(readings, delays, waits, answers, runner.done, runner.failures, load)
 
 
 def main() -> None:

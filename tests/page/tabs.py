@@ -5,7 +5,7 @@ with an empty storage."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -18,7 +18,9 @@ VIEWPORT = {"width": 1400, "height": 1000}
 
 
 class Tab:
-    """A page and what was set for the visit under way."""
+    """A page and what was set for the visit under way. visits: those of all tabs, which the ledger counts."""
+
+    visits: ClassVar[int] = 0
 
     def __init__(self, page: Page, tools: CDPSession, kind: str) -> None:
         self.page, self.tools, self.kind = page, tools, kind
@@ -36,6 +38,7 @@ class Tab:
 
     def open(self, url: str) -> None:
         """The first document of a visit: what earlier ones stored is gone."""
+        Tab.visits += 1
         self.page.goto(url, wait_until="commit")
         self.tools.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": self.scripts.pop(0)})
         self.page.wait_for_load_state()
@@ -75,6 +78,7 @@ class Tabs:
         tab = next((one for one in self.idle if one.kind == kind), None)
         if tab is None:
             page = self.browser.new_context(viewport=viewport, permissions=CLIPBOARD, **more).new_page()
+            page.set_default_timeout(60_000)
             tab = Tab(page, page.context.new_cdp_session(page), kind)
             tab.tools.send("Page.enable")
         else:

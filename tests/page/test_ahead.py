@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,10 @@ PAIR, NEXT = (METHOD, MODEL), (OTHER_METHOD, OTHER)
 
 
 @pytest.fixture
-def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo, "_loaded", type(zoo._loaded)())
-
-
-@pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loads]:
+    """Nothing is loaded, and what is from now on is noted."""
     made = Loads(zoo._load)
+    monkeypatch.setattr(zoo, "_loaded", type(zoo._loaded)())
     monkeypatch.setattr(zoo, "_load", made)
     yield made
     made.go.set()
@@ -73,7 +71,7 @@ def finished(loader: Ahead) -> None:
         assert not thread.is_alive()
 
 
-def test_a_chosen_model_is_loaded_once_and_a_run_waits_for_it(nothing_loaded: None, loads: Loads) -> None:
+def test_a_chosen_model_is_loaded_once_and_a_run_waits_for_it(loads: Loads) -> None:
     loader = Ahead(desk())
     assert asked(loader, PAIR) == [MODEL]
     assert loads.begun.wait(60)
@@ -90,9 +88,7 @@ def test_a_chosen_model_is_loaded_once_and_a_run_waits_for_it(nothing_loaded: No
     assert engines.load_model(MODEL).warm_up() == 0.0, "its first calls are made, too"
 
 
-def test_the_model_that_was_chosen_last_wins_and_what_was_left_takes_no_memory(
-    nothing_loaded: None, loads: Loads
-) -> None:
+def test_the_model_that_was_chosen_last_wins_and_what_was_left_takes_no_memory(loads: Loads) -> None:
     loader = Ahead(desk())
     asked(loader, PAIR)
     assert loads.begun.wait(60)
@@ -102,24 +98,20 @@ def test_the_model_that_was_chosen_last_wins_and_what_was_left_takes_no_memory(
     assert engines.is_loaded(OTHER) and not engines.is_loaded(MODEL)
 
 
-def test_a_model_in_memory_is_given_out_while_another_one_is_loaded(nothing_loaded: None, loads: Loads) -> None:
+def test_a_model_in_memory_is_given_out_while_another_one_is_loaded(loads: Loads) -> None:
     loads.go.set()
     known = engines.load_model(OTHER)
     loads.go.clear()
     loads.begun.clear()
-    waiting = threading.Thread(target=engines.load_model, args=(MODEL,))
-    waiting.start()
-    assert loads.begun.wait(60)
-    found: list[Any] = []
-    asking = threading.Thread(target=lambda: found.append(engines.load_model(OTHER)), daemon=True)
-    asking.start()
-    asking.join(20)
-    assert found == [known]
-    loads.go.set()
-    waiting.join(60)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(engines.load_model, MODEL)
+        assert loads.begun.wait(60)
+        assert pool.submit(engines.load_model, OTHER).result(60) is known
+        loads.go.set()
+        waiting.result(60)
 
 
-def test_nothing_is_loaded_while_something_runs(nothing_loaded: None, loads: Loads) -> None:
+def test_nothing_is_loaded_while_something_runs(loads: Loads) -> None:
     loads.go.set()
     loader = Ahead(desk())
     job = loader.desk.sessions.of("visitor").begin()
@@ -130,7 +122,7 @@ def test_nothing_is_loaded_while_something_runs(nothing_loaded: None, loads: Loa
     assert loads.names == [MODEL]
 
 
-def test_a_public_host_loads_each_model_ahead_once(nothing_loaded: None, loads: Loads) -> None:
+def test_a_public_host_loads_each_model_ahead_once(loads: Loads) -> None:
     loads.go.set()
     loader = Ahead(desk(public=True))
     asked(loader, PAIR)
@@ -140,9 +132,7 @@ def test_a_public_host_loads_each_model_ahead_once(nothing_loaded: None, loads: 
 
 
 @pytest.mark.parametrize("public", [False, True])
-def test_only_what_is_on_this_machine_and_offered_is_loaded(
-    public: bool, nothing_loaded: None, loads: Loads, tmp_path: Path
-) -> None:
+def test_only_what_is_on_this_machine_and_offered_is_loaded(public: bool, loads: Loads, tmp_path: Path) -> None:
     loader = Ahead(desk(public))
     far = [(METHOD, "somebody/model"), (METHOD, str(tmp_path / "none")), ("none", MODEL), (OTHER_METHOD, MODEL)]
     assert asked(loader, *far) == []
@@ -155,15 +145,15 @@ def test_only_what_is_on_this_machine_and_offered_is_loaded(
     assert loads.names == []
 
 
-def test_a_load_that_fails_says_nothing_and_the_run_says_why(
-    nothing_loaded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_fails_says_nothing_and_the_run_says_why(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
     def damaged(name: str, **options: Any) -> Any:
+        assert loads.go.wait(60)
         raise UserError("the weights are damaged.")
 
     monkeypatch.setattr(zoo, "_load", damaged)
     loader = Ahead(desk())
     assert asked(loader, PAIR) == [MODEL]
+    loads.go.set()
     finished(loader)
     assert asked(loader, PAIR) == [] and loader._thread is None
     with pytest.raises(UserError, match="damaged"):
@@ -176,9 +166,9 @@ def test_a_lent_machine_loads_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> 
     assert ahead.of(desk()) is None and not starting.lent()
 
 
-def test_the_page_says_loading_where_the_model_stands(
-    nothing_loaded: None, loads: Loads, recorded: Path, visit: Any
-) -> None:
+@pytest.mark.server
+@pytest.mark.pages
+def test_the_page_says_loading_where_the_model_stands(loads: Loads, recorded: Path, visit: Any) -> None:
     demo = launch(warm=True, traces=Gallery(recorded), quiet=True)
     try:
         screen = visit(at=demo.local_url)
@@ -209,7 +199,7 @@ def test_of_a_model_in_memory_no_model_is_looked_up_again_at_run(monkeypatch: py
     assert starting.needs(Plan(METHOD, MODEL, {}), limits) == "" == starting.loading(Plan(METHOD, MODEL, {}), limits)
 
 
-def test_a_page_with_row_invariant_forwards_has_them_where_a_model_can(monkeypatch):
+def test_a_page_with_row_invariant_forwards_asks_for_them_where_a_model_can_have_them(monkeypatch):
     monkeypatch.setenv("EXPLORER_ROW_INVARIANT", "1")
     limits = Limits.from_env()
     causal = Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, limits).header.models[0]
@@ -219,9 +209,5 @@ def test_a_page_with_row_invariant_forwards_has_them_where_a_model_can(monkeypat
     monkeypatch.setattr(engines, "load_model", lambda name, **options: asked.append((name, options)))
     for name in ("tiny-ar-s", "tiny-dlm"):
         load(name, limits.row_invariant)
-    assert asked == [
-        ("tiny-ar-s", {"device": "cpu", "row_invariant": True}),
-        ("tiny-dlm", {"device": "cpu"}),  # what was refused is not tried at every run
-    ]
-    monkeypatch.undo()
-    assert Plan("greedy", "tiny-ar-s", {}).begin("add: 1 + 2", 0, Limits.from_env()).header.models[0].options == {}
+    assert asked[0] == ("tiny-ar-s", {"device": "cpu", "row_invariant": True})
+    assert asked[1] == ("tiny-dlm", {"device": "cpu"}), "what was refused is not tried at every run"

@@ -8,18 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from explorer.page.connections import TOTAL
-from tests.page.attacks import Attack, Page, attacks
+from tests.page.attacks import Attack, Page, attacks, public_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.timing]
+pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.server]
 NAMES = [one.name for one in attacks(defaultdict(lambda: [0]))]
 MEGABYTES = 300  # more than that: what attackers were to read piles up
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    made = Page(patience=3)  # less, and a busy machine has not read what was asked
-    yield made
-    made.close()
+    with public_page(patience=3) as made:  # less, and a busy machine has not read what was asked
+        yield made
 
 
 @pytest.mark.parametrize("name", NAMES)

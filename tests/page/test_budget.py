@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from engines import UserError
 from explorer.page import budget as page_budget
+from explorer.page import guard as page_guard
 from explorer.page import sessions
 from explorer.page.budget import DEAR, DEAREST, FREE, Budget
 from explorer.page.catalogue import Catalogue
@@ -22,6 +23,8 @@ from explorer.page.limits import Limits
 from explorer.runs.gallery import Gallery
 from tests.page.test_event_stream import apart
 
+JOIN, CALL, BEAT = "/gradio_api/queue/join", "/gradio_api/run/predict", "/gradio_api/heartbeat/abc"
+
 
 async def answers(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -30,6 +33,46 @@ async def answers(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 def client(budget: Budget | None, address: str = "10.0.0.1") -> TestClient:
     return TestClient(Guard(answers, budget=budget), client=(address, 5000))
+
+
+class Asked:
+    """A request of that address under way. arrive: its body comes then; read: its answer is taken then."""
+
+    def __init__(self, guard: Guard, who: str, path: str = CALL, arrive: Any = None, read: Any = None) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.arrive, self.read = arrive, read
+        scope = {"type": "http", "method": "POST" if "abc" not in path and len(path) > 1 else "GET", "path": path}
+        scope |= {"query_string": b"", "client": (who, 1), "headers": [(b"host", b"localhost")]}
+        self.task = asyncio.create_task(guard(scope, self.receive, self.send))
+
+    async def receive(self) -> dict[str, Any]:
+        if self.arrive:
+            await self.arrive.wait()
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if self.read:
+            await self.read.wait()
+        self.told.append(message)
+
+    @property
+    def status(self) -> int:
+        return self.told[0]["status"] if self.told else 0
+
+
+async def settled() -> None:
+    """Every task is where it waits for another one."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def all_of(asked: list[Asked]) -> None:
+    await asyncio.gather(*(one.task for one in asked), return_exceptions=True)
+
+
+def nothing_is_held(guard: Guard) -> bool:
+    budget = guard.budget
+    return bool(budget) and not budget._own and not budget._asking and not budget._open
 
 
 def test_a_bucket_empties_and_fills_again():
@@ -61,40 +104,39 @@ def test_long_answers_cost_more_calls_and_a_bounded_price():
     assert budget.call("c") == pytest.approx(0.5), "nobody owes anything"
 
 
-def test_a_call_is_charged_for_the_making_of_its_answer_alone():
+def test_a_call_is_charged_for_the_making_of_its_answer_alone(monkeypatch):
+    now, charged = [0.0], list[tuple[str, float]]()
+    monkeypatch.setattr(page_guard, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+
     async def go() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await receive()
-            await asyncio.sleep(0.01)
+            now[0] += 1
             await answers(scope, receive, send)
 
-        charged = list[tuple[str, float]]()
-        budget = Budget()
-        budget.charge = lambda who, seconds: charged.append((who, seconds))  # type: ignore[method-assign]
-        guard = Guard(app, budget=budget)
-
         async def slowly(message: Any = None) -> Any:
-            await asyncio.sleep(0.3)
+            now[0] += 30  # to send and to read
             return {"type": "http.request", "body": b"{}", "more_body": False}
 
-        for method, path in (("POST", "/gradio_api/run/predict"), ("GET", "/")):
+        budget = Budget()
+        budget.charge = lambda who, seconds: charged.append((who, seconds))  # type: ignore[method-assign]
+        for method, path in (("POST", CALL), ("GET", "/")):
             scope = {"type": "http", "method": method, "path": path, "query_string": b"", "client": ("a", 1)}
-            await guard({**scope, "headers": [(b"host", b"localhost")]}, slowly, slowly)
-        assert [who for who, _ in charged] == ["a", "a/pages"]
-        assert all(0.01 <= seconds < 0.3 for _, seconds in charged)
+            await Guard(app, budget=budget)({**scope, "headers": [(b"host", b"localhost")]}, slowly, slowly)
 
     apart(go())
+    assert charged == [("a", 1), ("a/pages", 1)]
 
 
 def test_calls_beyond_the_budget_are_told_when_to_go_on_and_nobody_else_is_held_up():
-    budget = Budget(burst=4, rate=0.5)
+    now = [0.0]
+    budget = Budget(burst=4, rate=0.5, clock=lambda: now[0])
     one, other = client(budget), client(budget, "10.0.0.2")
-    path = "/gradio_api/queue/join"
-    assert [one.post(path).status_code for _ in range(5)] == [200, 200, 200, 200, 429]
-    assert one.post(path).text == "Too many requests; retry in 2 s."
-    assert other.post(path).status_code == 200
+    assert [one.post(JOIN).status_code for _ in range(5)] == [200, 200, 200, 200, 429]
+    assert one.post(JOIN).text == "Too many requests; retry in 2 s."
+    assert other.post(JOIN).status_code == 200
     assert one.get("/").status_code == 200, "the page itself is read"
-    assert [client(None).post(path).status_code for _ in range(5)] == [200] * 5, "at home nothing is counted"
+    assert [client(None).post(JOIN).status_code for _ in range(5)] == [200] * 5, "at home nothing is counted"
 
 
 @pytest.mark.parametrize("path", ["/", "/config", "/gradio_api/info", "/config/"])
@@ -103,7 +145,7 @@ def test_pages_are_counted_by_themselves_and_what_is_a_file_is_not(path):
     one, other = client(budget), client(budget, "10.0.0.2")
     assert [one.get(path).status_code for _ in range(4)] == [200, 200, 429, 429]
     assert other.get(path).status_code == 200
-    assert one.post("/gradio_api/queue/join").status_code == 200, "a page that is open goes on"
+    assert one.post(JOIN).status_code == 200, "a page that is open goes on"
     assert [one.get("/static/a.js").status_code for _ in range(20)] == [200] * 20
     assert [client(None).get(path).status_code for _ in range(20)] == [200] * 20, "at home nothing is counted"
 
@@ -118,31 +160,17 @@ def test_pages_too_are_composed_a_few_at_a_time():
             await answers(scope, receive, send)
 
         guard = Guard(app, budget=Budget(turns_each=2, turns=3))
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            pass
-
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": "/",
-            "query_string": b"",
-            "headers": [(b"host", b"localhost")],
-        }
-        tasks = [asyncio.create_task(guard({**scope, "client": (who, 1)}, receive, send)) for who in "a" * 9 + "b" * 9]
-        await asyncio.sleep(0.01)
+        asked = [Asked(guard, who, "/") for who in "a" * 9 + "b" * 9]
+        await settled()
         assert inside == {"a": 2, "b": 1}
         go_on.set()
-        await asyncio.gather(*tasks)
+        await all_of(asked)
         assert inside == {"a": 9, "b": 9}
 
     apart(go())
 
 
-@pytest.mark.parametrize("path", ["/gradio_api/heartbeat/abc", "/live/abc"])
+@pytest.mark.parametrize("path", [BEAT, "/live/abc"])
 def test_streams_left_open_are_bounded_and_give_their_place_back(path):
     async def go() -> None:
         release, opened = asyncio.Event(), []
@@ -153,35 +181,14 @@ def test_streams_left_open_are_bounded_and_give_their_place_back(path):
             await answers(scope, receive, send)
 
         guard = Guard(stays, budget=Budget(each=2, total=3))
-
-        def ask(address: str) -> tuple[asyncio.Task[None], list[Any]]:
-            said: list[Any] = []
-            scope = {
-                "type": "http",
-                "method": "GET",
-                "path": path,
-                "query_string": b"",
-                "client": (address, 1),
-                "headers": [(b"host", b"localhost")],
-            }
-
-            async def receive() -> dict[str, Any]:
-                return {"type": "http.request", "body": b""}
-
-            async def send(message: Any) -> None:
-                said.append(message)
-
-            return asyncio.create_task(guard(scope, receive, send)), said
-
-        asked = [ask(address) for address in ("a", "b", "a", "a", "b", "b")]
-        await asyncio.sleep(0.01)
+        asked = [Asked(guard, who, path) for who in ("a", "b", "a", "a", "b", "b")]
+        await settled()
         assert opened == ["a", "b", "a"], "nobody has two more than b"
-        assert [said[0]["status"] for _, said in asked if said] == [429, 429, 429]
+        assert [one.status for one in asked if one.told] == [429, 429, 429]
         release.set()
-        await asyncio.gather(*(task for task, _ in asked))
-        await asyncio.gather(ask("a")[0], ask("c")[0])
-        assert opened[3:] == ["a", "c"]
-        assert guard.budget and not guard.budget._open
+        await all_of(asked)
+        await all_of([Asked(guard, "a", path), Asked(guard, "c", path)])
+        assert opened[3:] == ["a", "c"] and nothing_is_held(guard)
 
     apart(go())
 
@@ -197,34 +204,23 @@ def test_a_few_addresses_keep_nobody_out_of_the_streams():
             opened[who] += 1
             await send({"type": "http.response.start", "status": 200, "headers": []})
             try:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
             finally:
                 left[who] += 1
 
-        guard, told = Guard(stays, budget=Budget(each=3, total=6)), dict[int, list[Any]]()
-
-        def ask(who: str) -> asyncio.Task[None]:
-            said = told[len(told)] = []
-
-            async def send(message: Any) -> None:
-                said.append(message)
-
-            async def receive() -> dict[str, Any]:
-                return {"type": "http.request", "body": b""}
-
-            scope = {"type": "http", "method": "GET", "path": "/gradio_api/heartbeat/abc", "query_string": b""}
-            scope |= {"client": (who, 1), "headers": [(b"host", b"localhost")]}
-            return asyncio.create_task(guard(scope, receive, send))
-
-        tasks = [ask(who) for who in ("a", "a", "a", "b", "b", "b", "c", "c", "a")]
-        await asyncio.sleep(0.05)
+        guard = Guard(stays, budget=Budget(each=3, total=6))
+        asked = []
+        for who in ("a", "a", "a", "b", "b", "b", "c", "c", "a"):
+            asked.append(Asked(guard, who, BEAT))
+            await settled()
         assert opened == {"a": 3, "b": 3, "c": 2} and left == {"a": 1, "b": 1}
-        assert told[0][-1] == told[3][-1] == {"type": "http.response.body", "body": b"", "more_body": False}
-        assert tasks[0].done() and tasks[3].done() and told[8][0]["status"] == 429
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert left == opened and guard.budget and not guard.budget._open
+        for gone in (asked[0], asked[3]):
+            assert gone.told[-1] == {"type": "http.response.body", "body": b"", "more_body": False} and gone.task.done()
+        assert asked[-1].status == 429
+        for one in asked:
+            one.task.cancel()
+        await all_of(asked)
+        assert left == opened and nothing_is_held(guard)
 
     apart(go())
 
@@ -249,13 +245,16 @@ def test_opened_traces_are_bounded_for_a_visitor_and_for_all(traces, monkeypatch
     kept.check_room(len(one) + 10, "three")
 
 
-def test_a_page_keeps_its_traces_packed_and_reads_them_as_they_were(traces):
+def test_a_page_keeps_its_traces_packed_and_unpacks_the_one_that_is_asked_for(traces, monkeypatch):
+    unpacked, real = [], sessions.unpacked
+    monkeypatch.setattr(sessions, "unpacked", lambda held: unpacked.append(held) or real(held))
     session = sessions.Session({0: traces[0]})
     session.keep(2, traces[1])
-    session.opened = {2}
-    assert session.traces == {0: traces[0], 2: traces[1]} and session.traces[0] is not traces[0]
     assert session.size < sum(len(trace.to_json()) for trace in traces[:2]) / 2
-    assert session.take_opened() == {2: traces[1]} and session.take_opened() == {}
+    assert session.trace(2) == traces[1] and session.trace(3) is None and len(unpacked) == 1
+    session.opened = {2}
+    assert session.take_opened() == {2: traces[1]} and session.take_opened() == {} and len(unpacked) == 2
+    assert session.traces == {0: traces[0], 2: traces[1]} and session.traces[0] is not traces[0]
     session.forget(2)
     assert session.slots == {0}
 
@@ -264,8 +263,7 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
     monkeypatch.setattr(sessions, "OPENED_EACH", 100)
     handlers = Handlers(Gallery(recorded), Catalogue.read(True), Limits(1000, 100, 60, True))
     request = types.SimpleNamespace(session_hash="a", client=None, headers={})
-    linked = {0: ("a run", traces[1])}
-    monkeypatch.setattr(handlers.my_runs, "linked", lambda query: (linked, {}, []))
+    monkeypatch.setattr(handlers.my_runs, "linked", lambda query: ({0: ("a run", traces[1])}, {}, []))
     for answer in (handlers.showing.take_in(traces[0].to_json(), request), handlers.showing.follow("?run=x", request)):
         said = json.loads(answer[1])
         assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
@@ -275,19 +273,10 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
     assert handlers.session(request).traces == {0: traces[1]}
 
 
-def test_only_the_trace_that_is_asked_for_is_unpacked(monkeypatch, traces):
-    session, unpacked = sessions.Session(dict(enumerate(traces[:2]))), []
-    real = sessions.unpacked
-    monkeypatch.setattr(sessions, "unpacked", lambda held: unpacked.append(held) or real(held))
-    assert session.trace(1) == traces[1] and session.trace(3) is None
-    session.opened = {0}
-    assert session.take_opened() == {0: traces[0]} and len(unpacked) == 2
-
-
 def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_another():
     async def go() -> None:
         inside, most = Counter[str](), Counter[str]()
-        heavy, read = asyncio.Event(), asyncio.Event()
+        heavy, slow = asyncio.Event(), asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             who = scope["client"][0]
@@ -300,37 +289,23 @@ def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_a
             await answers(scope, receive, send)
 
         guard = Guard(app, budget=Budget(turns_each=2, turns=3))
-
-        def ask(who: str, path: str = "/gradio_api/run/predict") -> asyncio.Task[None]:
-            async def receive() -> dict[str, Any]:
-                if who == "slow sender":
-                    await read.wait()
-                return {"type": "http.request", "body": b"{}", "more_body": False}
-
-            async def send(message: Any) -> None:
-                if who == "slow reader":
-                    await read.wait()
-
-            scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "client": (who, 1)}
-            return asyncio.create_task(guard({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
-
-        left = [ask(who) for who in ("slow sender", "slow reader") for _ in range(5)]
-        await asyncio.sleep(0.01)
-        calls = [ask("a") for _ in range(10)]
-        await asyncio.sleep(0.01)
+        left = [Asked(guard, "slow sender", arrive=slow) for _ in range(5)]
+        left += [Asked(guard, "slow reader", read=slow) for _ in range(5)]
+        await settled()
+        calls = [Asked(guard, "a") for _ in range(10)]
+        await settled()
         assert inside["a"] == 2
-        others = [ask("b") for _ in range(10)]
-        await asyncio.sleep(0.01)
+        others = [Asked(guard, "b") for _ in range(10)]
+        await settled()
         assert inside["a"] == 2 and inside["b"] == 1
-        assert not ask("a", "/gradio_api/cancel").done()
-        await asyncio.sleep(0.01)
+        ending = Asked(guard, "a", "/gradio_api/cancel")
+        await settled()
         assert inside["a"] == 3, "what ends a run does not wait for calls"
         heavy.set()
-        await asyncio.gather(*calls, *others)
-        read.set()
-        await asyncio.gather(*left)
-        assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4
-        assert guard.budget and not guard.budget._own and not guard.budget._asking
+        await all_of([*calls, *others, ending])
+        slow.set()
+        await all_of(left)
+        assert most["a"] == 3 and most["b"] <= 2 and most["all"] <= 4 and nothing_is_held(guard)
 
     apart(go())
 
@@ -342,28 +317,12 @@ def test_a_call_whose_turn_does_not_come_is_refused_and_leaves_no_trace(monkeypa
     async def go() -> None:
         arrive = asyncio.Event()
         guard = Guard(answers, budget=Budget(turns_each=1))
-
-        def ask() -> tuple[asyncio.Task[None], list[Any]]:
-            said: list[Any] = []
-
-            async def receive() -> dict[str, Any]:
-                await arrive.wait()
-                return {"type": "http.request", "body": b"{}", "more_body": False}
-
-            async def send(message: Any) -> None:
-                said.append(message)
-
-            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
-            scope |= {"client": ("a", 1), "headers": [(b"host", b"localhost")]}
-            return asyncio.create_task(guard(scope, receive, send)), said
-
-        asked = [ask() for _ in range(4)]
-        await asyncio.gather(*(task for task, _ in asked[1:]))
-        assert [said[0]["status"] for _, said in asked[1:]] == [429] * 3
+        first, *others = [Asked(guard, "a", arrive=arrive) for _ in range(4)]
+        await all_of(others)
+        assert [one.status for one in others] == [429] * 3
         arrive.set()
-        await asked[0][0]
-        assert asked[0][1][0]["status"] == 200
-        assert guard.budget and not guard.budget._own and not guard.budget._asking
+        await first.task
+        assert first.status == 200 and nothing_is_held(guard)
 
     apart(go())
 
@@ -379,24 +338,11 @@ def test_answers_of_one_address_that_are_not_read_are_few():
             await answers(scope, receive, send)
 
         guard = Guard(app, budget=Budget(answers_each=3))
-
-        def ask(who: str) -> asyncio.Task[None]:
-            async def receive() -> dict[str, Any]:
-                return {"type": "http.request", "body": b"{}", "more_body": False}
-
-            async def send(message: Any) -> None:
-                await read.wait()
-
-            scope = {"type": "http", "method": "POST", "path": "/gradio_api/run/predict", "query_string": b""}
-            return asyncio.create_task(
-                guard({**scope, "client": (who, 1), "headers": [(b"host", b"localhost")]}, receive, send)
-            )
-
-        tasks = [ask(who) for who in "a" * 9 + "b"]
-        await asyncio.sleep(0.05)
+        asked = [Asked(guard, who, read=read) for who in "a" * 9 + "b"]
+        await settled()
         assert made == {"a": 3, "b": 1}
         read.set()
-        await asyncio.gather(*tasks)
+        await all_of(asked)
         assert made == {"a": 9, "b": 1}
 
     apart(go())

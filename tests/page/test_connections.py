@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ import uvicorn
 
 from explorer.page.connections import SENDING, Connections, descriptors
 from explorer.page.guard import Guard
+from tests.page.test_event_stream import apart, becomes
 
 
 def one(address: str = "1.1.1.1", busy: bool = False, fresh: bool = False, scope: Any = None):
@@ -95,6 +95,7 @@ def test_a_host_with_few_files_takes_fewer_connections_and_says_so(monkeypatch, 
     assert kept.total == 400 and "let it open 4200 (ulimit -n)" in caplog.text
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("size", [50_000, 20_000_000])
 def test_an_answer_that_nobody_reads_gives_its_memory_and_its_descriptor_back(size):
     """A transport closes behind the last byte only, so that whoever never reads kept both for ever."""
@@ -106,21 +107,14 @@ def test_an_answer_that_nobody_reads_gives_its_memory_and_its_descriptor_back(si
                 await send({"type": "http.response.body", "body": b"x" * size, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
-    with serving(Guard(app)) as (server, port), ThreadPoolExecutor(1) as pool:
-        Connections(server, patience=0.5, pause=0.05).watch()
-        unread, other = (socket.socket() for _ in range(2))
+    with serving(Guard(app)) as (server, port), socket.socket() as unread, socket.socket() as other:
         for one in (unread, other):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.connect(("127.0.0.1", port))
             one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        reading = pool.submit(whole_answer, other)
-        until = time.monotonic() + 30
-        while server.server_state.connections:
-            assert time.monotonic() < until, "it was kept"
-            time.sleep(0.02)
-        assert len(reading.result()) > 20_000_000, "who reads gets everything"
-        unread.close()
-        other.close()
+        assert len(whole_answer(other)) > 20_000_000, "who reads gets everything"
+        Connections(server, patience=0.5, pause=0.05).watch()
+        apart(becomes(lambda: not server.server_state.connections))
 
 
 def whole_answer(connection: socket.socket) -> bytes:
@@ -145,6 +139,7 @@ def serving(app: Any) -> Iterator[tuple[uvicorn.Server, int]]:
         thread.join(20)
 
 
+@pytest.mark.server
 def test_a_server_closes_what_is_left_alone_and_goes_on_with_what_is_read():
     async def app(scope, receive, send):
         if scope["type"] != "http":
@@ -154,12 +149,12 @@ def test_a_server_closes_what_is_left_alone_and_goes_on_with_what_is_read():
         await send({"type": "http.response.body", "body": b"the end"})
 
     with serving(app) as (server, port):
-        Connections(server, patience=0.5, pause=0.1).watch()
         ask = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
         sent = {"silent": b"", "half": (ask % b"fast")[:-2], "fast": ask % b"fast", "slow": ask % b"slow"}
         found = {name: socket.create_connection(("127.0.0.1", port), timeout=20) for name in sent}
         for name, text in sent.items():
             found[name].sendall(text)
+        Connections(server, patience=0.5, pause=0.1).watch()
         answers = {name: whole_answer(connection) for name, connection in found.items()}
         assert answers["silent"] == b"" == answers["half"]
         assert b"the end" in answers["fast"] and b"the end" in answers["slow"]

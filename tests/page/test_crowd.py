@@ -17,6 +17,8 @@ from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, first_model, methods_of
 from tests.page.crowd import Noted, measure, noted, numbers_of
 
+pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.server]
+
 
 @pytest.fixture
 def served(recorded: Path, monkeypatch) -> Iterator[Any]:
@@ -28,7 +30,6 @@ def served(recorded: Path, monkeypatch) -> Iterator[Any]:
     demo.close(verbose=False)
 
 
-@pytest.mark.slow
 def test_closed_tabs_and_stops_leave_the_model_to_the_next_visitor(served):
     """`python -m tests.page.crowd 30 50` does more of them."""
     with noted():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,7 +18,7 @@ from explorer.page.event_stream import READERS, STREAMS, EventStream, EventStrea
 from explorer.page.feed import Feed
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from tests.page.conftest import PROMPT, first_model, methods_of
+from tests.page.conftest import PROMPT, first_model, methods_of, soon
 
 LIMITS = Limits(1000, 100, 60, False)
 END = "event: end\ndata:\n\n"
@@ -33,6 +32,13 @@ def apart(scene: Any) -> Any:
     """The result of a coroutine in a thread of its own: the browser's tests keep an event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, scene).result()
+
+
+async def becomes(state: Callable[[], Any]) -> None:
+    """Waits until it is true."""
+    async with asyncio.timeout(60):
+        while not state():
+            await asyncio.sleep(0.01)
 
 
 def reading(scene: Callable[[EventStream], Any]) -> Any:
@@ -121,10 +127,7 @@ def test_the_address_answers_for_open_streams_only(address: str) -> None:
                 if len(shown := shown + part) >= len(wanted):
                     break
             assert shown == wanted
-        deadline = time.monotonic() + 20
-        while stream.crowded or stream._readers:
-            assert time.monotonic() < deadline, "the server did not notice that its reader left"
-            time.sleep(0.02)
+        apart(becomes(lambda: not stream.crowded and not stream._readers))  # the server notices that its reader left
     clients = [httpx.Client() for _ in range(READERS)]
     opened = [client.stream("GET", f"{address}live/{stream.name}") for client in clients]
     parts = [one.__enter__().iter_text() for one in opened]  # an iterator that is thrown away closes its stream
@@ -175,19 +178,10 @@ def test_steps_go_over_a_stream_that_is_read_and_none_is_lost_when_the_reader_le
     assert by_bus[-1]["state"] == "done" and header["stream"] not in STREAMS._streams
 
 
-def final(screen: Any) -> tuple[str, str | None, str]:
-    player = screen.player(0)
-    return (
-        player.locator(".dx-words").inner_text(),
-        player.get_attribute("data-step"),
-        player.locator(".dx-pill").inner_text(),
-    )
-
-
 def run(screen: Any) -> None:
-    screen.page.locator("#count").get_by_label("1", exact=True).check()
-    screen.press("Run")
-    screen.wait(0, "done", 120)
+    screen.slots(1)
+    screen.run(0, 120)
+    screen.says("Done: one run")
     expect(screen.player(1)).to_be_hidden()
 
 
@@ -196,15 +190,18 @@ def test_a_page_reads_the_stream_and_shows_the_same_without_it(visit: Callable[.
     seen, streams = visit(), []
     seen.page.on("response", lambda answer: streams.append(answer) if "/live/" in answer.url else None)
     run(seen)
-    assert (
-        len(streams) == 1
-        and streams[0].status == 200
-        and streams[0].headers["content-type"].startswith("text/event-stream")
-    )
+    soon(seen.page, lambda: streams)
+    assert [one.status for one in streams] == [200]
+    assert streams[0].headers["content-type"].startswith("text/event-stream")
     cut = visit()
     cut.page.route("**/live/*", lambda route: route.fulfill(status=204))
     run(cut)
-    assert final(seen) == final(cut) and len(final(seen)[0]) > 0
+    seen.drawn()
+    words = seen.player(0).locator(".dx-words").inner_text()
+    assert words
+    expect(cut.player(0).locator(".dx-words")).to_have_text(words, use_inner_text=True)
+    expect(cut.player(0).locator(".dx-pill")).to_have_text(seen.player(0).locator(".dx-pill").inner_text())
+    cut.at(0, int(seen.player(0).get_attribute("data-step")))
 
 
 def test_batches_that_overtake_others_wait_for_them(visit: Callable[..., Any], traces: list[Any]) -> None:
@@ -223,7 +220,7 @@ def test_batches_that_overtake_others_wait_for_them(visit: Callable[..., Any], t
         for (const batch of batches) { props.value = JSON.stringify({ batches: [batch] }); changed(); } }); }"""
     screen.page.evaluate(send, [batches[i] for i in order])
     screen.wait(0, "done")
-    assert screen.step(0) == len(whole["steps"])
+    screen.at(0, len(whole["steps"]))
     held = [{**batch, "run": "y"} for batch in batches]
     screen.page.evaluate(send, [held[0], held[1], held[3]])
     screen.wait(0, "live")

@@ -12,6 +12,7 @@ from explorer.page.memory import Owners, keep_no_values
 from tests.page.memory import measure
 
 
+@pytest.mark.server
 @pytest.mark.slow
 def test_opened_traces_leave_nothing_behind_when_their_pages_close():
     """Without the mend each left twice its characters: 60 opens of two million 253 MB."""

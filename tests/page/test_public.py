@@ -24,7 +24,7 @@ from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
 from explorer.runs.gallery import Gallery
-from tests.page.conftest import PROMPT, first_model, methods_of
+from tests.page.conftest import PHONE, PROMPT, first_model, methods_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(
@@ -132,15 +132,12 @@ def public_address(recorded: Path):
 
 
 def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
-    screen = visit(at=public_address.local_url, viewport={"width": 390, "height": 844}, color_scheme="dark")
+    screen = visit(at=public_address.local_url, viewport=PHONE, color_scheme="dark")
     said = screen.page.locator("#public")
     for sentence in LIMITS.sentences():
         expect(said).to_contain_text(sentence)
-    assert (
-        "500 characters" in said.inner_text()
-        and "20 new tokens" in said.inner_text()
-        and "3 may wait" in said.inner_text()
-    )
+    for limit in ("500 characters", "20 new tokens", "3 may wait"):
+        expect(said).to_contain_text(limit)
     screen.sheet()
     screen.prompt("x" * 501)
     screen.press("Run")
@@ -224,25 +221,38 @@ def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     assert last["state"] == "failed" and "room for" in last["message"]
 
 
-def test_a_run_at_home_needs_nothing_of_zerogpu():
-    code = (
-        "import sys; from explorer.page.catalogue import Plan; from explorer.page.limits import Limits; "
-        "from explorer.page.server import starting; starting.prepare(60); "
-        f"run = starting.start(Plan(*{(causal().method, causal().model)!r}, {{'max_new_tokens': 2}}), {PROMPT!r}, 0, "
-        "Limits(1000, 50, 60, False)); print(sum(1 for _ in run), 'explorer.page.zerogpu' in sys.modules)"
+def printed(code: str, *arguments: str) -> str:
+    """What a process of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=250
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "2 False", done.stderr
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
 
 
+AT_HOME = """
+import sys
+from explorer.page.catalogue import Plan
+from explorer.page.limits import Limits
+from explorer.page.server import starting
+starting.prepare(60)
+method, model, prompt = sys.argv[1:]
+run = starting.start(Plan(method, model, {"max_new_tokens": 2}), prompt, 0, Limits(1000, 50, 60, False))
+print(sum(1 for _ in run), "explorer.page.zerogpu" in sys.modules)
+"""
+
+
+@pytest.mark.server
+def test_a_run_at_home_needs_nothing_of_zerogpu():
+    assert printed(AT_HOME, causal().method, causal().model, PROMPT) == "2 False"
+
+
+@pytest.mark.server
 @pytest.mark.slow
 def test_a_folder_called_spaces_is_not_the_package(tmp_path):
     (tmp_path / "spaces").mkdir()
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from explorer.page import starting; print(starting.lent())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "False", done.stderr
+    told = "import sys; sys.path.insert(0, sys.argv[1]); from explorer.page import starting; print(starting.lent())"
+    assert printed(told, str(tmp_path)) == "False"
 
 
 FORKED = """
@@ -275,11 +285,8 @@ print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 """
 
 
+@pytest.mark.server
 @pytest.mark.slow
 def test_a_forked_process_runs_the_model_and_this_one_never_loads_it():
-    arguments = [methods_of("causal")[0], first_model("causal"), PROMPT]
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200
-    )
-    steps, torch_here, tokens = done.stdout.split()
-    assert int(steps) >= 1 and int(tokens) >= 1 and torch_here == "False", done.stderr[-2000:]
+    steps, torch_here, tokens = printed(FORKED, causal().method, causal().model, PROMPT).split()
+    assert int(steps) >= 1 and int(tokens) >= 1 and torch_here == "False"

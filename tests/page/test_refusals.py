@@ -59,15 +59,26 @@ def said(answers: list) -> dict:
     return json.loads(next(one[1] for one in reversed(answers) if isinstance(one[1], str)))
 
 
+def run(handlers: Handlers, count: object, *params: dict, prompt: str = PROMPT) -> list:
+    return list(handlers.running.run(Visitor(), prompt, 0, count, *slots(handlers, *params)))
+
+
+def of_slot(message: dict, slot: int) -> list[dict]:
+    return [batch for batch in message["batches"] if batch["slot"] == slot]
+
+
+def states(message: dict, slot: int) -> list[str]:
+    return [batch["state"] for batch in of_slot(message, slot)]
+
+
 def test_a_run_that_only_the_loaded_model_can_refuse_puts_nothing_away(handlers, shown):
-    answers = list(handlers.running.run(Visitor(), LONG, 0, "2", *slots(handlers)))
+    answers = run(handlers, "2", prompt=LONG)
     assert sent(answers) == AWAITED and not any(isinstance(one[2], str) for one in answers)
+    text = said(answers)["text"]
     assert said(answers)["kind"] == "error"
-    assert (
-        said(answers)["text"].startswith("Slot 1: the prompt has")
-        and ". Slot 2: the prompt has" in said(answers)["text"]
-    )
-    assert handlers.sessions.of("visitor").traces == {0: shown} and handlers.sessions.of("visitor").running is None
+    assert text.startswith("Slot 1: the prompt has") and ". Slot 2: the prompt has" in text
+    session = handlers.sessions.of("visitor")
+    assert session.traces == {0: shown} and session.running is None
 
 
 def test_the_earlier_players_go_when_the_first_run_has_begun(handlers, monkeypatch):
@@ -79,25 +90,12 @@ def test_the_earlier_players_go_when_the_first_run_has_begun(handlers, monkeypat
         return real(slug, model, prompt, params=params, **options)
 
     monkeypatch.setattr(engines, "stream", stream)
-    answers = list(
-        handlers.running.run(
-            Visitor(),
-            PROMPT,
-            0,
-            "3",
-            *slots(handlers, {"max_new_tokens": 9}, {"max_new_tokens": 4}, {"max_new_tokens": 9}),
-        )
-    )
-    awaited, first, *rest = sent(answers)
+    awaited, first, *rest = sent(run(handlers, "3", *({"max_new_tokens": tokens} for tokens in (9, 4, 9))))
     assert awaited["expect"] and first["clear"] and not any("clear" in one for one in rest)
-    held = {slot: [batch for batch in first["batches"] if batch["slot"] == slot] for slot in range(3)}
-    assert [batch["state"] for batch in held[0]] == ["queued", "failed"] and held[0][1][
-        "message"
-    ] == "There is no room for that."
-    assert [batch["state"] for batch in held[1]] == ["queued", "running"] and [batch["state"] for batch in held[2]] == [
-        "queued"
-    ]
-    numbers = [batch["seq"] for one in (first, *rest) for batch in one["batches"] if batch["slot"] == 1]
+    assert states(first, 0) == ["queued", "failed"]
+    assert of_slot(first, 0)[1]["message"] == "There is no room for that."
+    assert states(first, 1) == ["queued", "running"] and states(first, 2) == ["queued"]
+    numbers = [batch["seq"] for one in (first, *rest) for batch in of_slot(one, 1)]
     assert numbers == [*range(len(numbers))], "every batch of the slot that ran arrives once and in order"
     assert [*handlers.sessions.of("visitor").traces] == [1]
 
@@ -111,7 +109,7 @@ def test_a_stop_while_the_model_is_loaded_puts_nothing_away(handlers, shown, mon
         return real(*given, **options)
 
     monkeypatch.setattr(engines, "stream", stream)
-    answers = list(handlers.running.run(Visitor(), PROMPT, 0, "2", *slots(handlers)))
+    answers = run(handlers, "2")
     assert sent(answers) == AWAITED and session.traces == {0: shown}
     assert said(answers)["text"] == "Stopped before anything was decoded; what was shown stays."
 
@@ -125,11 +123,8 @@ def test_a_stop_that_swallowed_the_first_message_sends_all_of_it_again(handlers)
     session.job.finished.clear()
     session.job.finished.wait = lambda seconds: True
     again = json.loads(handlers.running.stop(Visitor())[0])
-    assert again["clear"] and [batch["state"] for batch in again["batches"] if batch["slot"] == 1] == [
-        "queued",
-        "stopped",
-    ]
-    assert [(batch["seq"], batch["state"]) for batch in again["batches"] if batch["slot"] == 0] == [
+    assert again["clear"] and states(again, 1) == ["queued", "stopped"]
+    assert [(batch["seq"], batch["state"]) for batch in of_slot(again, 0)] == [
         (0, "queued"),
         (1, "running"),
         (2, "stopped"),
@@ -140,10 +135,9 @@ def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(handlers, s
     other = engines.run(SLUG, MODEL, PROMPT, params={"max_new_tokens": 4})
     session = handlers.sessions.of("visitor")
     session.show({0: shown, 1: other})
-    wish = {"slot": 0, "step": 2, "target": 1, "method": methods_of("masked")[0]}
-    answers = list(Forks(handlers).fork(json.dumps(wish), Visitor()))
-    assert said(answers)["kind"] == "error" and sent(answers) == [] and session.traces == {0: shown, 1: other}
     wish = {"slot": 0, "step": 2, "target": 1}
+    answers = list(Forks(handlers).fork(json.dumps(wish | {"method": methods_of("masked")[0]}), Visitor()))
+    assert said(answers)["kind"] == "error" and sent(answers) == [] and session.traces == {0: shown, 1: other}
     answers = list(Forks(handlers).fork(json.dumps(wish), Visitor()))
     assert said(answers)["kind"] == "ok" and session.traces[1].header.origin and session.traces[0] == shown
 
@@ -162,10 +156,10 @@ def test_a_refused_fork_leaves_the_player_whose_place_it_was_to_take(handlers, s
     ],
 )
 def test_how_many_slots_is_checked_without_a_crash(handlers, count, allowed):
-    answers = list(handlers.running.run(Visitor(), PROMPT, 0, count, *slots(handlers, {"max_new_tokens": 2})))
-    assert (said(answers)["kind"] == "ok") is allowed
+    assert (said(run(handlers, count, {"max_new_tokens": 2}))["kind"] == "ok") is allowed
 
 
+@pytest.mark.pages
 def test_a_value_out_of_range_is_answered_by_us_beside_its_slot(visit, traces):
     screen = visit()
     name = engines.get_method(methods_of("masked")[0]).info.params[0].name

@@ -15,7 +15,7 @@ import pytest
 
 from explorer.runs.store import RunStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = """

@@ -6,7 +6,7 @@ import pytest
 
 from tests.page.soak import WAYS, measure
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 
 def test_visitors_come_and_go_and_leave_nothing_open():

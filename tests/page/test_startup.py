@@ -48,8 +48,9 @@ os._exit(0)
 """
 
 
-def run(code: str, *arguments: str) -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "GRADIO_ANALYTICS_ENABLED"}
+def run(code: str, *arguments: str, **more: str) -> str:
+    without = ("GRADIO_ANALYTICS_ENABLED", "OMP_WAIT_POLICY")
+    environment = {k: v for k, v in os.environ.items() if k not in without} | more
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180
     )
@@ -57,6 +58,7 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.server
 @pytest.mark.timing
 def test_the_server_answers_and_a_gallery_trace_plays_without_torch_or_network(recorded):
     found = json.loads(run(SERVE, str(recorded)))
@@ -67,26 +69,25 @@ def test_the_server_answers_and_a_gallery_trace_plays_without_torch_or_network(r
     assert found["cpu"] < 2.5 * found["gradio"], "most of it is Gradio's own import, which this machine was timed by"
 
 
-def test_import_explorer_is_free():
-    assert (
-        run(
-            "import sys, explorer; print([m for m in ('torch', 'transformers', 'plotly', 'gradio') if m in "
-            "sys.modules])"
-        )
-        == "[]"
-    )
+@pytest.mark.server
+@pytest.mark.parametrize("wished", ["", pytest.param("ACTIVE", marks=pytest.mark.exhaustive)])
+def test_imports_are_late_and_threads_that_compute_do_not_spin_beside_a_browser_unless_told_to(wished):
+    """libgomp reads OMP_WAIT_POLICY when torch is imported, which is after the page's server. What a method declares is
+    looked into where another one has a record of that name, and no sooner."""
+    told = """import json, os, sys
+import explorer
+early = [name for name in ("torch", "transformers", "plotly", "gradio") if name in sys.modules]
+import engines
+engines.list_methods()
+from engines.core.trace.records import described
+misses = described.cache_info().misses
+import explorer.page.server
+print(json.dumps([early, misses, os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules]))"""
+    environment = {"OMP_WAIT_POLICY": wished} if wished else {}
+    assert json.loads(run(told, **environment)) == [[], 0, wished or "PASSIVE", False]
 
 
-@pytest.mark.parametrize("chosen", [None, "ACTIVE"])
-def test_threads_that_compute_do_not_spin_beside_a_browser_unless_told_to(chosen, monkeypatch):
-    """libgomp reads it when torch is imported, which is after the page's server."""
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if chosen:
-        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
-    told = "import os, sys, explorer.page.server; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
-    assert run(told) == f"{chosen or 'PASSIVE'} False"
-
-
+@pytest.mark.server
 def test_one_app_is_made_of_the_four_that_gradio_makes(recorded, monkeypatch):
     from gradio.blocks import App
 
@@ -114,9 +115,3 @@ def test_the_modules_of_a_folder_are_read_once_for_all_components(monkeypatch):
     for _ in range(2):
         parts.panel(0)
     assert reads.count("player.js") == 1
-
-
-def test_no_record_is_described_to_compare_it_with_itself():
-    """What a method declares is looked into where another one has a record of that name, and no sooner."""
-    told = "import engines; engines.list_methods(); from engines.core.trace.records import described; print("
-    assert run(told + "described.cache_info().misses)") == "0"

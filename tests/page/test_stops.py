@@ -3,9 +3,12 @@ them."""
 
 from __future__ import annotations
 
+import pytest
+
 from tests.page.stops import measure
 
 
+@pytest.mark.timing
 def test_stops_and_closed_pages_free_the_model_within_one_forward():
     found = measure(8, 4, pause=0.01)
     assert len(found) == 12 and {one.how for one in found} == {"stop", "close"}

@@ -8,9 +8,7 @@ slow-down on whatever machine this is."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import resource
 import statistics
 import sys
 import threading
@@ -20,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+
+from tests.page.serving import answering, ask, chromium, cpu_here, numbers_of, process, resident
 
 ROUNDS = 6
 FRAMES = """(ms) => new Promise((done) => {
@@ -31,27 +31,14 @@ FRAMES = """(ms) => new Promise((done) => {
 
 
 def serve(pipe: Any) -> None:
-    """The page in this process: sends its address and the number of the handler that plays a card, then answers
-    `memory` and `cpu`."""
+    """The page in this process: sends its address and the numbers of its handlers, then answers `memory` and `cpu`."""
     import engines
     from explorer.page.server import launch
-
-    demo = launch(warm=False, public=True, quiet=True)
     from tests.page.conftest import first_model
 
+    demo = launch(warm=False, public=True, quiet=True)
     engines.load_model(first_model("masked"))
-    plays = [number for number, fn in demo.fns.items() if fn.name == "play"]
-    pipe.send((demo.local_url, plays))
-    while (asked := pipe.recv()) != "end":
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        pipe.send(resident() if asked == "memory" else used.ru_utime + used.ru_stime)
-    os._exit(0)
-
-
-def resident() -> float:
-    """Megabytes of this process in memory."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    answering(pipe, (demo.local_url, numbers_of(demo)), memory=resident, cpu=cpu_here)
 
 
 @dataclass
@@ -145,39 +132,29 @@ def live(address: str) -> float:
 
 def measure(visitors: int, browsers: int, rounds: int = ROUNDS, browser: Any = None) -> Report:
     """Serve, visit, measure. browser: a Playwright browser for the visitors that are real ones."""
-    report = Report(visitors)
-    ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    address, plays = ours.recv()
-
-    def ask(what: str) -> float:
-        ours.send(what)
-        return ours.recv()
-
-    pages: list[Any] = []
-    try:
+    report, pages = Report(visitors), list[Any]()
+    with process(serve) as (pipe, _):
+        address, numbers = pipe.recv()
+        plays = numbers["_player.<locals>.play"]
         Visitor(address, Report(0)).open()  # whatever is made once is made now
         live(address)
-        before = ask("memory")
+        before = ask(pipe, "memory")
         people = [Visitor(address, report) for _ in range(visitors - browsers)]
         together([lambda v=v, i=i: (v.open(), v.play(plays[i % len(plays)])) for i, v in enumerate(people)], report)
-        pages = [open_page(browser, address) for _ in range(browsers)]
-        report.megabytes = max(0.0, ask("memory") - before) / visitors
-        for _ in range(rounds):
-            report.run_seconds[0].append(live(address))
+        try:
+            pages = [open_page(browser, address) for _ in range(browsers)]
+            report.megabytes = max(0.0, ask(pipe, "memory") - before) / visitors
+            for _ in range(rounds):
+                report.run_seconds[0].append(live(address))
+                for page in pages:
+                    start(page)
+                report.run_seconds[1].append(live(address))
+            alone, beside = (statistics.median(some) for some in report.run_seconds)
+            report.slow_down = beside / alone
+            watch(pages, report, lambda: ask(pipe, "cpu"))
+        finally:
             for page in pages:
-                start(page)
-            report.run_seconds[1].append(live(address))
-        alone, beside = (statistics.median(some) for some in report.run_seconds)
-        report.slow_down = beside / alone
-        watch(pages, report, lambda: ask("cpu"))
-    finally:
-        for page in pages:
-            page.context.close()
-        ours.send("end")
-        server.join(20)
-        server.kill()
+                page.context.close()
     return report
 
 
@@ -226,15 +203,8 @@ def watch(pages: list[Any], report: Report, cpu: Any) -> None:
 
 def main(visitors: int, browsers: int) -> None:
     """Print the report."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import FLAGS
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS.split()
-        )
-        print(measure(visitors, browsers, browser=chromium))
+    with chromium() as browser:
+        print(measure(visitors, browsers, browser=browser))
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
