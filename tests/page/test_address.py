@@ -82,9 +82,6 @@ def test_a_name_in_a_sentence_is_on_one_line_and_not_long():
 # --- in the browser
 
 
-TOLD = "window.told = []; document.addEventListener('dx-tab', ({ detail }) => told.push(detail.tab));"
-
-
 def shown(screen, name: str) -> None:
     expect(screen.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
 
@@ -93,10 +90,18 @@ def at(screen, query: str) -> None:
     expect(screen.page).to_have_url(re.compile(re.escape(query) + "$"))
 
 
-def test_tabs_and_lessons_stand_in_the_address_and_back_returns_to_them(visit):
-    screen = visit()
+COUNTED = """window.states = []; const push = history.pushState.bind(history);
+history.pushState = (...given) => { states.push(given[2]); push(...given); };"""
+
+
+def test_tabs_lessons_and_texts_stand_in_the_address_back_returns_to_them_and_a_reload_keeps_them(visit):
+    screen = visit(first=COUNTED)
     page = screen.page
     screen.player(0).press("ArrowRight")
+    screen.tab("Gallery")
+    screen.tab("Explore")
+    at(screen, "?still")
+    assert page.evaluate("states") == ["/?still&tab=gallery", "/?still"], "one for each tab, none for a step"
     screen.prompt("kept")
     before = page.url
     marker = page.evaluate("window.sameDocument = Math.random()")
@@ -130,102 +135,33 @@ def test_tabs_and_lessons_stand_in_the_address_and_back_returns_to_them(visit):
     expect(title).to_have_text(first["title"])
     page.go_back()
     shown(screen, "Explore")
-    assert page.url == before
-    page.go_forward()
+    expect(page).to_have_url(before)
     page.go_forward()
     shown(screen, "Learn")
-    expect(title).to_have_text(third["title"])
-    page.go_back()
+    expect(title).to_have_text(first["title"])
     page.go_back()
     shown(screen, "Explore")
     assert page.evaluate("window.sameDocument") == marker, "no reload"
-    assert screen.step(0) == 1
+    screen.at(0, 1)
     expect(page.locator("#prompt textarea")).to_have_value("kept")
-
-
-def test_a_tab_that_was_left_before_gradio_showed_it_is_no_new_place(visit):
-    """Back and Forward in quick succession on a busy machine: Gradio tells of the first one after the second."""
-    screen = visit()
-    page = screen.page
     screen.tab("Learn")
-    at(screen, "&tab=learn")
-    entries = page.evaluate("history.length")
-    page.go_back()
-    shown(screen, "Explore")
-    page.evaluate(
-        """() => { addEventListener("popstate", () =>
-          document.dispatchEvent(new CustomEvent("dx-tab", { detail: { tab: "explore", panel: "explore" } })),
-          { once: true });
-          history.forward(); }"""
-    )
-    shown(screen, "Learn")
-    at(screen, "&tab=learn")
-    assert page.evaluate("history.length") == entries
-    screen.tab("Explore")  # a tab that a person chooses afterwards is one
-    at(screen, "?still")
-    page.go_back()
-    shown(screen, "Learn")
-
-
-def test_a_tab_that_gradio_tells_of_after_the_one_that_is_shown_is_no_new_place(visit):
-    screen = visit(first=TOLD)
-    page = screen.page
-    before = page.url
-    screen.tab("Learn")
-    at(screen, "&tab=learn")
-    page.go_back()
-    page.wait_for_function("told.at(-2) === 'learn' && told.at(-1) === 'explore'")
-    stale = {"tab": "learn", "panel": "learn"}
-    page.evaluate("(detail) => document.dispatchEvent(new CustomEvent('dx-tab', { detail }))", stale)
-    assert page.url == before
-    page.go_forward()
-    shown(screen, "Learn")
-
-
-def test_a_tab_that_is_opened_again_shows_its_place_and_a_reload_keeps_it(visit):
-    screen = visit()
-    page = screen.page
-    screen.tab("Learn")
-    page.locator("#lessons .learn-list button").nth(1).click()
-    second = payload()["lessons"][1]
-    at(screen, f"&lesson={second['method']}")
+    lessons.locator(".learn-list button").nth(2).click()
+    at(screen, f"&lesson={third['method']}")
     screen.tab("Explore")
     at(screen, "?still")
-    screen.tab("Learn")
-    at(screen, f"&lesson={second['method']}")
+    screen.tab("Learn")  # opened again it shows its place
+    at(screen, f"&lesson={third['method']}")
     page.reload()
     shown(screen, "Learn")
-    expect(page.locator("#lessons .learn-text h2").first).to_have_text(second["title"])
-    screen.tab("Gallery")
-    at(screen, "&tab=gallery")
-    page.reload()
-    shown(screen, "Gallery")
+    expect(title).to_have_text(third["title"])
 
 
-COUNTED = "window.states = []; const push = history.pushState.bind(history);"
 COUNTED += "history.pushState = (...given) => { states.push(given[2]); push(...given); };"
 
 
-def test_the_untouched_page_keeps_a_clean_address(visit):
-    screen = visit(first=COUNTED)
-    screen.player(0).press("ArrowRight")
-    screen.tab("Gallery")
-    screen.tab("Explore")
-    at(screen, "?still")
-    assert screen.page.evaluate("states") == ["/?still&tab=gallery", "/?still"], "one for each tab, none for a step"
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("?method=eagel", "There is no method 'eagel' here; the nearest is ?method=eagle."),
-        ("?lesson=<b>x", "There is no lesson '<b>x' here"),
-        ("?tab=nowhere", "There is no tab 'nowhere' here; choose one of explore"),
-    ],
-)
-def test_an_address_that_leads_nowhere_leaves_the_page_usable(visit, query, said):
-    screen = visit(query=query)
-    screen.says(said)
+def test_an_address_that_leads_nowhere_leaves_the_page_usable(visit):
+    screen = visit(query="?lesson=<b>x")
+    screen.says("There is no lesson '<b>x' here")
     shown(screen, "Explore")
     screen.wait(0, "ready")
     screen.tab("Methods")
@@ -233,18 +169,7 @@ def test_an_address_that_leads_nowhere_leaves_the_page_usable(visit, query, said
     at(screen, "tab=methods")
 
 
-def test_links_of_before_open_what_they_opened(visit, traces):
-    name = f"0-{traces[0].header.method}"
-    screen = visit(query=f"?gallery={name}&step=2")
-    screen.says("Opened from the link.")
-    expect(screen.player(0)).to_have_attribute("data-step", "2")
-    screen.tab("Learn")
-    at(screen, f"?gallery={name}&step=2&tab=learn")
-    screen.page.go_back()
-    shown(screen, "Explore")
-    expect(screen.player(0)).to_have_attribute("data-step", "2")
-
-
+@pytest.mark.pages
 def test_a_frame_without_a_history_works_all_the_same(visit):
     broken = "history.pushState = () => { throw new DOMException('no', 'SecurityError'); };"
     screen = visit(first=broken)

@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
+from tests.page.conftest import LAPTOP, PHONE
+from tests.page.test_everybody import settle
 
 TITLES = [one.title for one in scenarios([card.id for card in gallery().cards])]
 STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-panel [data-idea]')]
@@ -18,6 +20,7 @@ STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-pane
   return said.top >= 0 && all.length > 0
     && all.every(({ top, bottom }) => top >= said.bottom && top <= 560 && bottom <= innerHeight);
 }"""  # below the voice of the scene, which stays in sight
+LAST = "document.querySelector('#toolbar input[type=range]').max"
 
 
 def chip(page, title: str) -> None:
@@ -28,68 +31,74 @@ def chip(page, title: str) -> None:
         page.get_by_role("button", name="More scenes", exact=True).click()
     wanted.click()
     expect(page.locator("#status .status")).not_to_have_text(before)
+    expect(page.locator("#scenarios .scenario[data-now]")).to_have_text(title)
 
 
-@pytest.mark.parametrize("title", TITLES)
-def test_the_view_that_shows_the_idea_is_in_the_first_screen(shipped, visit, title):
-    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
-    chip(page, title)
-    page.wait_for_function(STANDS)
-    steps = page.evaluate("document.querySelector('#toolbar input[type=range]').max")
-    for key in ["End", *["ArrowLeft"] * (int(steps) // 2), "Home"]:
-        page.keyboard.press(key)
-    page.wait_for_function(STANDS)
-    page.keyboard.press("End")
-    page.wait_for_function(STANDS)
+def still(visit, shipped, size=LAPTOP, **options):
+    return visit(at=shipped, folded=True, viewport=size, reduced_motion="reduce", **options)
 
 
-@pytest.mark.parametrize(("width", "height"), [(1000, 800), (1024, 768), (1100, 900)])
-def test_the_draft_tree_begins_in_the_first_screen_of_a_narrow_window_too(shipped, visit, width, height):
-    """Side by side: below the other player it would begin at 900 pixels and more."""
-    page = visit(at=shipped, folded=True, viewport={"width": width, "height": height}, reduced_motion="reduce").page
+@pytest.mark.parametrize(
+    "titles", [TITLES[-2:], pytest.param(TITLES[:-2], marks=pytest.mark.pages)], ids=["last two", "the others"]
+)
+def test_the_view_that_shows_the_idea_is_in_the_first_screen_and_space_plays(shipped, visit, titles):
+    screen = still(visit, shipped)
+    page = screen.page
+    for title in titles:
+        chip(page, title)
+        page.wait_for_function(STANDS)
+        expect(screen.player(0)).to_be_focused()
+        for key in ["End", *["ArrowLeft"] * (int(page.evaluate(LAST)) // 2), "Home"]:
+            page.keyboard.press(key)
+        page.wait_for_function(STANDS)
+        page.keyboard.press("End")
+        page.wait_for_function(STANDS)
+    page.keyboard.press("Home")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.keyboard.press(" ")
+    expect(screen.player(0)).to_have_attribute("data-state", "done")
+    assert not [url for url in asked if "queue" in url or "call" in url], "the chip was not pressed again"
+
+
+@pytest.mark.pages
+def test_the_draft_tree_stands_beside_its_control_in_a_narrow_window_and_made_smaller_shows_more(shipped, visit):
+    """Side by side: below the other player it would begin at 900 pixels and more. At less than its size a picture has
+    as much width as before, not less."""
+    page = still(visit, shipped, {"width": 1050, "height": 900}).page
     chip(page, "See a draft tree")
     page.wait_for_function(STANDS)
     tops = page.locator("#players .dx-panel:visible").evaluate_all("(all) => all.map((node) => node.offsetTop)")
     assert len(tops) == 2 and tops[0] == tops[1]
+    drawn = page.locator("#players [data-idea] .dx-content").last
+    scale = drawn.evaluate("(node) => Number(node.style.zoom || 1)")
+    widths = drawn.evaluate("(node) => [node, node.parentElement].map((box) => box.getBoundingClientRect().width)")
+    assert scale < 1 and widths[0] >= 0.98 * widths[1]
     page.keyboard.press("End")
     expect(page.locator(".dx-tree")).to_be_visible()
     page.wait_for_function("() => document.querySelector('.dx-tree').getBoundingClientRect().top <= 560")
 
 
-def test_a_picture_made_smaller_shows_more_of_what_is_wider_than_its_player(shipped, visit):
-    """At less than its size it has as much width as before, not less."""
-    page = visit(at=shipped, folded=True, viewport={"width": 1050, "height": 900}, reduced_motion="reduce").page
-    chip(page, "See a draft tree")
-    page.wait_for_function(STANDS)
-    drawn = page.locator("#players [data-idea] .dx-content").last
-    scale = drawn.evaluate("(node) => Number(node.style.zoom || 1)")
-    widths = drawn.evaluate("(node) => [node, node.parentElement].map((box) => box.getBoundingClientRect().width)")
-    assert scale < 1 and widths[0] >= 0.98 * widths[1]
+NOT_CLIPPED = """() => [...document.querySelectorAll('#players [data-idea] :is(.dx-content, .dx-scroll)')]
+  .every((box) => !box.getClientRects().length || box.scrollHeight <= box.clientHeight + 1
+    || getComputedStyle(box).overflowY === 'visible')"""
 
 
-CLIPPED = """() => [...document.querySelectorAll('#players [data-idea] :is(.dx-content, .dx-scroll)')]
-  .filter((box) => box.getClientRects().length && box.scrollHeight > box.clientHeight + 1
-    && getComputedStyle(box).overflowY !== 'visible').length"""
-
-
-@pytest.mark.parametrize("size", [(1280, 720), (1440, 900), (1920, 1080), (390, 844)], ids=str)
+@pytest.mark.pages
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 720}, PHONE], ids=["laptop", "phone"])
 def test_a_draft_tree_is_whole_in_its_picture_at_every_step(shipped, visit, size):
-    screen = visit(
-        at=shipped, folded=True, viewport=dict(zip(("width", "height"), size, strict=True)), reduced_motion="reduce"
-    )
+    screen = still(visit, shipped, size)
     page = screen.page
-    if size[0] < 700:
+    if size == PHONE:
         screen.sheet()
     chip(page, "See a draft tree")
-    if size[0] < 700:
+    if size == PHONE:
         page.get_by_role("button", name="A tree of guesses").click()
-        expect(page.locator("#panel-1 [data-idea]")).to_be_visible()
-    else:
-        page.wait_for_function(STANDS)
+    expect(page.locator("#panel-1 [data-idea]")).to_be_visible()
     seen = 0
     for _ in range(45):
         page.keyboard.press("ArrowRight")
-        assert page.evaluate(CLIPPED) == 0
+        page.wait_for_function(NOT_CLIPPED)
         seen = max(seen, page.locator("#panel-1 .dx-tree [data-row]").count())
     assert seen > 12, "a whole tree"
 
@@ -103,75 +112,53 @@ WHOLE = """(parts) => {
 }"""
 
 
-@pytest.mark.parametrize(
-    "title,size,whole",
-    [
-        ("Steady guesses sooner", (1280, 720), [".dx-board", "[data-idea]"]),
-        ("Steady guesses sooner", (1440, 900), [".dx-board", "[data-idea]", ".dx-words"]),
-        ("See a draft tree", (1440, 900), [".dx-board", "[data-idea]"]),
-        ("When it does not pay", (1440, 900), [".dx-board", "[data-idea]", ".dx-words"]),
-    ],
-    ids=str,
-)
-def test_board_and_picture_of_a_scene_stand_in_the_window_together(shipped, visit, title, size, whole):
-    page = visit(
-        at=shipped, folded=True, viewport=dict(zip(("width", "height"), size, strict=True)), reduced_motion="reduce"
-    ).page
-    chip(page, title)
-    page.wait_for_function(STANDS)
-    steps = int(page.evaluate("document.querySelector('#toolbar input[type=range]').max"))
-    for key in ["Home", *["ArrowRight"] * (steps // 2), "End"]:
-        page.keyboard.press(key)
-        if key != "ArrowRight":
-            page.wait_for_function(WHOLE, arg=whole)
+@pytest.mark.pages
+def test_board_and_picture_of_a_scene_stand_in_the_window_together(shipped, visit):
+    page = still(visit, shipped).page
+    for title, whole in (
+        ("Steady guesses sooner", [".dx-board", "[data-idea]", ".dx-words"]),
+        ("See a draft tree", [".dx-board", "[data-idea]"]),
+        ("When it does not pay", [".dx-board", "[data-idea]", ".dx-words"]),
+    ):
+        chip(page, title)
+        page.wait_for_function(STANDS)
+        for key in ["Home", *["ArrowRight"] * (int(page.evaluate(LAST)) // 2), "End"]:
+            page.keyboard.press(key)
+            if key != "ArrowRight":
+                page.wait_for_function(WHOLE, arg=whole)
 
 
+@pytest.mark.pages
 def test_a_legend_that_comes_late_pushes_no_view_out_of_sight(shipped, visit):
-    """On a busy machine it is drawn after the views were brought into sight."""
-    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
+    """On a busy machine it is drawn after the views were brought into sight, and the status line later still."""
+    page = still(visit, shipped).page
     chip(page, "A picture, one token or a window per call")
     page.wait_for_function(STANDS)
-    page.wait_for_timeout(400)  # the page has settled
-    page.evaluate(
-        """() => { document.querySelector("#players").style.marginTop = "60px";
-          document.dispatchEvent(new Event("dx-moved")); }"""
-    )
-    page.wait_for_function(STANDS)
-    page.evaluate("document.querySelector('#players').style.marginTop = ''")
-    page.evaluate("document.querySelector('#stage').scrollIntoView()")  # as the status line does, late
-    page.evaluate("document.dispatchEvent(new Event('dx-moved'))")
-    page.wait_for_function(STANDS)
+    settle(page)
+    for late in ("document.querySelector('#players').style.marginTop = '60px'", "stage.scrollIntoView()"):
+        page.evaluate(f"() => {{ {late}; document.dispatchEvent(new Event('dx-moved')); }}")
+        page.wait_for_function(STANDS)
+        page.evaluate("document.querySelector('#players').style.marginTop = ''")
 
 
-def test_space_after_a_chip_plays_and_does_not_press_the_chip_again(shipped, visit):
-    page = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce").page
-    chip(page, "Many at once")
-    player = page.locator("#panel-0 .dx-panel")
-    expect(player).to_be_focused()
-    expect(player).to_have_attribute("data-state", "ready")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.keyboard.press(" ")
-    expect(player).to_have_attribute("data-state", "done")
-    assert not [url for url in asked if "queue" in url or "call" in url], "the server was not asked again"
-
-
-def test_on_a_phone_a_chip_closes_the_sheet_that_covers_the_board(shipped, visit):
-    screen = visit(at=shipped, folded=True, viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+def test_on_a_phone_the_open_sheet_leaves_the_board_in_sight_and_a_chip_closes_it(shipped, visit):
+    screen = still(visit, shipped, PHONE)
+    screen.until("document.querySelector('#toolbar input[type=range]').getBoundingClientRect().width >= 100")
+    screen.player(0).locator(".dx-board").scroll_into_view_if_needed()
     screen.sheet()
+    screen.until("document.querySelector('#controls').getBoundingClientRect().top >= 0.35 * innerHeight")
+    screen.until("document.querySelector('#prompt').getBoundingClientRect().height > 60")  # nothing in it is squeezed
     chip(screen.page, "Many at once")
     expect(screen.page.locator("#prompt textarea")).to_be_hidden()
     expect(screen.player(0).locator(".dx-board")).to_be_in_viewport()
 
 
+@pytest.mark.pages
 def test_the_strip_begins_with_right_or_wrong_and_equal_methods_are_named_by_what_differs(shipped, visit):
-    screen = visit(at=shipped, folded=True, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    screen = still(visit, shipped)
     screen.everything()
     chip(screen.page, "Break a sum")
-    heads = [screen.player(slot).locator("h2 > strong") for slot in (0, 1)]
-    for head, threshold in zip(heads, ("0.9", "0.4"), strict=True):
-        expect(head).to_have_text(f" · threshold {threshold}")
-        assert head.evaluate("(node) => node.scrollWidth <= node.clientWidth"), "it is not cut off"
+    expect(screen.player(1).locator("h2 > strong")).to_have_text(" · threshold 0.4")
     screen.page.keyboard.press("End")
     line = screen.page.locator("#toolbar .dx-verdict p")
     expect(line.locator("strong")).to_have_text("2 Fast-dLLM threshold, threshold 0.4: ")
@@ -182,8 +169,4 @@ def test_the_strip_begins_with_right_or_wrong_and_equal_methods_are_named_by_wha
     parts.first.click()
     expect(screen.page.get_by_role("dialog")).to_contain_text("expected: 7+6+0=13")
     screen.page.keyboard.press("Escape")
-    rows = screen.page.locator("#results tbody th")
-    expect(rows).to_contain_text(["threshold 0.9", "threshold 0.4"])
-    chip(screen.page, "Many at once")  # other methods need no more than their names
-    for head in heads:
-        expect(head).to_have_text("")
+    expect(screen.page.locator("#results tbody th")).to_contain_text(["threshold 0.9", "threshold 0.4"])

@@ -13,8 +13,8 @@ from explorer.page.chooser import payload
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.runs.gallery import Gallery, gallery
-from tests.page.conftest import PROMPT
-from tests.page.test_everybody import AXE, grave
+from tests.page.conftest import PHONE, PROMPT
+from tests.page.test_everybody import AXE, grave, settle
 
 QUESTIONS = {"order": 0, "train": 1, "draft": 2, "same": 3}
 
@@ -58,18 +58,21 @@ def test_four_answers_lead_to_five_cards_at_most_and_to_a_recording(visit, trace
     screen, chooser = opened(visit)
     cards, said = chooser.locator(".card"), chooser.locator("[role=status]")
     everything = int(re.match(r"\d+", said.inner_text())[0])
+    chooser.locator("fieldset").first.get_by_label("any").focus()
+    screen.page.keyboard.press("ArrowRight")
+    expect(chooser.locator("fieldset").first.get_by_label("left to right")).to_be_checked()
+    screen.page.keyboard.press("Tab")
+    expect(chooser.locator("fieldset").nth(1).get_by_label("any")).to_be_focused()
+    expect(cards.first).to_contain_text("a left-to-right model")
     answer(chooser, "order", "masked")
-    answer(chooser, "train", "no")
-    answer(chooser, "draft", "no")
-    answer(chooser, "same", "no")
+    for question in ("train", "draft", "same"):
+        answer(chooser, question, "no")
     expect(said).to_have_text(re.compile(rf"^\d+ of {everything} fit the answers\.$"))
+    expect(cards.filter(has_text="a masked diffusion model; nothing trained, no second model")).to_have_count(5)
     fit = int(re.match(r"\d+", said.inner_text())[0])
     assert 5 < fit < everything
-    expect(cards).to_have_count(5)
-    for card in cards.all():
-        expect(card).to_contain_text("a masked diffusion model; nothing trained, no second model")
-        expect(card).to_contain_text(re.compile("may differ from|it is a control|its own"))
-        expect(card).to_contain_text("Measured here")
+    for told in (re.compile("may differ from|it is a control|its own"), "Measured here"):
+        expect(cards.filter(has_text=told)).to_have_count(5)
     more = chooser.locator(".chooser-more")
     expect(more.locator("summary")).to_have_text(f"{fit - 5} more")
     more.locator("summary").press("Enter")
@@ -92,33 +95,30 @@ def test_four_answers_lead_to_five_cards_at_most_and_to_a_recording(visit, trace
     expect(screen.player(0).locator("h2 > span")).to_have_text(header.title)
 
 
-def test_try_fills_the_slots_control_first_and_keeps_the_prompt(visit):
+def test_try_fills_the_slots_control_first_with_one_rule_for_the_end_and_keeps_the_prompt(visit):
     screen, chooser = opened(visit)
-    screen.page.locator("#chooser input[type=search]").fill("prompt lookup")
-    chooser.get_by_role("button", name="Try: Prompt lookup").click()
-    expect(screen.page.locator("#prompt textarea")).to_be_focused()
-    expect(screen.page.locator("#method-0")).to_have_value("greedy")
-    expect(screen.page.locator("#method-1")).to_have_value("prompt-lookup")
+    search, prompt = screen.page.locator("#chooser input[type=search]"), screen.page.locator("#prompt textarea")
+
+    def tried(title: str, *slugs: str) -> None:
+        search.fill(title)
+        chooser.get_by_role("button", name=f"Try: {title}").click()
+        for slot, slug in enumerate(slugs):
+            expect(screen.page.locator(f"#method-{slot}")).to_have_value(slug)
+
+    tried("Prompt lookup", "greedy", "prompt-lookup")
+    expect(prompt).to_be_focused()
     model = screen.page.locator("#model-0").input_value()
     expect(screen.page.locator("#model-1")).to_have_value(model)
-    expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
+    expect(prompt).to_have_value(PROMPT)
     expect(screen.page).to_have_url(re.compile(r"\?still$"))
     screen.page.go_back()
     expect(chooser.locator(".card").first).to_have_attribute("data-id", "prompt-lookup")
-    screen.page.locator("#chooser input[type=search]").fill("LLaDA base")
-    chooser.get_by_role("button", name="Try: LLaDA base").click()
-    expect(screen.page.locator("#method-0")).to_have_value("llada")
+    tried("LLaDA base", "llada")
     expect(screen.page.get_by_role("radio", name="1", exact=True)).to_be_checked()
-
-
-def test_a_pair_that_is_tried_has_one_rule_for_the_end(visit):
-    """The control has none, so the method's is off beside it."""
-    screen, chooser = opened(visit)
-    screen.page.locator("#chooser input[type=search]").fill("CreditDecoding")
-    chooser.get_by_role("button", name="Try: CreditDecoding").click()
-    expect(screen.page.locator("#method-1")).to_have_value("creditdecoding")
+    screen.tab("Methods")
+    tried("CreditDecoding", "threshold", "creditdecoding")
     rule = screen.parameters(1).locator("#control-1-stop_at_end")
-    expect(rule).not_to_be_checked()
+    expect(rule).not_to_be_checked()  # the control has none, so the method's is off beside it
     expect(rule.locator("xpath=ancestor::*[.//p][1]")).to_contain_text("off to compare fairly with Fast-dLLM threshold")
 
 
@@ -127,9 +127,8 @@ def test_the_way_to_a_rule_of_ones_own_stands_at_the_top_and_a_search_names_it(v
     own = chooser.get_by_role("button", name="Write a rule of your own")
     expect(own).to_be_in_viewport()
     search, says = screen.page.locator("#chooser input[type=search]"), chooser.get_by_role("status")
-    for text in ("own method", "custom", "my rule"):
-        search.fill(text)
-        expect(says).to_contain_text("To write one yourself, choose “Write a rule of your own”.")
+    search.fill("own method")
+    expect(says).to_contain_text("To write one yourself, choose “Write a rule of your own”.")
     search.fill("EAGLE")
     expect(says).not_to_contain_text("yourself")
     for _ in range(2):  # pressed again it stays open
@@ -137,13 +136,16 @@ def test_the_way_to_a_rule_of_ones_own_stands_at_the_top_and_a_search_names_it(v
         expect(screen.page.locator("#user-methods").get_by_text("The file is run as it stands")).to_be_in_viewport()
 
 
-def test_on_a_phone_it_leads_to_the_beginning_of_the_panel(visit):
-    screen = visit("?tab=methods", folded=True, viewport={"width": 390, "height": 844})
+@pytest.mark.pages
+def test_on_a_phone_a_card_is_one_column_and_the_way_to_a_rule_of_ones_own_leads_to_its_beginning(visit):
+    screen = visit("?tab=methods", folded=True, viewport=PHONE)
+    expect(screen.page.locator("#chooser .card")).to_have_count(5)
+    screen.until("""() => new Set([...document.querySelectorAll("#chooser .card")]
+      .map((card) => card.getBoundingClientRect().x)).size === 1""")
     screen.page.locator("#chooser").get_by_role("button", name="Write a rule of your own").click()
-    top = "() => document.querySelector('#user-methods').getBoundingClientRect().top"
-    screen.page.wait_for_function(f"({top})() < 200")
-    screen.page.wait_for_timeout(500)  # and it stays there
-    assert -5 <= screen.page.evaluate(top) < 200
+    screen.until("""() => { const top = document.querySelector("#user-methods").getBoundingClientRect().top;
+      window.held = top >= -5 && top < 200 ? (window.held ?? 0) + 1 : 0;
+      return window.held > 20; }""")  # and it stays there
 
 
 def test_a_card_has_an_address_and_leads_to_its_lesson(visit):
@@ -178,39 +180,22 @@ def test_a_card_has_an_address_and_leads_to_its_lesson(visit):
     expect(screen.page).to_have_url(re.compile("doc=papers$"))
 
 
-def test_the_questions_are_answered_by_arrow_keys(visit):
-    screen, chooser = opened(visit)
-    chooser.locator("fieldset").first.get_by_label("any").focus()
-    screen.page.keyboard.press("ArrowRight")
-    expect(chooser.locator("fieldset").first.get_by_label("left to right")).to_be_checked()
-    screen.page.keyboard.press("Tab")
-    expect(chooser.locator("fieldset").nth(1).get_by_label("any")).to_be_focused()
-    expect(chooser.locator(".card").first).to_contain_text("a left-to-right model")
-
-
+@pytest.mark.pages
 @pytest.mark.parametrize("width", [1440, 390])
 def test_axe_finds_nothing_grave_and_no_card_is_too_wide(visit, width):
-    screen, chooser = (
-        opened(visit, viewport={"width": width, "height": 844}, reduced_motion="reduce", folded=True)
-        if (width == 1440)
-        else _on_a_phone(visit)
+    screen = visit(
+        "?tab=methods", viewport={"width": width, "height": 844}, reduced_motion="reduce", folded=width == 1440
     )
-    page = screen.page
+    page, chooser = screen.page, screen.page.locator("#chooser .chooser")
+    expect(chooser.locator(".card")).to_have_count(5)
     page.evaluate(AXE.read_text("utf-8"))
     answer(chooser, "draft", "yes")
+    settle(page)
     for dark in (False, True):
         page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", dark)
+        settle(page)
         assert grave(page, "#chooser", True) == []
     assert grave(page, "#chooser", False) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    screen.until(f"document.documentElement.scrollWidth <= {width}")
     chosen = chooser.locator("fieldset").nth(2).get_by_label("yes")
     assert chosen.evaluate("(box) => getComputedStyle(box).appearance") == "auto", "a chosen answer looks chosen"
-
-
-def _on_a_phone(visit) -> tuple:
-    screen = visit(query="?tab=methods", viewport={"width": 390, "height": 844}, reduced_motion="reduce")
-    chooser = screen.page.locator("#chooser .chooser")
-    expect(chooser.locator(".card")).to_have_count(5)
-    boxes = [card.bounding_box() for card in chooser.locator(".card").all()]
-    assert len({box["x"] for box in boxes}) == 1, "one column"
-    return screen, chooser

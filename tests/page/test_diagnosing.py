@@ -57,25 +57,30 @@ def test_what_the_page_draws_holds_the_seconds_that_the_lever_derives_from():
     assert found["report"].startswith("<!doctype html>") and json.loads(found["json"])["accepted"] == 0.9
 
 
-def test_at_home_a_drafter_is_looked_at(visit, tmp_path):
+def test_at_home_a_drafter_is_looked_at_and_one_that_is_not_there_is_refused(visit):
     screen = visit()
     page = screen.page
     screen.tab("Sweeps")
     screen.tab("Why is it slow?")
-    page.get_by_label("Target: name, hub id or folder").fill(str(DRAFTERS / "mtp" / "verifier"))
-    page.get_by_label("Drafter: hub id or folder").fill(str(DRAFTERS / "mtp" / "drafter"))
+    drafter, panel = page.get_by_label("Drafter: hub id or folder"), page.locator(".why")
+    page.get_by_label("Target: name, hub id or folder").fill("tiny-ar-m")
+    drafter.fill("nobody here")
     page.get_by_label("Prompts, one a line").fill("13 59 30 58 48 5 57")
     page.get_by_label("Tokens behind each prompt").fill("12")
     page.locator("#why-start").click()
-    panel = page.locator(".why")
+    expect(page.locator("#why-status .status")).to_contain_text("No drafter 'nobody here'", timeout=60_000)
+    expect(page.locator("#why-start")).to_be_visible()
+    expect(panel).to_have_count(0)
+    page.get_by_label("Target: name, hub id or folder").fill(str(DRAFTERS / "mtp" / "verifier"))
+    drafter.fill(str(DRAFTERS / "mtp" / "drafter"))
+    page.locator("#why-start").click()
     expect(panel.locator("h2")).to_contain_text("drafter (mtp-layer) on verifier", timeout=60_000)
     expect(panel.locator("summary").first).to_have_text("By depth")
     with page.expect_download() as saved:
         panel.get_by_role("button", name="Save as JSON").click()
     record = json.loads(saved.value.path().read_text("utf-8"))
     found = SimpleNamespace(cost=SimpleNamespace(rows=numbers(record, "rows"), drafts=numbers(record, "drafts")))
-    lever = panel.get_by_role("slider")
-    lever.fill("100")
+    panel.get_by_role("slider").fill("100")
     worth = max(one.speed for one in lengths(found, 1.0))
     expect(panel.locator("output")).to_contain_text(f"100 % of the drafts accepted: at best {worth:.2f}×")
     with page.expect_download() as saved:
@@ -85,17 +90,3 @@ def test_at_home_a_drafter_is_looked_at(visit, tmp_path):
 
 def numbers(record, name):
     return {int(n): seconds for n, seconds in record["cost"][name].items()}
-
-
-def test_what_is_refused_leaves_the_panel_as_it_was(visit):
-    screen = visit()
-    page = screen.page
-    screen.tab("Sweeps")
-    screen.tab("Why is it slow?")
-    page.get_by_label("Target: name, hub id or folder").fill("tiny-ar-m")
-    page.get_by_label("Drafter: hub id or folder").fill("nobody here")
-    page.get_by_label("Prompts, one a line").fill("copy: Ada")
-    page.locator("#why-start").click()
-    expect(page.locator("#why-status .status")).to_contain_text("No drafter 'nobody here'", timeout=60_000)
-    expect(page.locator("#why-start")).to_be_visible()
-    expect(page.locator(".why")).to_have_count(0)

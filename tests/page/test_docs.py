@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 
 from playwright.sync_api import expect
 
-from explorer.page import docs
 from explorer.page.docs import text
 from explorer.papers.documents import documents
 
@@ -35,7 +33,7 @@ def test_every_test_that_a_promise_names_is_there():
         assert len(named) > 20 or file == "SECURITY.md"
 
 
-def test_a_text_is_chosen_followed_and_linked(visit, address):
+def test_a_text_is_chosen_followed_and_linked(visit):
     screen = visit()
     shown = screen.page.locator("#docs-text")
     assert "A tour in five minutes" not in screen.page.content(), "nothing of it is there before it is opened"
@@ -50,37 +48,5 @@ def test_a_text_is_chosen_followed_and_linked(visit, address):
     shown.get_by_role("link", name="measured here").click()
     expect(shown.locator("h1")).to_have_text("Measured here")
     expect(screen.page.get_by_label("Measured here")).to_be_checked()
-    expect(screen.page).to_have_url(re.compile("doc=measured$"))
-    screen.tab("Explore")
-    screen.page.goto(f"{address}?doc=hosting")
-    expect(shown.locator("h1")).to_have_text("Hosting", timeout=60_000)
-    expect(shown).to_contain_text("decoding-explorer publish")
-    screen.page.goto(f"{address}?doc=nothing")
+    screen.page.goto(f"{screen.address}?doc=nothing")
     expect(shown).to_contain_text("There is no text 'nothing' here", timeout=60_000)
-
-
-def test_what_is_asked_while_an_answer_is_awaited_is_shown_after_it(visit, monkeypatch):
-    real, late = docs.text, threading.Event()
-
-    def slow(name):
-        if name == "measured":
-            late.wait(60)
-        return real(name)
-
-    screen = visit()
-    page, heading = screen.page, screen.page.locator("#docs-text h1")
-    screen.tab("Docs")
-    expect(heading).to_have_text("Using the page")
-    page.get_by_label("Papers and methods").check()
-    expect(heading).to_have_text("Papers and methods")
-    monkeypatch.setattr(docs, "text", slow)
-    page.locator("#docs-text").get_by_role("link", name="measured here").click()
-    expect(page).to_have_url(re.compile("doc=measured$"))
-    page.go_back()
-    page.go_back()
-    with page.expect_response(lambda answer: "measured" in (answer.request.post_data or "")):
-        late.set()
-    expect(page.get_by_label("Using the page")).to_be_checked()
-    expect(heading).to_have_text("Using the page")
-    page.wait_for_timeout(500)  # long enough for an answer that is on its way
-    expect(heading).to_have_text("Using the page")

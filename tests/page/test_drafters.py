@@ -113,16 +113,3 @@ def test_at_home_a_drafter_is_named_beside_the_model_and_its_run_is_forked(visit
     screen.method(0, "greedy")
     expect(page.locator("#model-0")).to_have_value(TARGET)
     expect(field).to_be_hidden()
-
-
-def test_a_drafter_that_does_not_fit_is_one_sentence(visit, heads, tmp_path):
-    other = tmp_path / "wide"
-    other.mkdir()
-    save_file(blocks(9, 1), other / "medusa_lm_head.safetensors")
-    (other / "config.json").write_text(json.dumps({"medusa_num_heads": 1}), "utf-8")
-    screen = visit()
-    screen.method(0, with_heads().slug)
-    screen.model(0, TARGET)
-    screen.page.locator("#drafter-0").fill(str(other))
-    screen.press("Run")
-    screen.says("0.0.linear.weight of 'wide' is [9, 9] and should be")

@@ -81,6 +81,7 @@ def ours(page: Page, address: str) -> list[str]:
     return asked
 
 
+@pytest.mark.pages
 def test_what_the_first_screen_imports_is_asked_for_at_once_and_nothing_else(browser: Browser, address: str) -> None:
     """Held against a page without the early requests: no module is fetched for nothing, none twice, and only views that
     the runs shown need come later."""

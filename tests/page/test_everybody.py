@@ -10,6 +10,8 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.page.conftest import PHONE
+
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 GRAVE = ("serious", "critical")
 EXCLUDED = [
@@ -37,7 +39,9 @@ ACTIVE = """() => {
 
 def open_tab(page: Page, path: list[str]) -> None:
     for name in path:
-        page.get_by_role("tab", name=name, exact=True).first.click()
+        tab = page.get_by_role("tab", name=name, exact=True).first
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
 
 
 SETTLED = """() => new Promise((then) => { let last = performance.now();
@@ -96,8 +100,11 @@ def test_axe_finds_nothing_grave_on_any_tab(visit):
     assert len(paths) >= 9, paths
     open_tab(page, paths[0])
     page.evaluate(ALL_SHOWN)
-    shown = page.locator("[role=tabpanel]")
-    assert shown.count() >= len(paths) and all(one.is_visible() for one in shown.all())
+    page.wait_for_function(
+        """(least) => { const all = [...document.querySelectorAll("[role=tabpanel]")];
+          return all.length >= least && all.every((one) => one.checkVisibility()); }""",
+        arg=len(paths),
+    )
     found = {"all but contrast": grave(page, "body", False)}
     page.evaluate(FEW_ROWS, 3)
     for mode in ("light", "dark"):
@@ -121,119 +128,71 @@ def reach(page: Page, name: str) -> None:
     raise AssertionError(f"the tab '{name}' cannot be reached")
 
 
+NARROW = "document.documentElement.scrollWidth <= 390"
+STILL = """() => document.getAnimations().every((one) =>
+  one.playState !== "running" || one.effect.getTiming().duration <= 1)"""
+
+
+@pytest.mark.pages
 def test_on_a_phone_axe_finds_nothing_grave_and_no_tab_is_too_wide(visit):
     """What a phone alone has is the sheet of controls and the menu of tabs; the rest axe has seen."""
-    screen = visit(viewport={"width": 390, "height": 844}, color_scheme="dark", reduced_motion="reduce")
+    screen = visit(viewport=PHONE, color_scheme="dark", reduced_motion="reduce")
     page = screen.page
     page.evaluate(AXE.read_text("utf-8"))
     screen.sheet()
     expect(page.locator("#prompt textarea")).to_be_visible()
     assert grave(page, "body", False) == []
     page.keyboard.press("Escape")
-    wide: dict[str, int] = {}
     for outer in page.get_by_role("tablist").first.get_by_role("tab").all_text_contents():
         reach(page, outer.strip())
         settle(page)
         inner = page.locator("[role=tabpanel]:visible [role=tablist]").first
         names = [one.strip() for one in inner.get_by_role("tab").all_text_contents()] if inner.count() else []
-        for name in names or [outer.strip()]:
-            if names:
-                reach(page, name)
-                settle(page)
-            if (width := page.evaluate("document.documentElement.scrollWidth")) > 390:
-                wide[f"{outer} > {name}"] = width
-    assert wide == {}
+        for name in names:
+            reach(page, name)
+            settle(page)
+            page.wait_for_function(NARROW)
+        page.wait_for_function(NARROW)
 
 
 def test_everything_is_reached_by_tab_and_shows_the_focus(visit):
-    screen = visit()
-    page = screen.page
+    page = visit().page
     page.locator("#prompt textarea").focus()
     met = []
     for _ in range(60):
         met.append(page.evaluate(ACTIVE))
         page.keyboard.press("Tab")
-    hidden = [one for one in met if not one["seen"] and one["tag"] != "BODY"]
-    assert hidden == [], "the focus cannot be seen there"
+    assert [one for one in met if not one["seen"] and one["tag"] != "BODY"] == [], "the focus cannot be seen there"
     names = {one["name"] for one in met}
-    assert {
-        "Run",
-        "Play",
-        "Step forward",
-        "Step back",
-        "Restart",
-        "Place in the run",
-        "Steps",
-        "Model calls",
-        "Work",
-        "Seconds",
-        "Speed",
-    } <= names, names
-    assert not [
-        one for one in met if one["tag"] in ("BUTTON", "SELECT", "INPUT", "TEXTAREA") and not one["name"].strip()
-    ], "controls without a name"
+    clocks = {"Steps", "Model calls", "Work", "Seconds", "Speed"}
+    assert {"Run", "Play", "Step forward", "Step back", "Restart", "Place in the run", *clocks} <= names, names
+    controls = [one for one in met if one["tag"] in ("BUTTON", "SELECT", "INPUT", "TEXTAREA")]
+    assert all(one["name"].strip() for one in controls), "controls without a name"
 
 
-def test_run_stop_and_playback_need_no_mouse(visit, slowly):
-    screen = visit()
-    page = screen.page
-    page.locator("#run").focus()
-    page.keyboard.press("Enter")
-    screen.wait(0, "live")
-    page.locator("#stop").focus()
-    page.keyboard.press("Enter")
-    screen.wait(0, "stopped")
-    screen.player(0).focus()
-    page.keyboard.press("Home")
-    assert screen.step(0) == 0
-    page.keyboard.press("ArrowRight")
-    assert screen.step(0) == 1
-    say = screen.player(0).locator("output.dx-say")
-    expect(say).to_have_attribute("aria-live", "polite")
-    expect(say).to_contain_text("Step 1 of")
-    before = say.inner_text()
-    page.keyboard.press("Home")
-    expect(say).not_to_have_text(before)
-
-
+@pytest.mark.pages
 def test_a_phone_reaches_every_control_and_every_tab(visit):
-    screen = visit(
-        viewport={"width": 390, "height": 844},
-        has_touch=True,
-        is_mobile=True,
-        color_scheme="dark",
-        reduced_motion="reduce",
-    )
-    page = screen.page
+    screen = visit(viewport=PHONE, has_touch=True, is_mobile=True, color_scheme="dark", reduced_motion="reduce")
+    page, play = screen.page, "#toolbar button[aria-label=Play]"
     screen.sheet()
     page.locator("#overflow button").first.click()
-    for field in (
-        "#prompt textarea",
-        "#run",
-        "#seed input",
-        "#toolbar button[aria-label=Play]",
-        "#toolbar input[type=range]",
-        "#panel-0 .dx-panel",
-    ):
-        box = page.locator(field).first.bounding_box()
-        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["height"] >= 20, (field, box)
-    page.locator("#toolbar button[aria-label=Play]").tap()
+    expect(page.locator("#seed input")).to_be_visible()
+    for field in ("#prompt textarea", "#run", "#seed input", play, "#toolbar input[type=range]", "#panel-0 .dx-panel"):
+        page.wait_for_function(
+            """(field) => { const box = document.querySelector(field).getBoundingClientRect();
+              return box.left >= 0 && box.right <= 390 && box.height >= 20; }""",
+            arg=field,
+        )
+    page.locator(play).tap()
     screen.wait(0, "done")
-    for name in ("Methods", "Docs"):
-        tab = page.get_by_role("tab", name=name, exact=True)
-        if not (tab.count() and tab.first.is_visible()):
-            page.locator(".overflow-menu > button").first.tap()
-            tab = page.locator(".overflow-dropdown").first.get_by_text(name, exact=True)
-        tab.first.tap()
-        expect(page.locator("#chooser .card >> nth=0" if name == "Methods" else "#limits")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    moving = page.evaluate(
-        "document.getAnimations().filter((a) => a.playState === 'running' && a.effect.getTiming().duration > 1).length"
-    )
-    assert moving == 0
+    for name, there in (("Methods", "#chooser .card >> nth=0"), ("Docs", "#limits")):
+        reach(page, name)
+        expect(page.locator(there)).to_be_visible()
+        page.wait_for_function(NARROW)
+    page.wait_for_function(STILL)
 
 
-@pytest.mark.parametrize(("query", "over"), [("", "Done"), ("?lang=zh", "完成")])
+@pytest.mark.parametrize(("query", "over"), [("", "Done"), pytest.param("?lang=zh", "完成", marks=pytest.mark.pages)])
 def test_a_screen_reader_hears_words_when_a_run_is_over_and_no_name_of_a_text(visit, query, over):
     page = visit(query).page
     page.evaluate("""() => { window.heard = [];
@@ -242,5 +201,4 @@ def test_a_screen_reader_hears_words_when_a_run_is_over_and_no_name_of_a_text(vi
         .observe(document.body, { subtree: true, childList: true, characterData: true }); }""")
     page.locator("#run").click()
     page.wait_for_function("(over) => window.heard.includes(over)", arg=over)
-    names = [one for one in page.evaluate("window.heard") if "." in one and " " not in one]
-    assert names == []
+    assert [one for one in page.evaluate("window.heard") if "." in one and " " not in one] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from types import SimpleNamespace
 
 import httpx
@@ -19,19 +20,16 @@ from explorer.page.catalogue import Catalogue, Plan, name_of
 from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
+from explorer.page.sessions import Job
 from explorer.runs.gallery import Gallery
-from tests.page.conftest import Slow, methods_of
+from tests.page.conftest import Held, Slow, methods_of
 
 
 def place(screen, slot: int, steps: int):
     """The panel of a player that stands after that many steps."""
-    player = screen.player(slot)
-    player.press("Home")
-    for _ in range(steps):
-        player.press("ArrowRight")
-    assert screen.step(slot) == steps
-    player.press("f")
-    panel = player.locator(".dx-fork")
+    screen.go(slot, steps)
+    screen.player(slot).press("f")
+    panel = screen.player(slot).locator(".dx-fork")
     expect(panel).to_be_visible()
     return panel
 
@@ -74,13 +72,13 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
     expect(screen.player(2).locator("h2 > span")).to_have_text(f"{original.header.title}, forked at step 4")
     expect(screen.player(0).locator("h2 > span")).to_have_text(original.header.title)
     for step in range(5):
-        screen.player(2).press("Home")
-        for _ in range(step):
-            screen.player(2).press("ArrowRight")
+        screen.go(2, step)
+        screen.at(0, step)
         both = [[(c["position"], c["token"]) for c in debug(screen, slot)["board"]] for slot in (0, 2)]
         assert both[0] == both[1], f"the boards differ after step {step}"
 
 
+@pytest.mark.pages
 def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
     """Lessons mount players of their own; a request from one of them would fork what stands in the page's player of
     that number."""
@@ -105,6 +103,7 @@ def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
     expect(screen.player(0).locator(".dx-forker")).to_be_visible()
 
 
+@pytest.mark.pages
 def test_another_method_and_other_parameters_take_over(visit, traces):
     screen = visit()
     method, param = next(
@@ -135,11 +134,24 @@ def test_another_method_and_other_parameters_take_over(visit, traces):
     assert debug(screen, 3)["steps"] > debug(screen, 2)["steps"]
 
 
-def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard(visit, traces):
-    screen, original = visit(), traces[2]
+def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard_and_stop_keeps_what_is_there(
+    visit, traces, monkeypatch
+):
+    screen, original, real = visit(), traces[2], engines.stream_fork
     screen.tab("Gallery")
-    screen.page.locator(f"#play-{2}-{traces[2].header.method}").click()
+    screen.page.locator(f"#play-{2}-{original.header.method}").click()
     screen.wait(0, "done")
+    with monkeypatch.context() as patch:
+        over, end = threading.Event(), Job.end
+        patch.setattr(engines, "stream_fork", lambda *a, **k: Held(real(*a, **k), over))
+        patch.setattr(Job, "end", lambda job: (end(job), over.set()))  # it goes on when it is stopped
+        Slow.running = 0
+        place(screen, 0, 1).get_by_role("button", name="Continue from here").click()
+        screen.wait(1, "live")
+        screen.press("Stop")
+        screen.wait(1, "stopped")
+        screen.says("Stopped")
+        assert Slow.running == 0
     at = len(original.header.prompt_ids) + 2
     panel = place(screen, 0, 2)
     expect(panel.get_by_label("Position", exact=True)).to_have_value(str(at))
@@ -148,36 +160,12 @@ def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard(visit, traces):
     expect(panel.locator(f"[data-position='{at}'] select").nth(1)).to_have_value(
         str(original.output_ids[2])
     )  # what the run wrote there
+    panel.get_by_label("Into").select_option("2")
     panel.get_by_role("button", name="Continue from here").press("Enter")
-    screen.wait(1, "done")
-    expect(screen.player(1).locator(".dx-lineage")).to_contain_text("fork of player 1 at step 2: forbade")
-    board = {cell["position"]: cell["token"] for cell in debug(screen, 1)["board"]}
+    screen.wait(2, "done")
+    expect(screen.player(2).locator(".dx-lineage")).to_contain_text("fork of player 1 at step 2: forbade")
+    board = {cell["position"]: cell["token"] for cell in debug(screen, 2)["board"]}
     assert [board[at - 2], board[at - 1]] == original.output_ids[:2] and board[at] != original.output_ids[2]
-
-
-def test_stop_ends_a_fork_and_it_keeps_what_is_there(visit, monkeypatch):
-    real = engines.stream_fork
-    monkeypatch.setattr(engines, "stream_fork", lambda *a, **k: Slow(real(*a, **k), 0.2))
-    Slow.running = 0
-    screen = visit()
-    place(screen, 0, 2).get_by_role("button", name="Continue from here").click()
-    screen.wait(2, "live")
-    screen.press("Stop")
-    screen.wait(2, "stopped")
-    screen.says("Stopped")
-    assert Slow.running == 0
-
-
-def test_a_run_whose_model_is_not_here_says_so(visit, traces):
-    screen = visit()
-    data = json.loads(traces[0].to_json())
-    data["header"]["models"][0]["name"] = "somebody/some-model"
-    screen.tab("Save and open")
-    screen.page.locator("#paste textarea").fill(json.dumps(data))
-    screen.press("Open pasted trace")
-    screen.wait(2, "ready")
-    place(screen, 2, 1).get_by_role("button", name="Continue from here").click()
-    screen.says("made with the model 'somebody/some-model', which is not available on this server")
 
 
 # --- the endpoint -----------------------------------------------------------------------------------------------------

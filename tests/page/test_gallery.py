@@ -15,16 +15,19 @@ from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.runs.gallery import Gallery
+from tests.page.conftest import soon
+
+
+def grey(picture) -> Image.Image:
+    return Image.open(io.BytesIO(picture.screenshot())).convert("L")
 
 
 def test_cards_stand_in_groups_with_comparisons_first_and_are_found_by_a_word(visit, traces):
     screen = visit()
     screen.tab("Gallery")
-    groups = screen.page.locator("#gallery-cards section")
-    expect(groups.first.locator("h3")).to_have_text("Comparisons")
-    cards = screen.page.locator("#gallery-cards .card:visible")
-    every = cards.count()
-    assert every == len(traces) + 1, "two runs on one prompt are a comparison"
+    expect(screen.page.locator("#gallery-cards section").first.locator("h3")).to_have_text("Comparisons")
+    cards, every = screen.page.locator("#gallery-cards .card:visible"), len(traces) + 1
+    expect(cards).to_have_count(every)  # two runs on one prompt are a comparison
     search = screen.page.get_by_label("Find a run")
     search.fill(traces[2].header.title.split()[0])
     expect(cards).not_to_have_count(every)
@@ -35,16 +38,17 @@ def test_cards_stand_in_groups_with_comparisons_first_and_are_found_by_a_word(vi
     expect(cards).to_have_count(every)
 
 
-@pytest.mark.parametrize("tab", ["gallery", "methods"])
-def test_pictures_are_dark_on_a_dark_page(shipped, visit, tab):
-    page = visit(f"?tab={tab}&__theme=dark", at=shipped).page
-    pictures = page.locator(".card-pictures img:visible")
-    expect(pictures.first).to_be_visible()
-    for picture in pictures.all()[:4]:
-        picture.scroll_into_view_if_needed()
-        picture.evaluate("(image) => image.decode()")
-        seen = Image.open(io.BytesIO(picture.screenshot())).convert("L")
-        assert ImageStat.Stat(seen).mean[0] < 128  # of 255: drawn on white, each is above
+@pytest.mark.pages
+def test_pictures_are_dark_on_a_dark_page(shipped, visit):
+    page = visit("?still&__theme=dark", at=shipped, color_scheme="dark").page
+    for tab in ("Gallery", "Methods"):
+        page.get_by_role("tab", name=tab, exact=True).click()
+        pictures = page.locator(".card-pictures img:visible")
+        expect(pictures.first).to_be_visible()
+        for picture in pictures.all()[:2]:
+            picture.scroll_into_view_if_needed()
+            picture.evaluate("(image) => image.decode()")
+            soon(page, lambda picture=picture: ImageStat.Stat(grey(picture)).mean[0] < 128)  # drawn on white: above
 
 
 def test_a_folder_of_ones_own_without_pictures_is_shown_in_words(recorded):

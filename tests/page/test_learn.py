@@ -74,70 +74,52 @@ def test_its_modules_set_text_only_and_stay_on_this_server():
     assert "cookie" not in "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
 
 
-def test_a_lesson_moves_its_own_player(visit):
-    screen = visit()
-    screen.player(0).press("ArrowRight")
-    assert screen.step(0) == 1
-    assert screen.page.locator(".learn").count() == 0, "nothing of it is there before it is opened"
-    screen.tab("Learn")
-    learn = screen.page.locator("#lessons")
-    panel = learn.locator(".dx-panel").first
-    expect(panel).to_have_attribute("data-state", "ready")
-    told = lessons()[2]
-    learn.locator(".learn-list button").nth(2).click()
-    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][2]["title"])
-    expect(panel).to_have_attribute("data-state", "ready")
-    expect(panel).to_have_attribute("data-step", str(told.stops[0].step))
-    for stop in (told.stops[1], told.stops[0]):
-        learn.get_by_role("button", name=f"Step {stop.step}", exact=True).click()
-        expect(panel).to_have_attribute("data-step", str(stop.step))
-        expect(learn.locator(".learn-say")).to_have_text(f"Step {stop.step}: {stop.say}")
-        expect(learn.get_by_role("button", name=f"Step {stop.step}", exact=True)).to_have_attribute(
-            "aria-pressed", "true"
-        )
-    board = panel.locator("[data-view=Tokens]")
-    assert board.bounding_box()["y"] < 1000, "the board is in sight"
-    answer = learn.locator(".learn-answer p")
-    expect(answer).to_be_hidden()
-    learn.locator(".learn-answer summary").press("Enter")
-    expect(answer).to_have_text(told.answer)
-    learn.locator(".learn-words button").first.click()
-    expect(learn.locator(".learn-meaning")).to_contain_text(told.terms[0])
-    learn.get_by_role("button", name="in the glossary").click()
-    expect(learn.locator(".learn-terms dt").first).to_have_text(told.terms[0])
-    expect(learn.get_by_label("Search the glossary")).to_be_focused()
-    learn.locator(".learn-list button").first.click()
-    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][0]["title"])
-    learn.get_by_role("button", name=re.compile("^Next: ")).click()
-    expect(learn.locator(".learn-text h2").first).to_have_text(payload()["lessons"][1]["title"])
-    assert screen.step(0) == 1, "the players of Explore stay where they are"
-
-
-def test_a_lesson_opens_at_its_first_stop_with_its_lane_and_is_ticked_off(visit):
+def test_a_lesson_moves_its_own_player_shows_its_lane_and_is_ticked_off(visit):
     screen = visit(viewport={"width": 1280, "height": 900})
-    told = next(one for one in payload()["lessons"] if one["lane"] not in ("", "confidence") and len(one["runs"]) == 1)
+    screen.go(0, 1)
+    expect(screen.page.locator(".learn")).to_have_count(0)  # nothing of it is there before it is opened
     screen.tab("Learn")
     learn = screen.page.locator("#lessons")
-    panel = learn.locator(".dx-panel").first
+    panel, title = learn.locator(".dx-panel").first, learn.locator(".learn-text h2").first
+    sent = payload()["lessons"]
+    told = next(one for one in sent if one["lane"] not in ("", "confidence") and len(one["runs"]) == 1)
+    lesson = next(one for one in lessons() if one.method == told["method"])
     option = learn.locator(".learn-list button", has_text=re.compile(f"^{told['title']}"))
     option.click()
+    expect(title).to_have_text(told["title"])
     expect(panel).to_have_attribute("data-step", str(told["stops"][0]["step"]))
     lane = panel.locator("select").filter(has=screen.page.locator(f'option[value="{told["lane"]}"]')).first
     expect(lane).to_have_value(told["lane"])
     expect(option).to_have_text(f"{told['title']}1 of {len(told['stops'])}")
+    fold = learn.locator(".learn-answer").first
+    expect(fold.locator("p")).to_be_hidden()
+    fold.locator("summary").press("Enter")
+    expect(fold.locator("p")).to_have_text(lesson.answer)
     for stop in told["stops"]:
-        learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
+        button = learn.get_by_role("button", name=f"Step {stop['step']}", exact=True)
+        button.click()
+        expect(panel).to_have_attribute("data-step", str(stop["step"]))
+        expect(learn.locator(".learn-say")).to_have_text(f"Step {stop['step']}: {stop['say']}")
+        expect(button).to_have_attribute("aria-pressed", "true")
     expect(option).to_have_text(f"{told['title']}✓ seen")
-    middles = """[...document.querySelectorAll("#lessons .dx-toolbar > *")].filter((node) => node.offsetHeight)
-        .map((node) => node.getBoundingClientRect()).map((r) => r.top + r.height / 2)"""
-    tops = screen.page.evaluate(middles)
-    assert max(tops) - min(tops) < 12, f"the toolbar is one row: {tops}"
+    expect(panel.locator("[data-view=Tokens]")).to_be_in_viewport()
+    learn.locator(".learn-words button").first.click()
+    expect(learn.locator(".learn-meaning")).to_contain_text(lesson.terms[0])
+    learn.get_by_role("button", name="in the glossary").click()
+    expect(learn.locator(".learn-terms dt").first).to_have_text(lesson.terms[0])
+    expect(learn.get_by_label("Search the glossary")).to_be_focused()
+    learn.locator(".learn-list button").first.click()
+    expect(title).to_have_text(sent[0]["title"])
+    learn.get_by_role("button", name=re.compile("^Next: ")).click()
+    expect(title).to_have_text(sent[1]["title"])
+    screen.at(0, 1)  # the players of Explore stay where they are
     screen.page.reload()
     screen.wait(0, "ready")
     screen.tab("Learn")
     expect(option).to_have_text(f"{told['title']}✓ seen")
 
 
+@pytest.mark.pages
 def test_a_lesson_on_a_difference_shows_both_runs_on_one_clock(visit):
     screen = visit()
     told = next(one for one in payload()["lessons"] if one["method"] == "dparallel")
@@ -158,91 +140,63 @@ def test_a_lesson_on_a_difference_shows_both_runs_on_one_clock(visit):
     expect(learn.locator(".learn-stage > section > h3").first).to_be_hidden()
 
 
-def test_a_stop_chosen_while_the_run_still_loads_is_where_the_lesson_opens(visit):
-    screen = visit()
-    told = next(one for one in payload()["lessons"] if one["method"] == "dparallel")
-    held = []
-    files = re.compile("|".join(re.escape(run["id"]) for run in told["runs"]))
-    screen.page.route(files, lambda route: held.append(route))
-    screen.tab("Learn")
-    learn = screen.page.locator("#lessons")
-    learn.locator(".learn-list button", has_text=re.compile(f"^{told['title']}")).click()
-    stop = told["stops"][-1]
-    learn.get_by_role("button", name=f"Step {stop['step']}", exact=True).click()
-    expect(learn.locator(".dx-panel")).to_have_count(2)
-    while len(held) < 2:
-        screen.page.wait_for_timeout(20)
-    for route in held:
-        route.continue_()
-    for panel in learn.locator(".dx-panel").all():
-        expect(panel).to_have_attribute("data-step", str(stop["step"]))
-    expect(learn.locator(".learn-say")).to_contain_text(stop["say"])
+WITHIN = """() => { const { left, right, top, bottom } = document.querySelector('.tour-box').getBoundingClientRect();
+  return left >= 0 && right <= innerWidth && top >= 0 && bottom <= innerHeight; }"""
+FOCUSED = "document.querySelector('.tour-box').contains(document.activeElement)"
+NOTES = {  # and what is said of the cells that are framed
+    "The board": r"(\d+)",
+    "Guesses": r"(\d+)",
+    "Yellow": r"(\d+) token",
+    "Many at once": r"(\d+) token",
+    "The end": "",
+}
 
 
-def test_who_declines_the_tour_is_not_asked_again(visit):
-    screen = visit()
-    offer = screen.page.locator(".tour-offer")
-    offer.get_by_role("button", name="Not now").press("Enter")
-    expect(offer).to_have_count(0)
-    expect(screen.player(0)).to_be_focused()
-    screen.page.keyboard.press("Space")
-    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
-    screen.page.reload()
-    screen.wait(0, "ready")
-    expect(screen.page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
-    expect(offer).to_have_count(0)
-
-
-def test_escape_ends_the_tour_at_the_player_and_another_tab_closes_it(visit):
-    screen = visit(reduced_motion="reduce")
-    box, start = screen.page.get_by_role("dialog"), screen.page.get_by_role("button", name="Tour", exact=True)
-    start.press("Enter")
-    expect(box).to_be_visible()
-    screen.page.keyboard.press("Escape")
-    expect(box).to_have_count(0)
-    expect(screen.player(0)).to_be_focused()
-    screen.page.keyboard.press("Space")
-    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
-    start.press("Enter")
-    expect(box).to_be_visible()
-    screen.page.get_by_role("tab", name="Learn", exact=True).dispatch_event("click")
-    expect(box).to_have_count(0)
-
-
-FRAMES = """() => new Promise((done) =>
-  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"""
-
-
-@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("width", [1400, pytest.param(390, marks=pytest.mark.pages)])
 def test_the_tour_is_offered_once_and_goes_by_keyboard(visit, width):
     screen = visit(viewport={"width": width, "height": 840}, reduced_motion="reduce")
     page = screen.page
     offer, box = page.locator(".tour-offer"), page.get_by_role("dialog")
     offer.get_by_role("button", name="Start the tour").press("Enter")
-    expect(box.locator("h2")).to_have_text("The board")
     expect(box.get_by_role("button", name="Next")).to_be_focused()
-    assert screen.step(0) == 0
-    seen = {}
-    while box.count():
-        name = box.locator("h2").inner_text()
-        page.evaluate(FRAMES)  # a player that was put aside lays its board first
-        seen[name] = (box.locator("#tour-text").inner_text(), page.locator(".tour-marks i").count())
-        assert page.evaluate("document.querySelector('.tour-box').contains(document.activeElement)")
-        inside = page.evaluate("(({left, right, top, bottom}) => left >= 0 && right <= innerWidth && top >= 0 && "
-                               "bottom <= innerHeight)"
-                               "(document.querySelector('.tour-box').getBoundingClientRect())")  # fmt: skip
-        assert inside, f"the note on {name} leaves the screen"
+    screen.at(0, 0)
+    for name, many in NOTES.items():
+        expect(box.locator("h2")).to_have_text(name)
+        screen.until(WITHIN)
+        screen.until(FOCUSED)
+        said = re.findall(many, box.locator("#tour-text").inner_text()) if many else []
+        if said:  # as many cells are framed as the note says
+            screen.until("(said) => said.includes(String(document.querySelectorAll('.tour-marks i').length))", said)
+        assert bool(said) == bool(many)
         page.keyboard.press("ArrowRight")
-    assert list(seen) == ["The board", "Guesses", "Yellow", "Many at once", "The end"]
-    for text, marked in (seen["The board"], seen["Guesses"]):
-        assert str(marked) in re.findall(r"\d+", text), "as many cells are framed as the note says"
-    for name in ("Yellow", "Many at once"):
-        text, marked = seen[name]
-        assert marked == int(re.search(r"(\d+) token", text)[1]), "as many cells are framed as the note says"
+    expect(box).to_have_count(0)
     expect(screen.player(0)).to_be_focused()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    screen.until(f"document.documentElement.scrollWidth <= {width}")
     assert page.context.cookies() == []
     page.reload()
     screen.wait(0, "ready")
-    expect(page.get_by_role("button", name="Tour", exact=True)).to_be_visible()
+    start = page.get_by_role("button", name="Tour", exact=True)
     expect(offer).to_have_count(0)
+    start.press("Enter")
+    expect(box).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(screen.player(0)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(screen.player(0)).not_to_have_attribute("data-step", "0")
+
+
+@pytest.mark.pages
+def test_who_declines_the_tour_is_not_asked_again_and_another_tab_closes_it(visit):
+    screen = visit(reduced_motion="reduce")
+    offer, box = screen.page.locator(".tour-offer"), screen.page.get_by_role("dialog")
+    offer.get_by_role("button", name="Not now").press("Enter")
+    expect(offer).to_have_count(0)
+    expect(screen.player(0)).to_be_focused()
+    screen.page.reload()
+    screen.wait(0, "ready")
+    screen.page.get_by_role("button", name="Tour", exact=True).press("Enter")
+    expect(offer).to_have_count(0)
+    expect(box).to_be_visible()
+    screen.page.get_by_role("tab", name="Learn", exact=True).dispatch_event("click")
+    expect(box).to_have_count(0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,10 +17,10 @@ from explorer.figures.calls import in_words, target_role
 from explorer.page.limits import Limits
 from explorer.page.links import read_query
 from explorer.page.my_runs import PAGE, MyRuns
-from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
 from explorer.runs.store import RunStore
-from tests.page.conftest import HOSTILE, Screen
+from tests.page.conftest import HOSTILE, Screen, soon
+from tests.page.test_everybody import settle
 
 RECORDS = Path(__file__).parents[1] / "explorer" / "records"
 LIMITS = Limits(prompt_characters=1000, steps=50, seconds=60, public=False)
@@ -33,24 +32,17 @@ def my_runs(recorded, tmp_path, monkeypatch) -> MyRuns:
     return MyRuns.open(Gallery(recorded), LIMITS)
 
 
-@pytest.fixture(scope="module")
-def restarted(address: str, recorded: Path) -> Iterator[str]:
-    """Another server on the same store, as after a restart."""
-    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
-    assert demo.local_url != address
-    yield demo.local_url
-    demo.close()
-
-
 def copied(screen: Screen) -> str:
-    button = screen.page.get_by_role("button", name="Copy link", exact=True)
+    """The link to what is shown, once it is in the clipboard."""
+    button, said = screen.page.get_by_role("button", name="Copy link", exact=True), screen.page.locator("#share output")
     if not button.is_visible():
         screen.page.locator("#overflow button").first.click()
+    screen.page.evaluate("navigator.clipboard.writeText('')")
     button.click()
-    expect(screen.page.locator("#share output")).to_have_text("Copied.")
-    text = screen.page.evaluate("navigator.clipboard.readText()")
-    assert text == screen.page.locator("#share textarea").input_value()
-    return text
+    soon(screen.page, lambda: screen.page.evaluate("navigator.clipboard.readText()"))
+    expect(said).to_have_text("Copied.")
+    expect(screen.page.locator("#share textarea")).to_have_value(screen.page.evaluate("navigator.clipboard.readText()"))
+    return screen.page.locator("#share textarea").input_value()
 
 
 def follow(screen: Screen, query: str) -> None:
@@ -65,70 +57,67 @@ def whole(screen: Screen) -> Locator:
     return screen.player(0).locator(".dx-body")
 
 
-def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], restarted: str):
+def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], shipped: str):
+    """The other server has the same store, as this one has after a restart."""
     screen = visit()
-    screen.press("Run")
+    screen.run(1)
     screen.says("Done: 2 runs")
     screen.press("Model calls")
-    screen.player(0).press("Home")
-    for _ in range(3):
-        screen.player(0).press("ArrowRight")
-    at, text = screen.step(0), whole(screen).inner_text()
+    screen.go(0, 3)
+    body = whole(screen)
+    settle(screen.page)
+    text = body.inner_text()
     link = copied(screen)
     assert re.search(r"/\?run=[0-9a-f]{16},[0-9a-f]{16}&step=\d+(&of=2)?&clock=forwards$", link)
-    again = visit(at=restarted)
+    again = visit(at=shipped)
     follow(again, link.split("?")[1])
     again.says("Opened from the link")
-    expect(again.player(0)).to_have_attribute("data-step", str(at))
+    again.at(0, 3)
     expect(again.page.locator('[data-unit="forwards"]')).to_have_attribute("aria-pressed", "true")
     expect(whole(again)).to_have_text(text, use_inner_text=True)
     expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
 
 
+@pytest.mark.pages
 def test_a_link_names_the_step_that_a_person_went_to_and_no_other(visit: Callable[..., Screen]):
     screen = visit(query="")
-    expect(screen.player(0)).to_have_attribute("data-state", "done")  # the opening played to its end by itself
+    screen.wait(0, "done")  # the opening played to its end by itself
     assert "step" not in copied(screen)
-    screen.player(0).press("Home")
-    screen.player(0).press("ArrowRight")
-    screen.player(0).press("ArrowRight")
-    assert screen.step(0) == 2 and copied(screen).endswith("&step=2")
+    screen.go(0, 2)
+    assert copied(screen).endswith("&step=2")
     screen.press("Play")
-    expect(screen.player(0)).to_have_attribute("data-state", "done")
+    screen.wait(0, "done")
     assert "step" not in copied(screen)
     screen.player(0).press("End")
+    screen.drawn()
     assert re.search(r"&step=[1-9]\d*", copied(screen))
 
 
 def test_links_to_recorded_runs_and_to_none(visit, traces, recorded):
     names = sorted(path.stem for path in recorded.glob("[0-8]*.json"))
-    screen = visit()
+    screen = visit(folded=True)
+    screen.wait(1, "ready")
+    # What would ask has had its turn: it runs when it is mounted, the players are drawn after that.
+    assert [url for url in screen.asked if re.search("/(queue|run|call)/", url)] == []
     follow(screen, f"gallery={names[0]}&step=2&lane=entropy")
     screen.says("Opened from the link")
     expect(screen.player(0).locator("h2 > span")).to_have_text(traces[0].header.title)
-    expect(screen.player(0)).to_have_attribute("data-step", "2")
+    screen.at(0, 2)
     expect(screen.player(1)).to_be_hidden()
-    assert screen.page.locator("#panel-0 select").first.input_value() == "entropy"
+    expect(screen.page.locator("#panel-0 select").first).to_have_value("entropy")
     assert copied(screen).endswith(f"?gallery={names[0]}&step=2&lane=entropy")
+    screen.tab("Learn")
+    expect(screen.page).to_have_url(re.compile(rf"\?gallery={names[0]}&step=2&lane=entropy&tab=learn$"))
+    screen.page.go_back()
+    screen.at(0, 2)
     for query, sentence in (
         ("run=0123456789abcdef", "no run 0123456789abcdef here"),
-        ("gallery=none", "no recorded trace"),
         ("run=a&clock=sun", "clock=sun"),
+        (f"gallery={names[0]},none", "Opened from the link. There is no recorded trace 'none'."),
     ):
         follow(screen, query)
         screen.says(sentence)
-        screen.wait(0, "ready")
-    follow(screen, f"gallery={names[0]},none")
-    screen.says("Opened from the link. There is no recorded trace 'none'.")
     expect(screen.player(1)).to_be_hidden()
-
-
-def test_a_page_without_a_link_asks_for_nothing(visit):
-    screen = visit(folded=True)
-    screen.wait(1, "ready")
-    asked = [url for url in screen.asked if re.search("/(queue|run|call)/", url)]
-    assert asked == []  # what would ask has had its turn: it runs when it is mounted, the players are drawn after that
-    assert len(screen.asked) > 1
 
 
 def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
@@ -165,32 +154,6 @@ def test_my_runs_lists_pins_renames_deletes_and_opens(visit, traces):
     expect(mine).to_have_count(0)
 
 
-def test_a_click_is_heard_while_the_list_is_still_being_read(visit, traces, monkeypatch):
-    """What opening the tab brings must not take the place of what was asked meanwhile, nor come after its answer."""
-    keep = RunStore(Path(os.environ["EXPLORER_STORE"]))
-    gone = Trace.from_json(traces[2].to_json())
-    gone.header.prompt = "read slowly"
-    name = keep.save(gone)
-    real = MyRuns.listing
-
-    def slowly(self, page=0, undo="", said=""):
-        found = real(self, page, undo, said)
-        time.sleep(0 if said else 1.5)
-        return found
-
-    screen = visit()
-    screen.tab("My runs")
-    mine = screen.page.locator(f'#runs li[data-id="{name}"]')
-    expect(mine).to_have_count(1)
-    monkeypatch.setattr(MyRuns, "listing", slowly)
-    screen.tab("Explore")
-    screen.tab("My runs")
-    mine.get_by_text("Delete").click()
-    expect(screen.page.locator("#runs .run-said")).to_contain_text("Deleted.")
-    screen.page.wait_for_timeout(2500)  # longer than the reading that was under way
-    expect(mine).to_have_count(0)
-
-
 def test_an_import_plays_and_says_what_is_not_recorded(visit):
     screen = visit()
     screen.tab("Save and open")
@@ -214,6 +177,7 @@ def test_an_import_plays_and_says_what_is_not_recorded(visit):
     expect(screen.page.locator("#share output")).to_contain_text("was imported from")
 
 
+@pytest.mark.pages
 def test_the_lines_and_the_events_of_what_is_shown(visit, traces, tmp_path):
     screen = visit()
     screen.press("Copy as Python")

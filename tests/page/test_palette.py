@@ -15,6 +15,7 @@ from engines.models.scene_words import NUMBERED, SceneTokenizer
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
 from explorer.page.palette import answer, look
+from tests.page.conftest import PHONE
 
 READS = "msd"  # a method whose models see scenes
 WORD = np.zeros((32, 128), dtype=np.uint8)
@@ -143,20 +144,20 @@ def cell(page: Page, name: str):
     return page.get_by_role("group", name="Cells of the scene").get_by_role("button", name=name)
 
 
-def test_a_scene_is_drawn_and_described(visit):
+def test_a_scene_is_drawn_by_mouse_and_keyboard_typed_numbered_and_described(visit):
     screen = visit()
     page, prompt = screen.page, screen.page.locator("#prompt textarea")
     palette = page.get_by_role("group", name="Draw the scene")
+    says = palette.get_by_role("status")
     expect(palette).to_be_hidden()  # no model in sight reads a scene
     screen.method(0, READS)
     expect(palette).to_be_visible()
-    expect(palette.get_by_role("status")).to_contain_text("describes no scene")
+    expect(says).to_contain_text("describes no scene")
     cell(page, "top left, empty").click()
     expect(prompt).to_have_value("large red circle top left")
-    expect(palette.get_by_role("status")).to_contain_text("2 or 3 objects; here are 1")
-    palette.get_by_role("radio", name="square").check()
-    palette.get_by_role("radio", name="blue").check()
-    palette.get_by_role("radio", name="small").check()
+    expect(says).to_contain_text("2 or 3 objects; here are 1")
+    for choice in ("square", "blue", "small"):
+        palette.get_by_role("radio", name=choice).check()
     cell(page, "middle right, empty").click()
     expect(prompt).to_have_value("large red circle top left, small blue square middle right")
     cell(page, "middle right: small blue square").click()  # once more: out
@@ -164,68 +165,45 @@ def test_a_scene_is_drawn_and_described(visit):
     for name in ("middle right", "bottom center"):
         cell(page, f"{name}, empty").click()
     cell(page, "top right, empty").click()
-    page.evaluate("document.dispatchEvent(new Event('dx-prompt'))")  # late, of the click before
-    expect(palette.get_by_role("status")).to_contain_text(f"at most {MOST} objects")
+    expect(says).to_contain_text(f"at most {MOST} objects")
     palette.get_by_role("radio", name="green").check()
-    expect(palette.get_by_role("status")).to_contain_text("puts in a small green square")
+    expect(says).to_contain_text("puts in a small green square")
     written = "large red circle top left, small blue square middle right, small blue square bottom center"
     expect(prompt).to_have_value(written)
-    page.locator("#count label", has_text="1").first.click()
-    screen.press("Run")
-    screen.wait(0, "done")
-    said = screen.player(0)
-    expect(said).to_contain_text("a large red circle at the top left")
 
-
-def test_a_typed_and_a_numbered_scene_stand_in_the_cells(visit):
-    screen = visit()
-    page = screen.page
-    screen.method(0, READS)
-    screen.prompt("form: small red circle top left, large green cross bottom right")
+    screen.prompt("form: small red circle top left, large green cross bottom right")  # typed
     expect(cell(page, "bottom right: large green cross")).to_be_visible()
-    cell(page, "center, empty").nth(1).click()  # what is asked stays
-    expect(page.locator("#prompt textarea")).to_have_value(
-        "form: small red circle top left, large red circle middle center, large green cross bottom right"
-    )
-    screen.prompt("scene 12")
-    for thing in held_out(12):
-        expect(cell(page, f"{thing.row} {thing.column}: {thing.size} {thing.colour} {thing.shape}")).to_be_visible()
-    page.get_by_role("button", name="Another scene").click()
-    expect(page.locator("#prompt textarea")).to_have_value("scene 13")
-    thing = held_out(13)[0]
-    expect(cell(page, f"{thing.row} {thing.column}: {thing.size} {thing.colour} {thing.shape}")).to_be_visible()
-    screen.prompt("<img src=x onerror=window.hit=1>: scene")
-    expect(page.get_by_role("group", name="Draw the scene").get_by_role("status")).to_contain_text("no scene")
-
-
-def test_the_keyboard_draws_a_scene_and_moves_no_player(visit):
-    screen = visit()
-    page, prompt = screen.page, screen.page.locator("#prompt textarea")
-    screen.method(0, READS)
-    first = cell(page, "top left, empty")
-    first.focus()
-    before = screen.step(0)
-    page.keyboard.press("ArrowRight")
+    cell(page, "center, empty").nth(1).focus()
+    page.keyboard.press("ArrowUp")
     expect(cell(page, "top center, empty")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(prompt).to_have_value("large red circle top center")
     page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")  # nothing is below
-    page.keyboard.press("Space")
-    expect(prompt).to_have_value("large red circle top center, large red circle bottom center")
+    page.keyboard.press("Enter")  # what is asked stays
+    expect(prompt).to_have_value(
+        "form: small red circle top left, small green square middle center, large green cross bottom right"
+    )
     page.keyboard.press("Delete")
-    expect(prompt).to_have_value("large red circle top center")
-    expect(cell(page, "bottom center, empty")).to_be_focused()
-    assert screen.step(0) == before
+    expect(prompt).to_have_value("form: small red circle top left, large green cross bottom right")
+    screen.at(0, 0)  # the arrows move no player
     page.keyboard.press("Tab")  # one stop for all cells
-    expect(page.get_by_role("radio", name="circle")).to_be_focused()
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("radio", name="square")).to_be_checked()
+    expect(page.get_by_role("radio", name="square")).to_be_focused()
+
+    screen.prompt("scene 12")
+    for number in (12, 13):
+        expect(prompt).to_have_value(f"scene {number}")
+        for thing in held_out(number):
+            expect(cell(page, f"{thing.row} {thing.column}: {thing.size} {thing.colour} {thing.shape}")).to_be_visible()
+        page.get_by_role("button", name="Another scene").click()
+    screen.prompt("<img src=x onerror=window.hit=1>: scene")
+    expect(says).to_contain_text("no scene")
+    screen.prompt(written)
+    screen.slots(1)
+    screen.run(0)
+    expect(screen.player(0)).to_contain_text("a large red circle at the top left")
 
 
+@pytest.mark.pages
 def test_it_fits_a_phone(visit):
-    screen = visit(viewport={"width": 390, "height": 844})
+    screen = visit(viewport=PHONE)
     screen.sheet()
     page = screen.page
     page.locator(".slot-form").first.evaluate("(form) => { form.open = true; }")
@@ -233,8 +211,7 @@ def test_it_fits_a_phone(visit):
     screen.prompt("scene 12")
     palette = page.get_by_role("group", name="Draw the scene")
     palette.scroll_into_view_if_needed()
-    box = palette.bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-    assert all(one.bounding_box()["width"] >= 40 for one in page.locator(".scene-cell").all())
-    inside = palette.evaluate("(it) => [...it.querySelectorAll('*')].every((one) => one.scrollWidth <= it.clientWidth)")
-    assert inside
+    fits = """(it) => { const box = it.getBoundingClientRect(), cells = [...document.querySelectorAll(".scene-cell")];
+      return box.left >= 0 && box.right <= 390 && cells.every((one) => one.getBoundingClientRect().width >= 40)
+        && [...it.querySelectorAll("*")].every((one) => one.scrollWidth <= it.clientWidth); }"""
+    screen.until(fits, palette.element_handle())

@@ -114,6 +114,7 @@ def test_a_row_plays_its_first_wrong_or_right_prompt():
     assert page.prompt_of(right, page.WRONG) == 0
 
 
+@pytest.mark.pages
 def test_a_chosen_row_is_run_and_played(visit):
     screen = visit()
     screen.tab("Sweeps")
@@ -124,7 +125,7 @@ def test_a_chosen_row_is_run_and_played(visit):
     screen.says(f"Run again: {label[:1].lower()}{label[1:]}")
     screen.wait(0, "done")
     expect(screen.player(1)).to_be_hidden()
-    assert screen.page.locator("#results .facts").get_attribute("data-rows") == "1"
+    expect(screen.page.locator("#results .facts")).to_have_attribute("data-rows", "1")
 
 
 def test_a_refused_run_is_a_sentence():

@@ -13,6 +13,7 @@ from explorer.page import pictures
 from tests.player.handmade import masked
 
 
+@pytest.mark.pages
 def test_figures_and_a_film_are_saved(visit, tmp_path, traces):
     screen = visit()
     screen.tab("Save and open")

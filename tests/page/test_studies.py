@@ -1,7 +1,6 @@
 """The Studies section without a browser, and once in one."""
 
 import json
-import os
 import re
 from types import SimpleNamespace
 
@@ -188,14 +187,14 @@ def test_a_figure_holds_no_markup(registered):
     assert drawn.data[0].error_y.array == (0, 0, 0)
 
 
-def test_the_section_in_a_browser(visit):
+def test_a_study_is_set_and_run_and_its_stop_is_there_while_it_runs(visit):
     screen = visit()
     screen.tab("Sweeps")
     screen.tab("Studies")
-    view = screen.page
+    view, start, stop = screen.page, screen.page.locator("#study-run"), screen.page.locator("#study-stop")
     form = view.locator("#study-form")
     form.get_by_label("Study").select_option("row-budget")
-    assert form.locator(".param").count() == len(engines.get_study("row-budget").info.inputs)
+    expect(form.locator(".param")).to_have_count(len(engines.get_study("row-budget").info.inputs))
     form.get_by_label("Study").select_option("parallelbench")
     expect(form).to_contain_text(engines.get_study("parallelbench").info.summary)
     prompts = form.locator("#study-parallelbench-prompts")
@@ -207,16 +206,23 @@ def test_the_section_in_a_browser(visit):
     form.get_by_label("Study").select_option("row-budget")  # and back: what was set is kept
     form.get_by_label("Study").select_option("parallelbench")
     expect(prompts).to_have_value("1")
-    view.locator("#study-run").click()
+    seen = view.evaluate_handle(
+        """() => { const seen = []; new MutationObserver(() => seen.push(getComputedStyle(
+          document.querySelector("#study-stop")).display)).observe(document.querySelector("#study-go"),
+          { attributes: true }); return seen; }"""
+    )
+    start.click()
     expect(view.locator("#study-status")).to_contain_text("done in", timeout=180_000, ignore_case=True)
+    expect(start).to_be_visible()
+    expect(stop).to_be_hidden()
+    assert seen.json_value()[0] != "none"
     expect(view.locator("#study-rows table")).to_contain_text("nats (derived)")
     expect(view.locator("#study-receipts table")).to_contain_text("n! / n^n")
     expect(view.locator("#study-plot .js-plotly-plot")).to_be_visible()
     expect(view.locator("#study-plot")).to_contain_text("closed form (derived)")
-    if folder := os.environ.get("EXPLORER_PICTURES"):
-        view.locator("#studies").screenshot(path=f"{folder}/studies.png")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # its first point is a training's size away where the machine is busy
 def test_points_appear_one_by_one_a_stop_keeps_them_and_one_is_played(visit):
     screen = visit()

@@ -103,9 +103,8 @@ def test_a_picture_is_taken_in_and_described(visit, tmp_path):
     expect(page.locator("#prompt textarea")).to_have_value(tasks.picture_prompt(drawn(held_out(12)), "scene"))
     expect(page.get_by_role("group", name="Draw the scene").locator(".scene-line")).to_contain_text("of your own")
     expect(page.locator(".scene-cells canvas")).to_be_visible()
-    page.locator("#count label", has_text="1").first.click()
-    screen.press("Run")
-    screen.wait(0, "done")
+    screen.slots(1)
+    screen.run(0)
     thing = held_out(12)[0]
     expect(screen.player(0)).to_contain_text(
         f"a {thing.size} {thing.colour} {thing.shape} at the {thing.row} {thing.column}"
@@ -116,6 +115,7 @@ def test_a_picture_is_taken_in_and_described(visit, tmp_path):
     expect(page.locator(".scene-cells canvas")).to_be_hidden()
 
 
+@pytest.mark.pages
 def test_a_word_is_read_from_its_picture(visit, tmp_path):
     screen = visit()
     screen.method(0, READS)
@@ -124,7 +124,6 @@ def test_a_word_is_read_from_its_picture(visit, tmp_path):
     screen.page.get_by_label("A picture of your own").set_input_files(good)
     expect(screen.page.locator("#upload .status")).to_contain_text("one printed word")
     expect(screen.page.get_by_role("group", name="Draw the scene")).to_be_hidden()
-    screen.page.locator("#count label", has_text="1").first.click()
-    screen.press("Run")
-    screen.wait(0, "done")
+    screen.slots(1)
+    screen.run(0)
     expect(screen.player(0)).to_contain_text("address")

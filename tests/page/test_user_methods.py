@@ -1,49 +1,61 @@
-"""A method of one's own on the page: the printed template in a slot, beside its words on the Methods tab, and what a
-mistake in it says."""
+"""Methods of one's own on the page: the printed template in a slot, beside its words on the Methods tab, what a mistake
+in it says; and a record with a view beside its file."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
 import engines
 from explorer import cli
+from explorer.page import user_methods
+from explorer.page.catalogue import Catalogue
+from explorer.page.handlers import Handlers
+from explorer.page.limits import Limits
+from explorer.page.server import launch
 from explorer.page.user_methods import CLOSED, HELP
+from explorer.runs.gallery import Gallery, gallery
+from tests import own_record
 from tests.page.conftest import PROMPT
+
+pytestmark = pytest.mark.server
+FAULT = 'throw new Error("nothing works");'
 
 
 @pytest.fixture
-def served(recorded, tmp_path, capsys, registry_unchanged) -> Iterator[tuple[str, Path]]:
-    """The address of a page that was started with the masked template, and the file."""
-    from explorer.page.server import launch
-    from explorer.runs.gallery import Gallery
-
-    assert cli.main(["template"]) == 0
-    path = tmp_path / "my.py"
-    path.write_text(capsys.readouterr().out)
-    engines.load_method_file(path)
+def served(recorded, tmp_path, registry_unchanged) -> Iterator[tuple[str, Path]]:
+    """The address of a page that was started with the masked template and a method with a record, and their folder."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert cli.main(["template"]) == 0
+    (tmp_path / "my.py").write_text(printed.getvalue())
+    for file in (tmp_path / "my.py", own_record.written(tmp_path)):
+        engines.load_method_file(file)
     demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
-    yield demo.local_url, path
+    yield demo.local_url, tmp_path
     demo.close()
 
 
-def test_the_template_runs_in_a_slot_and_its_mistakes_are_sentences(served, visit):
-    address, path = served
+def test_the_template_runs_in_a_slot_its_mistakes_are_sentences_and_a_record_has_its_view(served, visit):
+    address, folder = served
     one = visit(at=address)
-    one.page.locator("#count").get_by_text("1", exact=True).click()
+    one.slots(1)
     one.method(0, "my-masked")
-    expect(one.page.locator(".method-about").first).to_contain_text(
-        "Writes every token whose probability reaches the threshold"
-    )
+    about = one.page.locator(".method-about").first
+    expect(about).to_contain_text("Writes every token whose probability reaches the threshold")
     expect(one.page.locator("#model-0")).to_have_value("tiny-dlm")
     one.prompt(PROMPT)
     one.press("Run")
     one.says("Done: one run")
     expect(one.player(0).locator("h2 > span")).to_have_text("My masked method")
     expect(one.player(0).locator(".dx-mark")).to_have_text("✓ right, by the task's exact check")
+    path = folder / "my.py"
     lines = path.read_text().replace("z.argmax(-1)", "z.argmaxx(-1)").splitlines()
     wrong = next(number for number, line in enumerate(lines, 1) if "argmaxx" in line)
     path.write_text("\n".join(lines) + "\n")
@@ -58,6 +70,32 @@ def test_the_template_runs_in_a_slot_and_its_mistakes_are_sentences(served, visi
     expect(one.page.locator("#user-methods pre")).to_have_count(2)
     expect(one.page.locator("#user-methods pre").first).to_contain_text("edit = yield run.step(")
 
+    one.tab("Explore")
+    one.method(0, "my-hops")
+    one.press("Run")
+    one.says("Done: one run")
+    view, table = (one.player(0).locator(f"section[data-view={name}]") for name in ("Hops", "RecordTable"))
+    expect(view).to_have_attribute("data-idea", "")
+    expect(view.locator("h3")).to_have_text("Hops")
+    expect(view.locator(".dx-hops")).to_have_text(re.compile(r"floor \d"))
+    expect(table).to_have_count(0)
+    (folder / "other.js").write_text("export const a = 1;", "utf-8")
+    status = "(name) => fetch(`files/player/own/${name}`).then((answer) => answer.status)"
+    names = ("hops.js", "other.js", "my_hops.py", "..%2fmy_hops.js")  # what nobody declared is not served
+    assert [one.page.evaluate(status, name) for name in names] == [200, 404, 404, 404]
+    one.complaints.clear()
+
+    (folder / "hops.js").write_text(own_record.VIEW.replace("show(t) {", f"show(t) {{\n    {FAULT}"), "utf-8")
+    one.page.reload()
+    one.unfold()
+    one.press("Run")
+    one.says("Done: one run")
+    expect(one.player(0).locator(".dx-body")).to_contain_text("The view “Hops” failed: nothing works")
+    expect(table).to_contain_text("How high the written token stood, and who was next.")
+    expect(table.get_by_role("row", name="floor")).to_be_visible()
+    assert all("nothing works" in text for text in one.complaints), "for its author, with the line"
+    one.complaints.clear()
+
 
 def test_the_way_to_the_program_is_the_readme_s():
     readme = (cli.ASSETS.parent / "README.md").read_text("utf-8")
@@ -66,15 +104,8 @@ def test_the_way_to_the_program_is_the_readme_s():
 
 
 def test_a_public_host_says_that_it_takes_none(monkeypatch):
-    from explorer.page.catalogue import Catalogue
-    from explorer.page.handlers import Handlers
-    from explorer.page.limits import Limits
-    from explorer.page.user_methods import gr, section
-    from explorer.runs.gallery import Gallery, gallery
-
-    assert isinstance(gallery(), Gallery)
     said = []
-    monkeypatch.setattr(gr, "Markdown", said.append)
+    monkeypatch.setattr(user_methods.gr, "Markdown", said.append)
     with gr.Blocks():
-        section(Handlers(gallery(), Catalogue.read(public=True), Limits(1000, 100, 60, True)))
+        user_methods.section(Handlers(gallery(), Catalogue.read(public=True), Limits(1000, 100, 60, True)))
     assert said[1] == CLOSED
