@@ -24,7 +24,7 @@ from tests import ledger, repeats
 from tests.tiers import MARKS, browser_binary, chosen, lacking, mark_of_file, marks_of, named, no_browser, says
 
 LACKING = pytest.StashKey[dict[str, str]]()
-SERVERS = {"address", "shipped", "restarted", "public_address", "llama", "drafting", "transformers"}  # fixtures
+SERVERS = {"address", "shipped", "public_address", "llama", "drafting", "transformers"}  # fixtures
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
