@@ -82,9 +82,9 @@ function tells(query) {
 
 const names = (search) => SHOWN.some((key) => new URLSearchParams(search).has(key));
 
-/** How a page begins. place: where a person is; last: in each tab, which a return to the tab shows again; asked: the tab
- * that Gradio is to show, and until when it may tell of another one; due: the runs of this address were asked for, and
- * are on their way; beside: what was added or forked goes beside others. */
+/** How a page begins. place: where a person is; last: in each tab, which a return to the tab shows again; asked: the
+ * tab that Gradio is to show, and until when it may tell of another one; due: the runs of this address were asked for,
+ * and are on their way; beside: what was added or forked goes beside others. */
 export const begun = (search) => ({
   place: placeOf(""),
   last: new Map(),

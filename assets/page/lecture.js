@@ -198,7 +198,8 @@ class Show {
     const { status } = this.parts,
       bad = ["error", "warn"].includes(status.dataset.kind);
     if (bad) this.view.say(status.textContent);
-    else if (this.state.live === "on") this.view.say(first(status.textContent)); // what follows speaks of the page's own keys
+    // What follows the first sentence speaks of the page's own keys.
+    else if (this.state.live === "on") this.view.say(first(status.textContent));
   }
 
   #files() {

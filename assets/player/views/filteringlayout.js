@@ -14,8 +14,8 @@ export const TALL = 56, // a bar of 1
   LEFT = 46,
   STRIP = 70;
 
-/** A decision at the thresholds tau and theta: {height, odd, nets, lines, marks, cells, strip, ends, labels, own, room};
- * room: of a cell. plain, own: what each reader writes; word(i): the token of a cell; answer: of ending. */
+/** A decision at the thresholds tau and theta: {height, odd, nets, lines, marks, cells, strip, ends, labels, own,
+ * room}; room: of a cell. plain, own: what each reader writes; word(i): the token of a cell; answer: of ending. */
 export function layout(told, { width, theta, tau, plain, own, word, answer }) {
   const { masked, confidence, filter } = told,
     n = masked.length,

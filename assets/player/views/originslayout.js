@@ -3,9 +3,10 @@
 export const H = 24;
 export const LINE = 29;
 
-/** Threads from the cells of sources to their nodes: [{d, "data-source", ...}]. sources: {kind, links} by line; from the
- * corner (x, y): left, w, pitch: of their names, cells and columns; cells: how many are shown where they stand `above` as
- * the tree does. at: the place of a row of the tree, {x, y, w, h}, or undefined; over: whether they stand above it. */
+/** Threads from the cells of sources to their nodes: [{d, "data-source", ...}]. sources: {kind, links} by line; from
+ * the corner (x, y): left, w, pitch: of their names, cells and columns; cells: how many are shown where they stand
+ * `above` as the tree does. at: the place of a row of the tree, {x, y, w, h}, or undefined; over: whether they stand
+ * above it. */
 export function threads({ sources, states, at, x, y, left, w, pitch, cells, above, over }) {
   const cellAt = (line, cell) => ({ x: x + left + 6 + cell * pitch, y: y + line * LINE });
   const all = sources.flatMap(({ links, kind }, line) =>

@@ -13,9 +13,9 @@ const LETTER = 8.43, // width of one in the code
   ROW = 68, // of a future
   NARROW = 760; // a panel in which the futures stand below the code
 
-/** The tokens so far, {text, H, paused, overruled}, and the futures of the last pause, at step `at` (0: none): {height,
- * labels, bars, line, code, arcs, tokens, scores}. line: the entropy of a pause; now: whether it is this step; word: of a
- * token. */
+/** The tokens so far, {text, H, paused, overruled}, and the futures of the last pause, at step `at` (0: none):
+ * {height, labels, bars, line, code, arcs, tokens, scores}. line: the entropy of a pause; now: whether it is this
+ * step; word: of a token. */
 export function layout({ width, written, line, rows, at, now, word }) {
   const wide = width >= NARROW,
     pane = wide ? Math.round(0.44 * width) : width,

@@ -8,10 +8,10 @@ const APART = 64; // between the sources and the tree
 const NAME = 22; // of what frames the levels of a pass
 export const TAIL = { w: 16, h: 7, x: 19, y: 7 }; // a row without a token, hanging below its node
 
-/** Rows of a tree in `wide` pixels: {w, h, top: of the sources, over: whether they stand above, pitch, size, kept: rows
- * that are shown, number: their places by row, at: these places, slabs, edges}. tails: whether rows have pseudo rows; all:
- * columns of the deepest tree; byPass: whether the value of a row is its pass; aligned, least, plan: of the sources. A row
- * that is shown is told how many below it are folded. */
+/** Rows of a tree in `wide` pixels: {w, h, top: of the sources, over: whether they stand above, pitch, size, kept:
+ * rows that are shown, number: their places by row, at: these places, slabs, edges}. tails: whether rows have pseudo
+ * rows; all: columns of the deepest tree; byPass: whether the value of a row is its pass; aligned, least, plan: of the
+ * sources. A row that is shown is told how many below it are folded. */
 export function layout({ rows, tails, all, wide, byPass, aligned, least, plan }) {
   const shown = fold(
     rows.map((r) => r.parent),
