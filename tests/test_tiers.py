@@ -121,21 +121,12 @@ def test_a_failure_is_repeated_once_and_listed(tmp_path, mark, names, passes, li
     """What passes alone is listed with its first error; one that fails again, more than two of them, and a failure that
     has to do with no browser or server, are red."""
     (tmp_path / "test_flaky.py").write_text(FLAKY.format(mark=mark, names=names))
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.repeats"}
+    places = {"TESTS_LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": str(Path(__file__).parents[1])}
+    workers = "2" if "broken" in names else "0"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "tests.repeats",
-            "-p",
-            "no:cacheprovider",
-            "-n",
-            "2",
-            "-q",
-            str(tmp_path),
-        ],
-        env=os.environ | {"TESTS_LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": str(Path(__file__).parents[1])},
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers, "-q", str(tmp_path)],
+        env=os.environ | plugins | places,
         cwd=tmp_path,
         capture_output=True,
         text=True,
