@@ -36,6 +36,7 @@ def test_its_tables_replace_those_of_before_and_leave_others(tmp_path: Path, mon
 
 
 @pytest.mark.smollm2
+@pytest.mark.slow
 def test_greedys_text_is_that_of_generate() -> None:
     model = engines.load_model("smollm2", dtype="float32")
     same, asked, shared = forwards.texts(model, forwards.stock_of("smollm2", model), 12)

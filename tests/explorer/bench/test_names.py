@@ -47,6 +47,7 @@ def test_prompts_are_real_dots_that_the_analyser_knows(n, monkeypatch):
 
 
 @pytest.mark.smollm2
+@pytest.mark.slow
 def test_the_command_prints_a_line_for_each_method(capsys):
     assert main(["bench", "--names", "--model", "smollm2-text", "--prompts", "1"]) == 0
     out = capsys.readouterr().out

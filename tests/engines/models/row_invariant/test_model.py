@@ -236,7 +236,7 @@ def test_the_embedded_models_keep_their_bits(name, dtype):
 
 
 @pytest.mark.smollm2
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
 def test_smollm2_keeps_its_bits(dtype):
     made = engines.load_model("smollm2", row_invariant=True, dtype=dtype)
     keeps_its_bits(made, [1, 2, 3, 8, 16, 17, 64], [8, 64])
