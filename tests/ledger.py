@@ -99,7 +99,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """All that the process spent, with its browser, which has ended by now."""
+    """All that the process and its children spent. A browser is not among them: visits stand for it."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         write(_worker(), {"spent": round(_processor(), 1), "yardstick": round(yardstick(), 4)})
 
@@ -122,7 +122,7 @@ def by_folder(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
 
 
 def whole(rows: list[Row]) -> dict[str, float]:
-    """Of a run: tests, processor seconds with the starts of its workers and its browsers, visits, and the yardstick."""
+    """Of a run: tests, processor seconds with the starts of its workers, visits, and the yardstick."""
     folders = by_folder(rows).values()
     ends = [row for row in rows if "spent" in row]
     return {

@@ -178,4 +178,4 @@ def caused(step):
 def asked_of(test):
     """The methods that a test of the contract is about; none for a function that is no such test."""
     marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" and mark.args[0] == "slug"]
-    return marks[0].args[1] if marks else []
+    return [getattr(one, "values", [one])[0] for one in marks[0].args[1]] if marks else []

@@ -34,6 +34,9 @@ def of_each_kind():
 
 every_method = pytest.mark.parametrize("slug", SLUGS, scope="module")  # a method's tests next to each other
 one_of_each_kind = pytest.mark.parametrize("slug", of_each_kind(), scope="module")
+every_method_at_night = pytest.mark.parametrize(
+    "slug", [s if s in of_each_kind() else pytest.param(s, marks=pytest.mark.exhaustive) for s in SLUGS], scope="module"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -117,7 +120,7 @@ def test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one(slug):
     assert fork.header.origin == engines.Origin(engines.digest(original), middle, slug, METHODS[slug].title)
 
 
-@every_method
+@every_method_at_night
 def test_detail_changes_the_record_and_not_the_run(slug):
     full, light = (decode(slug, detail=d) for d in ("full", "light"))
     none = decode(slug, detail="none", max_steps=len(full.steps))

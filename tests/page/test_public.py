@@ -243,6 +243,7 @@ print(sum(1 for _ in run), "explorer.page.zerogpu" in sys.modules)
 
 
 @pytest.mark.server
+@pytest.mark.slow
 def test_a_run_at_home_needs_nothing_of_zerogpu():
     assert printed(AT_HOME, causal().method, causal().model, PROMPT) == "2 False"
 
