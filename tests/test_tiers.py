@@ -33,6 +33,8 @@ def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""
         (config(args=("tests/page/test_layout.py", "tests/player")), [set()]),
         (config("gate", args=("tests/x.py::test_one",)), [{"browser"}]),
         (config(markexpr="browser"), KINDS),
+        (config(markexpr="slow and not gguf and not training"), KINDS[:-1]),
+        (config(markexpr="slow or not training"), KINDS),
     ],
 )
 def test_what_runs(given, runs):
