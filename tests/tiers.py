@@ -66,7 +66,7 @@ def chosen(config: pytest.Config) -> Callable[[Iterable[str]], bool]:
     if config.getoption("gate"):
         return lambda marks: tier(marks) == "gate"
     if asked := config.option.markexpr:
-        # An expression chooses for itself; but files of a mark that "... and not mark" leaves out are not even imported.
+        # An expression chooses for itself; but files of a mark that "... and not mark" leaves out are not imported.
         refused = set() if " or " in asked else {*re.findall(r"\bnot (\w+)", asked)}
         return lambda marks: not refused.intersection(marks)
     if named(config):
