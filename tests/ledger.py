@@ -27,6 +27,7 @@ from tests.tiers import marks_of
 
 OUTCOME = pytest.StashKey[str]()
 ERROR = pytest.StashKey[str]()
+YARDSTICK = pytest.StashKey[float]()
 MORE = 1.25  # times the committed cost at which `.ci/run` is red
 Row = dict[str, Any]
 
@@ -97,11 +98,22 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
     return report
 
 
+def _runs_tests(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if _runs_tests(session.config):
+        session.config.stash[YARDSTICK] = yardstick()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """All that the process and its children spent. A browser is not among them: visits stand for it."""
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-        write(_worker(), {"spent": round(_processor(), 1), "yardstick": round(yardstick(), 4)})
+    """All that the process and its children spent, and the yardstick, of its begin and its end. A browser is not among
+    the children: visits stand for it."""
+    if _runs_tests(config) and YARDSTICK in config.stash:
+        mean = (config.stash[YARDSTICK] + yardstick()) / 2
+        write(_worker(), {"spent": round(_processor(), 1), "yardstick": round(mean, 4)})
 
 
 def read(folder: Path) -> list[Row]:

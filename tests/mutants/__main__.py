@@ -32,8 +32,9 @@ from tests.mutants.pick import Fault, faults, kept, scripts
 from tests.tiers import MARKS
 
 MOST, WALL, PROCESSOR = 15.0, 120.0, 60  # seconds: of the tests chosen; before a child is ended
+PLAYER = Path(__file__).resolve().parents[1] / "player"
 TESTS = 300  # and no more tests than that
-NODE = ["-m", "node and not browser", "tests/player", "tests/page"]
+NODE = ["tests/player/test_node.py", *(f"tests/player/{path.name}" for path in sorted(PLAYER.glob("test_*_js.py")))]
 OURS = str(Path(__file__).resolve().parents[2])
 
 
