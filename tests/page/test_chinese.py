@@ -120,9 +120,13 @@ def test_the_steps_of_players_and_the_names_of_scores_are_chinese(visit, shipped
         if chip:
             page.get_by_role("button", name=chip, exact=True).click()
             expect(page.locator("#panel-1 .dx-panel header")).to_contain_text("Token Recycling")
+            expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "playing")  # as a scene does
+            page.locator("#panel-0 .dx-panel").press("Space")
+            expect(page.locator("#panel-0 .dx-panel")).to_have_attribute("data-state", "ready")
         for slot in (0, 1):
             panel, note = page.locator(f"#panel-{slot} .dx-panel"), page.locator(f"#panel-{slot} .dx-note")
             panel.press("Home")
+            expect(panel).to_have_attribute("data-step", "0")
             for step in range(1, 4):
                 panel.press("ArrowRight")
                 expect(panel).to_have_attribute("data-step", str(step))
