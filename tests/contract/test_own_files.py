@@ -292,7 +292,7 @@ def test_the_site_has_a_new_method(new: New):
 def test_the_tests_of_all_papers_pass_with_a_paper_more(new: New):
     """What they cover stands in `a_paper_more.py`."""
     said = python(ROOT, new.folder, "-m", "tests.contract.a_paper_more", "left-first", "left-copy", "Left first")
-    assert int(said.split()[-3]) > 60
+    assert int(said.split()[-3]) > 30, "nearly none of them was called"
 
 
 # --- an extra folder
