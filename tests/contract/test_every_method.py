@@ -288,11 +288,8 @@ def test_only_who_is_lossless_says_that_the_distribution_stays():
 
 def soon(slug, step):
     """Where a text grows, what an edit after this step does is seen a few steps later, long before the end."""
-    return (
-        {}
-        if runs.whole or KINDS[METHODS[slug].kind].masked or METHODS[slug].paths is not None
-        else {"max_steps": step + 5}
-    )
+    grows = not KINDS[METHODS[slug].kind].masked and METHODS[slug].paths is None
+    return {"max_steps": step + 5} if grows and not runs.whole else {}
 
 
 @every_method
