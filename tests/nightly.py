@@ -92,7 +92,9 @@ def age(part: str, result: Result | None) -> str:
         return f"{part}: never run"
     since = commits_since(result["commit"])
     old = "at a commit that is not here" if since is None else f"{since} commit{'s' * (since != 1)} ago"
-    came = "passed" if result["status"] == 0 else f"{len(result['failed'])} failed (status {result['status']})"
+    came = f"{result['passed']} passed" if result["passed"] else f"{result['skipped']} skipped, none ran"
+    if result["status"]:
+        came = f"{len(result['failed'])} failed (status {result['status']})"
     more = f", {len(result['repeated'])} repeated" if result["repeated"] else ""
     return f"{part}: {came}{more}, {old}{', with changes' * result['changed']}, {result['seconds']} s"
 

@@ -212,7 +212,8 @@ def test_a_result_grows_older_with_each_commit_but_that_of_the_record(commits):
 def test_without_a_name_the_parts_run_that_have_no_green_result_for_the_code_as_it_is(commits, monkeypatch, capsys):
     def result(commit, status=0, changed=False):
         failed = [{"test": "test_x", "error": "no"}] * bool(status)
-        return {"commit": commit, "status": status, "changed": changed, "failed": failed, "repeated": [], "seconds": 9}
+        counts = {"passed": 4, "skipped": 0, "failed": failed, "repeated": [], "seconds": 9}
+        return {"commit": commit, "status": status, "changed": changed, **counts}
 
     old = commits("code.py")
     now = commits("code.py")
@@ -229,7 +230,7 @@ def test_without_a_name_the_parts_run_that_have_no_green_result_for_the_code_as_
     assert nightly.main() == 1
     assert ran == [part for part in NIGHTLY if part != "gguf"]
     told = capsys.readouterr().out
-    assert "gguf: passed, 0 commits ago, 9 s" in told and "training: 1 failed (status 1), 0 commits ago" in told
+    assert "gguf: 4 passed, 0 commits ago, 9 s" in told and "training: 1 failed (status 1), 0 commits ago" in told
     ran.clear()
     assert nightly.main() == 1 and ran == ["training"]
     monkeypatch.setattr(sys, "argv", ["nightly", "slow"])
