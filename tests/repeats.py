@@ -29,11 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Repeats:
-    """Of the process that reports. again: runs one test alone and says whether it passed."""
+    """Of the process that reports."""
 
-    def __init__(self, config: pytest.Config, again: Any = None) -> None:
+    def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.again = again or alone
         self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
         self.passed: list[str] = []
 
@@ -46,7 +45,7 @@ class Repeats:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         few = len(self.reports) <= MOST
-        self.passed = [name for name in self.reports if few and self.again(name, Path(self.config.rootpath))]
+        self.passed = [name for name in self.reports if few and alone(name, Path(self.config.rootpath))]
         failed = [name for name in self.reports if name not in self.passed]
         for name in self.passed:
             ledger.write("repeats", {"repeated": name, "error": error_of(self.reports[name][0])})
