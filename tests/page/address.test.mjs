@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 import { page } from "../player/page.mjs";
+import { listening } from "./fakes.mjs";
 
 const { begun, mountAddress, next, placeOf, queryOf } = await asset("page/address.js");
 const { groupNamed } = await asset("player/clock.js");
@@ -156,42 +157,29 @@ test("who asks to go to the tab that is shown is told, and no tab is asked for",
   assert.deepEqual([page.told.at(-1), page.selected], [place("methods", "paper", "llada"), ["methods"]]);
 });
 
+// What players show, one after the other: names of runs, live ones (of which some have come), and what is added to them.
 // biome-ignore format: a table
 for (const [why, search, acts, after] of [
-  ["runs of the address that are on their way", "?run=a,b", [["show", ["x"]]], "?run=a,b"],
-  ["they came, and others took their place", "?run=a,b", [["show", ["a", "b"]], ["show", ["x"]]], ""],
-  ["a live run", "?run=a,b&step=3", [["show", ["a", "b"]], ["show", [], { live: true }]], ""],
-  ["a live run before they came", "?gallery=a", [["show", [], { live: true }], ["show", ["c"]]], ""],
-  ["runs that nobody asked for by address", "", [["show", ["a"]]], ""],
-  ["what was added", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]]], "?run=a,b"],
-  ["what was added to no address", "", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]]], "?run=a,b"],
-  ["what was added has no name", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", []]], ""],
-  [
-    "a fork beside others",
-    "?run=a",
-    [
-      ["show", ["a"]],
-      ["show", ["a"], { live: true }],
-      ["show", ["a", "f"]],
-    ],
-    "?run=a,f",
-  ],
-  ["live runs alone", "?run=a", [["show", [], { live: true, any: false }], ["show", ["l"]]], ""],
-  [
-    "a run that goes on being live",
-    "",
-    [
-      ["show", [], { live: true, any: false }],
-      ["show", ["l"], { live: true, any: true }],
-      ["show", ["l"]],
-    ],
-    "",
-  ],
-  ["what is added once", "?run=a", [["show", ["a"]], ["step", "adding"], ["show", ["a", "b"]], ["show", ["c"]]], ""],
+  ["runs of the address that are on their way", "?run=a,b", ["x"], "?run=a,b"],
+  ["they came, and others took their place", "?run=a,b", ["a,b", "x"], ""],
+  ["a live run", "?run=a,b&step=3", ["a,b", "live "], ""],
+  ["a live run before they came", "?gallery=a", ["live ", "c"], ""],
+  ["runs that nobody asked for by address", "", ["a"], ""],
+  ["what was added", "?run=a", ["a", "adding", "a,b"], "?run=a,b"],
+  ["what was added to no address", "", ["a", "adding", "a,b"], "?run=a,b"],
+  ["what was added has no name", "?run=a", ["a", "adding", ""], ""],
+  ["a fork beside others", "?run=a", ["a", "live a", "a,f"], "?run=a,f"],
+  ["live runs alone", "?run=a", ["live ", "l"], ""],
+  ["a run that goes on being live", "", ["live ", "live some l", "l"], ""],
+  ["what is added once", "?run=a", ["a", "adding", "a,b", "c"], ""],
 ])
   test(`the address names the runs that are shown: ${why}`, () => {
     const page = new Page(search);
-    for (const [act, ...given] of acts) page[act](...given);
+    for (const act of acts) {
+      const [, live, some, ids] = /^(live )?(some )?(.*)$/.exec(act);
+      if (act === "adding") page.step("adding");
+      else page.show(ids.split(",").filter(Boolean), { live: Boolean(live), ...(some && { any: true }) });
+    }
     assert.equal(page.search, after);
   });
 
@@ -216,9 +204,8 @@ test("runs that have no address are asked for again by who comes back to them", 
 /** A document with an address, in which players show runs with these names by slot. */
 function mounted(search, { runs = [], live = false, scene = "" } = {}) {
   const root = page(),
-    heard = new Map(),
+    heard = listening(),
     log = [];
-  globalThis.addEventListener = (type, act) => heard.set(type, act);
   globalThis.location = { search, pathname: "/", hash: "#top" };
   const write = (kept, to) => {
     globalThis.history.state = kept;
@@ -229,8 +216,11 @@ function mounted(search, { runs = [], live = false, scene = "" } = {}) {
     pushState: (kept, _, to) => write(kept, to),
     replaceState: (kept) => write(kept),
   };
-  globalThis.dxRuns = new Map(runs);
-  groupNamed("main").members = new Set(runs.toReversed().map(([slot]) => ({ slot, run: {} })));
+  const show = (runs) => {
+    globalThis.dxRuns = new Map(runs);
+    groupNamed("main").members = new Set(runs.map(([slot]) => ({ slot, run: {} })));
+  };
+  show(runs);
   const found = { live, scene };
   root.querySelector = (selector) =>
     selector.includes("live") ? (found.live ? {} : null) : found.scene ? { id: `scene-${found.scene}` } : null;
@@ -247,21 +237,17 @@ function mounted(search, { runs = [], live = false, scene = "" } = {}) {
   const say = (type, detail) => root.dispatchEvent(new CustomEvent(type, { detail }));
   const look = async (change = {}) => {
     Object.assign(found, change);
-    if (change.runs) {
-      globalThis.dxRuns = new Map(change.runs);
-      groupNamed("main").members = new Set(change.runs.map(([slot]) => ({ slot, run: {} })));
-    }
+    if (change.runs) show(change.runs);
     say("dx-runs");
     await null;
   };
   return { log, props, panel, say, look, heard, told: () => told() };
 }
 
+// biome-ignore format: a table
 for (const [search, log, sent] of [
-  ["", [], ""],
-  ["?doc=using", [["dx-place", place("docs", "doc", "using")]], ""],
-  ["?lesson=medusa", [["submit"]], "?lesson=medusa"],
-  ["?tab=learn", [["submit"]], "?tab=learn"],
+  ["", [], ""], ["?doc=using", [["dx-place", place("docs", "doc", "using")]], ""],
+  ["?lesson=medusa", [["submit"]], "?lesson=medusa"], ["?tab=learn", [["submit"]], "?tab=learn"],
 ])
   test(`a page that is opened at ${search || "its clean address"} asks for what is there`, () => {
     const opened = mounted(search);
@@ -291,18 +277,12 @@ test("the document is told of places, and Gradio is asked for tabs", () => {
   told();
   location.search = "";
   heard.get("popstate")({ state: null });
-  assert.deepEqual(
-    log.map(([type, detail]) => detail?.tab ?? type),
-    ["docs", "select", "explore", "select"],
-  );
+  const told_ = log.map(([type, detail]) => detail?.tab ?? type);
+  assert.deepEqual(told_, ["docs", "select", "explore", "select"]);
 });
 
 test("the document's runs are named, remembered and asked for", async () => {
-  const A = [
-    [2, "c"],
-    [0, "a"],
-    [1, "b"],
-  ];
+  const A = Object.entries({ c: 2, a: 0, b: 1 }).map(([name, slot]) => [slot, name]);
   const { log, say, look, heard } = mounted("?run=a,b,c", { runs: A });
   await null;
   await look({ runs: [[0, "x"]] });
@@ -323,14 +303,6 @@ test("the document's runs are named, remembered and asked for", async () => {
   assert.equal(location.search, "?scene=one");
   await look({ scene: "two" });
   assert.equal(location.search, "");
-  say("dx-adding");
-  await look({
-    runs: [
-      [0, "a"],
-      [1, ""],
-    ],
-  });
-  assert.equal(location.search, "", "a run without a name");
   say("dx-at", { run: ["a"] });
   await look({ live: true });
   assert.equal(location.search, "");

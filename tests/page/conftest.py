@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,22 @@ def methods_of(kind: str) -> list[str]:
     return [
         info.slug for info in sorted(infos, key=lambda info: (info.baseline is not None, info.slug not in controls))
     ]
+
+
+def desk(folder: Path | str = "no-such-folder", public: bool = False, limits: Any = None) -> Any:
+    """The handlers of a page that has the recorded runs of a folder."""
+    from explorer.page.catalogue import Catalogue
+    from explorer.page.handlers import Handlers
+    from explorer.page.limits import Limits
+    from explorer.runs.gallery import Gallery
+
+    limits = limits or Limits(1000, 100, 60, public)
+    return Handlers(Gallery(Path(folder)), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
+
+
+def visitor(name: str = "visitor", host: str = "127.0.0.1") -> Any:
+    """What Gradio tells a handler of who asks."""
+    return SimpleNamespace(session_hash=name, client=SimpleNamespace(host=host), headers={})
 
 
 def soon(page: Page, ask: Callable[[], Any]) -> Any:

@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 import httpx
 
 import engines
-from tests.page.soak import Caller, run
+from tests.page.serving import numbers_of
+from tests.page.soak import Beat, Caller, run
 
 FORWARD = 0.25  # seconds that each forward takes more; a notice takes less, also on a busy machine
 
@@ -66,42 +67,35 @@ def noted() -> Iterator[None]:
 class Tab(Caller):
     """A page that runs one slot: it holds a heartbeat and reads its stream until it is closed."""
 
-    def __init__(self, url: str, numbers: dict[str, int], address: str) -> None:
+    def __init__(self, url: str, numbers: dict[str, list[int]], address: str) -> None:
         super().__init__(url, address)
-        self.numbers, self.event, self.open = numbers, "", threading.Event()
-        self.streams: list[httpx.Response] = []
-        self.open.set()
+        self.url, self.run, self.event = url, numbers["Running.run"][0], ""
+        self.ending, self.streams = numbers["Running.stop"][0], list[httpx.Response]()
 
     def join(self, values: list[Any]) -> None:
         """Press Run."""
-        body = {"data": values, "fn_index": self.numbers["run"], "session_hash": self.session}
+        body = {"data": values, "fn_index": self.run, "session_hash": self.session}
         joined = self.client.post("/gradio_api/queue/join", json=body)
         joined.raise_for_status()
-        self.event = joined.json()["event_id"]
-        for path in (f"/gradio_api/heartbeat/{self.session}", "/gradio_api/queue/data"):
-            threading.Thread(target=self._read, args=(path,), daemon=True).start()
+        self.event, self.beat = joined.json()["event_id"], Beat(self.url, self.session)
+        threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self, path: str) -> None:
-        ask = {"params": {"session_hash": self.session}} if path.endswith("data") else {}
-        try:
-            with httpx.stream("GET", str(self.client.base_url)[:-1] + path, timeout=60, **ask) as stream:
-                self.streams.append(stream)
-                if not self.open.is_set():  # the tab was closed while this was being opened
-                    return
-                for _ in stream.iter_lines():
-                    pass
-        except Exception:
-            pass
+    def _read(self) -> None:
+        ask = {"params": {"session_hash": self.session}, "timeout": 60}
+        with suppress(Exception), httpx.stream("GET", f"{self.url}gradio_api/queue/data", **ask) as stream:
+            self.streams.append(stream)
+            for _ in stream.iter_lines() if self.beat.open.is_set() else ():  # else the tab was closed meanwhile
+                pass
 
     def stop(self) -> None:
         """Press Stop, as the page does it."""
-        body = {"session_hash": self.session, "event_id": self.event, "fn_index": self.numbers["run"]}
+        body = {"session_hash": self.session, "event_id": self.event, "fn_index": self.run}
         self.client.post("/gradio_api/cancel", json=body)
-        assert self.call(self.numbers["stop"]).status_code == 200
+        assert self.call(self.ending).status_code == 200
 
     def close(self) -> None:
         """Close the tab: all its connections are cut."""
-        self.open.clear()
+        self.beat.close()
         for stream in list(self.streams):
             with suppress(OSError):  # the server has closed it already
                 stream.extensions["network_stream"].get_extra_info("socket").shutdown(2)
@@ -118,7 +112,9 @@ class Left:
     wait: float
 
 
-def measure(url: str, numbers: dict[str, int], closed: int, stops: int, say: Any = lambda text: None) -> list[Left]:
+def measure(
+    url: str, numbers: dict[str, list[int]], closed: int, stops: int, say: Any = lambda text: None
+) -> list[Left]:
     """At a page that this process serves, in `noted()`."""
     chance, values, found = random.Random(0), run(), []
     ways = ["close"] * closed + ["stop"] * stops
@@ -160,12 +156,6 @@ def main(closed: int, stops: int) -> None:
     print(
         f"next visitor's first forward: median {1000 * waits[len(waits) // 2]:.0f} ms, most {1000 * waits[-1]:.0f} ms"
     )
-
-
-def numbers_of(demo: Any) -> dict[str, int]:
-    """Those of Run and of its Stop."""
-    running = next(number for number, fn in demo.fns.items() if fn.name == "run" and len(fn.inputs) == 7)
-    return {"run": running, "stop": next(n for n, fn in demo.fns.items() if fn.name == "stop" and n > running)}
 
 
 if __name__ == "__main__":

@@ -8,39 +8,16 @@ const { placeOf, queryOf } = await asset("page/address.js");
 const { slotsToTry } = await asset("page/trying.js");
 
 const entry = (id, more) => ({ id, method: true, title: id, words: [], summary: "", beside: [], parts: [], ...more });
-const COPIES = entry("prompt-lookup", {
-  title: "Prompt lookup",
-  order: "left",
-  same: 2,
-  rank: 0,
-  words: ["n-gram"],
-  summary: "Copies what followed.",
-});
-const HEADS = entry("eagle", {
-  title: "EAGLE",
-  order: "left",
-  same: 2,
-  rank: 3,
-  parts: ["eagle layer"],
-  paper: { id: "eagle", name: "EAGLE", title: "Rethinking Feature Uncertainty", arxiv: "2401.15077" },
-});
-const LIKE = entry("falcon", { title: "Falcon", order: "left", same: 2, rank: 4, parts: ["x"], words: ["EAGLE"] });
-const DRAFTED = entry("sps", { title: "Speculative sampling", order: "left", same: 2, rank: 1, beside: ["causal"] });
-const JUDGED = entry("judge", {
-  title: "Judge",
-  order: "left",
-  same: 1,
-  rank: 2,
-  beside: ["causal"],
-  trains: "a judge",
-});
-const MASKED = entry("llada", {
-  title: "LLaDA base",
-  order: "masked",
-  same: 0,
-  rank: 0,
-  paper: { id: "llada", name: "LLaDA", title: "Large Language Diffusion Models", arxiv: "2502.09992" },
-});
+const left = (id, title, rank, more) => entry(id, { title, order: "left", same: 2, rank, ...more });
+const paper = (id, name, title, arxiv) => ({ paper: { id, name, title, arxiv } });
+const FEATURES = paper("eagle", "EAGLE", "Rethinking Feature Uncertainty", "2401.15077");
+const LARGE = paper("llada", "LLaDA", "Large Language Diffusion Models", "2502.09992");
+const COPIES = left("prompt-lookup", "Prompt lookup", 0, { words: ["n-gram"], summary: "Copies what followed." });
+const HEADS = left("eagle", "EAGLE", 3, { parts: ["eagle layer"], ...FEATURES });
+const LIKE = left("falcon", "Falcon", 4, { parts: ["x"], words: ["EAGLE"] });
+const DRAFTED = left("sps", "Speculative sampling", 1, { beside: ["causal"] });
+const JUDGED = left("judge", "Judge", 2, { same: 1, beside: ["causal"], trains: "a judge" });
+const MASKED = entry("llada", { title: "LLaDA base", order: "masked", same: 0, rank: 0, ...LARGE });
 const STUDY = entry("laws", { method: false, title: "Scylla", order: "" });
 const ALL = [HEADS, LIKE, DRAFTED, JUDGED, MASKED, COPIES, STUDY];
 const ids = (list) => list.map(({ id }) => id);
@@ -60,26 +37,15 @@ for (const [why, answers, expected] of [
     const { found } = choose(ALL, { ...ANY, ...answers }, "");
     assert.deepEqual(ids(found).slice(0, expected.length), expected);
     for (const one of found) assert.ok(fits(one, { ...ANY, ...answers }));
+    assert.equal(fits(STUDY, { ...ANY, ...answers }), !Object.keys(answers).length, "a study fits no answer but any");
   });
 
-test("a study fits no answer but any", () => {
-  assert.ok(fits(STUDY, ANY));
-  assert.ok(!fits(STUDY, { ...ANY, train: "no" }));
-});
-
+// biome-ignore format: a table
 for (const [typed, first] of [
-  ["prompt lookup", "prompt-lookup"],
-  ["PROMPT-LOOKUP", "prompt-lookup"],
-  ["lookup", "prompt-lookup"],
-  ["EAGLE", "eagle"],
-  ["arXiv:2502.09992v2", "llada"],
-  ["https://arxiv.org/abs/2401.15077", "eagle"],
-  ["LLaDA", "llada"],
-  ["feature uncertainty", "eagle"],
-  ["ngram", "prompt-lookup"],
-  ["n-gram", "prompt-lookup"],
-  ["followed", "prompt-lookup"],
-  ["lookup copies", "prompt-lookup"],
+  ["prompt lookup", "prompt-lookup"], ["PROMPT-LOOKUP", "prompt-lookup"], ["lookup", "prompt-lookup"],
+  ["EAGLE", "eagle"], ["arXiv:2502.09992v2", "llada"], ["https://arxiv.org/abs/2401.15077", "eagle"],
+  ["LLaDA", "llada"], ["feature uncertainty", "eagle"], ["ngram", "prompt-lookup"], ["n-gram", "prompt-lookup"],
+  ["followed", "prompt-lookup"], ["lookup copies", "prompt-lookup"],
 ])
   test(`a search for ${typed} finds ${first} first`, () => {
     const { found, near } = find(ALL, typed);
@@ -106,25 +72,21 @@ test("a misspelling finds the closest and says what it took it for", () => {
 
 test("what the answers rule out of a search is counted", () => {
   const { found, hidden } = choose(ALL, { ...ANY, train: "no" }, "eagle");
-  assert.deepEqual(found, []);
-  assert.equal(hidden, 2);
+  assert.deepEqual([found, hidden], [[], 2]);
 });
 
-for (const [search, place] of [
-  ["", { kind: "", name: "", tab: "explore" }],
-  ["?still", { kind: "", name: "", tab: "explore" }],
-  ["?tab=learn", { kind: "", name: "", tab: "learn" }],
-  ["?method=eagle&tab=learn", { kind: "method", name: "eagle", tab: "methods" }],
-  ["?paper=llada", { kind: "paper", name: "llada", tab: "methods" }],
-  ["?lesson=a%20b", { kind: "lesson", name: "a b", tab: "learn" }],
-  ["?doc=using", { kind: "doc", name: "using", tab: "docs" }],
+const at = (kind, name, tab) => ({ kind, name, tab });
+// biome-ignore format: a table
+for (const [search, ...place] of [
+  ["", "", "", "explore"], ["?still", "", "", "explore"], ["?tab=learn", "", "", "learn"],
+  ["?method=eagle&tab=learn", "method", "eagle", "methods"], ["?paper=llada", "paper", "llada", "methods"],
+  ["?lesson=a%20b", "lesson", "a b", "learn"], ["?doc=using", "doc", "using", "docs"],
 ])
-  test(`the address ${search || "of the untouched page"} leads to ${place.name || place.tab}`, () => {
-    assert.deepEqual(placeOf(search), place);
+  test(`the address ${search || "of the untouched page"} leads to ${place.join(" ").trim()}`, () => {
+    assert.deepEqual(placeOf(search), at(...place));
   });
 
 test("an address keeps what else it has, and is clean on Explore", () => {
-  const at = (kind, name, tab) => ({ kind, name, tab });
   assert.equal(queryOf("?still&tab=learn", at("method", "eagle", "methods")), "?still&method=eagle");
   assert.equal(queryOf("?method=eagle", at("", "", "explore")), "");
   assert.equal(queryOf("?lang=zh-Hans&lesson=x", at("", "", "docs")), "?lang=zh-Hans&tab=docs");
@@ -143,25 +105,21 @@ test("Try puts the control first, on one model that reads any text where there i
       { name: "any", kind: "causal", tasks: [] },
       { name: "seer", kind: "causal", kinds: ["layered"], tasks: [], has: ["heads"] },
     ],
-    methods: [
-      { slug: "greedy", kind: "causal", params },
-      { slug: "copy", kind: "causal", params },
-      { slug: "heads", kind: "causal", wants: ["heads"], params },
-    ],
+    methods: ["greedy", "copy", "heads"].map((slug) => ({ slug, kind: "causal", params })),
   };
-  const tried = (method, control, models, now = []) =>
-    slotsToTry(
-      catalogue,
-      { method, control, models },
-      now.map((model) => ({ model })),
-    ).map((slot) => [slot.method, slot.model, slot.params.n]);
-  const both = (method, model) => [
-    ["greedy", model, 4],
-    [method, model, 4],
-  ];
+  catalogue.methods[2].wants = ["heads"];
+  const tried = (method, control, models, ...now) => {
+    const shown = now.map((model) => ({ model }));
+    return slotsToTry(catalogue, { method, control, models }, shown).map((slot) => [
+      slot.method,
+      slot.model,
+      slot.params.n,
+    ]);
+  };
+  const both = (method, model) => ["greedy", method].map((one) => [one, model, 4]);
   assert.deepEqual(tried("copy", "greedy", ["lists", "any"]), both("copy", "any"));
-  assert.deepEqual(tried("copy", "greedy", ["lists", "any"], ["lists"]), both("copy", "lists"));
-  assert.deepEqual(tried("heads", "greedy", ["seer"], ["any"]), both("heads", "seer"));
+  assert.deepEqual(tried("copy", "greedy", ["lists", "any"], "lists"), both("copy", "lists"));
+  assert.deepEqual(tried("heads", "greedy", ["seer"], "any"), both("heads", "seer"));
   assert.deepEqual(tried("copy", "", ["any"]), [["copy", "any", 4]]);
   catalogue.methods[1].params = [...params, { name: "ends", default: true, fair: false }];
   const ends = (control) =>

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 import { Element, page } from "../player/page.mjs";
+import { add, listening, storage } from "./fakes.mjs";
 
 page();
-let listeners = new Map();
-globalThis.addEventListener = (type, act) => listeners.set(type, act);
+const listeners = listening();
 globalThis.location = { search: "" };
 const { catalogue: offer, changeForms, Form, knownForms, mountForm } = await asset("page/form.js");
 const { field } = await asset("page/fields.js");
@@ -15,6 +15,7 @@ const { fitting, KEY, keep, parse } = await asset("page/kept.js");
 const slot = await asset("page/slot.js");
 
 const number = (name, more) => ({ name, kind: "int", default: 4, low: 1, high: 9, help: "", ...more });
+const method = (slug, title, kind, params, more) => ({ slug, title, family: slug, kind, summary: "", params, ...more });
 const CATALOGUE = {
   open: true,
   models: [
@@ -23,18 +24,12 @@ const CATALOGUE = {
     { name: "board", label: "Board", kind: "masked", tasks: [] },
   ],
   methods: [
-    { slug: "greedy", title: "Greedy", family: "plain", kind: "causal", summary: "", params: [number("n")] },
-    {
-      slug: "draft",
-      title: "Draft",
-      family: "drafts",
-      kind: "causal",
-      summary: "",
+    method("greedy", "Greedy", "causal", [number("n")]),
+    method("draft", "Draft", "causal", [number("n"), { name: "on", kind: "bool", default: true, help: "" }], {
       baseline: "greedy",
       drafts: ["head"],
-      params: [number("n"), { name: "on", kind: "bool", default: true, help: "" }],
-    },
-    { slug: "fill", title: "Fill", family: "boards", kind: "masked", summary: "", params: [] },
+    }),
+    method("fill", "Fill", "masked", []),
   ],
 };
 
@@ -111,13 +106,7 @@ test("a model that is not listed has a field of its own, and a drafter another w
   closed.type("#method-0", "draft", "change");
   assert.equal(closed.find("#drafter-0").parentElement.hidden, true);
   const none = form({ method: "fill" }, { ...CATALOGUE, open: false, models: [] });
-  assert.deepEqual(
-    none
-      .find("#model-0")
-      .querySelectorAll("option")
-      .map(({ textContent }) => textContent),
-    ["no masked model is installed here"],
-  );
+  assert.match(none.find("#model-0").textContent, /no masked model is installed here/);
 });
 
 test("row-invariant forwards are offered at home to causal methods, and count as a change", () => {
@@ -191,20 +180,16 @@ test("a code is one that ships, or a person's own", () => {
 });
 
 test("a switch, a choice and a text are read as they are written", () => {
-  for (const [param, value, other] of [
-    [{ kind: "bool" }, true, false],
-    [{ kind: "choice", choices: ["a", "b"] }, "b", "a"],
-    [{ kind: "text" }, "words", ""],
+  // biome-ignore format: a table
+  for (const [param, ...values] of [
+    [{ kind: "bool" }, true, false], [{ kind: "choice", choices: ["a", "b"] }, "b", "a"], [{ kind: "text" }, "words", ""],
   ]) {
     const { read, write } = control(param);
-    for (const one of [value, other]) {
+    for (const one of values) {
       write(one);
       assert.equal(read(), one);
     }
   }
-  const bare = control({ kind: "text" });
-  bare.write(null);
-  assert.equal(bare.read(), "");
 });
 
 const STORED = { version: 1, prompt: "hello", count: 3, values: [{}] };
@@ -239,27 +224,15 @@ test("values that are not offered any more make room for the defaults", () => {
 
 /** A page with four slots that opens with what the browser has kept. */
 function opened({ text = null, search = "", broken = false } = {}) {
-  const root = page(),
-    make = (tag, id, parent = root.body) => {
-      const node = new Element(tag);
-      if (id) node.id = id;
-      parent.append(node);
-      return node;
-    };
+  const root = page();
   globalThis.location = { search };
-  listeners = new Map();
-  const store = new Map(text === null ? [] : [[KEY, text]]);
-  globalThis.localStorage = {
-    getItem: (key) => (broken ? assert.fail() : (store.get(key) ?? null)),
-    setItem: (key, value) => (broken ? assert.fail() : store.set(key, value)),
-    removeItem: (key) => store.delete(key),
-  };
-  const field = make("textarea", "", make("div", "prompt"));
+  const store = storage(text === null ? [] : [[KEY, text]], broken);
+  const field = add(add(root.body, "div", "prompt"), "textarea");
   field.value = "first";
-  const count = make("div", "count"),
-    status = make("div", "status");
+  const count = add(root.body, "div", "count"),
+    status = add(root.body, "div", "status");
   const radios = ["1", "2", "3", "4"].map((value) => {
-    const radio = make("input", "", count);
+    const radio = add(count, "input");
     Object.assign(radio, { value, checked: value === "2" });
     radio.addEventListener("click", () => radios.forEach((one) => (one.checked = one === radio)));
     return radio;
@@ -271,26 +244,14 @@ function opened({ text = null, search = "", broken = false } = {}) {
     listeners.get("pagehide")();
     return store.has(KEY) ? JSON.parse(store.get(KEY)) : null;
   };
-  return {
-    root,
-    field,
-    radios,
-    status,
-    forms,
-    changed,
-    store,
-    save,
-    count: () => radios.find((one) => one.checked)?.value,
-  };
+  const chosen = () => radios.find((one) => one.checked)?.value;
+  return { root, field, radios, status, changed, store, save, chosen };
 }
 
 test("a page opens with what the browser has kept, unless its address names runs", () => {
   const text = JSON.stringify({ ...STORED, values: Array(5).fill(COMPLETE) });
   const kept = opened({ text });
-  assert.deepEqual(
-    [kept.field.value, kept.count(), kept.changed.length, kept.status.textContent],
-    ["hello", "3", 4, ""],
-  );
+  assert.deepEqual([kept.field.value, kept.chosen(), kept.changed.length], ["hello", "3", 4]);
   for (const search of ["?run=a", "?scene=a", "?gallery=a"]) {
     const named = opened({ text, search });
     assert.deepEqual([named.field.value, named.changed, named.store.has(KEY)], ["first", [], true], search);
@@ -298,7 +259,6 @@ test("a page opens with what the browser has kept, unless its address names runs
   const old = opened({ text: '{"version": 0}' });
   assert.deepEqual([old.field.value, old.store.has(KEY)], ["first", false]);
   assert.match(old.status.textContent, /another version/);
-  assert.deepEqual(opened().status.textContent, "");
 });
 
 test("what a person changes is kept, what is as it was is not, and nothing after it was forgotten", () => {
@@ -326,9 +286,7 @@ test("what a person changes is kept, what is as it was is not, and nothing after
 
 test("slots in sight are known in their order, and what the server fills in is shown", async () => {
   const root = page(),
-    controls = new Element("div");
-  controls.id = "controls";
-  root.body.append(controls);
+    controls = add(root.body, "div", "controls");
   assert.deepEqual(knownForms(), { catalogue: { models: [], methods: [] }, values: [] });
   offer({ value: JSON.stringify(CATALOGUE) });
   const watched = [],

@@ -38,42 +38,12 @@ TEXTS = st.one_of(
     st.text(max_size=60),
     st.text(alphabet=st.characters(), max_size=8).map(lambda t: t * 400),
 )
-NUMBERS = st.one_of(
-    st.sampled_from(
-        [
-            0,
-            -1,
-            1,
-            2**31,
-            2**53,
-            2**63,
-            2**64,
-            -(2**63) - 1,
-            10**300,
-            1e308,
-            -1e308,
-            5e-324,
-            float("nan"),
-            float("inf"),
-            float("-inf"),
-            0.5,
-        ]
-    ),
-    st.integers(-(10**6), 10**6),
-    st.floats(width=64),
-)
+WHOLE = [0, -1, 1, 2**31, 2**53, 2**63, 2**64, -(2**63) - 1, 10**300]
+REAL = [0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), float("-inf")]
+NUMBERS = st.one_of(st.sampled_from([*WHOLE, *REAL]), st.integers(-(10**6), 10**6), st.floats(width=64))
 DEEP = st.integers(10, 60).map(lambda n: json.loads("[" * n + "]" * n))
-VALUES = st.one_of(
-    st.none(),
-    st.booleans(),
-    NUMBERS,
-    TEXTS,
-    DEEP,
-    st.just([]),
-    st.just({}),
-    st.lists(NUMBERS, max_size=4),
-    st.dictionaries(TEXTS, NUMBERS, max_size=3),
-)
+LISTS, OBJECTS = st.lists(NUMBERS, max_size=4), st.dictionaries(TEXTS, NUMBERS, max_size=3)
+VALUES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS, DEEP, st.just([]), st.just({}), LISTS, OBJECTS)
 WORDS = ("delete", "replace", "repeat", "cut", "rename")
 
 

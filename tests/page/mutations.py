@@ -23,15 +23,14 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
+from tests.page.hostile import REAL, WHOLE, places
 from tests.page.serving import chromium, resident
 
 COUNT = 2000
 SECONDS, MEGABYTES = 2.0, 300.0  # of one case; of the processor, which other programs change less
 RECORDS = Path(__file__).parents[1] / "explorer" / "records"
 POISON = ("__proto__", "constructor", "prototype", "toString", "hasOwnProperty")
-NUMBERS = (-1, 0, 2**20, 2**31, 2**53, 2**63, 2**64, -(2**63) - 1, 10**300, 1e308, -1e308, 5e-324, 0.5)
 ODD = ("", "\ud800", "x\udc00", "\x00\x1b[31m", "\u202e", "</script><script>window.hit=1</script>", "é" * 70_000)
-Case = tuple[str, "str | bytes"]  # how it was made, and a text, or the bytes of a .gz file
 
 
 @lru_cache(maxsize=1)
@@ -52,24 +51,8 @@ def nested(depth: int, chance: random.Random) -> Any:
     return value
 
 
-def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of a JSON value, the first, middle and last of each list."""
-    if path:
-        yield path
-    if isinstance(body, dict):
-        for key, value in body.items():
-            yield from places(value, (*path, key))
-    elif isinstance(body, list):
-        for i in sorted({0, len(body) // 2, len(body) - 1} & set(range(len(body)))):
-            yield from places(body[i], (*path, i))
-
-
 def wrong_type(old: Any, chance: random.Random) -> Any:
     return chance.choice([value for value in (None, True, 7, 0.5, "7", [], {}, [[]]) if type(value) is not type(old)])
-
-
-def number(old: Any, chance: random.Random) -> Any:
-    return chance.choice((*NUMBERS, float("nan"), float("inf"), float("-inf")))
 
 
 def length(old: Any, chance: random.Random) -> Any:
@@ -91,7 +74,7 @@ def poisoned(old: Any, chance: random.Random) -> Any:
 
 WAYS: dict[str, Callable[[Any, random.Random], Any]] = {
     "type": wrong_type,
-    "number": number,
+    "number": lambda old, chance: chance.choice([*WHOLE, *REAL]),
     "length": length,
     "negative": negative,
     "text": lambda old, chance: chance.choice(ODD),
@@ -104,7 +87,7 @@ def changed(body: Any, way: str, chance: random.Random) -> Any:
     """A copy of a body with one to three values made wrong; `repeat` gives it the same step many times."""
     body = copy.deepcopy(body)
     for _ in range(chance.randint(1, 3)):
-        *road, last = chance.choice(list(places(body)))
+        *road, last = chance.choice(places(body))
         inside = body
         for key in road:
             inside = inside[key]

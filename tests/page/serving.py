@@ -1,11 +1,10 @@
-"""What the measurements of this folder share: a page in a process of its own, the numbers of its handlers, Chromium,
-memory and processor time."""
+"""What the measurements of this folder share: a page in a process of its own, the numbers of its handlers, Chromium
+and memory."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,12 +53,6 @@ def resident(pid: int | str = "self", what: str = "VmRSS") -> float:
     """Megabytes of a process in memory; VmHWM: at most, so far."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         return int(next(line for line in status if line.startswith(what)).split()[1]) / 1024
-
-
-def cpu_here() -> float:
-    """CPU seconds of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 @contextmanager

@@ -4,24 +4,21 @@ import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
 const slot = await asset("page/slot.js");
+const { latest } = await asset("page/ahead.js");
 const { able, carry, equallyLong, fair, hint, instead, lost, modelFor, modelsFor, parted, together } = slot;
 
 const FLOAT = { name: "x", kind: "float", default: 0.5, low: 0, high: 1, sees: "" };
 const WIDER = { ...FLOAT, default: 2, high: 4 };
 const ON = { name: "on", kind: "bool", default: true, sees: "" };
 
+// biome-ignore format: a table
 for (const [why, to, values, kept] of [
   ["a value that a person has set", [WIDER], { x: 0.7, on: true }, { x: 0.7 }],
   ["at its default: the next paper's default", [WIDER], { x: 0.5, on: true }, { x: 2 }],
   ["out of the next range", [{ ...FLOAT, high: 0.6 }], { x: 0.7, on: true }, { x: 0.5 }],
   ["of another kind", [{ ...FLOAT, kind: "int", default: 0 }], { x: 0.7, on: true }, { x: 0 }],
   ["both", [ON, FLOAT], { x: 0.7, on: false }, { on: false, x: 0.7 }],
-  [
-    "none of the choices",
-    [{ name: "on", kind: "choice", default: "a", choices: ["a"] }],
-    { x: 1, on: false },
-    { on: "a" },
-  ],
+  ["none of the choices", [{ name: "on", kind: "choice", default: "a", choices: ["a"] }], { on: false }, { on: "a" }],
   ["no parameters", [], { x: 0.7, on: false }, {}],
 ])
   test(`what a person has set stays where both methods have it: ${why}`, () => {
@@ -29,13 +26,9 @@ for (const [why, to, values, kept] of [
   });
 
 test("a model stays if it fits or is the person's own", () => {
-  const models = [
-    { name: "a", kind: "masked" },
-    { name: "b", kind: "masked" },
-    { name: "c", kind: "causal" },
-  ];
-  const catalogue = { open: true, models, methods: [] };
-  const masked = { kind: "masked" };
+  const models = Object.entries({ a: "masked", b: "masked", c: "causal" }).map(([name, kind]) => ({ name, kind })),
+    catalogue = { open: true, models, methods: [] },
+    masked = { kind: "masked" };
   assert.equal(modelFor(catalogue, masked, "b"), "b");
   assert.equal(modelFor(catalogue, masked, "c"), "a");
   assert.equal(modelFor(catalogue, masked, "me/mine"), "me/mine");
@@ -44,39 +37,37 @@ test("a model stays if it fits or is the person's own", () => {
 });
 
 test("a model is asked what it knows", () => {
-  const models = [
-    { name: "lists", kind: "masked", tasks: ["copy", "sort"] },
-    { name: "any", kind: "causal", tasks: [] },
-    { name: "chains", kind: "causal", tasks: ["chain"] },
-  ];
-  const catalogue = { open: true, models, methods: [] };
-  const slots = ["lists", "chains", "any", "lists", "me/mine"].map((model) => ({ model }));
+  const models = Object.entries({ lists: ["copy", "sort"], any: [], chains: ["chain"] }),
+    catalogue = {
+      open: true,
+      models: models.map(([name, tasks]) => ({ name, kind: name === "lists" ? "masked" : "causal", tasks })),
+      methods: [],
+    },
+    slots = ["lists", "chains", "any", "lists", "me/mine"].map((model) => ({ model }));
+  // biome-ignore format: a table
   for (const [task, foreign, offered] of [
-    ["sort", ["chains"], "any"],
-    ["chain", ["lists"], "chains"],
-    ["", ["lists", "chains"], "any"],
+    ["sort", ["chains"], "any"], ["chain", ["lists"], "chains"], ["", ["lists", "chains"], "any"],
   ]) {
     assert.deepEqual(lost(catalogue, slots, task), foreign);
     assert.equal(able(catalogue, task), offered);
   }
 });
 
+const SAME = { baseline: "plain", lossless: true };
 const METHODS = [
-  { slug: "many", family: "a", kind: "masked", params: [] },
-  { slug: "beam", family: "a", kind: "causal", params: [] },
-  { slug: "draft", family: "a", kind: "causal", baseline: "plain", lossless: true, wants: ["draft"], params: [] },
-  { slug: "loose", family: "a", kind: "causal", baseline: "plain", params: [] },
-  { slug: "plain", family: "a", kind: "causal", params: [FLOAT] },
-  { slug: "copy", family: "a", kind: "causal", baseline: "plain", lossless: true, rank: 0, params: [FLOAT] },
-  { slug: "table", family: "a", kind: "causal", baseline: "plain", lossless: true, rank: 1, params: [] },
-  { slug: "part", family: "a", kind: "causal", baseline: "plain", lossless: true, wants: ["part"], params: [] },
-];
+  { slug: "many", kind: "masked" },
+  { slug: "beam" },
+  { slug: "draft", ...SAME, wants: ["draft"] },
+  { slug: "loose", baseline: "plain" },
+  { slug: "plain", params: [FLOAT] },
+  { slug: "copy", ...SAME, rank: 0, params: [FLOAT] },
+  { slug: "table", ...SAME, rank: 1 },
+  { slug: "part", ...SAME, wants: ["part"] },
+].map((one) => ({ family: "a", kind: "causal", params: [], ...one }));
+const LISTS = { name: "lists", kind: "masked", tasks: ["sort"] };
 const FAIR = {
   open: false,
-  models: [
-    { name: "lists", kind: "masked", tasks: ["sort"] },
-    { name: "any", kind: "causal", tasks: [], has: ["draft"] },
-  ],
+  models: [LISTS, { name: "any", kind: "causal", tasks: [], has: ["draft"] }],
   methods: METHODS,
 };
 const asked = (...methods) => methods.map((method) => ({ method, model: "lists", params: {} }));
@@ -123,7 +114,13 @@ test("the hint says default, source, range and where it is the baseline", () => 
   const told = hint({ ...FLOAT, source: "official", neutral: 1 }, "Greedy");
   assert.equal(told, "default 0.5 (official) · 0 to 1 · at 1 the same output as Greedy");
   assert.equal(hint({ ...ON, neutral: false }, null), "default on");
-  assert.equal(hint({ kind: "text", default: "" }, null), 'default ""');
+});
+
+test("of the models in sight the server loads the one that was chosen last first, and none for a parameter", () => {
+  const [a, b, c] = ["a", "b", "c"].map((model) => ({ method: "one", model }));
+  assert.deepEqual(latest([a, b]), [a, b]);
+  assert.deepEqual(latest([a, c], [a, b]), [c, a]);
+  assert.deepEqual(latest([{ ...a, params: { x: 1 } }], [{ ...a, params: { x: 2 } }]), [a]);
 });
 
 test("a published drafter stands in the place of a part, in the name of the model", () => {
@@ -137,14 +134,8 @@ test("a published drafter stands in the place of a part, in the name of the mode
   assert.deepEqual(parted("me/target + you/drafter"), ["me/target", "you/drafter"]);
   assert.deepEqual(parted("small"), ["small", ""]);
   assert.equal(together("small", ""), "small");
-  assert.deepEqual(
-    modelsFor(home, heads).map(({ name }) => name),
-    ["trained"],
-  );
-  assert.deepEqual(
-    modelsFor(home, heads, true).map(({ name }) => name),
-    ["small", "trained"],
-  );
+  const offered = (...drafted) => modelsFor(home, heads, ...drafted).map(({ name }) => name);
+  assert.deepEqual([offered(), offered(true)], [["trained"], ["small", "trained"]]);
   assert.equal(modelFor(home, heads, "small + you/drafter"), "small + you/drafter");
   assert.equal(modelFor(home, heads, "me/target + you/drafter"), "me/target + you/drafter");
   assert.equal(modelFor(home, plain, "small + you/drafter"), "small", "a method without drafts leaves it behind");

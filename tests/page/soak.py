@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -26,9 +27,9 @@ from typing import Any
 
 import httpx
 
-from tests.page.live_cost import STREAM
 from tests.page.serving import answering, ask, numbers_of, process, resident
 
+STREAM = re.compile(r'stream\\*": ?\\*"([\w-]{16,})')  # in JSON text within JSON
 VISITORS = 20
 PAUSE = 2.0, 8.0  # seconds between two requests of a replaying visitor
 STAY = 12  # requests of one page, at most

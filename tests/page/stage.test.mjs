@@ -6,68 +6,42 @@ import { asset } from "../player/assets.mjs";
 const { saidAt, sceneOf } = await asset("page/voice.js");
 const { merged } = await asset("page/onelegend.js");
 
-const LEVER = {
-  slot: 1,
-  stops: [
-    { trace: "low", say: "wrong" },
-    { trace: "b", say: "right" },
-  ],
-};
-const SAYS = [
-  { at: 0, say: "begin" },
-  { at: 3, say: "three" },
-];
+const STOPS = [["low", "wrong"], ["b", "right"]].map(([trace, say]) => ({ trace, say })); // biome-ignore format: a table
+const SAYS = [[0, "begin"], [3, "three"]].map(([at, say]) => ({ at, say })); // biome-ignore format: a table
 const SCENES = [
-  { traces: ["a", "b"], says: SAYS, watch: "look", lever: LEVER },
+  { traces: ["a", "b"], says: SAYS, watch: "look", lever: { slot: 1, stops: STOPS } },
   { traces: ["a", "c", "d"], watch: "four ways" },
 ];
 const ids = (...names) => new Map(names.map((name, slot) => [slot, name]));
 
+// biome-ignore format: a table
 for (const [why, shown, scene, stop] of [
-  ["its own runs", ids("a", "b"), 0, "b"],
-  ["another place of its lever", ids("a", "low"), 0, "low"],
-  ["a scene without a lever", ids("a", "c", "d"), 1, undefined],
+  ["its own runs", ids("a", "b"), SCENES[0], "b"], ["another place of its lever", ids("a", "low"), SCENES[0], "low"],
+  ["a scene without a lever", ids("a", "c", "d"), SCENES[1]], ["one run more", ids("a", "b", "c")],
+  ["one run less", ids("a")], ["the lever's run in the other player", ids("low", "b")], ["nothing", new Map()],
 ])
-  test(`a scene is known by the runs that are shown: ${why}`, () => {
+  test(`a scene is known by the runs that are shown, and other runs belong to none: ${why}`, () => {
     const found = sceneOf(SCENES, shown);
-    assert.equal(found.scene, SCENES[scene]);
-    assert.equal(found.stop?.trace, stop);
+    assert.deepEqual([found?.scene, found?.stop?.trace], [scene, stop]);
   });
 
-for (const [why, shown] of [
-  ["one run more", ids("a", "b", "c")],
-  ["one run less", ids("a")],
-  ["the lever's run in the other player", ids("low", "b")],
-  ["a run that nobody recorded", new Map([[0, "a"]])],
-  ["nothing", new Map()],
+// biome-ignore format: a table
+for (const [why, runs, step, moved, words] of [
+  ["a sentence stands from its step on", ["a", "b"], 0, false, "begin"], ["to the next one's", ["a", "b"], 2, false, "begin"],
+  ["which follows", ["a", "b"], 3, false, "three"], ["and the last one stays", ["a", "b"], 99, false, "three"],
+  ["the lever speaks once it was moved", ["a", "b"], 3, true, "right"],
+  ["and wherever another run stands", ["a", "low"], 3, false, "wrong"],
+  ["a scene without sentences says what to watch", ["a", "c", "d"], 5, false, "four ways"],
 ])
-  test(`other runs belong to no scene: ${why}`, () => assert.equal(sceneOf(SCENES, shown), null));
-
-test("a sentence stands from its step to the next one's", () => {
-  const now = sceneOf(SCENES, ids("a", "b"));
-  assert.deepEqual(
-    [0, 2, 3, 99].map((step) => saidAt(now, step, false)),
-    ["begin", "begin", "three", "three"],
-  );
-});
-
-test("the lever speaks once it was moved, and wherever another run stands", () => {
-  assert.equal(saidAt(sceneOf(SCENES, ids("a", "b")), 3, true), "right");
-  assert.equal(saidAt(sceneOf(SCENES, ids("a", "low")), 3, false), "wrong");
-});
-
-test("a scene that says nothing of its steps says what to watch", () =>
-  assert.equal(saidAt(sceneOf(SCENES, ids("a", "c", "d")), 5, false), "four ways"));
+  test(`what a scene says: ${why}`, () => assert.equal(saidAt(sceneOf(SCENES, ids(...runs)), step, moved), words));
 
 const entry = (mark, words, ramp = false) => ({ mark, words, ramp });
 
 test("the legends of two boards become one, each entry once", () => {
   const left = [entry("n", "new"), entry("o", "old")],
     right = [entry("n", "new"), entry("a", "accepted")];
-  assert.deepEqual(
-    merged([left, right]).map(({ words }) => words),
-    ["new", "old", "accepted"],
-  );
+  const found = merged([left, right]).map(({ words }) => words);
+  assert.deepEqual(found, ["new", "old", "accepted"]);
 });
 
 for (const [why, one, other] of [

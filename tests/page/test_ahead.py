@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 import engines
 from engines import UserError
 from engines.models import zoo
 from explorer.page import ahead, starting
 from explorer.page.ahead import Ahead, Pair
-from explorer.page.catalogue import Catalogue, Plan, load
-from explorer.page.handlers import Handlers
+from explorer.page.catalogue import Plan, load
 from explorer.page.limits import Limits
-from explorer.page.server import launch
-from explorer.runs.gallery import Gallery
-from tests.page.conftest import first_model, methods_of
+from tests.page.conftest import desk, first_model, methods_of
 
 METHOD, MODEL = methods_of("causal")[0], first_model("causal")
 OTHER_METHOD, OTHER = methods_of("masked")[0], first_model("masked")
@@ -53,10 +49,6 @@ class Loads:
         return self.real(name, **options)
 
 
-def desk(public: bool = False) -> Handlers:
-    return Handlers(Gallery(Path("no-such-folder")), Catalogue.read(public), Limits(1000, 100, 60, public))
-
-
 def asked(loader: Ahead, *pairs: Pair) -> list[str]:
     """What a page that names these is told is loading."""
     value = json.dumps([{"method": method, "model": model} for method, model in pairs])
@@ -65,8 +57,7 @@ def asked(loader: Ahead, *pairs: Pair) -> list[str]:
 
 
 def finished(loader: Ahead) -> None:
-    thread = loader._thread
-    if thread:
+    if thread := loader._thread:
         thread.join(60)
         assert not thread.is_alive()
 
@@ -133,7 +124,7 @@ def test_a_public_host_loads_each_model_ahead_once(loads: Loads) -> None:
 
 @pytest.mark.parametrize("public", [False, True])
 def test_only_what_is_on_this_machine_and_offered_is_loaded(public: bool, loads: Loads, tmp_path: Path) -> None:
-    loader = Ahead(desk(public))
+    loader = Ahead(desk(public=public))
     far = [(METHOD, "somebody/model"), (METHOD, str(tmp_path / "none")), ("none", MODEL), (OTHER_METHOD, MODEL)]
     assert asked(loader, *far) == []
     fetched = tuple(replace(model, where="download") for model in loader.desk.catalogue.models)
@@ -163,32 +154,7 @@ def test_a_load_that_fails_says_nothing_and_the_run_says_why(loads: Loads, monke
 def test_a_lent_machine_loads_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(ahead.of(desk()), Ahead)
     monkeypatch.setattr(ahead, "lent", lambda: True)
-    assert ahead.of(desk()) is None and not starting.lent()
-
-
-@pytest.mark.server
-@pytest.mark.pages
-def test_the_page_says_loading_where_the_model_stands(loads: Loads, recorded: Path, visit: Any) -> None:
-    demo = launch(warm=True, traces=Gallery(recorded), quiet=True)
-    try:
-        screen = visit(at=demo.local_url)
-        screen.method(0, METHOD)
-        screen.model(0, MODEL)
-        words = screen.page.locator("#slot-0 .slot-waits")
-        expect(words).to_have_text("loading")
-        assert loads.begun.wait(60)
-        loads.go.set()
-        expect(words).to_have_text("")
-        assert engines.is_loaded(MODEL)
-        zoo._loaded.clear()
-        loads.go.clear()
-        screen.page.reload()  # the form that the browser kept chooses its model, too
-        expect(words).to_have_text("loading")
-        loads.go.set()
-        expect(words).to_have_text("")
-        assert engines.is_loaded(MODEL)
-    finally:
-        demo.close()
+    assert ahead.of(desk()) is None
 
 
 def test_of_a_model_in_memory_no_model_is_looked_up_again_at_run(monkeypatch: pytest.MonkeyPatch) -> None:

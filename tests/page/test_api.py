@@ -17,32 +17,21 @@ def client(address: str) -> Client:
 
 
 def ask(client: Client, method=None, model=None, prompt=PROMPT, params=None, seed=0):
-    return client.predict(
-        method or methods_of("causal")[0],
-        model or first_model("causal"),
-        prompt,
-        params or {},
-        seed,
-        api_name="/decode",
-    )
+    given = method or methods_of("causal")[0], model or first_model("causal"), prompt, params or {}, seed
+    return client.predict(*given, api_name="/decode")
 
 
 def test_decode_gives_the_trace_that_the_engine_gives(client):
-    trace = engines.read_trace(json.dumps(ask(client, params={"max_new_tokens": 8})))
-    again = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 8})
-    assert trace.output_ids == again.output_ids and len(trace.steps) == len(again.steps)
-
-
-def test_decode_takes_the_form_of_a_slot(client):
     form = {"method": methods_of("causal")[0], "model": first_model("causal"), "params": {"max_new_tokens": 8}}
-    trace = engines.read_trace(json.dumps(client.predict(prompt=PROMPT, form=form, api_name="/decode")))
-    assert trace.output_ids == engines.read_trace(json.dumps(ask(client, params={"max_new_tokens": 8}))).output_ids
+    again = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 8})
+    by_form = client.predict(prompt=PROMPT, form=form, api_name="/decode")
+    for answer in (ask(client, params={"max_new_tokens": 8}), by_form):
+        trace = engines.read_trace(json.dumps(answer))
+        assert trace.output_ids == again.output_ids and len(trace.steps) == len(again.steps)
     for wrong, sentence in (
         ({**form, "modle": "x"}, "unknown field 'modle'"),
         ({"method": form["method"]}, "missing required field 'model'"),
         ({**form, "params": {"no_such": 1}}, "unknown parameter 'no_such'"),
-        ({**form, "params": {"max_new_tokens": 10**6}}, "out of range"),
-        ({**form, "model": ""}, "no model is chosen"),
     ):
         with pytest.raises(Exception, match=sentence):
             client.predict(prompt=PROMPT, form=wrong, api_name="/decode")
@@ -59,12 +48,10 @@ def test_decode_takes_the_form_of_a_slot(client):
         ({"prompt": "x" * 100_000}, "at most"),
         ({"prompt": "sort " * 3000}, "room for"),
         ({"params": {"max_new_tokens": 10**6}}, "out of range"),
-        ({"params": {"max_new_tokens": "many"}}, "is not a whole number"),
         ({"params": {"no_such": 1}}, "unknown parameter 'no_such'"),
         ({"seed": -1}, "whole number"),
         ({"method": methods_of("masked")[0]}, "needs a masked model"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_bad_input_gets_a_sentence(client, wrong, sentence):
     with pytest.raises(Exception, match=sentence) as caught:

@@ -27,7 +27,6 @@ def asked(peer: str, *forwarded: str) -> Request:
         ("EXPLORER_TRUSTED_PROXIES", "2", ["1.1.1.1, 2.2.2.2, 3.3.3.3"], "2.2.2.2"),
         ("EXPLORER_TRUSTED_PROXIES", "9", ["1.1.1.1, 2.2.2.2, 3.3.3.3"], "1.1.1.1"),
         ("EXPLORER_TRUSTED_PROXIES", "1", [], "10.0.0.1"),
-        ("EXPLORER_TRUSTED_PROXIES", "1", ["1.1.1.1", "2.2.2.2"], "2.2.2.2"),  # a line of the proxy's own counts
         ("EXPLORER_TRUSTED_PROXIES", "1", ["1.1.1.1, 9.9.9.9", "", "2.2.2.2"], "2.2.2.2"),
         ("EXPLORER_TRUSTED_PROXIES", "1", ["2001:db8::12"], "2001:db8::/64"),
     ],
@@ -39,31 +38,17 @@ def test_behind_proxies_what_they_wrote_counts(monkeypatch, variable, value, lin
     assert client_of(asked("10.0.0.1", *lines)) == name
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("1.2.3.4", "1.2.3.4"),
-        ("1.2.3.4:5678", "1.2.3.4"),
-        ("::ffff:1.2.3.4", "1.2.3.4"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
-        ("[2001:db8:1:2::9]:443", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("unknown", "unknown"),
-        ("[", "["),
-        ("", ""),
-        ("x" * 5000, "x" * 64),
-    ],
-)
-def test_a_household_is_one_visitor(address, name):
-    assert network(address) == name
-
-
-@pytest.mark.parametrize("value", ["many", "-1", "1.5", "100"])
-def test_a_wrong_number_of_proxies_is_named(monkeypatch, value):
-    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", value)
-    with pytest.raises(SystemExit, match="0 to 99"):
-        client_of(asked("10.0.0.1", "1.1.1.1"))
+def test_a_household_is_one_visitor_and_a_wrong_number_of_proxies_is_named(monkeypatch):
+    for address in ("1.2.3.4", "1.2.3.4:5678", "::ffff:1.2.3.4"):
+        assert network(address) == "1.2.3.4"
+    for address in ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::9", "[2001:db8:1:2::9]:443"):
+        assert network(address) == "2001:db8:1:2::/64"
+    assert network("fe80::1%eth0") == "fe80::/64" and network("x" * 5000) == "x" * 64
+    assert [network(odd) for odd in ("unknown", "[", "")] == ["unknown", "[", ""]
+    for value in ("many", "-1", "1.5", "100"):
+        monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", value)
+        with pytest.raises(SystemExit, match="0 to 99"):
+            client_of(asked("10.0.0.1", "1.1.1.1"))
 
 
 def test_one_address_cannot_fill_the_queue(monkeypatch):
@@ -85,10 +70,7 @@ def test_one_address_cannot_fill_the_queue(monkeypatch):
         raise AssertionError("push waited for something")
 
     assert [ask("a")[0], ask("a")[0], ask("a")[0], ask("b")[0]] == [True, True, False, True]
-    assert ask("a")[1:] == (
-        "2 of your runs wait already; the next can be started when one of them is done.",
-        "queue_full",
-    )
+    assert ask("a")[1].startswith("2 of your runs wait already") and ask("a")[2] == "queue_full"
     lane.queue.pop(0)
     assert ask("a")[0]
 
@@ -134,9 +116,6 @@ def test_a_run_whose_stream_nobody_opens_frees_its_place():
         await becomes(lambda: ended)
         await asyncio.sleep(0.1)
 
-    apart(visit())
-    assert ended == ["left"]
-    ended.clear()
     apart(visit())
     assert ended == ["left"]
 

@@ -15,7 +15,8 @@ from explorer.page.feed import MODEL_LOCK
 from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
 from tests.page.conftest import PROMPT, first_model, methods_of
-from tests.page.crowd import Noted, measure, noted, numbers_of
+from tests.page.crowd import Noted, measure, noted
+from tests.page.serving import numbers_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.server]
 

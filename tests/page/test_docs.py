@@ -20,7 +20,6 @@ def test_links_stay_on_the_page_or_become_words():
             kept = target.startswith(("https://", "data:image/svg+xml;base64,")) or target == "?lecture"
             assert kept or (named and named[1] in documents()), f"{name}: {target}"
     assert text("../../README") == "There is no text '../../README' here; choose one from the list."
-    assert text(None).startswith("There is no text 'None' here")
 
 
 def test_every_test_that_a_promise_names_is_there():
@@ -38,15 +37,10 @@ def test_a_text_is_chosen_followed_and_linked(visit):
     shown = screen.page.locator("#docs-text")
     assert "A tour in five minutes" not in screen.page.content(), "nothing of it is there before it is opened"
     screen.tab("Docs")
-    expect(shown.locator("h1")).to_have_text("Using the page")
     board = shown.get_by_role("img", name="The board after a step")
     expect(board).to_be_visible()
     assert board.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400, "the picture is drawn"
     screen.page.get_by_label("Papers and methods").check()
-    expect(shown.locator("h1")).to_have_text("Papers and methods")
-    expect(shown.locator("td code", has_text=re.compile("^prophet$"))).to_have_count(1)
     shown.get_by_role("link", name="measured here").click()
     expect(shown.locator("h1")).to_have_text("Measured here")
     expect(screen.page.get_by_label("Measured here")).to_be_checked()
-    screen.page.goto(f"{screen.address}?doc=nothing")
-    expect(shown).to_contain_text("There is no text 'nothing' here", timeout=60_000)

@@ -7,33 +7,28 @@ import json
 import pytest
 
 from engines import UserError
-from explorer.page.handlers import Handlers
 from explorer.page.limits import check_seed, short
 from explorer.page.parts import fresh
-from tests.page.stops import Visitor, inputs, make_handlers
+from tests.page.conftest import desk, visitor
+from tests.page.soak import run as sent
 
 
-@pytest.fixture(scope="module")
-def handlers() -> Handlers:
-    return make_handlers()
-
-
-def test_a_stop_before_the_first_turn_waits_for_nobody(handlers):
+def test_a_stop_before_the_first_turn_waits_for_nobody():
     """Gradio may cancel a run whose generator it never asks again and never closes."""
-    visitor = Visitor("quick")
-    run = handlers.running.run(visitor, *inputs(handlers))
+    handlers, who = desk(), visitor()
+    run = handlers.running.run(who, *sent())
     next(run)
-    said = json.loads(handlers.running.stop(visitor)[1])
+    said = json.loads(handlers.running.stop(who)[1])
     assert "Stopped before anything was decoded" in said["text"]
-    assert not handlers.session(visitor).busy
+    assert not handlers.session(who).busy
     assert all('"running"' not in str(one) for one in run), "what goes on after all decodes nothing"
 
 
-def test_half_of_a_character_never_reaches_an_answer(handlers):
+def test_half_of_a_character_never_reaches_an_answer():
     assert json.loads(fresh(text="\ud800x"))["text"] == "?x"
     assert short("\ud800") == "?"
     with pytest.raises(UserError, match="lone surrogate"):
-        handlers.limits.check_prompt("a \udfff")
+        desk().limits.check_prompt("a \udfff")
     with pytest.raises(UserError) as refusal:
         check_seed("\ud800")
     str(refusal.value).encode()

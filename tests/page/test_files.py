@@ -21,13 +21,9 @@ def client() -> TestClient:
     return TestClient(Starlette(routes=files.mounts()))
 
 
-def schema_of(path: Path) -> int:
-    return json.loads(read_bytes(path))["header"]["schema"]
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_recorded_run_of_an_earlier_version_comes_in_the_newest_form(client: TestClient, version: int) -> None:
-    path = next(path for card in gallery().cards if schema_of(path := gallery().path(card.id)) == version)
+def test_a_recorded_run_of_an_earlier_version_comes_in_the_newest_form(client: TestClient) -> None:
+    paths = (gallery().path(card.id) for card in gallery().cards)
+    path = next(path for path in paths if json.loads(read_bytes(path))["header"]["schema"] == 1)
     answer = client.get(f"/{files.address(path)}")
     assert answer.status_code == 200 and answer.headers["cache-control"] == "no-cache"
     text = gzip.decompress(answer.content).decode()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import threading
-from types import SimpleNamespace
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -18,11 +15,8 @@ from explorer import ASSETS
 from explorer.forking import make_edit
 from explorer.page.catalogue import Catalogue, Plan, name_of
 from explorer.page.forks import MAX_REQUEST, Forks, offered, read_wish
-from explorer.page.handlers import Handlers
-from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from explorer.runs.gallery import Gallery
-from tests.page.conftest import Held, Slow, methods_of
+from tests.page.conftest import Held, Slow, desk, methods_of, visitor
 
 
 def place(screen, slot: int, steps: int):
@@ -46,10 +40,9 @@ def debug(screen, slot: int):
 
 
 def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
-    screen, original = visit(), traces[0]
+    screen, title = visit(), traces[0].header.title
     panel = place(screen, 0, 4)
-    open_cell = screen.player(0).locator(".dx-cells .dx-cell[data-s=masked]").last
-    open_cell.click()
+    screen.player(0).locator(".dx-cells .dx-cell[data-s=masked]").last.click()
     row = panel.locator("[data-position]")
     position = int(row.get_attribute("data-position"))
     row.locator("select").nth(1).select_option("type a text …")
@@ -57,81 +50,20 @@ def test_a_masked_run_is_forked_by_clicking_on_its_board(visit, traces):
     panel.get_by_role("button", name="Continue from here").click()
     screen.wait(2, "done")
     screen.says("in player 3: forced")
-    screen.page.wait_for_function(
-        "(() => { const top = document.querySelector('#panel-2').getBoundingClientRect().top; return top > 0 && top < "
-        "innerHeight / 2; })()"
-    )
+    screen.until("""() => { const { top } = document.querySelector("#panel-2").getBoundingClientRect();
+      return top > 0 && top < innerHeight / 2; }""")
     expect(screen.player(2).locator(".dx-lineage")).to_contain_text(
         f"fork of player 1 at step 4: forced “␣Leo” at {position}"
     )
-    shown = debug(screen, 2)
-    cell = next(cell for cell in shown["board"] if cell["position"] == position)
+    cell = next(cell for cell in debug(screen, 2)["board"] if cell["position"] == position)
     assert (cell["text"], cell["state"]) == (" Leo", "forced")
     expect(screen.page.locator("#results .facts")).to_have_attribute("data-rows", "3")
-    expect(screen.page.locator("#results")).to_contain_text(f"{original.header.title}, forked at step 4")
-    expect(screen.player(2).locator("h2 > span")).to_have_text(f"{original.header.title}, forked at step 4")
-    expect(screen.player(0).locator("h2 > span")).to_have_text(original.header.title)
+    expect(screen.player(2).locator("h2 > span")).to_have_text(f"{title}, forked at step 4")
     for step in range(5):
         screen.go(2, step)
         screen.at(0, step)
         both = [[(c["position"], c["token"]) for c in debug(screen, slot)["board"]] for slot in (0, 2)]
         assert both[0] == both[1], f"the boards differ after step {step}"
-
-
-@pytest.mark.pages
-def test_a_player_that_the_server_does_not_know_has_no_fork(visit, traces):
-    """Lessons mount players of their own; a request from one of them would fork what stands in the page's player of
-    that number."""
-    screen = visit()
-    shown = screen.page.evaluate(
-        """async (trace) => {
-            const scripts = performance.getEntriesByType("resource").map((r) => r.name);
-            const known = (await import(scripts.find((name) => name.includes("/gradio.js")))).panel(0);
-            const { mount } = await import(scripts.find((name) => name.endsWith("/player.js")));
-            const stage = document.body.appendChild(document.createElement("div"));
-            const other = mount(stage, { group: "lesson", slot: 0, theme: known.context.theme });
-            other.load(trace);
-            other.root.dispatchEvent(new KeyboardEvent("keydown", { key: "f" }));
-            const found = [...stage.querySelectorAll(".dx-forker:not([hidden]), .dx-fork")].length;
-            other.destroy();
-            stage.remove();
-            return found;
-        }""",
-        traces[0].to_json(),
-    )
-    assert shown == 0
-    expect(screen.player(0).locator(".dx-forker")).to_be_visible()
-
-
-@pytest.mark.pages
-def test_another_method_and_other_parameters_take_over(visit, traces):
-    screen = visit()
-    method, param = next(
-        (info, p)
-        for info in engines.list_methods()
-        for p in info.params
-        if info.kind == "masked" and p.name == "threshold"
-    )
-    panel = place(screen, 0, 3)
-    panel.get_by_label("Method").select_option(method.slug)
-    panel.get_by_role("button", name="Continue from here").click()
-    screen.wait(2, "done")
-    expect(screen.player(2).locator("h2 > span")).to_have_text(
-        re.compile(rf"{re.escape(traces[0].header.title)}, then {re.escape(method.title)}, forked at step \d+")
-    )
-    expect(screen.player(2).locator(".dx-lineage")).to_contain_text(f"at step 3: method {method.title}")
-    assert debug(screen, 2)["steps"] < len(traces[0].steps), "it is the faster method"
-    panel = place(screen, 2, 4)
-    panel.locator("summary").click()
-    panel.get_by_label(re.compile(f"^{param.name}")).fill(str(param.high))
-    panel.get_by_label(re.compile(f"^{param.name}")).blur()
-    panel.get_by_label("Into").select_option("3")
-    panel.get_by_role("button", name="Continue from here").click()
-    screen.wait(3, "done")
-    expect(screen.player(3).locator(".dx-lineage")).to_contain_text(
-        f"fork of player 3 at step 4: {param.name}={param.high}"
-    )
-    assert debug(screen, 3)["steps"] > debug(screen, 2)["steps"]
 
 
 def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard_and_stop_keeps_what_is_there(
@@ -168,43 +100,18 @@ def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard_and_stop_keeps_
     assert [board[at - 2], board[at - 1]] == original.output_ids[:2] and board[at] != original.output_ids[2]
 
 
-# --- the endpoint -----------------------------------------------------------------------------------------------------
-
-
-def test_a_bad_request_straight_at_the_endpoint_gets_a_sentence(address):
-    with httpx.Client(base_url=address, timeout=30) as client:
-        config = client.get("/config").json()
-        channel = next(c["id"] for c in config["components"] if c["props"].get("elem_id") == "forker")
-        number = next(
-            d["id"] for d in config["dependencies"] if [channel, "submit"] in [list(target) for target in d["targets"]]
-        )
-        for value in ("", "{", json.dumps({"slot": 0, "step": 10**6, "target": 1}), "x" * 50_000):
-            client.post(
-                "/gradio_api/queue/join", json={"data": [value], "fn_index": number, "session_hash": "forger"}
-            ).raise_for_status()
-            with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "forger"}) as stream:
-                said = next(
-                    line for line in stream.iter_lines() if "process_completed" in line or "process_generating" in line
-                )
-            assert '\\"kind\\": \\"error\\"' in said and "Traceback" not in said and "fork" in said
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         (None, "is empty"),
-        (17, "is empty"),
         ("[]", "not understood"),
         ('{"slot": 0}', "missing required field"),
         ('{"slot": 9, "step": 1, "target": 1}', "not understood"),
-        ('{"slot": 0, "step": -1, "target": 1}', "not understood"),
         ('{"slot": 0, "step": 1, "target": 1, "shell": "rm"}', "unknown field"),
         ('{"slot": 0, "step": 1, "target": 1, "force": [[3, null]]}', "not understood"),
-        ('{"slot": 0, "step": 1, "target": 1, "remask": [-1]}', "not understood"),
         ('{"slot": 0, "step": 1, "target": 1, "params": {"a": [1]}}', "not understood"),
         (json.dumps({"slot": 0, "step": 1, "target": 1, "force": [[i, 1] for i in range(65)]}), "not understood"),
         ("[" * 20_000, "not understood"),
-        ("\ud800", "not understood"),
         ("x" * (MAX_REQUEST + 1), "at most"),
     ],
 )
@@ -213,19 +120,11 @@ def test_requests_that_are_none(text, sentence):
         read_wish(text)
 
 
-def ask(handlers, **wish):
-    """The sentences on the status line, for a visitor of their own."""
-    request = SimpleNamespace(session_hash="visitor")
-    return [
-        json.loads(line)["text"]
-        for _, line, _ in Forks(handlers).fork(json.dumps({"slot": 0, "step": 2, "target": 2, **wish}), request)
-        if isinstance(line, str)
-    ]
-
-
-@pytest.fixture
-def handlers(recorded):
-    return Handlers(Gallery(recorded), Catalogue.read(public=True), Limits(1000, 100, 60, public=True))
+def ask(handlers, **wish) -> str:
+    """The last sentence on the status line."""
+    asked = json.dumps({"slot": 0, "step": 2, "target": 2, **wish})
+    lines = [line for _, line, _ in Forks(handlers).fork(asked, visitor()) if isinstance(line, str)]
+    return json.loads(lines[-1])["text"]
 
 
 @pytest.mark.parametrize(
@@ -245,27 +144,35 @@ def handlers(recorded):
         ({"method": methods_of("causal")[0]}, "needs a causal model"),
     ],
 )
-def test_wishes_that_cannot_be_granted(handlers, wish, sentence):
-    said = ask(handlers, **wish)
-    assert sentence in said[-1] and "Traceback" not in said[-1]
-    assert handlers.sessions.of("visitor").running is None
+def test_wishes_that_cannot_be_granted(recorded, wish, sentence):
+    handlers = desk(recorded, public=True)
+    assert sentence in ask(handlers, **wish) and handlers.sessions.of("visitor").running is None
 
 
-def test_a_public_page_forks_only_what_its_models_made(handlers, traces):
+def test_another_method_and_other_parameters_take_over(recorded, traces):
+    handlers, info = desk(recorded), engines.get_method("threshold").info
+    assert "Fork of player 1" in ask(handlers, method=info.slug, params={"threshold": 0.5})
+    forked = handlers.sessions.of("visitor").traces[2]
+    assert forked.header.title == f"{traces[0].header.title}, then {info.title}"
+    assert len(forked.steps) < len(traces[0].steps), "it is the faster method"
+
+
+def test_a_public_page_forks_only_what_its_models_made(recorded, traces):
+    handlers = desk(recorded, public=True)
     session = handlers.sessions.of("visitor")
     foreign = engines.read_trace(
         traces[0].to_json().replace(f'"name":"{traces[0].header.models[0].name}"', '"name":"/etc"')
     )
     session.keep(0, foreign)
     session.named["/etc"] = "/etc"
-    assert "the model '/etc', which is not available on this server" in ask(handlers)[-1]
+    assert "the model '/etc', which is not available on this server" in ask(handlers)
     session.begin()
-    assert "A run is going on" in ask(handlers)[-1]
+    assert "A run is going on" in ask(handlers)
 
 
 def test_a_fork_of_a_model_of_one_s_own_has_the_forwards_of_its_run(recorded, tmp_path):
     folder = shutil.copytree(ASSETS / "models" / "tiny-ar-s", tmp_path / "mine")
-    home = Handlers(Gallery(recorded), Catalogue.read(public=False), Limits(1000, 100, 60, False))
+    home = desk(recorded)
     session = home.sessions.of("visitor")
     for wished in (True, False):
         run = Plan("prompt-lookup", str(folder), {"max_new_tokens": 6}, wished).begin("sort: Mia, Leo", 0, home.limits)
@@ -274,7 +181,7 @@ def test_a_fork_of_a_model_of_one_s_own_has_the_forwards_of_its_run(recorded, tm
         session.keep(0, trace)
         session.named[name_of(trace)] = str(folder)
         assert not engines.is_known(trace.header.models[0].name)
-        assert "Fork of player 1" in ask(home, step=1)[-1]
+        assert "Fork of player 1" in ask(home, step=1)
         forked = session.traces[2].header
         assert forked.models[0].options == trace.header.models[0].options
         assert bool(forked.models[0].options) is wished
@@ -289,32 +196,28 @@ def test_the_panel_offers_every_method_and_no_length():
 def test_words_become_tokens():
     model = engines.load_model("tiny-dlm")
     edit = make_edit(model, force=[(9, "Mia, Leo"), (20, 5)], forbid=[(3, " Mia"), (3, 7)], remask=[4, 4])
-    assert (
-        list(edit.force) == [*range(9, 9 + len(model.tokenizer.encode("Mia, Leo"))), 20]
-        and edit.remask == [4]
-        and len(edit.forbid[3]) == 2
-    )
-    with pytest.raises(UserError, match="half of a character"):
-        make_edit(model, force=[(9, "\ud800")])
-    with pytest.raises(UserError, match="at most 400"):
-        make_edit(model, force=[(9, "x" * 401)])
-    with pytest.raises(UserError, match="64 positions"):
-        make_edit(model, force=[(i, 5) for i in range(65)])
+    assert list(edit.force) == [*range(9, 9 + len(model.tokenizer.encode("Mia, Leo"))), 20]
+    assert edit.remask == [4] and len(edit.forbid[3]) == 2
+    for force, said in (
+        ([(9, "\ud800")], "half of a character"),
+        ([(9, "x" * 401)], "at most 400"),
+        ([(i, 5) for i in range(65)], "64 positions"),
+    ):
+        with pytest.raises(UserError, match=said):
+            make_edit(model, force=force)
 
 
 @pytest.mark.parametrize("public", [False, True])
 def test_a_draft_of_a_grid_is_known_at_home_and_no_model_for_strangers(recorded, public):
     """A run with a checkpoint as draft, such as a study fills into a slot, goes on with the same pair."""
-    handlers = Handlers(Gallery(recorded), Catalogue.read(public=public), Limits(1000, 100, 60, public=public))
-    request, pair = SimpleNamespace(session_hash="grid", client=None, headers={}), "tiny-ar-l@d64x4.512"
+    handlers, pair = desk(recorded, public), "tiny-ar-l@d64x4.512"
     trace = engines.run("speculative-sampling", pair, "add: 45 + 86", params={"max_new_tokens": 12})
-    session = handlers.session(request)
+    session = handlers.session(visitor())
     session.keep(0, trace)
-    lines = [line for _, line, _ in Forks(handlers).fork(json.dumps({"slot": 0, "step": 1, "target": 2}), request)]
-    said = json.loads([line for line in lines if isinstance(line, str)][-1])
+    said = ask(handlers, step=1)
     if public:
-        assert f"'{pair}', which is not available on this server" in said["text"]
+        assert f"'{pair}', which is not available on this server" in said
         return
     fork = session.trace(2)
-    assert said["kind"] == "ok" and fork.output_ids == trace.output_ids
+    assert fork.output_ids == trace.output_ids
     assert [m.name for m in fork.header.models] == [pair, "tiny-ar-l-draft-grid@d64x4.512"]

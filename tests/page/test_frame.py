@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-import pytest
 from playwright.sync_api import expect
 
 import engines
@@ -13,8 +12,6 @@ from tests.page.conftest import LAPTOP, soon
 
 BEGIN_HIGH = """() => [0, 1].every((slot) =>
   document.querySelector(`#panel-${slot} .dx-board`)?.getBoundingClientRect().top <= 330)"""
-LOW = """() => [0, 1].every((slot) =>
-  document.querySelector(`#panel-${slot} .dx-panel`).getBoundingClientRect().height <= 1100)"""
 PARTS = "[...document.querySelectorAll('#panel-0 .dx-part')].map((part) => part.dataset.view).join()"
 
 
@@ -43,7 +40,6 @@ def test_boards_begin_in_the_first_screen_a_player_folds_its_rest_for_all_and_th
     ids = traces[0].output_ids
     ends = len(ids) - next(i for i, token in enumerate(ids) if token in traces[0].header.eos_ids)
     expect(cells.filter(has_text=re.compile(f"^end ×{ends}$"))).to_have_count(1)
-    screen.until(LOW)
 
     numbers = page.locator("[data-view=Counters]")
     expect(numbers).to_have_count(0)
@@ -52,8 +48,6 @@ def test_boards_begin_in_the_first_screen_a_player_folds_its_rest_for_all_and_th
     page.reload()
     screen.wait(0, "ready")
     expect(numbers).to_have_count(2)
-    screen.player(1).locator(".dx-details > summary").press("Enter")
-    expect(numbers).to_have_count(0)
 
 
 def fair(titles: Iterable[str]) -> bool:
@@ -68,9 +62,6 @@ def test_a_prompt_that_a_task_model_cannot_know_is_said_and_a_comparison_on_my_t
     expect(said).to_be_hidden()
     screen.prompt("What is the capital of France?")
     expect(said).to_contain_text("small tasks only")
-    screen.prompt("4+8-9*7")  # a task of ours, and none of this model's
-    expect(page.locator("#elsewhere button")).to_contain_text("reasoner")
-    expect(said).to_contain_text("“copy: ")
     screen.prompt("sort: Mia, Leo")
     expect(said).to_be_hidden()
     screen.prompt("What is the capital of France?")
@@ -91,21 +82,3 @@ def test_a_prompt_that_a_task_model_cannot_know_is_said_and_a_comparison_on_my_t
     expect(prompt).to_have_value("Who wrote Faust?")
     soon(page, lambda: fair(line.split(" · ")[0] for line in lines.all_inner_texts()[:2]))
     expect(said).to_be_hidden()
-
-
-@pytest.mark.parametrize("width", [1440, pytest.param(1000, marks=pytest.mark.pages)])
-def test_the_inspector_stands_beside_the_boards_or_at_the_foot(visit, width):
-    screen = visit(viewport={"width": width, "height": 900}, folded=True)
-    screen.player(1).locator(".dx-cells .dx-cell").nth(2).click()
-    shown = screen.page.locator(".dx-pop:visible")
-    expect(shown).to_be_visible()
-    screen.until("[...document.querySelectorAll('.dx-pop')].some((one) => one.getBoundingClientRect().bottom >= 880)")
-    box, board = shown.bounding_box(), screen.player(0).bounding_box()
-    assert width < 1280 or box["x"] + box["width"] <= board["x"]
-    screen.page.keyboard.press("Escape")
-    screen.player(0).locator(".dx-headline button").first.click()
-    same = "(x) => [...document.querySelectorAll('{}')].some((one) => Math.abs(one.getBoundingClientRect().x - x) < 2)"
-    screen.until(same.format(":is(dialog, [role=dialog])"), box["x"])
-    screen.page.keyboard.press("Escape")
-    screen.player(0).press("f")
-    screen.until(same.format("#panel-0 .dx-fork"), box["x"])

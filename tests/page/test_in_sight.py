@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import LAPTOP, PHONE
-from tests.page.test_chips import chip, still
+from tests.page.conftest import PHONE
 
 FRAMED = """() => {
   const board = document.querySelector("#panel-0 .dx-board").getBoundingClientRect();
@@ -34,19 +32,6 @@ def test_the_tour_on_a_phone_frames_cells_of_the_board_and_its_sums_can_be_follo
         screen.page.locator(".tour-next").click()
 
 
-@pytest.mark.pages
-def test_the_note_of_a_lessons_stop_is_in_the_first_screen(shipped, visit):
-    screen = still(visit, shipped)
-    screen.tab("Learn")
-    note = screen.page.locator(".learn-say")
-    for lesson in ("Medusa", "Lean Attention", "CreditDecoding"):
-        screen.page.locator(".learn-list").get_by_role("button", name=re.compile(f"^{lesson}")).click()
-        expect(screen.page.locator("#lessons .learn-text h2").first).to_have_text(lesson)
-        expect(note).not_to_be_empty()
-        screen.page.evaluate("scrollTo(0, 0)")
-        screen.until("document.querySelector('.learn-say').getBoundingClientRect().bottom <= 900")
-
-
 def test_hindsight_and_the_list_of_positions_to_fork_tell_nothing_before_the_end_was_seen(visit):
     screen = visit()
     hindsight = screen.player(0).locator('[data-view="Hindsight"]')
@@ -58,19 +43,3 @@ def test_hindsight_and_the_list_of_positions_to_fork_tell_nothing_before_the_end
     expect(places.filter(has_text="later")).to_have_count(0)
     screen.player(0).press("End")
     expect(hindsight).to_be_visible()
-
-
-@pytest.mark.pages
-def test_the_clock_of_work_counts_two_models_that_write_one_text_and_an_end_mark_has_one_name(shipped, visit):
-    screen = visit(at=shipped, folded=True, viewport=LAPTOP, reduced_motion="reduce")
-    page = screen.page
-    screen.everything()
-    chip(page, "Two models, one text")
-    page.get_by_role("button", name="Work", exact=True).click()
-    page.locator("#panel-0 .dx-panel").press("End")
-    expect(page.locator("#toolbar .dx-place")).to_have_text(re.compile(r"^(\d+) / \1$"))
-    chip(page, "Steady guesses sooner")
-    page.keyboard.press("End")
-    credit = page.locator("#panel-1 [data-idea]")
-    expect(credit).to_contain_text("end")
-    expect(credit).not_to_contain_text("<eos>")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
 from playwright.sync_api import expect
 
 import engines
@@ -46,34 +43,6 @@ def test_prompt_slots_and_parameters_outlive_a_reload_and_an_address_with_a_run_
     screen.page.goto(f"{screen.address}?gallery=0-{traces[0].header.method}")
     expect(prompt).to_have_value(PROMPT)
     expect(screen.page.locator("#method-0")).to_have_value(traces[0].header.method)
-
-
-@pytest.mark.pages
-def test_an_older_version_is_dropped_with_a_sentence(visit):
-    screen = visit(first=f"localStorage.setItem('{KEY}', '{{\"version\": 0}}')")
-    expect(screen.page.locator("#status")).to_contain_text("of another version, so it was dropped")
-    assert screen.page.evaluate(STORED) is None
-
-
-def test_bad_values_that_were_kept_are_dropped_quietly(js):
-    broken = ["", "{", "null", "[]", '{"version": 1}']
-    broken.append(json.dumps({"version": 1, "prompt": "a", "count": 9, "values": [{}]}))
-    assert js("/page/kept.js", "broken.map(M.parse)", broken=broken) == [None] * len(broken)
-    param = {"name": "n", "kind": "int", "low": 1, "high": 8, "default": 4}
-    catalogue = {
-        "open": False,
-        "models": [{"name": "m", "kind": "causal"}],
-        "methods": [{"slug": "a", "kind": "causal", "params": [param]}],
-    }
-    fits = {2: {"n": 2}, 99: {"n": 4}, "2": {"n": 4}}
-    params = [{"n": given} for given in fits] + [{"gone": 1}, [], None]
-    values = [{"method": "a", "model": "m", "params": given} for given in params]
-    values += [None, 3, {"method": "gone", "params": {"n": 2}}]
-    found = js(
-        "/page/kept.js", "values.map((value) => M.fitting(catalogue, value))", catalogue=catalogue, values=values
-    )
-    assert [one["params"] for one in found] == [*fits.values(), *[{"n": 4}] * 6]
-    assert all((one["method"], one["model"]) == ("a", "m") for one in found)
 
 
 def test_one_button_forgets_what_the_browser_keeps_and_asks_once(visit):

@@ -10,7 +10,6 @@ import time
 import gradio as gr
 import pytest
 
-import engines
 from engines import TraceError, UserError
 from engines.core.params import LENGTH
 from explorer.page import settings, tables
@@ -30,17 +29,11 @@ def catalogue() -> Catalogue:
     return Catalogue.read(public=False)
 
 
-def test_every_parameter_of_every_method_is_offered(catalogue):
-    told = {method["slug"]: method for method in json.loads(catalogue.offered())["methods"]}
+def test_every_parameter_of_every_method_is_offered_and_a_slot_reads_back_what_it_shows(catalogue):
+    told = {method["slug"]: method["params"] for method in json.loads(catalogue.offered())["methods"]}
     assert list(told) == list(catalogue.methods)
     for info in catalogue.methods.values():
-        for param, one in zip(info.params, told[info.slug]["params"], strict=True):
-            assert (one["name"], one["help"], one["default"]) == (param.name, param.help, param.default)
-            assert one.get("low") == param.low and one.get("high") == param.high
-
-
-def test_a_slot_reads_back_what_it_shows(catalogue):
-    for info in catalogue.methods.values():
+        assert [(p["name"], p["default"]) for p in told[info.slug]] == [(p.name, p.default) for p in info.params]
         shown = catalogue.form(Plan(info.slug, "some-model", {}))
         assert catalogue.read_form(read(shown.text())) == Plan(
             info.slug, "some-model", {p.name: p.default for p in info.params}
@@ -54,21 +47,14 @@ def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
 
 
 def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
-    info = next(
-        info
-        for info in catalogue.methods.values()
-        if info.kind == "masked" and any(p.kind == "float" for p in info.params)
-    )
-    other = next(model.name for model in catalogue.models if model.kind != info.kind)
-    with pytest.raises(UserError, match=f"needs a masked model, {other} is"):
-        catalogue.read_form(Form(info.slug, other))
-    param = next(p for p in info.params if p.kind == "float")
-    with pytest.raises(UserError, match=f"{param.name}=.* is out of range"):
-        catalogue.read_form(Form(info.slug, catalogue.first_model(info), {param.name: param.high + 1}))
-    with pytest.raises(UserError, match="unknown parameter 'no_such'"):
-        catalogue.read_form(Form(info.slug, catalogue.first_model(info), {"no_such": 1}))
-    with pytest.raises(UserError, match="no model is chosen"):
-        catalogue.read_form(Form(info.slug, " "))
+    for model, params, said in (
+        ("tiny-ar-s", {}, "needs a masked model, tiny-ar-s is"),
+        ("tiny-dlm", {"threshold": 9.0}, "threshold=.* is out of range"),
+        ("tiny-dlm", {"no_such": 1}, "unknown parameter 'no_such'"),
+        (" ", {}, "no model is chosen"),
+    ):
+        with pytest.raises(UserError, match=said):
+            catalogue.read_form(Form("threshold", model, params))
 
 
 def test_settings_of_earlier_versions_are_read_as_those_of_today(catalogue, traces):
@@ -100,15 +86,8 @@ def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):
     assert catalogue.repeat(foreign) is None
     foreign = copy.deepcopy(traces[0])
     foreign.header.models[0].name = "unheard-of"
-    assert (
-        catalogue.repeat(foreign) is None
-        and catalogue.repeat(foreign, {"unheard-of": "/a/folder"}).model == "/a/folder"
-    )
-
-
-def test_messages_hold_no_markup():
-    text = message({"slot": 0, "message": HOSTILE})
-    assert "<" not in text and json.loads(text)["batches"][0]["message"] == HOSTILE
+    assert catalogue.repeat(foreign) is None
+    assert catalogue.repeat(foreign, {"unheard-of": "/a/folder"}).model == "/a/folder"
 
 
 def going(feed: Feed, kind: str, tokens: int, steps: int = 100):
@@ -118,7 +97,9 @@ def going(feed: Feed, kind: str, tokens: int, steps: int = 100):
         yield json.loads(text)["batches"][0]
 
 
-def test_batches_are_numbered_and_rebuild_the_trace():
+def test_batches_are_numbered_hold_no_markup_and_rebuild_the_trace():
+    text = message({"slot": 0, "message": HOSTILE})
+    assert "<" not in text and json.loads(text)["batches"][0]["message"] == HOSTILE
     feed = Feed(Job(), 0, "title")
     batches = [feed.queued(), *going(feed, "causal", 16)]
     assert [b["seq"] for b in batches] == list(range(len(batches)))
@@ -218,29 +199,21 @@ def test_a_page_that_is_open_keeps_what_it_shows_while_others_come_and_go(traces
     assert sessions.of("open", "a") is not shown
 
 
-def test_dropping_a_session_stops_its_run():
-    sessions = Sessions({})
-    job = sessions.of("other").begin()
-    sessions.drop("other")
-    assert job.stop.is_set() and sessions.of("other").job is None
-
-
-def test_callers_without_a_session_share_nothing():
+def test_callers_without_a_session_share_nothing_and_dropping_one_stops_its_run():
     sessions = Sessions({})
     job = sessions.of(None).begin()
     assert sessions.of(None).job is None and sessions.of("").job is None and not job.stop.is_set()
     assert len(sessions) == 0
+    job = sessions.of("other").begin()
+    sessions.drop("other")
+    assert job.stop.is_set() and sessions.of("other").job is None
 
 
 def test_the_gallery_names_what_it_cannot_read(recorded, traces):
     gallery = Gallery(recorded)
     assert list(gallery.broken) == ["9-broken"] and len(gallery.cards) == 3
     for card, trace in zip(gallery.cards, traces, strict=True):
-        assert (card.tokens, card.calls, card.steps) == (
-            trace.totals.tokens,
-            f"{trace.totals.forwards} model call{'s' * (trace.totals.forwards > 1)}",
-            len(trace.steps),
-        )
+        assert (card.tokens, card.steps) == (trace.totals.tokens, len(trace.steps))
         assert gallery.get(card.id) == trace
     assert [t.header.prompt for t in gallery.opening().values()] == [PROMPT, PROMPT]
     with pytest.raises(TraceError, match="no recorded trace"):
@@ -249,25 +222,15 @@ def test_the_gallery_names_what_it_cannot_read(recorded, traces):
 
 def test_only_recognised_prompts_are_marked(traces):
     assert tables.verdict(traces[0])["text"] != "not a checked task"
-    body = json.loads(traces[0].to_json())
-    body["header"]["prompt"] = "Tell me a story"
-    assert tables.verdict(engines.read_trace(json.dumps(body))) == {"text": "not a checked task", "quiet": True}
+    other = copy.deepcopy(traces[0])
+    other.header.prompt = "Tell me a story"
+    assert tables.verdict(other) == {"text": "not a checked task", "quiet": True}
 
 
-@pytest.mark.parametrize("seed", [None, -1, 1.5, True, "x", float("nan"), float("inf"), 2**60])
-def test_odd_seeds_are_refused(seed):
-    with pytest.raises(UserError, match="whole number"):
-        check_seed(seed)
-
-
-@pytest.mark.parametrize(
-    ("paper", "link"),
-    [
-        ("arXiv:2502.09992", "https://arxiv.org/abs/2502.09992"),
-        ("javascript:alert(1)", None),
-        ("", None),
-        ("arXiv:x/../y", None),
-    ],
-)
-def test_only_arxiv_numbers_become_links(paper, link):
-    assert tables.paper_link(paper) == link
+def test_odd_seeds_are_refused_and_only_arxiv_numbers_become_links():
+    for seed in (None, -1, 1.5, True, "x", float("nan"), float("inf"), 2**60):
+        with pytest.raises(UserError, match="whole number"):
+            check_seed(seed)
+    assert tables.paper_link("arXiv:2502.09992") == "https://arxiv.org/abs/2502.09992"
+    for paper in ("javascript:alert(1)", "", "arXiv:x/../y"):
+        assert tables.paper_link(paper) is None

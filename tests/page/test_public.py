@@ -20,13 +20,11 @@ from explorer.cli import main
 from explorer.page import starting, zerogpu
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed
-from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
 from explorer.runs.gallery import Gallery
-from tests.page.conftest import PHONE, PROMPT, first_model, methods_of
+from tests.page.conftest import PHONE, PROMPT, desk, first_model, methods_of, visitor
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(
     prompt_characters=500,
     steps=40,
@@ -40,8 +38,8 @@ LIMITS = Limits(
 
 
 def test_the_switch_and_the_variables_give_one_set_of_limits(monkeypatch):
-    assert not Limits.from_env().public and Limits.from_env(public=True).public
     home, public = Limits.from_env(), Limits.from_env(public=True)
+    assert not home.public and public.public and home.new_tokens == 4096
     for name in ("prompt_characters", "steps", "seconds", "new_tokens", "trace_characters"):
         assert getattr(public, name) < getattr(home, name), name
     for name, value in {"TOKENS": "64", "WAITING": "2", "TRACE": "1000", "PROMPT": "10"}.items():
@@ -50,21 +48,12 @@ def test_the_switch_and_the_variables_give_one_set_of_limits(monkeypatch):
     found = Limits.from_env(public=True)
     assert (found.new_tokens, found.waiting, found.trace_characters, found.prompt_characters) == (64, 2, 1000, 10)
     assert found.models == ("tiny-dlm", "tiny-ar-s")
-
-
-def test_long_answers_are_for_ones_own_machine(monkeypatch):
-    assert Limits.from_env().new_tokens == 4096
-    monkeypatch.setenv("EXPLORER_MAX_TOKENS", "4096")
-    assert Limits.from_env().new_tokens == 4096 and Limits.from_env(public=True).new_tokens == 1024
     monkeypatch.setenv("EXPLORER_MAX_TOKENS", "9999")
-    assert Limits.from_env().new_tokens == 4096, "no method declares more"
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "many"])
-def test_a_limit_that_is_none_is_refused(monkeypatch, value):
-    monkeypatch.setenv("EXPLORER_MAX_TOKENS", value)
-    with pytest.raises(SystemExit, match=f"EXPLORER_MAX_TOKENS={value}"):
-        Limits.from_env()
+    assert Limits.from_env(public=True).new_tokens == 1024 and Limits.from_env().new_tokens == 4096
+    for value in ("0", "-1", "nan", "inf", "many"):
+        monkeypatch.setenv("EXPLORER_MAX_TOKENS", value)
+        with pytest.raises(SystemExit, match=f"EXPLORER_MAX_TOKENS={value}"):
+            Limits.from_env()
 
 
 def test_a_public_page_takes_no_method_file(tmp_path, capsys):
@@ -87,15 +76,15 @@ def test_the_list_of_models_is_checked_and_narrows():
 
 def test_the_answer_is_bounded_and_no_parameter_names_a_file():
     catalogue, at_home = Catalogue.read(True, (), 20), Catalogue.read(False)
+    told = {one["slug"]: [p["name"] for p in one["params"]] for one in json.loads(catalogue.offered())["methods"]}
     with_files = [info for info in at_home.methods.values() if any(p.file for p in info.params)]
     assert with_files, "a method with such a parameter is needed to test this"
     for info in with_files:
-        offered = catalogue.methods[info.slug]
         name = next(p.name for p in info.params if p.file)
-        assert name not in {p.name for p in offered.params}
+        assert name not in told[info.slug]
         with pytest.raises(UserError, match=f"{name} names a file"):
             catalogue.plan(info.slug, "tiny-dlm", {name: "/etc/passwd"})
-        catalogue.check_params(offered, {name: ""})  # as recorded runs have it
+        catalogue.check_params(catalogue.methods[info.slug], {name: ""})  # as recorded runs have it
         assert at_home.plan(info.slug, "tiny-dlm", {name: "mine.safetensors"}).params[name] == "mine.safetensors"
     slug = methods_of("causal")[0]
     with pytest.raises(UserError, match="max_new_tokens=21 is out of range; give a whole number from 1 to 20"):
@@ -147,12 +136,8 @@ def test_the_page_says_each_limit_and_keeps_it(visit, public_address):
 
 
 def test_a_long_trace_is_refused():
-    handlers = Handlers(Gallery(Path("no-such-folder")), Catalogue.read(True), LIMITS)
-    said = json.loads(handlers.showing.take_in("x" * 50_001, types.SimpleNamespace(session_hash="a"))[1])
+    said = json.loads(desk(limits=LIMITS).showing.take_in("x" * 50_001, visitor())[1])
     assert "at most 50,000 are taken here" in said["text"]
-
-
-# --- in a process of its own
 
 
 class Spaces(types.ModuleType):
@@ -193,15 +178,12 @@ def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
     feed = Feed(Job(), 0, "title")
     batches = [json.loads(text)["batches"][0] for text in feed.messages(causal(), PROMPT, 0, LIMITS)]
     here = engines.run(causal().method, causal().model, PROMPT, params=causal().params)
-    assert (
-        feed.trace.output_ids == here.output_ids
-        and feed.trace.end.reason == here.end.reason
-        and feed.trace.end.text == here.end.text
-    )
+    assert (feed.trace.output_ids, feed.trace.end.reason) == (here.output_ids, here.end.reason)
     assert [p.id for p in feed.trace.pieces] == [p.id for p in here.pieces]
-    assert [replace(step, model_seconds=0, method_seconds=0) for step in feed.trace.steps] == [
-        replace(step, model_seconds=0, method_seconds=0) for step in here.steps
-    ]
+    ours, theirs = (
+        [replace(step, model_seconds=0, method_seconds=0) for step in one.steps] for one in (feed.trace, here)
+    )
+    assert ours == theirs
     assert batches[-1]["state"] == "done" and on_zerogpu.asked == [LIMITS.seconds + zerogpu.MARGIN]
     engines.read_trace(feed.trace.to_json())
 
@@ -219,41 +201,6 @@ def test_a_stop_and_a_refusal_cross_the_process(on_zerogpu):
     refused = Feed(Job(), 0, "title")
     last = json.loads(list(refused.messages(causal(), "sort " * 3000, 0, LIMITS))[-1])["batches"][0]
     assert last["state"] == "failed" and "room for" in last["message"]
-
-
-def printed(code: str, *arguments: str) -> str:
-    """What a process of its own prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=250
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.strip()
-
-
-AT_HOME = """
-import sys
-from explorer.page.catalogue import Plan
-from explorer.page.limits import Limits
-from explorer.page.server import starting
-starting.prepare(60)
-method, model, prompt = sys.argv[1:]
-run = starting.start(Plan(method, model, {"max_new_tokens": 2}), prompt, 0, Limits(1000, 50, 60, False))
-print(sum(1 for _ in run), "explorer.page.zerogpu" in sys.modules)
-"""
-
-
-@pytest.mark.server
-@pytest.mark.slow
-def test_a_run_at_home_needs_nothing_of_zerogpu():
-    assert printed(AT_HOME, causal().method, causal().model, PROMPT) == "2 False"
-
-
-@pytest.mark.server
-@pytest.mark.slow
-def test_a_folder_called_spaces_is_not_the_package(tmp_path):
-    (tmp_path / "spaces").mkdir()
-    told = "import sys; sys.path.insert(0, sys.argv[1]); from explorer.page import starting; print(starting.lent())"
-    assert printed(told, str(tmp_path)) == "False"
 
 
 FORKED = """
@@ -289,5 +236,13 @@ print(steps, "torch" in sys.modules, len(run.trace().output_ids))
 @pytest.mark.server
 @pytest.mark.slow
 def test_a_forked_process_runs_the_model_and_this_one_never_loads_it():
-    steps, torch_here, tokens = printed(FORKED, causal().method, causal().model, PROMPT).split()
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, causal().method, causal().model, PROMPT],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    steps, torch_here, tokens = done.stdout.split()
     assert int(steps) >= 1 and int(tokens) >= 1 and torch_here == "False"

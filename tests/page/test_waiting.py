@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 from engines.models import downloads, sizing
 from explorer.page import starting
 from explorer.page.catalogue import Plan
-from explorer.page.handlers import running
 from explorer.page.limits import Limits
 from tests.engines.conftest import GOLDEN
 from tests.hub import COMMIT, serving
@@ -62,23 +61,12 @@ def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(
     counts = [one for one in map(re.compile(r"(\d+) of (\d+) written(?:, ([\d.]+) tokens/s)?").fullmatch, said) if one]
     assert counts and counts[0][3] is None, "one token is no speed yet"
     assert len({one[2] for one in counts}) == 1 and all(float(one[3]) > 0 for one in counts[1:])
-    screen.page.evaluate("window.gone = false")
     screen.prompt(" ")
     screen.press("Run")  # is refused: the boards had left, and come back
     expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
     expect(board).to_be_visible()
     for slot, title in enumerate(titles):
         expect(screen.player(slot).locator("h2 > span")).to_have_text(title)
-
-
-@pytest.mark.pages
-def test_a_model_that_is_used_for_the_first_time_is_said_to_be_loaded(visit, monkeypatch):
-    monkeypatch.setattr(running, "loading", lambda plan, limits: plan.model)
-    screen = visit()
-    ask(screen, "greedy", "prompt-lookup")
-    screen.wait(1, "done")
-    loading = f"loading {first_model('causal')}: first use"
-    assert loading in told(screen, 0) and loading in told(screen, 1)
 
 
 def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):
