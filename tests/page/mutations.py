@@ -324,25 +324,19 @@ def mount(page: Any) -> None:
 
 def main(chosen: list[int]) -> None:
     """Print what did not hold, and the most of each."""
-
-    def report(what: str, found: list[Found]) -> None:
-        kept = sum(one.said == "read" or one.said.startswith("Opened") for one in found)
-        slow, big = max(found, key=lambda one: one.seconds), max(found, key=lambda one: one.megabytes)
-        print(f"{what}: {len(found)} cases, {kept} read, {sum(not one.held for one in found)} beyond the bounds")
-        print(f"  slowest {slow}\n  largest {big}", flush=True)
-
-    def told(found: Iterator[Found]) -> Iterator[Found]:
-        for one in found:
-            if not one.held:
-                print(f"  NOT HELD {one}", flush=True)
-            yield one
-
     cases = chosen or None
-    report("server", list(told(on_server(corpus(cases), opener()))))
     with chromium() as browser:
         page = browser.new_page()
         mount(page)
-        report("player", list(told(in_player(corpus(cases), page))))
+        for what, going in (("server", on_server(corpus(cases), opener())), ("player", in_player(corpus(cases), page))):
+            found = []
+            for one in going:
+                found.append(one)
+                if not one.held:
+                    print(f"  NOT HELD {one}", flush=True)
+            slow, big = max(found, key=lambda one: one.seconds), max(found, key=lambda one: one.megabytes)
+            print(f"{what}: {len(found)} cases, {sum(not one.held for one in found)} beyond the bounds")
+            print(f"  slowest {slow}\n  largest {big}", flush=True)
 
 
 if __name__ == "__main__":

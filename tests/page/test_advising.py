@@ -4,34 +4,29 @@ are made; their seconds are ours."""
 from __future__ import annotations
 
 import json
-import re
-import threading
 from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
-import engines
-from explorer import ASSETS
-from explorer.bench import advise, chosen
+from explorer.bench import advise
 from explorer.figures import advice, pairs
 from explorer.page import advising
 from explorer.page.advising import Advising
-from tests.page.conftest import desk, visitor
+from tests.page.conftest import PROMPT, desk, visitor
 from tests.page.test_public import LIMITS
 
-MODEL, PROMPT, BUTTON = "tiny-ar-s", "sort: Mia, Leo, Ada", "Will it help on my text?"
+MODEL = "tiny-ar-s"
 SECONDS = {"greedy": 1.0, "prompt-lookup": 1 / 1.4}
 
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """A machine of ours: methods take the SECONDS, any other one 2; nothing disturbs them. Returns the runs made."""
-    real, made = advise.Stopwatch.run, []
+    """A machine of ours: methods take the SECONDS, any other one 2; nothing disturbs them."""
+    real = advise.Stopwatch.run
 
     def run(self, slug, prompt, params, detail):
         found = real(self, slug, prompt, params, detail)
-        made.append(slug)
         return found and (SECONDS.get(slug, 2.0), found[1])
 
     monkeypatch.setattr(advise.Stopwatch, "run", run)
@@ -43,19 +38,14 @@ def quiet(monkeypatch):
         (advice, "explained", lambda ours, control: 10.0),
     ):
         monkeypatch.setattr(module, name, value)
-    return made
-
-
-def asked(screen):
-    screen.method(0, "greedy")
-    screen.page.locator("#model-0").select_option(MODEL)
-    screen.prompt(PROMPT)
-    screen.press(BUTTON)
 
 
 def test_two_clicks_lead_to_a_verdict_with_its_interval(visit, quiet):
     screen = visit()
-    asked(screen)
+    screen.method(0, "greedy")
+    screen.model(0, MODEL)
+    screen.prompt(PROMPT)
+    screen.press("Will it help on my text?")
     expect(screen.page.locator("#controls")).to_have_attribute("data-running", "")
     box = screen.page.locator("#advice .advice")
     expect(box.get_by_role("heading")).to_have_text(
@@ -85,33 +75,6 @@ def test_two_clicks_lead_to_a_verdict_with_its_interval(visit, quiet):
     expect(measured).to_have_count(0)
     box.get_by_role("button", name="Hide").click()
     expect(box).to_be_hidden()
-
-
-@pytest.mark.pages
-def test_stop_ends_the_measuring_and_what_there_is_is_judged(visit, quiet, monkeypatch):
-    real, go, reached = advise.Stopwatch.run, threading.Event(), threading.Event()
-
-    def run(self, slug, prompt, params, detail):
-        if len(quiet) == 6:  # three to warm up, and one of three repeats more
-            reached.set()
-            assert go.wait(120)
-        return real(self, slug, prompt, params, detail)
-
-    monkeypatch.setattr(advise.Stopwatch, "run", run)
-    screen = visit()
-    asked(screen)
-    screen.says("6 of 21 runs are made", 120)
-    assert reached.wait(120)
-    expect(screen.player(0)).not_to_have_attribute("data-expected", re.compile(""))  # what is measured is not its run
-    screen.wait(0, "ready")
-    screen.press("Stop")
-    go.set()
-    screen.says("Stopped. Too few repeats", 120)
-    expect(screen.page.locator("#advice .advice")).to_contain_text("too few repeats to say: 1 of at least 6")
-    expect(screen.page.locator("#controls")).not_to_have_attribute("data-running", "")
-    screen.prompt(PROMPT)
-    screen.run(0)
-    expect(screen.page.locator("#advice .advice")).to_have_count(1)
 
 
 def advisor(limits=None):
@@ -146,19 +109,3 @@ def test_the_model_of_the_first_slot_is_taken_where_it_reads_the_prompt():
     public = advisor(replace(LIMITS, models=()))
     assert public.model(advising.read(form("me/mine")), PROMPT) == able, "a stranger names listed ones alone"
     assert LIMITS.advice_tokens <= 32 < home.handlers.limits.advice_tokens, "and measures less"
-
-
-@pytest.mark.pages
-def test_all_slots_hold_what_was_measured_whatever_names_the_model(visit, quiet, monkeypatch):
-    """A model of one's own is named by its folder, not by the name in its record; slots out of sight come along."""
-    folder = str(ASSETS / "models" / "tiny-ar-m")
-    monkeypatch.setattr(Advising, "model", lambda *given: folder)
-    named = chosen.named(["prompt-lookup", "token-recycling", "speculative-sampling"], engines.load_model("tiny-ar-m"))
-    monkeypatch.setattr(advise, "chosen", lambda model: named)
-    screen = visit()
-    screen.prompt(PROMPT)
-    screen.press(BUTTON)
-    expect(screen.page.locator("#advice .advice")).to_have_count(1, timeout=120_000)
-    screen.slots(4)
-    for slot, title in enumerate(("Greedy autoregressive", "Prompt lookup", "Token Recycling", "Speculative sampling")):
-        expect(screen.page.locator(f"#slot-{slot} .slot-said")).to_contain_text(f"{title} · {folder}")

@@ -57,11 +57,8 @@ def test_freed_memory_goes_back():
     assert watching == 0 and left > MEGABYTES / 4, "the C library gives it back by itself; then this can go"
 
 
-def test_another_c_library_is_left_alone(monkeypatch):
+def test_a_page_gives_back_and_another_c_library_is_left_alone(monkeypatch, address):
+    assert allocator._watching.is_set() or allocator._glibc() is None
     monkeypatch.setattr(allocator.ctypes, "CDLL", lambda name: object())
     assert allocator._glibc() is None
     allocator.watch()
-
-
-def test_a_page_gives_back(address):
-    assert allocator._watching.is_set() or allocator._glibc() is None

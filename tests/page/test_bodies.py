@@ -24,22 +24,12 @@ def sent(**more: object) -> bytes:
     return json.dumps({"data": [], "fn_index": 1, "session_hash": "f81d4fae-7dec", **more}).encode()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        sent(),
-        sent(session_hash=None),
-        sent(data=[json.dumps({"steps": [[[]]] * 50_000}), 'a " b \\" c', "\\", {"a": [1, {"b": None}]}]),
-        sent(data=[[0] * (VALUES - 10)]),
-        sent(data=["[" * 5000]),
-        b'{"data": [',
-        b"no JSON",
-    ],
-)
-def test_what_a_page_sends_passes(body):
-    named = b"f81d4fae-7dec" in body
-    assert check_body(body) == ("f81d4fae-7dec" if named else "")
+def test_what_a_page_sends_passes():
+    texts = [json.dumps({"steps": [[[]]] * 50_000}), 'a " b \\" c', "\\", {"a": [1, {"b": None}]}]
+    for body in (sent(), sent(data=texts), sent(data=[[0] * (VALUES - 10)]), sent(data=["[" * 5000])):
+        assert check_body(body) == "f81d4fae-7dec"
+    for body in (b"", sent(session_hash=None), b'{"data": [', b"no JSON"):
+        assert check_body(body) == ""
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 import engines
 from explorer.language import prose
 from explorer.page.learn import payload
 from explorer.papers.lessons import lessons
-from tests.page.conftest import LAPTOP
 
 KNOWN = prose.translations("zh-Hans")
 ONLY = "以下说明仅有英文。"
@@ -80,26 +78,3 @@ def test_lessons_cards_and_sentences_are_in_one_language_as_a_whole(visit):
     expect(page.get_by_text(ONLY)).to_have_count(1)
     for one in (english["problem"], english["question"]):
         expect(page.locator("#lessons article p", has_text=one)).to_have_attribute("lang", "en")
-
-
-@pytest.mark.pages
-def test_the_steps_of_players_and_the_names_of_scores_are_chinese(visit, shipped):
-    """Of four methods: those of the opening, and those of the draft tree."""
-    page = opened(visit, at=shipped, viewport=LAPTOP)
-    expect(page.locator("#panel-1 .dx-panel")).to_have_attribute("data-state", "ready")
-    page.get_by_role("button", name="前进一步").first.click()
-    expect(page.locator("#panel-1").get_by_label("着色依据").locator("option", has_text="置信度")).to_have_count(1)
-    expect(page.locator("#players")).not_to_contain_text("confidence", use_inner_text=True)
-    for chip in ("", "看草稿树"):
-        if chip:
-            page.get_by_role("button", name=chip, exact=True).click()
-            expect(page.locator("#panel-1 .dx-panel header")).to_contain_text("Token Recycling")
-            page.locator("#panel-0 .dx-panel[data-state=playing]").press("Space")
-        for slot in (0, 1):
-            panel, note = page.locator(f"#panel-{slot} .dx-panel"), page.locator(f"#panel-{slot} .dx-note")
-            panel.press("Home")
-            for step in range(1, 4):
-                panel.press("ArrowRight")
-                expect(panel).to_have_attribute("data-step", str(step))
-                expect(note).to_have_text(re.compile(r"[\u3400-\u9fff].*。$"))
-                expect(note).not_to_have_text(re.compile(LONG))

@@ -60,25 +60,6 @@ def test_the_view_that_shows_the_idea_is_in_the_first_screen_and_space_plays(shi
     assert not [url for url in asked if "queue" in url or "call" in url], "the chip was not pressed again"
 
 
-NOT_CLIPPED = """() => [...document.querySelectorAll('#players [data-idea] :is(.dx-content, .dx-scroll)')]
-  .every((box) => !box.getClientRects().length || box.scrollHeight <= box.clientHeight + 1
-    || getComputedStyle(box).overflowY === 'visible')"""
-
-
-@pytest.mark.pages
-def test_a_draft_tree_is_whole_in_its_picture_at_every_step(shipped, visit):
-    screen = still(visit, shipped, {"width": 1280, "height": 720})
-    page = screen.page
-    chip(page, "See a draft tree")
-    expect(page.locator("#panel-1 [data-idea]")).to_be_visible()
-    seen = 0
-    for _ in range(45):
-        page.keyboard.press("ArrowRight")
-        page.wait_for_function(NOT_CLIPPED)
-        seen = max(seen, page.locator("#panel-1 .dx-tree [data-row]").count())
-    assert seen > 12, "a whole tree"
-
-
 def test_on_a_phone_the_open_sheet_leaves_the_board_in_sight_and_a_chip_closes_it(shipped, visit):
     screen = still(visit, shipped, PHONE)
     screen.until("document.querySelector('#toolbar input[type=range]').getBoundingClientRect().width >= 100")

@@ -93,37 +93,9 @@ def test_what_the_page_calls_beside_the_queue_is_not_queued():
     apart(visit())
 
 
-def test_a_run_whose_stream_nobody_opens_frees_its_place():
-    readers, ended = Readers(), []
-
-    async def push(body, request, username):
-        queue.event_ids_to_events[body] = SimpleNamespace(_id=body, session_hash=f"page of {body}")
-        return True, body, "success"
-
-    async def clean_events(event_id):
-        ended.append(event_id)
-
-    queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={})
-    queue.pending_event_ids_session, queue.pending_messages_per_session = {}, {}
-    expect_readers(queue, readers, 0.05)
-
-    async def visit():
-        for name in ("read", "called", "left"):
-            await queue.push(name, None, None)
-        readers.begin("page of read")
-        readers.begin("called")
-        readers.end("called")  # it was read, and is over
-        await becomes(lambda: ended)
-        await asyncio.sleep(0.1)
-
-    apart(visit())
-    assert ended == ["left"]
-
-
-def test_nothing_is_kept_of_callers_who_have_gone():
-    """Gradio keeps a set for each that ever called, so one address could fill the memory, and the messages of 2,000
-    callers, so that newcomers would end the run of whoever came first."""
-    readers = Readers()
+def kept_queue(messages):
+    """A queue as Gradio's: it notes who called, an event's name and its session, and whose calls it ended."""
+    ended = []
 
     async def push(body, request, username):
         name, session = body
@@ -133,10 +105,35 @@ def test_nothing_is_kept_of_callers_who_have_gone():
         return True, name, "success"
 
     async def clean_events(event_id):
+        ended.append(event_id)
         queue.event_ids_to_events.pop(event_id, None)
 
-    queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={})
-    queue.pending_event_ids_session, queue.pending_messages_per_session = {}, LRUCache(2)
+    queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={}, ended=ended)
+    queue.pending_event_ids_session, queue.pending_messages_per_session = {}, messages
+    return queue
+
+
+def test_a_run_whose_stream_nobody_opens_frees_its_place():
+    queue, readers = kept_queue({}), Readers()
+    expect_readers(queue, readers, 0.05)
+
+    async def visit():
+        for name in ("read", "called", "left"):
+            await queue.push((name, f"page of {name}"), None, None)
+        readers.begin("page of read")
+        readers.begin("called")
+        readers.end("called")  # it was read, and is over
+        await becomes(lambda: queue.ended)
+        await asyncio.sleep(0.1)
+
+    apart(visit())
+    assert queue.ended == ["left"]
+
+
+def test_nothing_is_kept_of_callers_who_have_gone():
+    """Gradio keeps a set for each that ever called, so one address could fill the memory, and the messages of 2,000
+    callers, so that newcomers would end the run of whoever came first."""
+    queue, readers = kept_queue(LRUCache(2)), Readers()
     calls = Calls(queue)
     expect_readers(queue, readers, 0.02)
 
@@ -148,11 +145,12 @@ def test_nothing_is_kept_of_callers_who_have_gone():
         queue.pending_event_ids_session["twice"].remove("first")
         assert len(queue.pending_messages_per_session) == 5, "none was put out by a newcomer"
         assert "done" in calls and "page of done" in calls and "nobody" not in calls
-        for name in ("runs", "page of read", "second"):
+        reading = ("runs", "page of read", "second")
+        for name in reading:
             readers.begin(name)
-        read = ["page of read", "page of runs", "twice"]
-        await becomes(lambda: sorted(queue.pending_messages_per_session) == read)
-        for name in ("runs", "page of read", "second"):
+        left = ["page of read", "page of runs", "twice"]
+        await becomes(lambda: sorted(queue.pending_messages_per_session) == left)
+        for name in reading:
             readers.end(name)
         queue.event_ids_to_events.clear()
         await becomes(lambda: queue.pending_event_ids_session == queue.pending_messages_per_session == {})

@@ -16,8 +16,6 @@ from explorer.page.catalogue import Catalogue, Plan, name_of
 from explorer.page.form import Form
 from explorer.page.limits import Limits
 from explorer.page.starting import reads
-from tests.engines.conftest import GOLDEN
-from tests.engines.models.drafters.test_drafters import FORMATS
 from tests.page.test_forks import place
 
 TARGET = "tiny-ar-m"
@@ -48,22 +46,6 @@ def test_a_form_with_a_drafter_is_checked_before_anything_is_loaded(heads):
         catalogue.read_form(Form(plain.slug, f"{TARGET} + {heads}"))
     with pytest.raises(UserError, match="unknown model"):
         Catalogue.read(public=True).read_form(Form(info.slug, f"{TARGET} + {heads}"))
-
-
-@pytest.mark.parametrize("folder", FORMATS)
-def test_every_format_runs_from_the_form(folder):
-    """As the form sends it at home: a target's folder, and the drafter's beside it."""
-    catalogue, limits = Catalogue.read(public=False), Limits(1000, 100, 60, False)
-    where = GOLDEN / "drafters" / folder
-    infos = [info for info in engines.list_methods() if any(FORMATS[folder] in one for one in info.drafters.values())]
-    for info in infos:
-        params = {param.name: param.default for param in info.params} | {"max_new_tokens": 12}
-        plan = catalogue.read_form(Form(info.slug, f"{where / 'verifier'} + {where / 'drafter'}", params))
-        run = plan.begin("13 59 30 58 48 5", 0, limits)
-        steps = list(run)
-        plain = engines.run("greedy", where / "verifier", "13 59 30 58 48 5", params={"max_new_tokens": 12})
-        assert run.trace().output_ids == plain.output_ids and len(steps) <= len(plain.steps)
-    assert infos
 
 
 def test_counting_a_prompt_reads_no_drafter(heads, monkeypatch):

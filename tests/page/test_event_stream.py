@@ -70,9 +70,7 @@ def test_what_a_reader_that_left_was_not_given_goes_another_way_in_order() -> No
 
 def test_closing_returns_what_nobody_was_given_and_ends_a_reader_that_waits() -> None:
     async def scene(stream: EventStream) -> None:
-        stream.put(1, "m1")
         lines = stream.read(0)
-        await anext(lines)
         waiting = asyncio.ensure_future(anext(lines))
         await asyncio.sleep(0.05)
         assert not waiting.done()
@@ -122,8 +120,7 @@ def test_the_address_answers_for_open_streams_only(address: str, monkeypatch: py
 
 
 def parsed(text: str) -> dict[str, Any]:
-    batch: dict[str, Any] = json.loads(text)["batches"][0]
-    return batch
+    return json.loads(text)["batches"][0]
 
 
 @pytest.mark.parametrize("leaves", [False, True])

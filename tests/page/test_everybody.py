@@ -14,9 +14,7 @@ from tests.page.conftest import PHONE
 
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 GRAVE = ("serious", "critical")
-EXCLUDED = [
-    ".block > .empty.unpadded_box"
-]  # Gradio's own picture of a plot without a value: a div with a label and no role
+EXCLUDED = [".block > .empty.unpadded_box"]  # Gradio's picture of a plot without a value: a label and no role
 RUN_AXE = """async ({ excluded, within, contrast }) => {
   const rules = contrast ? { runOnly: ["color-contrast"] }
     : { rules: { "color-contrast": { enabled: false } } };
@@ -115,7 +113,6 @@ def test_axe_finds_nothing_grave_on_any_tab(visit):
 
 
 def reach(page: Page, name: str) -> None:
-    """Open a tab on a narrow screen: it may stand in the menu of those that have no room."""
     tab = page.get_by_role("tab", name=name, exact=True)
     if tab.count() and tab.first.is_visible():
         return tab.first.click()

@@ -86,12 +86,8 @@ def test_a_gallery_trace_of_a_causal_model_is_forked_by_keyboard_and_stop_keeps_
         assert Slow.running == 0
     at = len(original.header.prompt_ids) + 2
     panel = place(screen, 0, 2)
-    expect(panel.get_by_label("Position", exact=True)).to_have_value(str(at))
     panel.get_by_role("button", name="Change it").press("Enter")
     panel.locator(f"[data-position='{at}'] select").first.select_option("forbid")
-    expect(panel.locator(f"[data-position='{at}'] select").nth(1)).to_have_value(
-        str(original.output_ids[2])
-    )  # what the run wrote there
     panel.get_by_label("Into").select_option("2")
     panel.get_by_role("button", name="Continue from here").press("Enter")
     screen.wait(2, "done")
@@ -140,7 +136,6 @@ def ask(handlers, **wish) -> str:
         ({"force": [[12, 20], [12, 21]]}, "forced twice"),
         ({"forbid": [[12, "no single token here"]]}, "one token is forbidden at a time"),
         ({"params": {"max_new_tokens": 1000}}, "settled when a run begins"),
-        ({"params": {"nonsense": 1}}, "unknown parameter"),
         ({"method": methods_of("causal")[0]}, "needs a causal model"),
     ],
 )

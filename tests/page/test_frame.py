@@ -29,18 +29,10 @@ def test_boards_begin_in_the_first_screen_a_player_folds_its_rest_for_all_and_th
         expect(chips.nth(1)).to_have_attribute("aria-expanded", "true" if state == "prompt" else "false")
         expect(cells.first).to_have_attribute("data-s", state)
 
-    screen.go(0, 1)
-    guesses = cells.filter(has_not=page.locator("[data-k=end]")).and_(page.locator("[data-k=peek]"))
-    expect(guesses).not_to_have_count(0)
-    best = traces[0].steps[0].candidates.tokens.array()[:, 0]
-    words = {piece.text.strip() for piece in traces[0].pieces if piece.id in best}
-    assert {text.replace("␣", "").strip() for text in guesses.all_inner_texts()} <= words
     screen.player(0).press("End")
-    expect(screen.player(1).locator(".dx-mark")).to_contain_text("by the task's exact check")
     ids = traces[0].output_ids
     ends = len(ids) - next(i for i, token in enumerate(ids) if token in traces[0].header.eos_ids)
     expect(cells.filter(has_text=re.compile(f"^end ×{ends}$"))).to_have_count(1)
-
     numbers = page.locator("[data-view=Counters]")
     expect(numbers).to_have_count(0)
     screen.player(0).locator(".dx-details > summary").click()

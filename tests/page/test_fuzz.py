@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engines
-from engines import TraceError, UserError
+from engines import TraceError
 from explorer.page import tables
 from explorer.page.catalogue import Plan
 from explorer.page.handlers import Handlers
@@ -116,25 +116,6 @@ def test_records_of_other_programs_are_read_or_refused(text):
         check_sentence(str(error))
         return
     engines.read_trace(trace.to_json())
-
-
-@settings(FUZZ, max_examples=200)
-@given(data=st.data())
-def test_a_parameter_is_taken_in_its_own_type_and_range_or_refused(data):
-    params = [param for info in engines.list_methods() for param in info.params]
-    by_kind = {kind: [param for param in params if param.kind == kind] for kind in {param.kind for param in params}}
-    param = data.draw(st.sampled_from(by_kind[data.draw(st.sampled_from(sorted(by_kind)))]))
-    given_value = data.draw(VALUES)
-    try:
-        value = param.check(given_value)
-    except UserError as error:
-        check_sentence(str(error))
-        assert param.name in str(error)
-        return
-    assert type(value) is {"int": int, "float": float, "bool": bool}.get(param.kind, str)
-    if param.kind in ("int", "float"):
-        assert (param.low is None or value >= param.low) and (param.high is None or value <= param.high)
-    json.dumps(value).encode()
 
 
 PROMPTS = st.one_of(st.sampled_from([*MARKUP, *ODD]), st.text(max_size=80))

@@ -92,8 +92,7 @@ def test_a_file_that_a_call_names_is_neither_fetched_nor_read(client, monkeypatc
 def test_a_handler_or_a_call_that_there_is_not_is_one_line(client, capfd, caplog):
     body = {"data": [], "fn_index": 99_999, "session_hash": "somebody"}
     for route in ("run/predict", "queue/join", "run/nothing", "call/nothing"):
-        sent = body if route.endswith(("predict", "join")) else {"data": []}
-        answer = client.post(f"/gradio_api/{route}", json=sent)
+        answer = client.post(f"/gradio_api/{route}", json=body if "nothing" not in route else {"data": []})
         assert answer.status_code == 500 and answer.text == "The server could not answer that request."
     assert client.get("/gradio_api/call/decode/nobody").status_code == 404
     said = capfd.readouterr()
@@ -101,17 +100,12 @@ def test_a_handler_or_a_call_that_there_is_not_is_one_line(client, capfd, caplog
     assert caplog.text.count("a request was refused") == 4
 
 
-def test_a_call_that_was_made_is_read(client):
+def test_a_call_that_was_made_is_read_and_a_direct_one_does_not_pass_the_queue(client):
     body = {"data": ["nothing", "tiny-dlm", "copy: Ada", {}, 0, {}]}
+    assert client.post("/gradio_api/run/decode", json=body).status_code == 404
     for session in ({}, {"session_hash": "caller-1"}):
         made = client.post("/gradio_api/call/decode", json=body | session).json()["event_id"]
         assert "unknown method 'nothing'" in client.get(f"/gradio_api/call/decode/{made}").text
-
-
-def test_a_direct_call_does_not_pass_the_queue(client):
-    body = {"data": ["nothing", "tiny-dlm", "copy: Ada", {}, 0, {}]}
-    assert client.post("/gradio_api/run/decode", json=body).status_code == 404
-    assert client.post("/gradio_api/call/decode", json=body).status_code == 200
 
 
 def test_a_large_body_is_refused_whether_it_says_so_or_not(client):

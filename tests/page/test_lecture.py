@@ -14,7 +14,7 @@ from explorer.page import lecture as page_lecture
 from explorer.page.catalogue import Catalogue
 from explorer.page.handlers import Handlers
 from explorer.runs.gallery import gallery
-from tests.page.conftest import LAPTOP, desk
+from tests.page.conftest import desk
 
 SCENES = lecture.own().scenes(gallery())
 VOICE = SCENES[0].voice
@@ -41,19 +41,6 @@ def step(page: Page, number: int) -> None:
 
 def said(page: Page, text: str) -> None:
     expect(page.locator("#scene .scene-says")).to_have_text(text)
-
-
-@pytest.mark.pages
-def test_every_scene_stands_above_the_bar_at_every_step(shipped, visit):
-    page = visit("?lecture", folded=True, at=shipped, viewport={"width": 1280, "height": 720}).page
-    for number in range(1, len(SCENES) + 1):
-        page.keyboard.press(str(number))
-        at(page, number)
-        steps = int(page.evaluate("document.querySelector('#toolbar input[type=range]').max"))
-        for _ in range(3):
-            page.wait_for_function(ABOVE)
-            for _ in range(steps // 2):
-                page.keyboard.press(".")
 
 
 def test_keys_go_through_the_scenes(shipped, visit):
@@ -89,20 +76,10 @@ def test_keys_go_through_the_scenes(shipped, visit):
     lever.click()  # the pointer gives the keys back
     page.keyboard.press("PageDown")
     at(page, 2)
-
-
-def test_a_button_opens_it_in_full_screen_and_escape_leaves_it(shipped, visit):
-    page = visit(folded=True, at=shipped, viewport=LAPTOP).page
-    door = page.get_by_role("button", name="Lecture", exact=True)
-    door.click()
-    at(page, 1)
-    page.wait_for_function("document.fullscreenElement !== null")
-    page.evaluate("document.exitFullscreen()")  # what Escape does there, before any script hears of it
+    page.keyboard.press("Escape")
     expect(page.locator(".lecture")).to_be_hidden()
-    expect(page.locator("#controls")).to_be_visible()
-    expect(page).not_to_have_url(re.compile("lecture"))
     page.go_back()
-    at(page, 1)
+    at(page, 2)
 
 
 def choose(page: Page, text: str, name: str = "mine.json") -> None:

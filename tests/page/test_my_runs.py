@@ -179,14 +179,7 @@ def test_a_shared_server_lists_nothing_and_what_a_stranger_keeps_is_theirs(recor
     assert home.keep.card(kept[0]).owner == "" and "My runs" in said
 
 
-def test_a_folder_that_cannot_be_used_is_said_and_not_fatal(recorded, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "file"))
-    my_runs = MyRuns.open(Gallery(recorded), LIMITS)
-    assert my_runs.keep is None and "cannot be kept" in rows(my_runs)["note"]
-
-
-def test_the_list_is_paged_newest_first(my_runs, traces):
+def test_the_list_is_paged_newest_first(my_runs, traces, recorded, monkeypatch, tmp_path):
     for seed in range(PAGE + 3):
         one = Trace.from_json(traces[2].to_json())
         one.header.seed = seed
@@ -195,22 +188,18 @@ def test_the_list_is_paged_newest_first(my_runs, traces):
     assert (len(first["rows"]), len(second["rows"]), first["pages"]) == (PAGE, 3, 2)
     when = [row["when"] for row in first["rows"] + second["rows"]]
     assert when == sorted(when, reverse=True) and rows(my_runs, 99)["page"] == 1
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "file"))
+    closed = MyRuns.open(Gallery(recorded), LIMITS)  # a folder that cannot be used is said and not fatal
+    assert closed.keep is None and "cannot be kept" in rows(closed)["note"]
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        {},
-        {"act": "pin", "id": "../x"},
-        {"act": "rename", "id": "0" * 16, "label": "x" * 500},
-        {"act": "restore", "id": [1]},
-        {"act": ["open"]},
-    ],
-)
-def test_whatever_the_list_is_asked_it_answers_with_itself(my_runs, traces, action):
+def test_whatever_the_list_is_asked_it_answers_with_itself(my_runs, traces):
     my_runs.keep.save(traces[0])
-    answer = json.loads(my_runs.act(action))
-    assert len(answer["rows"]) == 1 and isinstance(answer["said"], str)
+    rename = {"act": "rename", "id": "0" * 16, "label": "x" * 500}
+    for action in ({}, {"act": "pin", "id": "../x"}, rename, {"act": "restore", "id": [1]}, {"act": ["open"]}):
+        answer = json.loads(my_runs.act(action))
+        assert len(answer["rows"]) == 1 and isinstance(answer["said"], str)
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,11 @@ TEXTS = [
     "describe: small red circle top left, large blue square middle right",
 ]
 NONE = [
-    "What is the capital of France?",
     "small red circle",
     "small red circle top left, small red circle top left",  # two in a cell
     "words: small red circle top left, large blue square middle right",  # no picture
     "small red circle top left, large blue square middle right,",
     "small red circle top left; large blue square middle right",
-    "a: b: small red circle top left",
     "form form: small red circle top left, large blue square middle right",
 ]
 
@@ -104,18 +102,15 @@ def test_a_number_is_told_as_the_scene_that_the_model_sees(rules):
     for sent in ("", "[1]", "{", None, 7, '{"text": ["scene 12"]}', "[" * 100_000):
         assert json.loads(answer(sent))["scene"] == ""
     assert rules("another", "scene 12") == "scene 13" and rules("another", f"form: scene {NUMBERED}") == "form: scene 1"
-    assert rules("another", "hello") == "scene 1"
-    assert rules("another", TEXTS[2]) == "form: scene 1"
+    assert rules("another", "hello") == "scene 1" and rules("another", TEXTS[2]) == "form: scene 1"
 
 
 def test_a_picture_of_ones_own_is_shown_as_the_model_gets_it(rules):
-    for seed in range(5):
-        picture = np.random.default_rng(seed).integers(0, 256, (24, 24, 3)).astype(np.uint8)
-        text = tasks.picture_prompt(picture, "scene")
-        for one in (text, f"form: {text}", text[:50] + "\n" + text[50:]):
-            flat = rules("ownPixels", one)
-            shown = np.array(flat).reshape(24, 24, 4)
-            assert (shown[..., :3] == SCENES.pixels(SCENES.cut(picture))).all() and (shown[..., 3] == 255).all()
+    picture = np.random.default_rng(0).integers(0, 256, (24, 24, 3)).astype(np.uint8)
+    text = tasks.picture_prompt(picture, "scene")
+    for one in (text, f"form: {text}", text[:50] + "\n" + text[50:]):
+        shown = np.array(rules("ownPixels", one)).reshape(24, 24, 4)
+        assert (shown[..., :3] == SCENES.pixels(SCENES.cut(picture))).all() and (shown[..., 3] == 255).all()
     others = ["picture: abc", text[:-1], text[:-1] + "!", "scene 12", tasks.picture_prompt(WORD, "word")]
     assert [rules("ownPixels", one) for one in others] == [None] * len(others)
 

@@ -19,25 +19,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.server]
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = """
-import sys, time
+import sys
 from pathlib import Path
 import engines
 from explorer.page.server import launch
 from explorer.runs.gallery import Gallery
-
-class Slow:
-    def __init__(self, inner):
-        self.inner = inner
-    def __iter__(self):
-        return self
-    def __next__(self):
-        time.sleep(float(sys.argv[3]))
-        return next(self.inner)
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
+from tests.page.conftest import Slow
 
 real = engines.stream
-engines.stream = lambda *a, **k: Slow(real(*a, **k))
+engines.stream = lambda *a, **k: Slow(real(*a, **k), float(sys.argv[3]))
 launch(block=True, warm=False, traces=Gallery(Path(sys.argv[1])), quiet=True, server_port=int(sys.argv[2]))
 """
 

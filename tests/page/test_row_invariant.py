@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from playwright.sync_api import expect
 
 from engines import UserError
 from explorer.page.catalogue import Catalogue
@@ -58,25 +57,3 @@ def test_the_player_says_what_such_a_run_promises_and_tells_two_runs_that_differ
     names = "[runs.map((one) => M.apart(one, runs)), M.apart(runs[0], [runs[0], runs[2]])]"
     all_of_them, alike = js("/player/field.js", names, runs=runs)
     assert all_of_them == ["row_invariant false", "row_invariant true", "row_invariant false"] and alike == ""
-
-
-def test_a_visitor_switches_it_on_runs_with_it_and_resets_it(visit):
-    screen = visit()
-    for slot, method in enumerate(("greedy", METHOD)):
-        screen.method(slot, method)
-        screen.model(slot, MODEL)
-    screen.prompt(PROMPT)
-    switch, line = screen.parameters(1).locator("#control-1-row_invariant"), screen.page.locator("#slot-1 .slot-said")
-    switch.check()
-    expect(line).to_contain_text("row-invariant")
-    with screen.page.expect_request(
-        lambda sent: "/queue/join" in sent.url and '\\"row_invariant\\":true' in (sent.post_data or "")
-    ):
-        screen.press("Run")
-    screen.says("Done: 2 runs")
-    screen.page.reload()
-    screen.wait(0, "ready")
-    expect(line).to_contain_text("row-invariant")  # kept, as the parameters are
-    screen.unfold()
-    screen.parameters(1).get_by_role("button", name="Reset all to the defaults").click()
-    expect(line).not_to_contain_text("row-invariant")

@@ -50,10 +50,8 @@ os._exit(0)
 
 def run(code: str, *arguments: str) -> str:
     without = ("GRADIO_ANALYTICS_ENABLED", "OMP_WAIT_POLICY")
-    environment = {k: v for k, v in os.environ.items() if k not in without}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180
-    )
+    env, command = {k: v for k, v in os.environ.items() if k not in without}, [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
 

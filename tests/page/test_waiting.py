@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
-from engines.models import downloads, sizing
+from engines.models import sizing
 from explorer.page import starting
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
 from tests.engines.conftest import GOLDEN
-from tests.hub import COMMIT, serving
-from tests.page.conftest import PROMPT, first_model, soon
+from tests.page.conftest import PROMPT, first_model
 
 PILLS = """() => { window.told = []; window.gone = false;
 const look = () => {
@@ -28,34 +26,20 @@ new MutationObserver(look).observe(document.querySelector('#players'),
   { subtree: true, childList: true, characterData: true, attributes: true }); }"""
 
 
-def told(screen, slot: int) -> list[str]:
-    """What a pill said from the click on: filling the form moves what is around it, too."""
-    said = [one[2:] for one in screen.page.evaluate("told") if one.startswith(f"{slot} ")]
-    return said[said.index("reading the prompt") :]
-
-
-def ask(screen, *slugs: str) -> None:
-    """Run these on the causal model."""
+def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(visit, slowly):
+    screen = visit()
     screen.page.evaluate(PILLS)
     screen.prompt(PROMPT)
-    for slot, slug in enumerate(slugs):
+    for slot, slug in enumerate(("greedy", "prompt-lookup")):
         screen.method(slot, slug)
         screen.model(slot, first_model("causal"))
     screen.press("Run")
-
-
-def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(visit, slowly):
-    screen = visit()
-    ask(screen, "greedy", "prompt-lookup")
     board = screen.player(0).locator(".dx-board")
     screen.until("gone")  # before anything of the new run is there
-    titles = ["Greedy autoregressive", "Prompt lookup"]
-    for slot, title in enumerate(titles):
-        expect(screen.player(slot).locator("h2 > span")).to_have_text(title)
-    screen.wait(0, "done")
     screen.wait(1, "done")
     expect(board).to_be_visible()
-    said = told(screen, 0)
+    said = [one[2:] for one in screen.page.evaluate("told") if one.startswith("0 ")]
+    said = said[said.index("reading the prompt") :]  # filling the form moves what is around it, too
     prompt = re.search(r"Prompt, (\d+) tokens", screen.player(0).inner_text())
     assert prompt and f"reading {prompt[1]} tokens" in said
     counts = [one for one in map(re.compile(r"(\d+) of (\d+) written(?:, ([\d.]+) tokens/s)?").fullmatch, said) if one]
@@ -65,53 +49,13 @@ def test_the_earlier_boards_leave_at_once_and_the_players_count_what_is_written(
     screen.press("Run")  # is refused: the boards had left, and come back
     expect(screen.page.locator("#status .status").first).to_have_attribute("data-kind", "error")
     expect(board).to_be_visible()
-    for slot, title in enumerate(titles):
-        expect(screen.player(slot).locator("h2 > span")).to_have_text(title)
+    expect(screen.player(0).locator("h2 > span")).to_have_text("Greedy autoregressive")
 
 
 def test_before_the_first_step_the_prompt_is_counted_and_gradios_words_become_a_number(js):
     run = {"prompt": [1, 2, 3], "steps": [], "sums": [], "length": 0}
     assert js("/page/progress.js", "M.progress(run)", run=run) == "reading 3 tokens"
     assert js("/page/waiting.js", "['queue: 2/3 | 0.4s', '0.4s', null].map(M.before)") == [2, 0, 0]
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
-    """A file of 32 MB on a hub of this machine; it comes in pieces of 10 MB."""
-    folder = tmp_path_factory.mktemp("published")
-    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 125_000)
-    return folder
-
-
-@pytest.mark.pages
-def test_a_download_is_shown_with_its_bytes_and_ended_by_stop(visit, monkeypatch, tmp_path, published):
-    real, cache = Plan.begin, tmp_path / "models--someone--llama"
-
-    def begin(*given):
-        if not list(cache.glob("blobs/*")) or list(cache.glob("blobs/*.part")):
-            downloads.fetch("someone/llama", COMMIT, {"model.safetensors": 32_000_000}, cache)
-        return real(*given)
-
-    monkeypatch.setattr(Plan, "begin", begin)
-    with serving({"someone/llama": published}) as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.address)
-        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-        hub.slow = 0.03
-        screen = visit()
-        before = screen.player(0).locator("h2").text_content()
-        ask(screen, "greedy")
-        pill = screen.player(0).locator(".dx-pill")
-        expect(pill).to_have_text(re.compile(r"loading someone/llama · 10\.5 MB / 32 MB: first use"), timeout=60_000)
-        screen.press("Stop")
-        screen.says("Stopped before anything was decoded; what was shown stays.")
-        expect(screen.player(0).locator("h2")).to_have_text(before)
-        soon(screen.page, lambda: [file for file in cache.glob("blobs/*.part") if file.stat().st_size >= 10_000_000])
-        held = [file.stat().st_size for file in cache.glob("blobs/*.part")]
-        hub.slow = 0.0
-        hub.ranges.clear()
-        ask(screen, "greedy")
-        screen.wait(0, "done")
-        assert hub.ranges == [("model.safetensors", held[0])] and held[0] >= 10_000_000
 
 
 def test_what_a_large_model_takes_is_told_while_it_is_loaded(monkeypatch):
