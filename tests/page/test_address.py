@@ -101,12 +101,18 @@ def test_tabs_lessons_and_texts_stand_in_the_address_back_returns_to_them_and_a_
     lessons.locator(".learn-list button").nth(2).click()
     expect(title).to_have_text(third["title"])
     at(screen, f"&lesson={third['method']}")
+    assert "A tour in five minutes" not in page.content(), "nothing of a text is there before it is opened"
     screen.tab("Docs")
     text = page.locator("#docs-text h1")
     expect(text).to_have_text("Using the page")
+    board = page.locator("#docs-text").get_by_role("img", name="The board after a step")
+    assert board.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400, "the picture is drawn"
     page.get_by_label("Papers and methods").check()
     expect(text).to_have_text("Papers and methods")
     at(screen, "&doc=papers")
+    page.locator("#docs-text").get_by_role("link", name="measured here").click()
+    at(screen, "&doc=measured")
+    page.go_back()
     page.go_back()
     expect(text).to_have_text("Using the page")
     at(screen, "&tab=docs")

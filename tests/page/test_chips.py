@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
-from tests.page.conftest import LAPTOP, PHONE
+from tests.page.conftest import LAPTOP
 
 TITLES = [one.title for one in scenarios([card.id for card in gallery().cards])]
 STANDS = """() => { const all = [...document.querySelectorAll('#players .dx-panel [data-idea]')]
@@ -33,15 +33,11 @@ def chip(page, title: str) -> None:
     expect(page.locator("#scenarios .scenario[data-now]")).to_have_text(title)
 
 
-def still(visit, shipped, size=LAPTOP, **options):
-    return visit(at=shipped, folded=True, viewport=size, reduced_motion="reduce", **options)
-
-
 @pytest.mark.parametrize(
     "titles", [TITLES[-2:], pytest.param(TITLES[:-2], marks=pytest.mark.pages)], ids=["last two", "the others"]
 )
 def test_the_view_that_shows_the_idea_is_in_the_first_screen_and_space_plays(shipped, visit, titles):
-    screen = still(visit, shipped)
+    screen = visit(at=shipped, folded=True, viewport=LAPTOP, reduced_motion="reduce")
     page = screen.page
     for title in titles:
         chip(page, title)
@@ -58,15 +54,3 @@ def test_the_view_that_shows_the_idea_is_in_the_first_screen_and_space_plays(shi
     page.keyboard.press(" ")
     expect(screen.player(0)).to_have_attribute("data-state", "done")
     assert not [url for url in asked if "queue" in url or "call" in url], "the chip was not pressed again"
-
-
-def test_on_a_phone_the_open_sheet_leaves_the_board_in_sight_and_a_chip_closes_it(shipped, visit):
-    screen = still(visit, shipped, PHONE)
-    screen.until("document.querySelector('#toolbar input[type=range]').getBoundingClientRect().width >= 100")
-    screen.player(0).locator(".dx-board").scroll_into_view_if_needed()
-    screen.sheet()
-    screen.until("document.querySelector('#controls').getBoundingClientRect().top >= 0.35 * innerHeight")
-    screen.until("document.querySelector('#prompt').getBoundingClientRect().height > 60")  # nothing in it is squeezed
-    chip(screen.page, "Many at once")
-    expect(screen.page.locator("#prompt textarea")).to_be_hidden()
-    expect(screen.player(0).locator(".dx-board")).to_be_in_viewport()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from playwright.sync_api import expect
-
 from explorer.page.docs import text
 from explorer.papers.documents import documents
 
@@ -30,17 +28,3 @@ def test_every_test_that_a_promise_names_is_there():
         named += [one.replace(".", "/") + ".py" for one in re.findall(r"`python -m (tests[\w.]+)", text)]
         assert [one for one in named if not (root / one).is_file()] == []
         assert len(named) > 20 or file == "SECURITY.md"
-
-
-def test_a_text_is_chosen_followed_and_linked(visit):
-    screen = visit()
-    shown = screen.page.locator("#docs-text")
-    assert "A tour in five minutes" not in screen.page.content(), "nothing of it is there before it is opened"
-    screen.tab("Docs")
-    board = shown.get_by_role("img", name="The board after a step")
-    expect(board).to_be_visible()
-    assert board.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400, "the picture is drawn"
-    screen.page.get_by_label("Papers and methods").check()
-    shown.get_by_role("link", name="measured here").click()
-    expect(shown.locator("h1")).to_have_text("Measured here")
-    expect(screen.page.get_by_label("Measured here")).to_be_checked()

@@ -3,14 +3,77 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
+import time
 
+import httpx
 import pytest
 
+import engines
 from engines import UserError
+from explorer.page.feed import MODEL_LOCK
 from explorer.page.limits import check_seed, short
 from explorer.page.parts import fresh
-from tests.page.conftest import desk, visitor
+from explorer.page.server import launch
+from explorer.runs.gallery import Gallery
+from tests.page.conftest import PROMPT, Slow, desk, first_model, methods_of, visitor
 from tests.page.soak import run as sent
+
+
+@pytest.fixture
+def begun(monkeypatch) -> list[tuple[int, float]]:
+    """When each forward began, behind the seed of its run; each takes 0.1 s more."""
+    engines.load_model(first_model("masked"))
+    real, found = engines.stream, []
+
+    class Noted(Slow):
+        def __next__(self):
+            found.append((self.run.header.seed, time.monotonic()))
+            return super().__next__()
+
+    monkeypatch.setattr(engines, "stream", lambda *a, **k: Noted(real(*a, **k), 0.1))
+    Slow.running = 0
+    return found
+
+
+@pytest.mark.timing
+def test_stops_and_closed_pages_at_any_moment_free_the_model_within_one_forward(begun):
+    handlers, chance = desk(), random.Random(0)
+    for number, end in enumerate([*[handlers.running.stop] * 8, *[handlers.closed] * 4]):
+        who = visitor(f"visitor {number}")
+        going = threading.Thread(target=lambda who=who: list(handlers.running.run(who, *sent())), daemon=True)
+        going.start()
+        time.sleep(chance.uniform(0, 0.4))
+        asked = time.monotonic()
+        end(who)
+        going.join(60)
+        assert sum(at > asked for _, at in begun) <= 1, "one may begin between the request and its notice, no more"
+        assert Slow.running == 0 and MODEL_LOCK.acquire(timeout=10)
+        MODEL_LOCK.release()
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.server
+def test_a_decode_whose_stream_is_never_read_runs_to_its_budget_and_ends(recorded, monkeypatch, begun):
+    """A run of one second at most, although its 64 forwards would take more than six."""
+    monkeypatch.setenv("EXPLORER_MAX_SECONDS", "1")
+    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
+    asked = [methods_of("masked")[0], first_model("masked"), PROMPT, {"max_new_tokens": 64}]
+    with httpx.Client(base_url=demo.local_url, timeout=60) as client:
+        client.post("/gradio_api/call/decode", json={"data": [*asked, 7, {}]}).raise_for_status()
+        until = time.monotonic() + 30
+        while not begun:
+            assert time.monotonic() < until, "the run did not begin"
+            time.sleep(0.01)
+        following = client.post("/gradio_api/call/decode", json={"data": [*asked, 8, {}]}).json()["event_id"]
+        answer = client.get(f"/gradio_api/call/decode/{following}").text
+    demo.close(verbose=False)
+    first, second = ([at for one, at in begun if one == seed] for seed in (7, 8))
+    assert "event: complete" in answer and '"reason": "budget"' in answer
+    assert 1 < len(first) < 30 and first[-1] - first[0] < 2, "it ran to its budget and ended"
+    assert first[-1] < second[0], "and the next one began then"
 
 
 def test_a_stop_before_the_first_turn_waits_for_nobody():

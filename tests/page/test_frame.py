@@ -10,37 +10,6 @@ from playwright.sync_api import expect
 import engines
 from tests.page.conftest import LAPTOP, soon
 
-BEGIN_HIGH = """() => [0, 1].every((slot) =>
-  document.querySelector(`#panel-${slot} .dx-board`)?.getBoundingClientRect().top <= 330)"""
-PARTS = "[...document.querySelectorAll('#panel-0 .dx-part')].map((part) => part.dataset.view).join()"
-
-
-def test_boards_begin_in_the_first_screen_a_player_folds_its_rest_for_all_and_the_prompt_is_a_chip(visit, traces):
-    screen = visit(viewport=LAPTOP, folded=True)
-    page, cells = screen.page, screen.player(0).locator(".dx-cells .dx-cell")
-    screen.until(BEGIN_HIGH)
-    for slot in (0, 1):
-        expect(screen.player(slot).locator(".dx-cells .dx-cell").first).to_be_in_viewport()
-    screen.everything()
-    screen.until(f"{PARTS} === 'Headline,Tokens,Bars,Text,Difference'")
-    chips = page.get_by_role("button", name=f"Prompt, {len(traces[0].header.prompt_ids)} tokens", exact=True)
-    for number, state in ((0, "prompt"), (1, "masked")):
-        chips.nth(number).click()
-        expect(chips.nth(1)).to_have_attribute("aria-expanded", "true" if state == "prompt" else "false")
-        expect(cells.first).to_have_attribute("data-s", state)
-
-    screen.player(0).press("End")
-    ids = traces[0].output_ids
-    ends = len(ids) - next(i for i, token in enumerate(ids) if token in traces[0].header.eos_ids)
-    expect(cells.filter(has_text=re.compile(f"^end ×{ends}$"))).to_have_count(1)
-    numbers = page.locator("[data-view=Counters]")
-    expect(numbers).to_have_count(0)
-    screen.player(0).locator(".dx-details > summary").click()
-    expect(numbers).to_have_count(2)
-    page.reload()
-    screen.wait(0, "ready")
-    expect(numbers).to_have_count(2)
-
 
 def fair(titles: Iterable[str]) -> bool:
     """Whether a lossless method stands behind its control; never beam search."""
@@ -74,3 +43,20 @@ def test_a_prompt_that_a_task_model_cannot_know_is_said_and_a_comparison_on_my_t
     expect(prompt).to_have_value("Who wrote Faust?")
     soon(page, lambda: fair(line.split(" · ")[0] for line in lines.all_inner_texts()[:2]))
     expect(said).to_be_hidden()
+
+
+def test_a_player_folds_its_rest_for_all_and_remembers_it_and_the_prompt_is_a_chip(visit, traces):
+    screen = visit(viewport=LAPTOP, folded=True)
+    page, cells = screen.page, screen.player(0).locator(".dx-cells .dx-cell")
+    screen.everything()
+    chips = page.get_by_role("button", name=f"Prompt, {len(traces[0].header.prompt_ids)} tokens", exact=True)
+    for number, state in ((0, "prompt"), (1, "masked")):
+        chips.nth(number).click()
+        expect(cells.first).to_have_attribute("data-s", state)
+    numbers = page.locator("[data-view=Counters]")
+    expect(numbers).to_have_count(0)
+    screen.player(0).locator(".dx-details > summary").click()
+    expect(numbers).to_have_count(2)
+    page.reload()
+    screen.wait(0, "ready")
+    expect(numbers).to_have_count(2)

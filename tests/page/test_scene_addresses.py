@@ -84,22 +84,3 @@ def test_scenes_stand_in_the_address_their_lever_and_a_live_run_do_not_and_back_
     plays(screen, FIRST)
     page.goto(f"{shipped}?scene=many-at-onse")
     screen.says("there is no scene 'many-at-onse' here; the nearest is ?scene=many-at-once.")
-
-
-def test_what_is_added_and_forked_has_an_address(shipped, visit):
-    screen = visit(at=shipped)
-    page = screen.page
-    screen.press("Run")
-    screen.says("Done: 2 runs")
-    chip(screen, FIRST)
-    screen.tab("My runs")
-    page.locator("#runs").get_by_role("button", name=re.compile("^Add ")).first.click()
-    names = ",".join(FIRST.traces)
-    at(screen, rf"run={names},[0-9a-f]{{16}}")
-    screen.player(0).press("f")
-    screen.player(0).locator(".dx-fork").get_by_role("button", name="Continue from here").click()
-    at(screen, rf"run={names},[0-9a-f]{{16}},[0-9a-f]{{16}}")
-    screen.wait(3, "done")
-    page.reload()
-    screen.says("Opened from the link.")
-    expect(screen.player(3)).to_be_visible()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 from playwright.sync_api import Page, expect
@@ -11,11 +10,8 @@ from playwright.sync_api import Page, expect
 from explorer.page import scenarios as chips
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios
-from tests.page.conftest import LAPTOP, PHONE
+from tests.page.conftest import LAPTOP
 
-COUNT = (Path(__file__).parent / "first_screen.js").read_text(encoding="utf-8")
-FEW = f"""() => {{ const {{ controls, words }} = ({COUNT[COUNT.index("() =>") :].strip().rstrip(";")})();
-  return controls.length > 0 && controls.length <= 30 && words <= 250; }}"""
 SCENES = {one.title: one for one in scenarios([card.id for card in gallery().cards])}
 SCENE = next(iter(SCENES.values()))
 assert SCENE.lever
@@ -27,16 +23,6 @@ def says(page: Page, text: str) -> None:
 
 def asks(page: Page, scene) -> None:
     expect(page.locator("#scene .scene-question")).to_have_text(scene.question)
-
-
-def test_a_page_that_nobody_has_used_is_quiet_and_shows_the_board_of_its_opening(shipped, visit):
-    page = visit(folded=True, at=shipped, viewport=LAPTOP).page
-    asks(page, SCENE)
-    expect(page.locator(".all-controls")).to_be_visible()
-    expect(page.locator("#panel-1 .dx-board")).to_be_in_viewport(ratio=1)
-    for size in (LAPTOP, PHONE):
-        page.set_viewport_size(size)
-        page.wait_for_function(FEW)
 
 
 def test_the_opening_stands_whole_in_a_low_window_and_each_of_its_steps_is_told(shipped, visit):
@@ -53,9 +39,11 @@ def test_the_opening_stands_whole_in_a_low_window_and_each_of_its_steps_is_told(
         page.get_by_role("button", name="Step forward").click()
 
 
-def test_what_is_hidden_comes_with_the_first_use_and_stays(shipped, visit):
+def test_a_page_that_nobody_has_used_is_quiet_and_what_is_hidden_comes_with_the_first_use_and_stays(shipped, visit):
     screen = visit(folded=True, at=shipped, viewport=LAPTOP)
     page = screen.page
+    asks(page, SCENE)
+    expect(page.locator("#panel-1 .dx-board")).to_be_in_viewport(ratio=1)
     form, fork = page.locator(".slot-form").first, page.locator(".dx-forker").first
     page.locator("#scene-lever").press("End")  # the lever and the buttons that play ask for no more
     page.get_by_role("button", name="Step forward").click()
