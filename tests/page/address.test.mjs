@@ -10,7 +10,6 @@ const { groupNamed } = await asset("player/clock.js");
 
 const LATE = 5000;
 const place = (tab, kind = "", name = "") => ({ kind, name, tab });
-const EXPLORE = place("explore");
 
 /** A page whose history, players and Gradio are only noted down. */
 class Page {
@@ -40,9 +39,8 @@ class Page {
     this.at++;
   }
 
-  tell(to) {
-    this.told.push(to);
-  }
+  tell = (to) => this.told.push(to);
+  follow = (query) => this.asked.push(query);
 
   select(tab) {
     this.step("asked", { tab, now: this.now });
@@ -51,10 +49,6 @@ class Page {
 
   remember() {
     if (!this.named) this.entries[this.at].runs = this.ids;
-  }
-
-  follow(query) {
-    this.asked.push(query);
   }
 
   shown() {
@@ -137,24 +131,19 @@ test("a tab that was left before Gradio showed it is no new place, for some time
   }
 });
 
-test("a tab that is opened again shows the place that it had", () => {
+test("a tab that is opened again shows the place that it had, and who asks for the one that is shown is told", () => {
   const page = new Page();
   page.step("at", { detail: LESSON });
   page.tab("explore");
-  page.tab("docs");
-  assert.equal(page.search, "?tab=docs");
   page.tab("learn");
   assert.equal(page.search, "?lesson=medusa");
   page.step("here", { place: place("docs", "doc", "using") });
   assert.deepEqual([page.told.at(-1).name, page.selected], ["using", []]);
-});
-
-test("who asks to go to the tab that is shown is told, and no tab is asked for", () => {
-  const page = new Page();
-  page.step("go", { detail: { tab: "explore" } });
-  assert.deepEqual([page.told, page.selected], [[EXPLORE], []]);
-  page.step("go", { detail: { paper: "llada" } });
-  assert.deepEqual([page.told.at(-1), page.selected], [place("methods", "paper", "llada"), ["methods"]]);
+  const fresh = new Page();
+  fresh.step("go", { detail: { tab: "explore" } });
+  assert.deepEqual([fresh.told, fresh.selected], [[place("explore")], []]);
+  fresh.step("go", { detail: { paper: "llada" } });
+  assert.deepEqual([fresh.told.at(-1), fresh.selected], [place("methods", "paper", "llada"), ["methods"]]);
 });
 
 // What players show, one after the other: names of runs, live ones (of which some have come), and what is added to them.
@@ -209,13 +198,9 @@ function mounted(search, { runs = [], live = false, scene = "" } = {}) {
   globalThis.location = { search, pathname: "/", hash: "#top" };
   const write = (kept, to) => {
     globalThis.history.state = kept;
-    if (to !== undefined) location.search = to.slice(1, to.indexOf("#"));
+    if (to) location.search = to.slice(1, to.indexOf("#"));
   };
-  globalThis.history = {
-    state: null,
-    pushState: (kept, _, to) => write(kept, to),
-    replaceState: (kept) => write(kept),
-  };
+  globalThis.history = { state: null, pushState: (kept, _, to) => write(kept, to), replaceState: write };
   const show = (runs) => {
     globalThis.dxRuns = new Map(runs);
     groupNamed("main").members = new Set(runs.map(([slot]) => ({ slot, run: {} })));
@@ -229,11 +214,8 @@ function mounted(search, { runs = [], live = false, scene = "" } = {}) {
   for (const type of ["dx-place", "dx-follow"]) root.addEventListener(type, ({ detail }) => log.push([type, detail]));
   const props = { value: "" };
   let told = null;
-  mountAddress(
-    props,
-    (_, act) => (told = act),
-    (event) => log.push([event]),
-  );
+  const watch = (_, act) => (told = act);
+  mountAddress(props, watch, (event) => log.push([event]));
   const say = (type, detail) => root.dispatchEvent(new CustomEvent(type, { detail }));
   const look = async (change = {}) => {
     Object.assign(found, change);

@@ -286,15 +286,10 @@ class Outcome:
     failures: list[str]
     logged: int = 0  # bytes
 
-    @property
-    def ratio(self) -> float:
-        """How much longer the visitor's visits took during the attack: medians."""
-        return statistics.median(self.beside) / statistics.median(self.alone)
-
     def __str__(self) -> str:
         held, alone, beside = self.held, statistics.median(self.alone), statistics.median(self.beside)
         before, most, after = (f"{number} / {mb:.0f}" for number, mb in (held.before, held.most, held.after))
-        seconds = f"{alone:.2f} | {beside:.2f} (most {max(self.beside):.2f}) | {self.ratio:.2f}"
+        seconds = f"{alone:.2f} | {beside:.2f} (most {max(self.beside):.2f}) | {beside / alone:.2f}"
         return f"| {self.name} | {self.got} | {before} | {most} | {after} | {seconds} | {len(self.failures)} |"
 
 
@@ -311,8 +306,7 @@ def holds(pid: int) -> tuple[int, float]:
 def public_page(patience: float = 0.0) -> Iterator[Page]:
     """A public page in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log") as (pipe, number):
-        port, numbers = pipe.recv()
-        yield Page(number, port, numbers, Path(folder) / "log")
+        yield Page(number, *pipe.recv(), Path(folder) / "log")
 
 
 class Page:

@@ -53,23 +53,14 @@ function runner(slot, { board = [100, 200], idea = [220, 500], text = [520, 600]
       node.getBoundingClientRect = () => ({ top: top - scrollY, bottom: bottom - scrollY, height: bottom - top });
       return node;
     };
-  const part = (name, place) => ({
-      entry: { name },
-      frame: at(new Element("div"), place),
-      dom: at(new Element("div"), place),
-      view: {},
-    }),
+  const box = (place) => at(new Element("div"), place),
+    part = (name, place) => ({ entry: { name }, frame: box(place), dom: box(place), view: {} }),
     main = part("Idea", idea),
     root = at(new Element("section"), [board[0], text[1]]);
   root.setAttribute("class", "dx-panel");
   if (!shown) root.getClientRects = () => [];
-  const views = {
-    run,
-    all: [part("Tokens", board), main, part("Text", text)],
-    idea: main.entry,
-    tell() {},
-    resize() {},
-  };
+  const all = [part("Tokens", board), main, part("Text", text)],
+    views = { run, all, idea: main.entry, tell() {}, resize() {} };
   return { slot, run, t: 0, root, views, axis: () => [0, 1], at() {} };
 }
 
@@ -99,8 +90,11 @@ function start() {
 const LOW = { board: [1100, 1200], idea: [1220, 1500], text: [1520, 1600] };
 
 test("the page moves once the runs of the chip have come and are drawn", () => {
-  const { come, click, players } = start(),
+  const { chips, come, click, players } = start(),
     old = runner(0);
+  chips.closest = () => null;
+  chips.click();
+  assert.deepEqual([told, frames], [[], []], "a click beside a chip is none");
   come(old);
   click("a");
   assert.deepEqual([told, document.activeElement], [["a"], old.root], "Space plays then");
@@ -165,13 +159,6 @@ test("a second chip is followed in place of the first, and a person who scrolls 
   wait(1000);
   assert.deepEqual(moves, [], "they came too late");
   assert.equal(document.documentElement.style.overflowAnchor, undefined);
-});
-
-test("a click beside a chip is none", () => {
-  const { chips } = start();
-  chips.closest = () => null;
-  chips.click();
-  assert.deepEqual([told, frames], [[], []]);
 });
 
 // Where the page goes: at most so far that the top of what must be seen stands below the bar (70 pixels), at least so

@@ -73,9 +73,7 @@ def open_and_close(url: str, number: int, text: str) -> str:
     return said
 
 
-def measure(
-    count: int, characters: int = CHARACTERS, warm: int = WARM, say: Any = lambda text: None
-) -> tuple[float, float, int]:
+def measure(count: int, characters: int = CHARACTERS, warm: int = WARM) -> tuple[float, float, int]:
     """Megabytes before and after so many opens and closes, and the pages that the server remembers in the end."""
     text = long_trace(characters)
     with tempfile.TemporaryDirectory() as folder, process(serve, folder) as (pipe, server):
@@ -86,8 +84,6 @@ def measure(
                 before = resident(server)
             said = open_and_close(url, number, text)
             assert said.startswith("Opened in player"), said
-            if not visit % 50:
-                say(f"{visit}: {resident(server):.0f} MB")
         pages = -1
         for _ in range(200):  # a page is forgotten a moment after its heartbeat has ended
             if not (pages := ask(pipe, "pages")):
@@ -98,7 +94,7 @@ def measure(
 
 def main(count: int) -> None:
     """Print what was found."""
-    before, after, pages = measure(count, say=lambda text: print(text, file=sys.stderr, flush=True))
+    before, after, pages = measure(count)
     print(f"{count} opens and closes of a trace of {CHARACTERS:,} characters: {before:.0f} MB before, {after:.0f} MB")
     print(f"after, {after - before:+.0f} MB; {pages} pages are remembered")
 

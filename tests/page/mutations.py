@@ -1,20 +1,22 @@
-"""Two thousand hostile traces and records, each refused or read within bounds, by the server and by the player:
-python -m tests.page.mutations [PLACE ...]
+"""Two thousand hostile traces and records, each refused or read within bounds:  python -m tests.page.mutations
+[PLACE ...]
 
 `corpus` gives the same cases every time, so a place names a case. The server does with each what it does with a trace
-that a visitor opens; the player, in Chromium, loads it and seeks."""
+that a visitor opens."""
 
 from __future__ import annotations
 
 import copy
 import gzip
 import json
+import logging
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
@@ -22,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from engines import TraceError, UserError
+from explorer.page.limits import Limits
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
+from tests.page.conftest import desk, visitor
 from tests.page.hostile import REAL, WHOLE, places
-from tests.page.serving import chromium, resident
+from tests.page.serving import resident
 
 COUNT = 2000
 SECONDS, MEGABYTES = 2.0, 300.0  # of one case; of the processor, which other programs change less
@@ -213,28 +217,25 @@ def on_server(cases: Iterable[tuple[int, str, str | bytes]], open_text: Callable
             yield Found(place, name, said[:120], took, resident("self", "VmHWM") - before, fault)
 
 
-def opener() -> Callable[[str], str]:
-    """What the page does with a trace that is opened; the answer of its status line. A fault that only the last
-    resort caught raises."""
-    import logging
-    from types import SimpleNamespace
-
-    from explorer.page.catalogue import Catalogue
-    from explorer.page.handlers import Handlers
-    from explorer.page.limits import Limits
-    from explorer.runs.gallery import Gallery
-
-    handlers = Handlers(Gallery(Path(tempfile.mkdtemp())), Catalogue.read(True), Limits(4000, 512, 45, True))
-    visitor: Any = SimpleNamespace(session_hash="a", client=None, headers={})
+@contextmanager
+def watched() -> Iterator[list[logging.LogRecord]]:
+    """What is logged meanwhile: faults that only the last resort has caught."""
     errors: list[logging.LogRecord] = []
     watch = logging.Handler()
     watch.emit = errors.append  # type: ignore[method-assign]
     logging.getLogger("decoding-explorer").addHandler(watch)
+    yield errors
+    logging.getLogger("decoding-explorer").removeHandler(watch)
+
+
+def opener() -> Callable[[str], str]:
+    """What the page does with a trace that is opened; the answer of its status line. What was logged raises."""
+    handlers, who = desk(tempfile.mkdtemp(), limits=Limits(4000, 512, 45, True)), visitor()
 
     def open_text(text: str) -> str:
-        errors.clear()
-        handlers.closed(visitor)
-        said: str = json.loads(handlers.showing.take_in(text, visitor)[1])["text"]
+        handlers.closed(who)
+        with watched() as errors:
+            said: str = json.loads(handlers.showing.take_in(text, who)[1])["text"]
         if errors:
             raise AssertionError(f"refused only by the last resort: {errors[0].exc_info}")
         return said
@@ -253,90 +254,15 @@ def _served(chosen: list[int]) -> list[Found]:
     return list(on_server(corpus(chosen), opener()))
 
 
-PLAYER = """(() => {
-  const { player, host } = window.stage;
-  let said = "read", thrown = "";
-  try {
-    player.load(%s);
-    const { steps, message } = player.debug();
-    for (const t of [0, 1, steps >> 1, steps]) player.seek(t);
-    if (player.root.dataset.state === "error") said = message;
-  } catch (error) { said = thrown = String(error); }
-  let ran = window.hit !== undefined || host.querySelector("script, img, iframe, object, embed") ? "markup ran" : "";
-  if ({}.polluted !== undefined || [].polluted !== undefined) ran = "a prototype was changed";
-  if (thrown || player.root.dataset.state === "error") window.renew();
-  return { said, thrown, ran };
-})()"""
-
-
-def in_player(cases: Iterable[tuple[int, str, str | bytes]], page: Any) -> Iterator[Found]:
-    """Each text in a mounted player of a Chromium page (`mount`); a script that hangs is ended after ten seconds. What
-    the server reads has to be shown; of what it refuses, and so never hands on, nothing may run or hang."""
-    from playwright.sync_api import Error
-
-    tools = page.context.new_cdp_session(page)
-    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def spent() -> float:
-        return next(m["value"] for m in tools.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
-
-    for place, name, given in cases:
-        if isinstance(given, bytes) or len(given) > 8_000_000:  # the page unpacks no file and takes no text like these
-            continue
-        try:
-            given, read = read_pasted(given).to_json(), True
-        except TraceError:
-            read = False
-        tools.send("HeapProfiler.collectGarbage")
-        before = tools.send("Runtime.getHeapUsage")["usedSize"]
-        ask = {"expression": PLAYER % json.dumps(given), "returnByValue": True, "timeout": 10_000}
-        began = spent()
-        try:
-            value = tools.send("Runtime.evaluate", ask)["result"].get("value")
-        except Error as error:  # it took so long that it was ended
-            value = {"said": "", "thrown": "", "ran": str(error)[:300]}
-            mount(page)
-        held = (tools.send("Runtime.getHeapUsage")["usedSize"] - before) / 2**20
-        value = value or {"said": "", "thrown": "", "ran": "no answer"}
-        fault = value["ran"] or (value["thrown"] if read else "")
-        yield Found(place, name, str(value["said"])[:120], spent() - began, held, fault)
-
-
-def mount(page: Any) -> None:
-    """A player in an empty page, as `window.stage`; `window.renew()` puts a new one in its place."""
-    from explorer import ASSETS
-    from explorer.export.bundle import bundle
-
-    theme = (ASSETS / "theme.json").read_text("utf-8")
-    page.evaluate(
-        f"""() => {{ {bundle()}
-        window.renew = () => {{
-          try {{
-            window.stage?.player.destroy();
-          }} catch {{}} // it is broken; a group of its own keeps it from the next one
-          const host = document.createElement("div"), group = `group ${{(window.renewed = (window.renewed ?? 0) + 1)}}`;
-          document.body.replaceChildren(host);
-          window.stage = {{ host, player: modules["player.js"].mount(host, {{ theme: {theme}, group }}) }};
-        }};
-        window.renew(); }}"""
-    )
-
-
 def main(chosen: list[int]) -> None:
     """Print what did not hold, and the most of each."""
-    cases = chosen or None
-    with chromium() as browser:
-        page = browser.new_page()
-        mount(page)
-        for what, going in (("server", on_server(corpus(cases), opener())), ("player", in_player(corpus(cases), page))):
-            found = []
-            for one in going:
-                found.append(one)
-                if not one.held:
-                    print(f"  NOT HELD {one}", flush=True)
-            slow, big = max(found, key=lambda one: one.seconds), max(found, key=lambda one: one.megabytes)
-            print(f"{what}: {len(found)} cases, {sum(not one.held for one in found)} beyond the bounds")
-            print(f"  slowest {slow}\n  largest {big}", flush=True)
+    found = []
+    for one in on_server(corpus(chosen or None), opener()):
+        found.append(one)
+        if not one.held:
+            print(f"NOT HELD {one}", flush=True)
+    slow, big = max(found, key=lambda one: one.seconds), max(found, key=lambda one: one.megabytes)
+    print(f"{len(found)} cases, {sum(not one.held for one in found)} beyond the bounds; slowest {slow}; largest {big}")
 
 
 if __name__ == "__main__":

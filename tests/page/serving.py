@@ -1,5 +1,5 @@
-"""What the measurements of this folder share: a page in a process of its own, the numbers of its handlers, Chromium
-and memory."""
+"""What the measurements of this folder share: a page in a process of its own, the numbers of its handlers, and
+memory."""
 
 from __future__ import annotations
 
@@ -53,15 +53,3 @@ def resident(pid: int | str = "self", what: str = "VmRSS") -> float:
     """Megabytes of a process in memory; VmHWM: at most, so far."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         return int(next(line for line in status if line.startswith(what)).split()[1]) / 1024
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A browser, for who measures outside the tests."""
-    from playwright.sync_api import sync_playwright
-
-    from tests.conftest import FLAGS
-    from tests.tiers import browser_binary
-
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=browser_binary(), args=FLAGS.split())

@@ -36,7 +36,7 @@ def test_each_method_is_tried_on_a_model_that_is_here():
     assert not any(one["play"] or one["pictures"] for one in payload(desk())["entries"]), "without recordings"
 
 
-def test_four_answers_lead_to_five_cards_at_most_and_to_a_recording(visit, traces):
+def test_four_answers_lead_to_five_cards_at_most_to_a_recording_and_into_the_slots(visit, traces):
     screen, chooser = opened(visit)
     cards, said = chooser.locator(".card"), chooser.locator("[role=status]")
     everything = int(re.match(r"\d+", said.inner_text())[0])
@@ -64,33 +64,14 @@ def test_four_answers_lead_to_five_cards_at_most_and_to_a_recording(visit, trace
     screen.wait(0, "done")
     screen.page.go_back()
     expect(cards.first).to_have_attribute("data-id", header.method)
-
-
-def test_try_fills_the_slots_control_first_with_one_rule_for_the_end_and_keeps_the_prompt(visit):
-    screen, chooser = opened(visit)
-    search, prompt = screen.page.locator("#chooser input[type=search]"), screen.page.locator("#prompt textarea")
-
-    def tried(title: str, *slugs: str) -> None:
-        search.fill(title)
-        chooser.get_by_role("button", name=f"Try: {title}").click()
-        for slot, slug in enumerate(slugs):
-            expect(screen.page.locator(f"#method-{slot}")).to_have_value(slug)
-
-    tried("Prompt lookup", "greedy", "prompt-lookup")
-    expect(prompt).to_be_focused()
-    model = screen.page.locator("#model-0").input_value()
-    expect(screen.page.locator("#model-1")).to_have_value(model)
-    expect(prompt).to_have_value(PROMPT)
-    expect(screen.page).to_have_url(re.compile(r"\?still$"))
-    screen.page.go_back()
-    expect(chooser.locator(".card").first).to_have_attribute("data-id", "prompt-lookup")
-    tried("LLaDA base", "llada")
-    expect(screen.page.get_by_role("radio", name="1", exact=True)).to_be_checked()
-    screen.tab("Methods")
-    tried("CreditDecoding", "threshold", "creditdecoding")
+    screen.prompt(PROMPT)
+    chooser.get_by_role("searchbox").fill("CreditDecoding")
+    chooser.get_by_role("button", name="Try: CreditDecoding").click()
+    for slot, slug in enumerate(("threshold", "creditdecoding")):
+        expect(screen.page.locator(f"#method-{slot}")).to_have_value(slug)
+    expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
     rule = screen.parameters(1).locator("#control-1-stop_at_end")
     expect(rule).not_to_be_checked()  # the control has none, so the method's is off beside it
-    expect(rule.locator("xpath=ancestor::*[.//p][1]")).to_contain_text("off to compare fairly with Fast-dLLM threshold")
 
 
 def test_a_card_has_an_address_and_leads_to_its_lesson_and_a_search_names_the_way_to_a_rule_of_ones_own(visit):

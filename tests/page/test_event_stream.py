@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -107,16 +108,13 @@ def test_the_address_answers_for_open_streams_only(address: str, monkeypatch: py
                     break
             assert shown == wanted
         apart(becomes(lambda: not stream.crowded and not stream._readers))  # the server notices that its reader left
-    clients = [httpx.Client() for _ in range(READERS)]
-    opened = [client.stream("GET", f"{address}live/{stream.name}") for client in clients]
-    parts = [one.__enter__().iter_text() for one in opened]  # an iterator that is thrown away closes its stream
-    assert [next(part) for part in parts] == [event(1)] * READERS
-    assert httpx.get(f"{address}live/{stream.name}").status_code == 204, "a stream has few readers"
-    stream.close()
-    STREAMS.drop(stream)
-    for one, client in zip(opened, clients, strict=True):
-        one.__exit__(None, None, None)
-        client.close()
+    with ExitStack() as opened:
+        read = [httpx.stream("GET", f"{address}live/{stream.name}") for _ in range(READERS)]
+        parts = [opened.enter_context(one).iter_text() for one in read]  # one that is thrown away closes its stream
+        assert [next(part) for part in parts] == [event(1)] * READERS
+        assert httpx.get(f"{address}live/{stream.name}").status_code == 204, "a stream has few readers"
+        stream.close()
+        STREAMS.drop(stream)
 
 
 def parsed(text: str) -> dict[str, Any]:

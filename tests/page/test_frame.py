@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from playwright.sync_api import expect
@@ -23,11 +22,7 @@ def test_a_prompt_that_a_task_model_cannot_know_is_said_and_a_comparison_on_my_t
     expect(said).to_be_hidden()
     screen.prompt("What is the capital of France?")
     expect(said).to_contain_text("small tasks only")
-    screen.prompt("sort: Mia, Leo")
-    expect(said).to_be_hidden()
-    screen.prompt("What is the capital of France?")
     other = page.locator("#elsewhere button")
-    expect(other).to_have_text(re.compile(r"^Use \S+ instead$"))
     name = other.inner_text().split()[1]
     other.click()
     expect(said).to_be_hidden()

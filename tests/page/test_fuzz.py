@@ -7,7 +7,6 @@ The examples are the same in every run (`derandomize`). Together they are more t
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +25,7 @@ from explorer.page.limits import SLOTS, Limits
 from explorer.runs.gallery import gallery, read_pasted
 from tests.page.conftest import desk, first_model, methods_of, visitor
 from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES, broken_traces
+from tests.page.mutations import watched
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
 FUZZ = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -62,23 +62,17 @@ def status_of(outputs: Any) -> dict[str, Any]:
 @settings(FUZZ, max_examples=150)
 @given(text=broken_traces(bodies()))
 def test_a_broken_trace_is_opened_or_refused_with_a_sentence(handlers, text):
-    errors: list[logging.LogRecord] = []
-    watch = logging.Handler()
-    watch.emit = errors.append
-    logging.getLogger("decoding-explorer").addHandler(watch)
-    try:
-        who = visitor()
-        handlers.closed(who)
+    who = visitor()
+    handlers.closed(who)
+    with watched() as errors:
         said = status_of(handlers.showing.take_in(text, who))
-        assert errors == [], f"refused only by the last resort: {errors[0].exc_info}"
-        assert said["kind"] in ("ok", "error") and len(said["text"]) < 600
-        if said["kind"] == "ok":  # then everything else about it works as well
-            tables.numbers(handlers.sessions.of("visitor").traces)
-            handlers.summing.curves(who)
-            for save in (handlers.keeping.save_json, handlers.keeping.save_html):
-                assert json.loads(save("all", who)[0])["files"]
-    finally:
-        logging.getLogger("decoding-explorer").removeHandler(watch)
+    assert errors == [], f"refused only by the last resort: {errors[0].exc_info}"
+    assert said["kind"] in ("ok", "error") and len(said["text"]) < 600
+    if said["kind"] == "ok":  # then everything else about it works as well
+        tables.numbers(handlers.sessions.of("visitor").traces)
+        handlers.summing.curves(who)
+        for save in (handlers.keeping.save_json, handlers.keeping.save_html):
+            assert json.loads(save("all", who)[0])["files"]
 
 
 @settings(FUZZ, max_examples=60)

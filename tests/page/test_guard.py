@@ -89,15 +89,19 @@ def test_a_file_that_a_call_names_is_neither_fetched_nor_read(client, monkeypatc
     assert asked == []
 
 
-def test_a_handler_or_a_call_that_there_is_not_is_one_line(client, capfd, caplog):
+def test_a_handler_a_call_or_a_value_that_there_is_not_is_one_line(client, capfd, caplog):
     body = {"data": [], "fn_index": 99_999, "session_hash": "somebody"}
     for route in ("run/predict", "queue/join", "run/nothing", "call/nothing"):
         answer = client.post(f"/gradio_api/{route}", json=body if "nothing" not in route else {"data": []})
         assert answer.status_code == 500 and answer.text == "The server could not answer that request."
     assert client.get("/gradio_api/call/decode/nobody").status_code == 404
-    said = capfd.readouterr()
-    assert "Traceback" not in said.out + said.err and "Traceback" not in caplog.text
+    assert client.get("/gradio_api/queue/data?session_hash=nobody").status_code == 404
     assert caplog.text.count("a request was refused") == 4
+    number = next(fn["id"] for fn in client.get("/config").json()["dependencies"] if fn["api_name"] == "save_json")
+    for value in ("nobody's choice", 7, {"a": 1}):
+        client.post("/gradio_api/run/predict", json=body | {"data": [value], "fn_index": number})
+    assert "Traceback" not in "".join(capfd.readouterr()) + caplog.text
+    assert all(len(line) < 400 for line in caplog.text.splitlines())
 
 
 def test_a_call_that_was_made_is_read_and_a_direct_one_does_not_pass_the_queue(client):

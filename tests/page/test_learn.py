@@ -32,7 +32,7 @@ def test_a_lesson_is_called_lossless_by_the_parameters_of_its_run(tmp_path, monk
     assert [one["dtypes"] for one in payload()["lessons"]] == [["float32"], ["float32"]]
 
 
-def test_each_lesson_looks_at_scores_that_its_run_has_at_every_stop_that_names_them():
+def test_each_lesson_looks_at_scores_that_its_run_has():
     looked = {}
     assert {lesson.view for lesson in lessons() if lesson.view} <= {view.name for view in views()}
     for lesson in lessons():
@@ -41,10 +41,6 @@ def test_each_lesson_looks_at_scores_that_its_run_has_at_every_stop_that_names_t
         looked[lesson.method] = looked_at
         steps = gallery().get(lesson.trace).steps
         assert any(one.name == looked_at for step in steps for one in step.scores), lesson.method
-        for stop in lesson.stops:
-            for claim in stop.check.lanes:
-                recorded = {one.name for one in steps[(claim.step or stop.step) - 1].scores}
-                assert claim.lane in recorded, (lesson.method, stop.step)
     assert "fused" in looked.values(), "the lesson on credit says: watch 'fused'"
     sent = payload()["lessons"]
     assert [one["method"] for one in sent] == [one.method for one in lessons()]

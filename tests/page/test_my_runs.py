@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from engines import Trace, UserError
 from explorer.page.limits import Limits
@@ -18,7 +18,6 @@ from explorer.page.my_runs import PAGE, MyRuns
 from explorer.runs.gallery import Gallery
 from explorer.runs.store import RunStore
 from tests.page.conftest import HOSTILE, Screen, soon, visitor
-from tests.page.test_everybody import settle
 
 RECORDS = Path(__file__).parents[1] / "explorer" / "records"
 LIMITS = Limits(prompt_characters=1000, steps=50, seconds=60, public=False)
@@ -47,14 +46,6 @@ def follow(screen: Screen, query: str) -> None:
     screen.page.goto(f"{screen.address.rstrip('/')}/?{query}")
 
 
-def whole(screen: Screen) -> Locator:
-    """The body of the first player, whose rendered text now holds what is below the screen, and no emptied place;
-    without Hindsight, which is told of a run that was seen to its end and not of one that a link opens on the way."""
-    seen = '#players [data-view="Hindsight"] { display: none !important }'
-    screen.page.add_style_tag(content=f"* {{ content-visibility: visible !important }} {seen}")
-    return screen.player(0).locator(".dx-body")
-
-
 def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[..., Screen], shipped: str):
     """The other server has the same store, as this one has after a restart."""
     screen = visit()
@@ -62,9 +53,7 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     screen.says("Done: 2 runs")
     screen.press("Model calls")
     screen.go(0, 3)
-    body = whole(screen)
-    settle(screen.page)
-    text = body.inner_text()
+    text = screen.player(0).locator(".dx-board").inner_text()
     link = copied(screen)
     assert re.search(r"/\?run=[0-9a-f]{16},[0-9a-f]{16}&step=\d+(&of=2)?&clock=forwards$", link)
     again = visit(at=shipped)
@@ -72,7 +61,7 @@ def test_a_run_is_kept_and_its_link_opens_it_after_a_restart(visit: Callable[...
     again.says("Opened from the link")
     again.at(0, 3)
     expect(again.page.locator('[data-unit="forwards"]')).to_have_attribute("aria-pressed", "true")
-    expect(whole(again)).to_have_text(text, use_inner_text=True)
+    expect(again.player(0).locator(".dx-board")).to_have_text(text, use_inner_text=True)
     expect(again.page.locator("#results .facts")).to_have_attribute("data-rows", "2")
 
 

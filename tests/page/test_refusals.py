@@ -16,9 +16,7 @@ from explorer.page.limits import SLOTS, Limits
 from tests.page.conftest import PROMPT, desk, first_model, methods_of, visitor
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
-LONG = "sort: " + ", ".join(
-    ["Mia"] * 600
-)  # more tokens than the model has room for, which only the loaded model can say
+LONG = "sort: " + ", ".join(["Mia"] * 600)  # longer than the model has room for, which only the loaded one can say
 
 
 @pytest.fixture(scope="module")
