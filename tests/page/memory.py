@@ -9,12 +9,10 @@ import json
 import sys
 import tempfile
 import time
-import uuid
 from typing import Any
 
-import httpx
-
 from tests.page.serving import answering, ask, numbers_of, process, resident
+from tests.page.soak import Beat, Caller
 
 CHARACTERS = 2_000_000
 WARM = 20  # opens before the first reading: libraries are loaded, the allocator has its pools
@@ -57,18 +55,13 @@ def long_trace(characters: int = CHARACTERS) -> str:
 
 def open_and_close(url: str, number: int, text: str) -> str:
     """One visit; returns what the status line said."""
-    session = uuid.uuid4().hex[:12]
-    with httpx.Client(base_url=url, timeout=120) as client:
-        with client.stream("GET", f"/gradio_api/heartbeat/{session}") as heartbeat:
-            beats = heartbeat.iter_raw()  # an iterator that nobody holds closes the stream
-            next(beats)
-            body = {"data": [text], "fn_index": number, "session_hash": session}
-            answer = client.post("/gradio_api/run/predict", json=body)
-            while answer.status_code == 429:  # more calls than one address may make
-                time.sleep(1)
-                answer = client.post("/gradio_api/run/predict", json=body)
-            del beats
-        answer.raise_for_status()
+    caller = Caller(url, "")
+    beat = Beat(url, caller.session)
+    assert beat.began.wait(60)
+    while (answer := caller.call(number, text)).status_code == 429:  # more calls than one address may make
+        time.sleep(1)
+    beat.close()
+    caller.client.close()
     said: str = json.loads(answer.json()["data"][1])["text"]
     return said
 

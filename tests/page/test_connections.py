@@ -47,14 +47,12 @@ def test_who_asks_nothing_is_ended_and_the_time_begins_anew_with_each_request(mo
     assert kept.superfluous(11) == [] and kept.superfluous(13) == [unread], "who takes nothing of an answer"
 
 
-@pytest.mark.parametrize(("count", "ended"), [("0", 3), ("1", 0)])
-def test_an_address_has_so_many_and_those_at_work_stay(monkeypatch, count, ended):
-    monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", count)
-    busy = [one("2001:db8::1", busy=True) for _ in range(4)]
-    idle = [one(f"2001:db8::{n}") for n in range(4)]
-    kept = looked_after(*busy, *idle, one("1.1.1.1"), each=5)
-    found = kept.superfluous(0)
-    assert len(found) == ended and all(connection in idle for connection in found)
+def test_an_address_has_so_many_and_those_at_work_stay(monkeypatch):
+    for count, ended in (("0", 3), ("1", 0)):
+        monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", count)
+        idle = [one(f"2001:db8::{n}") for n in range(4)]
+        found = looked_after(*(one("2001:db8::1", busy=True) for _ in range(4)), *idle, each=5).superfluous(0)
+        assert len(found) == ended and set(found) <= set(idle)
 
 
 def test_of_too_many_those_go_of_whoever_has_most_that_ask_nothing(monkeypatch):

@@ -132,20 +132,17 @@ def test_the_page_names_no_folder_of_this_machine_and_no_foreign_host(client):
         assert str(ROOT) not in text and str(Path.home()) + "/" not in text
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "query", "name"),
-    [
+def test_whose_events_a_request_reads():
+    for method, path, query, name in (
         ("GET", "/gradio_api/heartbeat/abc", b"", "heartbeat/abc"),
         ("GET", "/gradio_api/queue/data", b"session_hash=abc", "abc"),
         ("GET", "/gradio_api/call/decode/abc", b"", "abc"),
         ("POST", "/gradio_api/call/decode", b"", ""),
         ("GET", "/config", b"", ""),
-    ],
-)
-def test_whose_events_a_request_reads(method, path, query, name):
-    assert stream_of({"method": method, "path": path, "query_string": query}) == name
-    readers = Readers()
-    readers.begin(name)
-    assert readers.at_page("abc") == name.startswith("heartbeat")
-    readers.end(name)
-    assert not readers.at_page("abc")
+    ):
+        assert stream_of({"method": method, "path": path, "query_string": query}) == name
+        readers = Readers()
+        readers.begin(name)
+        assert readers.at_page("abc") == name.startswith("heartbeat")
+        readers.end(name)
+        assert not readers.at_page("abc")

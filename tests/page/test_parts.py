@@ -169,30 +169,21 @@ def test_what_goes_wrong_in_the_middle_of_a_run_is_said(slowly, monkeypatch, fau
     assert len(feed.trace.steps) == 2 and slowly.running == 0
 
 
-def test_newcomers_never_end_a_run_and_cost_whoever_has_most_sessions():
-    sessions = Sessions({})
+def test_newcomers_end_no_run_and_no_open_page_and_cost_whoever_has_most_sessions():
+    """Else the numbers of a page would be those of the opening, and not of what stands beside them."""
+    sessions, opened = Sessions({}), {"open"}
+    sessions.is_open = opened.__contains__
     job, sweep = sessions.of("runs", "a").begin(), sessions.of("sweeps", "a").begin_sweep()
-    shown = sessions.of("looks", "b")
+    shown, looks = sessions.of("open", "a"), sessions.of("looks", "b")
     for number in range(3 * MAX_SESSIONS):
         sessions.of(str(number), "crowd")
     assert not job.stop.is_set() and sessions.of("runs").job is job
     assert not sweep.stop.is_set() and sessions.of("sweeps").sweeping is sweep
-    assert sessions.of("looks") is shown and len(sessions) == MAX_SESSIONS
+    assert sessions.of("looks") is looks and len(sessions) == MAX_SESSIONS
     job.finished.set(), sweep.finished.set()
-    for number in range(MAX_SESSIONS):
-        sessions.of(str(number), f"visitor {number}")
-    assert sessions.of("runs").job is None and len(sessions) == MAX_SESSIONS
-
-
-def test_a_page_that_is_open_keeps_what_it_shows_while_others_come_and_go(traces):
-    """Else its numbers would be those of the opening, and not of what stands beside them."""
-    sessions, opened = Sessions({}), {"open"}
-    sessions.is_open = opened.__contains__
-    shown = sessions.of("open", "a")
-    shown.keep(0, traces[0])
     for number in range(3 * MAX_SESSIONS):
         sessions.of(f"visitor {number}", f"address {number}")
-    assert sessions.of("open", "a") is shown and len(sessions) == MAX_SESSIONS
+    assert sessions.of("open", "a") is shown and sessions.of("runs").job is None and len(sessions) == MAX_SESSIONS
     opened.clear()
     for number in range(MAX_SESSIONS):
         sessions.of(f"later {number}", f"address {number}")

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -81,21 +80,3 @@ misses = described.cache_info().misses
 import explorer.page.server
 print(json.dumps([early, misses, os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules]))"""
     assert json.loads(run(told)) == [[], 0, "PASSIVE", False]
-
-
-@pytest.mark.server
-def test_one_app_is_made_of_the_four_that_gradio_makes(recorded, monkeypatch):
-    from gradio.blocks import App
-
-    from explorer.page.server import launch
-    from explorer.runs.gallery import Gallery
-
-    real, made = App.create_app, []
-    monkeypatch.setattr(App, "create_app", staticmethod(lambda *a, **k: made.append(real(*a, **k)) or made[-1]))
-    demo = launch(warm=False, traces=Gallery(recorded), quiet=True)
-    try:
-        assert made == [demo.app] and demo.server_app is demo.app
-        with urllib.request.urlopen(demo.local_url) as answer:
-            assert answer.status == 200
-    finally:
-        demo.close()
