@@ -267,7 +267,7 @@ class Honest:
 
 @dataclass
 class Held:
-    """What the server holds: descriptors and megabytes, before, at most and afterwards."""
+    """What the server holds: descriptors and megabytes."""
 
     before: tuple[int, float]
     most: tuple[int, float]

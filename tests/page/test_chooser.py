@@ -64,7 +64,6 @@ def test_four_answers_lead_to_five_cards_at_most_to_a_recording_and_into_the_slo
     screen.wait(0, "done")
     screen.page.go_back()
     expect(cards.first).to_have_attribute("data-id", header.method)
-    screen.prompt(PROMPT)
     chooser.get_by_role("searchbox").fill("CreditDecoding")
     chooser.get_by_role("button", name="Try: CreditDecoding").click()
     for slot, slug in enumerate(("threshold", "creditdecoding")):

@@ -28,6 +28,9 @@ def begun(monkeypatch) -> list[tuple[int, float]]:
     real, found = engines.stream, []
 
     class Noted(Slow):
+        def __iter__(self):
+            return self
+
         def __next__(self):
             found.append((self.run.header.seed, time.monotonic()))
             return super().__next__()

@@ -96,7 +96,7 @@ def test_a_value_is_made_complete(js, handlers):
 
 
 def test_a_changed_form_is_what_the_run_uses_and_no_change_asks_the_server(visit):
-    other, name = engines.get_method("adablock").info, "threshold"
+    other, name = engines.get_method("creditdecoding").info, "threshold"
     screen = visit()
     page = screen.page
     asked: list[str] = []
