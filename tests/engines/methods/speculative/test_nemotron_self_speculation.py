@@ -1,7 +1,5 @@
-"""Self-speculation of one network: the control's text greedy, drawn and behind a person's change, and drafts that
-know nothing of their neighbours."""
+"""Self-speculation of one network: the control's text greedy, drawn and behind a person's change."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -9,16 +7,9 @@ import torch
 
 import engines
 from engines.core.trace import Edit
-from engines.core.verify import verify
 from engines.methods.speculative.nemotron_self_speculation import TwoRoles, fill
-from tests.engines.conftest import GOLDEN
 
-SLUG, FOLDER = "nemotron-self-speculation", GOLDEN / "diffusion2026" / "nemotron_labs_diffusion"
-PROMPTS = (
-    "add: 4827 + 3169",
-    "spell: Yesterday Tom walkd near the rivver.",
-    "python: class Boat(name: str, speed: int)",
-)
+PROMPTS = ("add: 4827 + 3169", "spell: Yesterday Tom walkd near the rivver.")
 
 
 @pytest.fixture(scope="module")
@@ -26,31 +17,12 @@ def model():
     return engines.load_model("tiny-two-way", dtype="float32")
 
 
-def decode(model, prompt=PROMPTS[0], slug=SLUG, seed=0, edits=(), **params):
+def decode(model, prompt=PROMPTS[0], slug="nemotron-self-speculation", seed=0, edits=(), **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params}, seed=seed, edits=edits)
 
 
 def roles(trace):
     return [step.record("tworoles", TwoRoles) for step in trace.steps]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [("sequence", "sequence"), ("ids", "forwards[2].ids")],
-)
-def test_another_case_fails(tmp_path, wrong, named):
-    """The check looks at each of these."""
-    data = json.loads((FOLDER / "cases.json").read_text("utf-8"))
-    data["cases"], data["boards"] = [case for case in data["cases"] if case["id"] == "spec"], []
-    expected = data["cases"][0]["expected"]
-    changed = expected["forwards"][2] if wrong == "ids" else expected
-    changed[wrong] = [*changed[wrong][:-1], 3]
-    place = tmp_path / "nemotron_labs_diffusion"
-    place.mkdir()
-    (place / "checkpoint").symlink_to(FOLDER / "checkpoint")
-    (place / "cases.json").write_text(json.dumps(data))
-    [report] = verify(tmp_path)
-    assert report.state == "failed" and f"spec: {named}" in report.mismatch
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -100,8 +72,7 @@ def test_what_is_drawn_follows_the_model(model):
 
 
 def test_a_changed_token_is_read_before_anything_is_drafted(model):
-    prompt = model.tokenizer.encode_prompt(PROMPTS[0])
-    other = model.tokenizer.encode("9")[-1]
+    prompt, other = model.tokenizer.encode_prompt(PROMPTS[0]), model.tokenizer.encode("9")[-1]
     trace = decode(model, edits=[(1, Edit(force={len(prompt) + 3: other}))])
     plain = decode(model, [*prompt, *trace.output_ids[:4]], slug="greedy", max_new_tokens=44)
     assert trace.output_ids[3] == other and trace.output_ids[4:] == plain.output_ids

@@ -1,5 +1,4 @@
-"""The lossless claim on the real chat model, where it is installed: float32, one bundled prompt, once for every part
-that was trained for it and once for every other way of drafting."""
+"""The lossless claim on the real chat model, where it is installed: each part trained for it, each way to draft."""
 
 import json
 from functools import cache
