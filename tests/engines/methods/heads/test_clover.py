@@ -59,11 +59,8 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part, ids):
         return model.unembed(drafter.said(M[:, -1], len(above)), normed=True)[0]
 
     check_nodes(draft, said)
-
-
-def test_without_the_link_a_rank_has_one_token_at_each_depth(model, part, ids):
-    drafter, _ = chosen(part, False)
-    draft, _, looked = grown(Uncounted(model), drafter, None, state_of(model, drafter, ids), PATHS, ABOVE, ids)
+    control, _ = chosen(part, False)  # without the link a rank has one token at each depth
+    draft, _, looked = grown(Uncounted(model), control, None, state_of(model, control, ids), PATHS, ABOVE, ids)
     found = {(len(path), path[-1], token) for path, token in zip(PATHS, draft.tokens, strict=True) if path}
     assert len(found) == len({one[:2] for one in found}) and looked == {}
 

@@ -60,18 +60,6 @@ def test_any_run_tells_the_rounds_of_every_checkpoint(target, params):
         assert [len(ends_of(row, 3, LENGTH)) for row in hits(runs[0])] == calls and calls[0] > calls[-1]
 
 
-def test_checkpoints_read_the_text_itself(target):
-    """Against the networks, read once over the whole text."""
-    trace = decode(target)
-    part = load_part("draft-grid", [target.record])
-    ids = torch.tensor([[*trace.header.prompt_ids, *trace.output_ids]])
-    E, start = target.model.get_input_embeddings().weight, len(trace.header.prompt_ids)
-    for steps, row in zip(STEPS, hits(trace), strict=True):
-        network = grid_drafts.network_of(part, f"d64x4.{steps}", E, target.max_positions)
-        first = network(ids)[0, start - 1 : -1].argmax(-1)
-        assert row == (first == ids[0, start:]).tolist()
-
-
 def test_nothing_is_drafted_with_gamma_0_and_the_text_is_greedy(target):
     """Draft calls are those of the checkpoint that drafts, one per drafted token: reading along is no work."""
     plain = engines.run("greedy", target, PROMPT, params={"max_new_tokens": LENGTH})

@@ -31,14 +31,6 @@ def test_at_one_it_is_standard_verification(prompt, gamma):
     assert gamma > 12 or [s.facts["accepted"] for s in ours.steps] == [s.facts["accepted"] for s in plain.steps]
 
 
-def test_at_zero_every_draft_stands_whole():
-    trace = decode(delta=0.0, gamma=6)
-    for step in trace.steps:
-        ended = step.commits.tokens[-1] in trace.header.eos_ids
-        assert ended or step.facts["accepted"] == step.facts["drafted"] == len(step.commits.tokens) - 1
-    assert sum(s.facts["judged"] for s in trace.steps) > 0
-
-
 def test_scores_come_from_the_row_that_reads_the_token_and_cost_no_call():
     llm, part = model(), load_part("judge", [model().record])
     trace = decode(delta=0.3)
@@ -83,13 +75,16 @@ def test_without_the_judge_a_round_has_the_targets_distribution(drawn):
     assert chi_square_p(counts, distribution(z[0], 1.0)) > 1e-3
 
 
-def test_a_typed_draft_is_taken_window_by_window():
+def test_at_zero_a_draft_stands_whole_and_a_typed_one_is_taken_window_by_window():
     text = "Ada Zoe Mia Leo Ada Zoe Mia"
     trace, typed = decode(text=text, delta=0.0, gamma=3), judge.answer_ids(model().tokenizer, text)
     assert trace.output_ids[: len(typed)] == typed
     windows = trace.steps[: len(typed) // 3]
     assert [s.commits.tokens for s in windows] == [typed[3 * i : 3 * i + 3] for i in range(len(windows))]
     assert all(s.facts["typed"] and set(s.commits.authors) == {"person"} for s in windows)
+    drafted = decode(delta=0.0, gamma=6)  # at zero every draft stands whole
+    assert all(s.facts["accepted"] == s.facts["drafted"] for s in drafted.steps[:-1])
+    assert sum(s.facts["judged"] for s in drafted.steps) > 0
     full = decode(text="Ada Zoe Mia Leo " * 20, delta=0.0, max_new_tokens=10)  # one that fills the room ends
     assert len(full.output_ids) == 10 and full.end.reason == "complete"
 

@@ -7,7 +7,7 @@ import torch
 
 import engines
 from engines.core.trace import Edit
-from engines.methods.speculative.nemotron_self_speculation import TwoRoles, fill
+from engines.methods.speculative.nemotron_self_speculation import TwoRoles
 
 PROMPTS = ("add: 4827 + 3169", "spell: Yesterday Tom walkd near the rivver.")
 
@@ -41,17 +41,6 @@ def test_a_threshold_costs_passes_and_fills_the_best_first(model):
         for number in range(1, max(role.passes) + 1):
             chances = [c for c, n in zip(role.chances, role.passes, strict=True) if n == number]
             assert len(chances) == 1 or min(chances) >= 0.9
-
-
-def test_a_pass_leaves_the_cache_as_it_was(model):
-    ids = model.tokenizer.encode_prompt(PROMPTS[0])
-    cache = model.new_cache(len(ids) + 8)
-    model.extend(ids[:-1], cache)
-    block, chances, passes = fill(model, cache, ids[-1], 8, 0.0)
-    assert cache.length == len(ids) - 1 and cache.board == 0
-    assert block[0] == ids[-1] and passes == [0] + [1] * 7 and chances[0] == 1
-    z = model.denoise([ids[-1]] + [model.mask_id] * 7, cache).softmax(-1)
-    assert z.argmax(-1).tolist()[1:] == block[1:] and z.max(-1).values.tolist()[1:] == pytest.approx(chances[1:])
 
 
 def test_what_is_drawn_follows_the_model(model):

@@ -54,17 +54,6 @@ def test_what_two_corpora_have_takes_the_better_score():
     assert found[(1,)] == pytest.approx(4 / 5)
 
 
-def test_fused_accepts_at_least_what_its_parts_do():
-    """At temperature 0, one forward on the same context: the merged tree holds both trees."""
-    for seed in range(6):
-        models = pair(seed, memory=2)
-        both, draft, copied = (
-            decode(models, max_new_tokens=12, rows=48, **given).steps[0].facts["accepted"]
-            for given in ({"top_k": 0}, {"budget": 0}, {"drafter": False})
-        )
-        assert both >= max(draft, copied)
-
-
 def test_the_ablations_are_their_parts(monkeypatch):
     """Budget 0: only drafted rows, of first choices. Without the drafter: no forward of it, only copied rows."""
     models = pair(2, memory=1)

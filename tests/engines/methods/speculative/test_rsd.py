@@ -31,14 +31,6 @@ def test_what_the_drafter_rules_out_is_never_drawn_and_near_ties_do_not_blow_up(
     assert torch.isfinite(psi[0, [2, 3]]).all() and psi.max() == -3.0 and not psi.isnan().any()
 
 
-def test_one_branch_is_a_chain_with_the_same_noise():
-    shapes = ({"variant": "C", "branching": "1-1-1"}, {"variant": "S", "width": 1}, {"width": 1, "replacement": True})
-    trees = [[step.tree for step in decode(pair(1), temperature=1.0, **shape).steps] for shape in shapes]
-    assert len({repr([(tree.tokens, tree.parents, tree.accepted, tree.emitted) for tree in run]) for run in trees}) == 1
-    assert all(tree.parents == list(range(-1, len(tree.parents) - 1)) for tree in trees[0])
-    assert any(sum(tree.accepted) > 1 for tree in trees[0])
-
-
 def test_branching_is_read_or_refused():
     assert rsd.factors(" 2-2-1 ") == [2, 2, 1]
     for bad in ("", "2--1", "0-2", "2,2", "a", "-1", "7-7", "9" * 1999, "٣"):

@@ -12,9 +12,8 @@ from tests.engines.methods.speculative.toys import pair
 V = 5
 
 
-def decode(models, edits=(), **params):
-    params = {"max_new_tokens": 30, **params}
-    return engines.run("speculative-sampling", models, [1, 2, 3], params=params, edits=edits)
+def decode(models, **params):
+    return engines.run("speculative-sampling", models, [1, 2, 3], params={"max_new_tokens": 30, **params})
 
 
 def test_a_drafter_that_is_the_target_is_always_accepted():
@@ -22,14 +21,6 @@ def test_a_drafter_that_is_the_target_is_always_accepted():
     for temperature in (0.0, 1.0):
         trace = decode({"target": model, "draft": model}, gamma=4, temperature=temperature, max_new_tokens=25)
         assert [len(step.commits.tokens) for step in trace.steps] == [5] * 5
-
-
-def test_an_edit_of_the_temperature_holds_from_the_next_round_on():
-    edits = [(1, engines.Edit(params={"temperature": 1.1})), (4, engines.Edit(params={"temperature": 0.0}))]
-    trace = decode(pair(memory=2), edits, max_new_tokens=24, draft_temperature=1.0)
-    drawn = [step.tree.emitted_source != "argmax" for step in trace.steps]
-    tested = [any(u is not None for u in step.tree.uniforms) for step in trace.steps]
-    assert drawn == tested == [2 <= step <= 4 for step in range(len(trace.steps))]
 
 
 @pytest.mark.parametrize(("k", "how"), [(1, "drawn"), (3, "drawn"), (3, "again"), (2, "chosen")])

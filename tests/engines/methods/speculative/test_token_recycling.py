@@ -1,34 +1,16 @@
-"""Token Recycling: what each step gains, what the table is told to hold. Whole episodes are golden cases."""
-
-import itertools
+"""Token Recycling: what the table is told to hold, and where a walk ends. Whole episodes are golden cases."""
 
 import pytest
 import torch
 
 import engines
-from engines.core.trees import from_child_counts, row_depths
 from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.methods.speculative.token_recycling import TEMPLATES
 from tests.engines.fakes import TableCausal
 
 
 def decode(model, **params):
     return engines.run("token-recycling", model, [1, 2, 3], params={"max_new_tokens": 40, **params})
-
-
-@pytest.mark.parametrize("template", list(TEMPLATES))
-def test_every_step_gains_and_never_more_than_the_depth_allows(template):
-    depth = max(row_depths(from_child_counts(TEMPLATES[template])[0]))
-    trace = decode(TableCausal(memory=1, vocab_size=5), template=template)
-    for step in trace.steps:
-        tree, gained = step.tree, len(step.commits.tokens)
-        assert 1 <= gained <= depth + 1
-        accepted = [row for row, yes in enumerate(tree.accepted) if yes]
-        assert accepted[0] == 0 and all(tree.parents[b] == a for a, b in itertools.pairwise(accepted))
-        assert len(tree.emitted) == len(accepted) and tree.emitted[:gained] == step.commits.tokens
-        assert step.tokens_fed >= len(tree.parents) and sum(step.forwards.values()) == 1
-    assert trace.totals.forwards < 40  # it does recycle
 
 
 def test_the_record_shows_the_rows_read_and_written_and_links_every_node_to_its_cell():
