@@ -9,7 +9,7 @@ from engines.core.kinds.layered import CountedLayered
 from engines.core.meter import Meter
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.ppd import forward, layout
-from engines.methods.heads.ppd.dynamic_tree import search
+from engines.methods.heads.ppd.dynamic_tree import SMALLEST, search
 from engines.methods.speculative._turn import Target
 from engines.methods.speculative._verify import Draft
 from engines.training.heads.prompt_tokens import Embeddings, PromptTraining
@@ -71,3 +71,8 @@ def test_the_same_random_numbers_give_plain_samplings_text(model):
         for slug, given in (("ppd", {}), ("medusa", {"nodes": 0}))
     )
     assert ours.output_ids == plain.output_ids
+
+
+def test_a_search_in_too_small_a_budget_is_refused():
+    with pytest.raises(ValueError, match=str(SMALLEST)):
+        search(A, SMALLEST - 1)

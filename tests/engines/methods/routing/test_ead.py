@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import engines
-from tests.engines.fakes import TableCausal, board, lane
+from tests.engines.fakes import TableCausal, lane
 
 PROMPT = [1, 2, 3]
 
@@ -35,13 +35,6 @@ def test_the_ends_of_tau_are_one_model_alone(window, d_min):
     for who, given in (("small", {"tau": 16.0}), ("large", {"tau": -0.01, "start": "large"})):
         trace = decode(models, window=window, d_min=d_min, **given)
         assert trace.output_ids == alone(models[who]) and set(trace.totals.forwards_by_role) == {who}
-
-
-@pytest.mark.parametrize("tau", [0.5, 1.5])
-def test_two_equal_models_write_what_one_writes(tau):
-    models = {role: TableCausal(seed=3, memory=None) for role in ("large", "small")}
-    trace = decode(models, tau=tau, d_min=1, window=1)
-    assert trace.output_ids == alone(models["large"]) == board(trace)
 
 
 @pytest.mark.parametrize("tau", [0.8, 1.2])
