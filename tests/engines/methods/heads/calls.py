@@ -1,10 +1,8 @@
-"""Tokens per model call of ways of drafting, with 95 % intervals over the prompts, and how much more each has than
-every later one on the same prompts:
+"""Tokens per model call of ways of drafting, with 95 % intervals over prompts (drawn again with replacement), and how
+much more each has than every later one on the same prompts, those that the text cache of a tiny model holds out:
 
     python -m tests.engines.methods.heads.calls tiny-ar-l "hidden-transfer transfer_layer=2" eagle "medusa nodes=12"
-
-The prompts are those that the text cache of a tiny model holds out, so the first 40 are the ones that the cards of its
-drafters were measured on. Intervals are of prompts drawn again with replacement."""
+"""
 
 from __future__ import annotations
 

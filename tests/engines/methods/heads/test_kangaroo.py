@@ -8,57 +8,55 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.core.registry import get_method
 from engines.driver.roles import parts_of
 from engines.driver.run import assign_roles
 from engines.methods.heads.kangaroo import EarlyExit
 from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
 from engines.models.parts import load_part
+from tests.engines.methods.heads.conftest import decoder
 
-PROMPTS = ("add: 457 + 86", "story: Mia, boat")
-MODULE = "engines.models.networks.exit_adapter"
-
-
-def decode(model, prompt=PROMPTS[0], slug="kangaroo", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 28, **params}, seed=seed)
+decode = decoder("kangaroo", "story: Mia, boat", 28)
 
 
-def test_the_second_exit_ends_the_drafts(ar):
+def test_the_second_exit_ends_the_drafts_and_the_record_says_where_and_how_sure_they_were(model):
     """eta 0 always drafts gamma, above 1 always one; between, only the last draft of a round is below the line."""
     for given, wanted in (({"eta": 0.0, "gamma": 4}, 4), ({"eta": 1.05}, 1)):
-        trace = decode(ar, PROMPTS[1], **given)
         left = 28
-        for step in trace.steps:
+        for step in decode(model, **given).steps:
             assert step.facts["drafted"] == min(wanted, left - 1)
             left -= len(step.commits.tokens)
-    trace, stops = decode(ar, PROMPTS[1], eta=0.6), set()
-    for step in trace.steps:
-        sure = [2.718281828**one for one in step.tree.draft_logprobs[1:]]
-        stops.add(step.choice.chosen)
+    stops, most = set(), 0
+    for step in decode(model, exit_layer=2, eta=0.6).steps:
+        told = step.record("early_exit", EarlyExit)
+        assert (told.exit_layer, told.layers, told.eta) == (2, model.num_layers, 0.6)
+        sure = told.confidence
+        assert sure == pytest.approx([exp(one) for one in step.tree.draft_logprobs[1:]], rel=1e-4)
         assert all(one >= 0.6 for one in sure[:-1])
         assert (step.choice.chosen == "threshold") == (sure[-1] < 0.6 and len(sure) < 6)
-    assert stops == {"threshold", "length"}
+        stops.add(step.choice.chosen)
+        most = max(most, len(sure))
+    assert stops == {"threshold", "length"} and most > 2
 
 
 @pytest.mark.parametrize("exit_layer", [1, 3, 5])
-def test_every_row_goes_through_every_layer_once(ar, exit_layer):
+def test_every_row_goes_through_every_layer_once(model, exit_layer):
     """While drafts stand in the first layers only, the last one lags; after a round all hold the text but its last."""
-    trace, length = decode(ar, exit_layer=exit_layer), 0
+    trace = decode(model, exit_layer=exit_layer)
     length = len(trace.header.prompt_ids)
     for step in trace.steps:
         drafted = step.facts["drafted"]
         assert step.forwards["target"] == 1 and step.work.get("draft", 0) == drafted * exit_layer
         assert sum(step.work.values()) == 6 * step.tokens_fed == step.facts["layer_evals"]
         assert step.facts["rows_first_layer"] - step.facts["rows_last_layer"] == step.facts["shallow_rows"]
+        assert step.facts["deep_rows"] == drafted + 1 or not step.index
         length += len(step.commits.tokens)
         assert step.facts["adapter_rows"] == length - 1
-    later = trace.steps[1:]
-    assert all(s.facts["deep_rows"] == s.facts["drafted"] + 1 for s in later)
 
 
-def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
+def test_a_perfect_adapter_is_never_refused(model, monkeypatch):
     """At the last exit an adapter that is the last layer itself drafts what the model says."""
+    streams = []
 
     class Perfect:
         def to(self, device):
@@ -68,14 +66,13 @@ def test_a_perfect_adapter_is_never_refused(ar, monkeypatch):
             held = past.length
             past.add(*torch.zeros(2, 1, len(h), 1))
             streams[held:] = h
-            return ar.normed(ar.layers(torch.stack(streams), ar.new_cache(len(streams)), 5, 6))[held:]
+            return model.normed(model.layers(torch.stack(streams), model.new_cache(len(streams)), 5, 6))[held:]
 
-    streams = []
-    monkeypatch.setattr(f"{MODULE}.adapter_of", lambda *_: Perfect())
-    trace = decode(ar, PROMPTS[1], exit_layer=5, eta=0.0, max_new_tokens=40)
-    *rounds, last = trace.steps
+    monkeypatch.setattr("engines.models.networks.exit_adapter.adapter_of", lambda *_: Perfect())
+    *rounds, last = (trace := decode(model, exit_layer=5, eta=0.0, max_new_tokens=40)).steps
     assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
-    assert trace.output_ids[-1] in ar.eos_ids and last.commits.causes[-1] == "accepted"  # drafts behind it are not read
+    # drafts behind an end mark are not read
+    assert trace.output_ids[-1] in model.eos_ids and last.commits.causes[-1] == "accepted"
 
 
 def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
@@ -90,26 +87,15 @@ def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
     assert not torch.allclose(adapter(changed)[5:], whole[5:], atol=1e-2)
 
 
-def test_bad_exits_are_refused(ar, monkeypatch):
+def test_bad_exits_are_refused(model, monkeypatch):
     with pytest.raises(UserError, match=r"exit_layer 6 was given and tiny-ar-m has 6 layers; .* after 1 to 5"):
-        decode(ar, exit_layer=6)
-    part = load_part("exit-adapters", [ar.record])
+        decode(model, exit_layer=6)
+    part = load_part("exit-adapters", [model.record])
     fewer = dataclasses.replace(part, tensors={n: t for n, t in part.tensors.items() if n[0] in "24"})
     with pytest.raises(UserError, match=r"no exit after layer 3; choose one of 2, 4"):
         adapter_of(fewer, 3, 6)
-    info = get_method("kangaroo").info
+    info = engines.get_method("kangaroo").info
     other = assign_roles(info, "tiny-ar-m")["target"]
     monkeypatch.setattr(other.record, "name", "headless")  # the model is loaded for all tests
     with pytest.raises(UserError, match=r"no exit-adapters for headless .*training exit-adapters headless"):
         parts_of(info, other)
-
-
-def test_the_record_says_where_drafts_left_and_how_sure_they_were(ar):
-    trace = decode(ar, PROMPTS[1], exit_layer=2, eta=0.6)
-    for step in trace.steps:
-        exit_ = step.record("early_exit", EarlyExit)
-        assert (exit_.exit_layer, exit_.layers, exit_.eta) == (2, ar.num_layers, 0.6)
-        assert exit_.confidence == pytest.approx([exp(one) for one in step.tree.draft_logprobs[1:]], rel=1e-4)
-        assert step.choice.chosen == "length" or exit_.confidence[-1] < 0.6
-        assert all(chance >= 0.6 for chance in exit_.confidence[:-1])
-    assert any(len(step.records["early_exit"]["confidence"]) > 2 for step in trace.steps)

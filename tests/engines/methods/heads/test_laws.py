@@ -1,5 +1,4 @@
-"""What holds of every way to draft with a trained part: greedy's text in fewer calls whatever is set and whatever the
-part knows, plain sampling's text with the same random numbers, and no draft beyond the room that is left."""
+"""What holds of every way to draft with a trained part, whatever is set and whatever the part knows."""
 
 from functools import cache
 
@@ -18,6 +17,11 @@ from engines.models.networks.eagle_layer import EagleLayer
 from engines.models.networks.exit_adapter import ExitAdapter
 from engines.models.networks.falcon_layer import FalconLayer
 from engines.models.networks.hydra_heads import HydraHeads
+from engines.training.heads.chimera import ChimeraTraining
+from engines.training.heads.clover import CloverTraining
+from engines.training.heads.eagle import EagleTraining
+from engines.training.heads.falcon import FalconTraining
+from engines.training.heads.hydra import HydraTraining
 from tests.engines.fakes import chi_square_p
 from tests.engines.methods.heads.conftest import PROMPTS
 
@@ -70,24 +74,18 @@ def test_the_text_is_greedys_in_fewer_calls(slug, params):
 
 
 @pytest.mark.parametrize("slug", NO_DRAFTS)
-def test_above_temperature_0_it_draws_as_plain_sampling_does(slug):
-    """Candidates are chosen without chance and one draw of the model decides each token, so the same random numbers
-    give the text that no candidates give."""
+def test_above_temperature_0_it_draws_as_plain_sampling_does_and_without_candidates_it_decodes_one_by_one(slug):
+    """Candidates are chosen without chance, one draw of the model decides each token."""
+    none = {NO_DRAFTS[slug]: LEAST.get(slug, 0)}
     calls = tokens = 0
     for seed in range(2):
-        ours, drawn = (
-            decode(slug, seed=seed, temperature=1.3, **given) for given in ({}, {NO_DRAFTS[slug]: LEAST.get(slug, 0)})
-        )
+        ours, drawn = (decode(slug, seed=seed, temperature=1.3, **given) for given in ({}, none))
         assert ours.output_ids == drawn.output_ids and len(drawn.steps) == len(drawn.output_ids)
         calls, tokens = calls + len(ours.steps), tokens + len(drawn.steps)
     assert calls < tokens
-
-
-@pytest.mark.parametrize("slug", NO_DRAFTS)
-def test_without_candidates_it_decodes_one_by_one(slug):
-    ours = decode(slug, **{NO_DRAFTS[slug]: LEAST.get(slug, 0)})
-    assert ours.output_ids == plain(slug, PROMPTS[0]).output_ids and len(ours.steps) == len(ours.output_ids)
-    assert not ours.totals.forwards_by_role.get("draft")
+    single = decode(slug, **none)
+    assert single.output_ids == plain(slug, PROMPTS[0]).output_ids and len(single.steps) == len(single.output_ids)
+    assert not single.totals.forwards_by_role.get("draft")
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
@@ -139,11 +137,11 @@ def test_drawn_drafts_keep_the_distribution(slug, params):
     assert chi_square_p(counts, torch.cat([wanted, 1 - wanted.sum()[None]])) > 1e-3
 
 
-def untrained(layer, *names, std=1.0):
+def untrained(layer, *names):
     """A layer that knows nothing."""
     torch.manual_seed(0)
     for name in names:
-        getattr(layer, name).data.normal_(0, std)
+        getattr(layer, name).data.normal_(0, 0.1)
     return layer.requires_grad_(False)
 
 
@@ -168,12 +166,7 @@ def other_tensors(name, bases, load=parts.load_part, **_):
         ("chimera", ChimeraDrafter, "said", lambda self, h, f, i: noise(*f.shape)),
         ("clover", CloverDrafter, "said", lambda self, s, i: noise(*s.shape)),
         ("eagle", EagleLayer, "inputs", lambda self, e, h, inputs=EagleLayer.inputs: noise(*inputs(self, e, h).shape)),
-        (
-            "falcon",
-            falcon_layer,
-            "layer_of",
-            lambda *_: untrained(FalconLayer(128, 384), "fc", "P", "O", "down", std=0.1),
-        ),
+        ("falcon", falcon_layer, "layer_of", lambda *_: untrained(FalconLayer(128, 384), "fc", "P", "O", "down")),
         ("hidden-transfer", hidden_transfer, "maps_of", no_maps),
         ("hydra", HydraHeads, "forward", lambda self, h, e: noise(*h.shape)),
         ("kangaroo", exit_adapter, "adapter_of", lambda *_: untrained(ExitAdapter(128), "O", "R")),
@@ -193,14 +186,28 @@ PARTS = {info.slug: part for info in engines.list_methods() for part in info.par
 
 
 @pytest.mark.parametrize("slug", PARTS)
-def test_a_model_without_the_part_is_told_how_to_train_it(slug):
+def test_a_model_without_the_part_is_told_how_to_train_it_and_the_header_counts_what_was_trained(slug):
     name = "tiny-ar-m" if slug in LARGE else "tiny-ar-s"
     with pytest.raises(engines.UserError, match=f"training {PARTS[slug]} {name}"):
         engines.run(slug, name, PROMPTS[0])
-
-
-@pytest.mark.parametrize("slug", PARTS)
-def test_the_header_counts_the_numbers_that_were_trained(slug):
-    trace = decode(slug, length=2)
-    part = parts.load_part(PARTS[slug], [model_of(slug).record])
+    trace, part = decode(slug, length=2), parts.load_part(PARTS[slug], [model_of(slug).record])
     assert [one.parameters for one in trace.header.parts] == [part.parameters] == [part.card["parameters"]]
+
+
+@pytest.mark.parametrize(("slug", "at"), [("dflash", "dflash_config"), ("p-eagle", None)])
+def test_the_mask_that_a_drafter_reads_stands_in_no_text(slug, at):
+    model = model_of(slug)
+    config = parts.load_part(PARTS[slug], [model.record]).card["config"]
+    mask = (config[at] if at else config)["mask_token_id"]
+    assert model.tokenizer.piece(mask).kind == "special" and mask not in model.eos_ids
+    assert not any(mask in model.tokenizer.encode_prompt(text) for text in PROMPTS)
+
+
+@pytest.mark.parametrize("of", [ChimeraTraining, CloverTraining, EagleTraining, FalconTraining, HydraTraining])
+def test_a_training_begins_from_what_it_has_seen_and_counts_held_out_guesses(of, training):
+    training = training(of, model_of("eagle"))
+    before = float(training.loss(training.batch(0.0)).value.detach())
+    training.start()
+    assert float(training.loss(training.batch(0.0)).value.detach()) < before
+    a, rows = training.accuracy()
+    assert a.shape[-1] == 10 and rows == 15 and float(a.sum()) > 0

@@ -1,6 +1,6 @@
-"""Published checkpoints under the methods that draft with them: the control's text whatever they say, greedy and drawn,
-also behind a person's change; their work is the draft's; a fork is the run itself."""
+"""Published checkpoints under the methods that draft with them: golden rounds and trees, the control's text."""
 
+import json
 from functools import cache
 
 import pytest
@@ -25,35 +25,82 @@ RUNS = {  # method and folder -> its formats
 }
 
 
-def formats(runs):
+def formats(without=()):
     """The first format of each folder in plain `pytest`, the further ones where every case is asked for."""
     return [
         pytest.param(*of, name, marks=[pytest.mark.exhaustive] if name != names[0] else [], id=f"{of[-1]}-{name}")
-        for of, names in runs.items()
+        for of, names in RUNS.items()
         for name in names
+        if not {of[0], name} & {*without}
     ]
 
 
-every_format = pytest.mark.parametrize(("slug", "folder", "drafter"), formats(RUNS))
+every_format = pytest.mark.parametrize(("slug", "folder", "drafter"), formats())
 
 
 @cache
 def pair(folder, drafter):
-    target = engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
+    target = verifier(folder)
     return with_drafter(target, load_drafter(DRAFTERS / folder / drafter, target))
+
+
+def verifier(folder):
+    return engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
 
 
 def decode(slug, model, seed=0, prompt=PROMPT, length=24, edits=(), **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": length, **params}, seed=seed, edits=edits)
 
 
-@every_format
-def test_the_text_is_greedys_in_fewer_calls(slug, folder, drafter):
+def cases(folder, drafter):
+    found = {one["dir"]: one for one in json.loads((DRAFTERS / folder / "cases.json").read_text())["drafters"]}
+    return found[drafter].get("cases") or found[found[drafter]["cases_of"]]["cases"]
+
+
+def chain_of(slug, k):
+    """The parameters with which a method drafts chains of k."""
+    if slug in ("mtp", "p-eagle"):
+        return {"k": k}
+    return {"block": k + 1} if slug == "dflash" else {"top_k": 1, "depth": k - 1, "nodes": k}
+
+
+@pytest.mark.parametrize(("slug", "folder", "drafter"), formats(without=("medusa", "hydra", "drafter-speculators")))
+def test_its_rounds_and_trees_are_those_of_the_formats_own_code(slug, folder, drafter):
     model = pair(folder, drafter)
-    ours, plain = decode(slug, model), decode("greedy", model)
-    assert ours.output_ids == plain.output_ids
-    assert ours.totals.forwards_by_role["target"] == len(ours.steps)
-    assert len(ours.steps) < len(plain.steps) or drafter == "drafter-1layer"  # which says nothing right here
+    for case in cases(folder, drafter):
+        wanted = case.get("spec_decode") or case["spec_decode_chain"]
+        same_rounds(slug, model, case["prompt"], wanted, chain_of(slug, wanted["k"]))
+        if shape := case.get("tree"):
+            params = {"top_k": shape["top_k"], "depth": shape["depth"], "nodes": shape["total_token"] - 1}
+            tree = decode(slug, model, prompt=case["prompt"], length=64, **params).steps[1].tree
+            assert (tree.tokens, tree.parents) == (shape["tokens"], shape["parents"])
+            if "spec_decode_tree" in case:
+                same_rounds(slug, model, case["prompt"], case["spec_decode_tree"], params)
+
+
+def same_rounds(slug, model, prompt, wanted, params):
+    """What is drafted, accepted and written behind the step that reads the prompt."""
+    rounds = wanted["rounds"]
+    length = 40 + sum(one["accepted"] + 1 for one in rounds)  # far enough that no draft is cut
+    trace = decode(slug, model, prompt=prompt, length=length, **params)
+    for step, one in zip(trace.steps[1 : 1 + len(rounds)], rounds, strict=True):
+        found = {"drafted": step.tree.tokens[1:], "accepted": step.facts["accepted"], "emitted": step.tree.emitted}
+        assert {key: found[key] for key in found if key in one} == {key: one[key] for key in found if key in one}
+    assert len(rounds) > 1 and trace.output_ids[: len(wanted["text"])] == wanted["text"]
+
+
+@every_format
+def test_the_text_is_greedys_in_fewer_calls_also_behind_a_change(slug, folder, drafter):
+    model = pair(folder, drafter)
+    first, plain = decode(slug, model), decode("greedy", model)
+    assert first.output_ids == plain.output_ids
+    assert first.totals.forwards_by_role["target"] == len(first.steps)
+    assert len(first.steps) < len(plain.steps) or drafter == "drafter-1layer"  # which says nothing right here
+    for after in (0, 2):
+        at = len(PROMPT) + sum(len(step.commits.tokens) for step in first.steps[: after + 1]) - 1
+        board = [*PROMPT, *decode(slug, model, edits=[(after, Edit(force={at: 7}))]).output_ids]
+        rest = decode("greedy", model, prompt=board[: at + 1], length=len(board) - at - 1)
+        assert board[at] == 7 and board[at + 1 :] == rest.output_ids
 
 
 @every_format
@@ -63,18 +110,6 @@ def test_above_temperature_0_it_is_sampled_as_without_a_drafter(slug, folder, dr
     for seed in range(2):
         ours, plain = (decode(slug, model, seed, temperature=1.0, **n) for n in ({}, NO_DRAFTS.get(slug, {"nodes": 0})))
         assert ours.output_ids == plain.output_ids and len(plain.steps) == len(plain.output_ids) >= len(ours.steps)
-
-
-@every_format
-def test_behind_a_change_the_text_is_still_greedys(slug, folder, drafter):
-    model = pair(folder, drafter)
-    first = decode(slug, model)
-    for after in (0, 2):
-        at = len(PROMPT) + sum(len(step.commits.tokens) for step in first.steps[: after + 1]) - 1
-        ours = decode(slug, model, edits=[(after, Edit(force={at: 7}))])
-        board = [*PROMPT, *ours.output_ids]
-        plain = decode("greedy", model, prompt=board[: at + 1], length=len(board) - at - 1)
-        assert board[at] == 7 and ours.output_ids == [*board[len(PROMPT) : at + 1], *plain.output_ids]
 
 
 def test_it_stands_in_the_trace_and_its_work_is_the_drafts():
@@ -87,46 +122,23 @@ def test_it_stands_in_the_trace_and_its_work_is_the_drafts():
     for step in trace.steps[1:-1]:
         assert step.forwards["draft"] == 4
         assert step.work["draft"] == 2 * step.facts["layer_rows_of_draft"]
+    again = engines.fork(trace, 3, model=model)
+    assert again.output_ids == trace.output_ids and "diverged" not in again.end.message
 
 
-def test_the_model_without_it_is_as_it_was():
-    model = engines.load_model(DRAFTERS / "medusa" / "verifier", dtype="float32")
-    pair("medusa", "drafter")
+def test_the_model_without_it_is_as_it_was_and_by_role_it_is_loaded_from_its_folder():
+    model = verifier("medusa")
+    drafter = pair("medusa", "drafter").drafter
     assert not hasattr(model, "drafter")
     with pytest.raises(engines.UserError, match="there is no medusa-heads for verifier"):
         decode("medusa", model)
-
-
-def test_by_role_it_is_loaded_from_its_folder():
-    target = engines.load_model(DRAFTERS / "medusa" / "verifier", dtype="float32")
-    models = {"target": target, "heads": DRAFTERS / "medusa" / "drafter"}
-    assert decode("medusa", models).output_ids == decode("greedy", target).output_ids
-
-
-@pytest.mark.parametrize(
-    ("slug", "role", "wanted"),
-    [
-        ("hydra", "heads", "hydra-heads"),
-        ("dflash", "drafter", "dflash-block"),
-        ("eagle3", "layer", "eagle-3"),
-        ("p-eagle", "layer", "parallel-eagle"),
-    ],
-)
-def test_a_format_that_a_method_does_not_draft_with_is_refused(slug, role, wanted):
-    target = engines.load_model(DRAFTERS / "medusa" / "verifier", dtype="float32")
-    with pytest.raises(engines.UserError, match=f"'{slug}' drafts with {wanted} checkpoints"):
-        decode(slug, {"target": target, role: DRAFTERS / "medusa" / "drafter"})
-
-
-def test_a_drafter_of_another_target_is_refused():
-    drafter = load_drafter(DRAFTERS / "medusa" / "drafter", engines.load_model(DRAFTERS / "medusa" / "verifier"))
-    other = engines.load_model(DRAFTERS / "hydra" / "verifier", dtype="float32")
+    models = {"target": model, "heads": DRAFTERS / "medusa" / "drafter"}
+    assert decode("medusa", models).output_ids == decode("greedy", model).output_ids
     with pytest.raises(engines.UserError, match="was loaded for"):
-        with_drafter(other, drafter)
+        with_drafter(verifier("hydra"), drafter)
 
 
-def test_a_fork_is_the_run_itself():
-    model = pair("hydra", "drafter")
-    trace = decode("hydra", model)
-    again = engines.fork(trace, 3, model=model)
-    assert again.output_ids == trace.output_ids and "diverged" not in again.end.message
+def test_a_format_that_a_method_does_not_draft_with_is_refused():
+    for slug, role, wanted in (("hydra", "heads", "hydra-heads"), ("p-eagle", "layer", "parallel-eagle")):
+        with pytest.raises(engines.UserError, match=f"'{slug}' drafts with {wanted} checkpoints"):
+            decode(slug, {"target": verifier("medusa"), role: DRAFTERS / "medusa" / "drafter"})

@@ -1,5 +1,4 @@
-"""Read-ME: masks and permanent channels, a router that reads the past alone, caches on one stream, and what is
-refused."""
+"""Read-ME: experts' channels, the router, caches on one stream. Masks, ranks and batches are golden cases."""
 
 import random
 
@@ -16,11 +15,9 @@ from engines.methods.routing.read_me.experts import (
     LRU,
     NEVER,
     RANDOM,
-    batch_of,
     channel_ranks,
     label,
     masks,
-    permanent,
     served,
 )
 from engines.models.exits import Past
@@ -28,11 +25,11 @@ from engines.models.networks.pregate import router_of
 from engines.models.parts import load_part
 from tests.engines.fakes import board
 
-MODEL = "tiny-ar-m"
+STORY = "story: Mia, boat"
 
 
 def model():
-    return engines.load_model(MODEL, dtype="float32")
+    return engines.load_model("tiny-ar-m", dtype="float32")
 
 
 def cut():
@@ -43,19 +40,11 @@ def decode(prompt="add: 45 + 86", slug="read-me", edits=(), **params):
     return engines.run(slug, model(), prompt, params={"max_new_tokens": 24, **params}, edits=edits)
 
 
-@pytest.mark.parametrize("keep", [0.5, 0.7, 0.85, 0.95])
-def test_own_and_permanent_channels_are_apart_and_make_up_the_mask(keep):
-    ranks = cut().tensors["ranks"]
-    mask = masks(ranks, keep)
-    common, F = permanent(mask), ranks.shape[-1]
-    own = mask & ~common
-    assert not (own & common).any() and bool(((own | common) == mask).all())
-    assert bool((mask.sum(-1) == int(keep * F) - 1).all())
-    assert bool(masks(ranks, 1.0).all())
-
-
-def test_ranks_put_the_busiest_first_and_the_lower_channel_where_equal():
-    assert channel_ranks(torch.tensor([[0.2, 0.9, 0.9, 0.1]])).tolist() == [[2, 0, 1, 3]]
+def asked_for(trace):
+    """The experts of all rows, in order; one serves all layers of a row."""
+    chosen = [step.routing[0].chosen.array() for step in trace.steps]
+    assert all(bool((rows == rows[:, :1]).all()) and rows.shape[1] == 6 for rows in chosen)
+    return [expert for rows in chosen for expert in rows[:, 0, 0].tolist()]
 
 
 def test_each_row_gets_the_channels_of_its_own_expert():
@@ -71,7 +60,7 @@ def test_each_row_gets_the_channels_of_its_own_expert():
 
 def test_the_router_sees_earlier_tokens_alone():
     llm, router = model(), router_of(cut())
-    ids = llm.tokenizer.encode_prompt("story: Mia, boat")
+    ids = llm.tokenizer.encode_prompt(STORY)
     with torch.no_grad():
         said, changed = (router(llm.embed(x)) for x in (ids, [*ids[:-1], 30]))
     assert torch.allclose(said[:-1], changed[:-1], atol=1e-5) and not torch.allclose(said[-1], changed[-1], atol=1e-3)
@@ -79,8 +68,7 @@ def test_the_router_sees_earlier_tokens_alone():
 
 def test_labels_are_shares_and_prefer_the_expert_whose_channels_a_token_uses():
     mask = masks(channel_ranks(torch.rand(3, 40, generator=torch.Generator().manual_seed(0))), 0.5)
-    own = mask[2].float()[None] + 0.01
-    shares = label(own, mask)
+    shares = label(mask[2].float()[None] + 0.01, mask)
     assert float(shares.sum()) == pytest.approx(1) and int(shares.argmax()) == 2
 
 
@@ -95,57 +83,34 @@ def test_belady_is_never_beaten_and_nothing_misses_where_all_fit():
         best = hits(BELADY)
         assert best >= max(hits(LRU), hits(RANDOM), *(hits(LOOKAHEAD, w) for w in (0, 1, 4, 16)))
         assert hits(LOOKAHEAD) == best
-        assert {served(stream, 5, rule, NEVER, torch.Generator()).count(FREE) for rule in (LRU, BELADY, RANDOM)} == {
-            len(set(stream))
-        }
-        assert served(stream, 5, LRU).count(HIT) == 60 - len(set(stream))
+        for rule in (LRU, BELADY, RANDOM):
+            all_fit = served(stream, 5, rule, NEVER, torch.Generator())
+            assert (all_fit.count(FREE), all_fit.count(HIT)) == (len(set(stream)), 60 - len(set(stream)))
 
 
-def test_a_batch_holds_what_fits_and_nothing_twice():
-    for seed in range(20):
-        rng = random.Random(seed)
-        queues = [[f"{e}.{i}" for i in range(rng.randint(0, 6))] for e in range(4)]
-        capacity, total = rng.randint(1, 12), sum(map(len, queues))
-        batch, taken = batch_of(queues, capacity)
-        assert len(batch) == len(set(batch)) == min(capacity, total) == sum(n for _, n in taken)
-        assert all(name in queues[int(name[0])] for name in batch)
-
-
-@pytest.mark.parametrize("slots", [1, 2, 8])
-def test_the_cache_never_changes_the_text(slots):
-    assert decode("story: Mia, boat", slots=slots).output_ids == decode("story: Mia, boat").output_ids
+def test_the_cache_never_changes_the_text_and_what_it_holds_follows_from_the_requests():
+    one, *others = (decode(STORY, slots=slots) for slots in (1, 2, 8))
+    assert all(trace.output_ids == one.output_ids for trace in others)
+    lanes, names = [i for s in one.steps for i in s.intervals if i.track == "lru: 1"], cut().card["domains"]
+    held = [names.index(i.label.split(":")[0]) for i in lanes for _ in range(int(i.start), int(i.end))]
+    assert held == asked_for(one)  # with one slot it holds what was asked for last
 
 
 def test_all_channels_are_the_dense_model_and_half_of_them_are_not_promised():
-    for prompt in ("add: 45 + 86", "story: Mia, boat"):
+    for prompt in ("add: 45 + 86", STORY):
         dense = decode(prompt, keep=1.0)
         assert dense.output_ids == decode(prompt, "greedy").output_ids == board(dense)
         assert {s.facts["active_share"] for s in dense.steps} == {1.0}
-    half = decode("story: Mia, boat", keep=0.5)
-    assert max(s.facts["active_share"] for s in half.steps) < 0.5
+    assert max(s.facts["active_share"] for s in decode(STORY, keep=0.5).steps) < 0.5
 
 
-def test_the_prompt_is_routed_before_the_model_runs_and_one_expert_serves_all_layers():
+def test_the_prompt_is_routed_before_the_model_runs():
     trace = decode("sort: Zoe, Mia, Leo")
-    first = trace.steps[0]
-    n = len(trace.header.prompt_ids)
-    assert next((s.start, s.end) for s in first.spans)[0] == 0 and first.spans[-1].end == n
-    for step in trace.steps:
-        (routing,) = step.routing
-        chosen = routing.chosen.array()
-        assert bool((chosen == chosen[:, :1]).all()) and chosen.shape[:2] == (len(routing.positions), 6)
-    served_ = [e for s in trace.steps for e in s.routing[0].chosen.array()[:, 0, 0].tolist()]
-    assert len(served_) == trace.steps[-1].facts["requests"] == n + len(trace.steps) - 1
-    assert trace.steps[-1].facts["hits_lru"] == served(served_, 2, LRU).count(HIT)
-
-
-def test_what_the_slots_hold_follows_from_the_requests():
-    trace = decode("story: Mia, boat", slots=1)
-    lanes = [i for s in trace.steps for i in s.intervals if i.track == "lru: 1"]
-    names = cut().card["domains"]
-    asked = [e for s in trace.steps for e in s.routing[0].chosen.array()[:, 0, 0].tolist()]
-    held = [names.index(i.label.split(":")[0]) for i in lanes for _ in range(int(i.start), int(i.end))]
-    assert held == asked  # with one slot it holds what was asked for last
+    n, spans, last = len(trace.header.prompt_ids), trace.steps[0].spans, trace.steps[-1].facts
+    assert spans[0].start == 0 and spans[-1].end == n
+    experts = asked_for(trace)
+    assert len(experts) == last["requests"] == n + len(trace.steps) - 1
+    assert last["hits_lru"] == served(experts, 2, LRU).count(HIT)
 
 
 def test_an_expert_that_is_none_and_a_model_that_was_not_cut_are_refused():
@@ -156,17 +121,14 @@ def test_an_expert_that_is_none_and_a_model_that_was_not_cut_are_refused():
 
 
 def test_the_router_is_counted_and_reads_only_what_is_new():
-    """A row of one layer for each token, once; after an edit those behind it again. Its logits are those of a router
-    that reads the whole text."""
+    """A row of one layer for each token, once; its logits are those of a router that reads the whole text."""
     trace = decode(temperature=1.0)
-    rows = [len(trace.header.prompt_ids), *[1] * (len(trace.steps) - 1)]
-    assert [step.work["router"] for step in trace.steps] == rows
-    assert trace.totals.forwards_by_role["router"] == trace.totals.forwards_by_role["target"] == len(trace.steps)
-    router, ids = router_of(cut()), [*trace.header.prompt_ids, *trace.output_ids[:-1]]
-    e = model().embed(ids)
-    past = Past()
+    prompt, steps = trace.header.prompt_ids, trace.steps
+    assert [step.work["router"] for step in steps] == [len(prompt), *[1] * (len(steps) - 1)]
+    assert trace.totals.forwards_by_role["router"] == trace.totals.forwards_by_role["target"] == len(steps)
+    router, e, past = router_of(cut()), model().embed([*prompt, *trace.output_ids[:-1]]), Past()
     parts = torch.cat([router(e[:5], past), router(e[5:6], past), router(e[6:], past)])
-    assert torch.allclose(parts, router(e), atol=1e-5) and past.length == len(ids)
-    at = len(trace.header.prompt_ids) + 3
-    forced = decode(temperature=1.0, edits=[(8, engines.Edit(force={at: trace.output_ids[0]}))])
-    assert forced.steps[9].work["router"] == forced.steps[9].work["target"] // model().num_layers == 1
+    assert torch.allclose(parts, router(e), atol=1e-5) and past.length == len(e)
+    edits = [(8, engines.Edit(force={len(prompt) + 3: trace.output_ids[0]}))]
+    work = decode(temperature=1.0, edits=edits).steps[9].work
+    assert work["router"] == work["target"] // model().num_layers == 1

@@ -5,17 +5,17 @@ times.
 
 Two pairs: a chain of drafts against `generate(assistant_model=...)` with a constant number of assistant tokens and no
 confidence rule, and prompt lookup against `generate(prompt_lookup_num_tokens=...)`. Printed are the medians over
-prompts of the ratio ours / theirs of alternating runs, wall and
-processor seconds: below 1 is faster than transformers. Greedy, float32, so all texts have to be the same.
+prompts of the ratio ours / theirs of alternating runs, wall and processor seconds: below 1 is faster than transformers.
+Greedy, float32, so all texts have to be the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
 from itertools import islice
+from statistics import median
 from typing import Any
 
 import torch
@@ -25,33 +25,22 @@ from engines.tasks import TASKS
 from explorer.bench.measure import prompts_for
 
 GAMMA, LOOKED_UP, COPIED = 4, 2, 10
+Writes = Callable[[list[int]], list[int]]
 
 
 def theirs(target: Any, ids: list[int], length: int, **options: Any) -> list[int]:
-    """The answer of transformers' assisted generation, end mark included. `target` and an assistant are engines' models
-    around stock ones."""
+    """The answer of transformers' assisted generation, end mark included."""
     row = torch.tensor([ids])
+    options |= {"max_new_tokens": length, "do_sample": False, "eos_token_id": sorted(target.eos_ids), "pad_token_id": 0}
     with torch.inference_mode():
-        out = target.model.generate(
-            row,
-            attention_mask=torch.ones_like(row),
-            max_new_tokens=length,
-            do_sample=False,
-            eos_token_id=sorted(target.eos_ids),
-            pad_token_id=0,
-            **options,
-        )
-    return out[0, len(ids) :].tolist()
+        return target.model.generate(row, attention_mask=torch.ones_like(row), **options)[0, len(ids) :].tolist()
 
 
 def assisted(target: Any, draft: Any, ids: list[int], length: int) -> list[int]:
     """With a draft model: GAMMA tokens per round whatever its confidence."""
     config = draft.model.generation_config
-    config.num_assistant_tokens, config.num_assistant_tokens_schedule, config.assistant_confidence_threshold = (
-        GAMMA,
-        "constant",
-        0.0,
-    )
+    config.num_assistant_tokens, config.num_assistant_tokens_schedule = GAMMA, "constant"
+    config.assistant_confidence_threshold = 0.0
     return theirs(target, ids, length, assistant_model=draft.model)
 
 
@@ -60,36 +49,26 @@ def looked_up(target: Any, ids: list[int], length: int) -> list[int]:
     return theirs(target, ids, length, prompt_lookup_num_tokens=COPIED, max_matching_ngram_size=LOOKED_UP)
 
 
-def timed(work: Callable[[], list[int]]) -> tuple[list[int], float, float]:
+def timed(write: Writes, ids: list[int]) -> tuple[list[int], float, float]:
     """(answer, wall seconds, processor seconds)."""
     wall, cpu = time.perf_counter(), time.process_time()
-    answer = work()
+    answer = write(ids)
     return answer, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def compare(
-    name: str,
-    ours: Callable[[list[int]], list[int]],
-    peer: Callable[[list[int]], list[int]],
-    prompts: list[list[int]],
-    repeats: int,
-) -> None:
+def compare(name: str, ours: Writes, peer: Writes, prompts: list[list[int]], repeats: int) -> None:
     """Print one line; raises AssertionError where the texts differ."""
-    walls, cpus = [], []
+    ratios = []
     for ids in prompts:
-        pairs = []
-        for _ in range(repeats + 1):
-            (a, *mine), (b, *their) = timed(lambda ids=ids: ours(ids)), timed(lambda ids=ids: peer(ids))
+        pairs = [(timed(ours, ids), timed(peer, ids)) for _ in range(repeats + 1)]
+        for (a, *_), (b, *_) in pairs:
             assert a == b, f"{name}: the texts differ: {a} and {b}"
-            pairs.append((mine, their))
-        mine, their = (
-            list(zip(*side, strict=True)) for side in zip(*pairs[1:], strict=True)
-        )  # the first round warms both
-        walls.append(statistics.median(mine[0]) / statistics.median(their[0]))
-        cpus.append(statistics.median(mine[1]) / statistics.median(their[1]))
+        pairs = pairs[1:]  # the first round warms both
+        ratios.append([median(a[clock] for a, _ in pairs) / median(b[clock] for _, b in pairs) for clock in (1, 2)])
+    walls, cpus = zip(*ratios, strict=True)
     print(
-        f"{name}: {statistics.median(walls):.2f} of transformers' wall seconds, {statistics.median(cpus):.2f} of its "
-        f"processor seconds, {len(prompts)} prompts"
+        f"{name}: {median(walls):.2f} of transformers' wall seconds, {median(cpus):.2f} of its processor seconds, "
+        f"{len(prompts)} prompts"
     )
 
 
@@ -102,39 +81,29 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    target = engines.load_model(args.model, dtype="float32")
-    long = [
-        next(islice(TASKS[t].generate("held-out", seed=5), 1)).prompt for t in ("python", "story", "add", "problem")
-    ]
-    texts = (
-        (long + prompts_for(args.model, args.prompts))[: args.prompts]
-        if args.model.startswith("tiny")
-        else prompts_for(args.model, args.prompts)
-    )
+    tiny, target = args.model.startswith("tiny"), engines.load_model(args.model, dtype="float32")
+    texts = prompts_for(args.model, args.prompts)
+    if tiny:
+        long = (next(islice(TASKS[t].generate("held-out", seed=5), 1)) for t in ("python", "story", "add", "problem"))
+        texts = [*(task.prompt for task in long), *texts][: args.prompts]
     prompts = [list(target.tokenizer.encode_prompt(text)) for text in texts]
 
-    def run(slug: str, models: Any, ids: list[int], **params: Any) -> list[int]:
-        return engines.run(
-            slug, models, ids, params={**params, "max_new_tokens": args.length}, detail="none"
-        ).output_ids
+    def ours(slug: str, models: Any, **params: Any) -> Writes:
+        given = {**params, "max_new_tokens": args.length}
+        return lambda ids: engines.run(slug, models, ids, params=given, detail="none").output_ids
 
-    if args.model.startswith("tiny"):
+    if tiny:
         draft = engines.load_model(args.draft, dtype="float32")
-        pair = {"target": target, "draft": draft}
+        chain = ours("speculative-sampling", {"target": target, "draft": draft}, gamma=GAMMA)
         compare(
             "speculative sampling",
-            lambda ids: run("speculative-sampling", pair, ids, gamma=GAMMA),
+            chain,
             lambda ids: assisted(target, draft, ids, args.length),
             prompts,
             args.repeats,
         )
-    compare(
-        "prompt lookup",
-        lambda ids: run("prompt-lookup", target, ids, longest=LOOKED_UP, length=COPIED),
-        lambda ids: looked_up(target, ids, args.length),
-        prompts,
-        args.repeats,
-    )
+    copies = ours("prompt-lookup", target, longest=LOOKED_UP, length=COPIED)
+    compare("prompt lookup", copies, lambda ids: looked_up(target, ids, args.length), prompts, args.repeats)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,17 @@
-"""Input-guided aggressive decoding: golden steps, one pass for an unchanged text, and spans that say what was
-copied."""
+"""Input-guided aggressive decoding: golden steps of the loop itself, and spans that say what was copied."""
 
 import json
-import random
 
 import pytest
 import torch
 
 import engines
-from engines.methods.speculative.aggressive_decoding import anchor, occurrences, source_of
+from engines.methods.speculative.aggressive_decoding import source_of
 from engines.models.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 
-V = 6
+X = [1, 4, 2, 0, 3, 1, 2]
 
 
 class Scripted(TableCausal):
@@ -28,13 +26,17 @@ class Scripted(TableCausal):
         return torch.nn.functional.one_hot(torch.tensor(wanted), self.vocab_size).float() * 9
 
 
-def decode(model, prompt, slug="aggressive-decoding", seed=0, **params):
-    return engines.run(slug, model, prompt, params={"max_new_tokens": 24, **params}, seed=seed)
+def edited(text, **params):
+    """A run that writes this text where X was given."""
+    return decode(Scripted(len(X), [*text, 5], vocab_size=6, eos_ids=(5,)), X, **params)
+
+
+def decode(model, prompt, **params):
+    return engines.run("aggressive-decoding", model, prompt, params={"max_new_tokens": 24, **params})
 
 
 def test_the_loop_takes_the_golden_steps():
     """The decode loop itself, on a model that writes the given text."""
-
     for case in json.loads((GOLDEN / "speculative" / "iad_spans.json").read_text())["cases"]:
         given, wanted = case["in"], case["out"]
         size = max(*given["source"], *given["greedy_output"]) + 1
@@ -54,31 +56,14 @@ def test_the_loop_takes_the_golden_steps():
         assert trace.totals.forwards == wanted["forward_passes"]
 
 
-def test_an_anchor_stands_at_one_place_only():
-    rng = random.Random(0)
-    for _ in range(300):
-        x, y = ([rng.randrange(5) for _ in range(rng.randint(1, 9))] for _ in range(2))
-        for n in range(1, min(4, len(y)) + 1):
-            ends = [i + n for i in range(len(x) - n + 1) if x[i : i + n] == y[-n:]]
-            wanted = (ends[0] if len(ends) == 1 else -1, n, len(ends))
-            if len(ends) < 2:
-                break
-        assert anchor(occurrences(x, 4), y, 4) == wanted
-
-
 def test_an_unchanged_text_takes_one_pass_and_a_bound_takes_more():
-    x = [1, 4, 2, 0, 3, 1, 2]
-    model = Scripted(len(x), [*x, 5], vocab_size=V, eos_ids=(5,))
-    assert decode(model, x).totals.forwards == 1
-    assert decode(model, x).output_ids == [*x, 5]
-    assert decode(model, x, length=3).steps[0].facts["drafted"] == 3
-    assert decode(model, x, length=0).totals.forwards == 8
+    assert edited(X).totals.forwards == 1 and edited(X).output_ids == [*X, 5]
+    assert edited(X, length=3).steps[0].facts["drafted"] == 3
+    assert edited(X, length=0).totals.forwards == 8
 
 
 def test_the_spans_are_what_was_pasted():
-    x = [1, 4, 2, 0, 3, 1, 2]
-    model = Scripted(len(x), [1, 4, 0, 3, 1, 5], vocab_size=V, eos_ids=(5,))
-    trace = decode(model, x)
+    trace = edited([1, 4, 0, 3, 1])
     text, seen = list(trace.header.prompt_ids), 0
     for step in trace.steps:
         pasted = step.tree.tokens[1:]
@@ -88,7 +73,7 @@ def test_the_spans_are_what_was_pasted():
             seen += 1
         assert bool(step.spans) == bool(pasted)
         text += step.commits.tokens
-    assert seen == 2 and trace.steps[0].facts["anchor"] == 0 and trace.steps[1].facts["anchor"] == 1
+    assert seen == 2 and [step.facts["anchor"] for step in trace.steps[:2]] == [0, 1]
 
 
 def test_the_source_begins_behind_the_mark_in_the_users_turn():
@@ -118,7 +103,6 @@ def test_a_first_word_that_the_prompt_spells_otherwise_is_pasted_and_has_no_plac
             words = text.split(" ")
             return [int(w) if i == 0 and w else 10 + int(w) for i, w in enumerate(words) if w]
 
-    tokenizer = Spaced(30)
-    source = source_of(tokenizer, [1, 17, 13, 14], "7")
+    source = source_of(Spaced(30), [1, 17, 13, 14], "7")
     assert source == ([3, 14], 2, 1)
     assert [(s.start, s.end) for s in source.span(0, 2)] == [(3, 4)] and source.span(0, 1) == []

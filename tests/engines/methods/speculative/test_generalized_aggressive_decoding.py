@@ -1,12 +1,10 @@
-"""Generalized aggressive decoding: greedy acceptance gives the greedy text, GAD++ takes what it allows, and both models
-are asked once per block."""
+"""Generalized aggressive decoding: the greedy text, what GAD++ takes, calls. A block's cut is a golden case."""
 
 import pytest
 import torch
 
 import engines
-from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
-from tests.engines.fakes import TableCausal, TableMasked, board
+from tests.engines.fakes import TableCausal, TableMasked
 
 V = 7
 
@@ -30,15 +28,13 @@ def test_greedy_acceptance_gives_the_greedy_text(canvas, k):
     for seed in range(4):
         models = pair(seed, eos_ids=(4,) if seed % 2 else (), memory=None if seed > 1 else 2)
         ours, plain = decode(models, k=k, canvas=canvas), decode(models["target"], "greedy")
-        assert ours.output_ids == plain.output_ids == board(ours)
-        assert all(s.facts["relaxed"] == 0 for s in ours.steps)
+        strict = decode(models, k=k, canvas=canvas, accept="gad++", beta=1, tau=0.0)
+        assert ours.output_ids == plain.output_ids == strict.output_ids
         for step in ours.steps:
             n = int(step.facts["accepted"])
             own = "correction" if n < step.facts["drafted"] else "bonus" if n else "greedy"
             assert step.commits.causes == ["accepted"] * n + [own] * (len(step.commits.tokens) - n)
             kept += n
-        gad = decode(models, k=k, canvas=canvas, accept="gad++", beta=1, tau=0.0)
-        assert gad.output_ids == plain.output_ids
     assert kept > 3
 
 
@@ -56,18 +52,11 @@ def test_one_forward_of_each_model_per_block_and_the_cache_holds_the_text():
         text += step.commits.tokens
 
 
-def test_the_whole_answer_as_canvas_shows_the_drafter_more_masks():
-    models, seen = pair(2), []
-    ask = models["filler"].__class__.__call__
-
-    class Watching(TableMasked):
-        def __call__(self, x):
-            seen.append(len(x))
-            return ask(self, x)
-
-    models["filler"].__class__ = Watching
-    decode(models, k=3, canvas="answer", max_new_tokens=12)
-    assert seen and set(seen) == {3 + 12}
+def test_the_whole_answer_as_canvas_shows_the_drafter_more_masks(monkeypatch):
+    ask, seen = TableMasked.__call__, []
+    monkeypatch.setattr(TableMasked, "__call__", lambda self, x: (seen.append(len(x)), ask(self, x))[1])
+    decode(pair(2), k=3, canvas="answer", max_new_tokens=12)
+    assert set(seen) == {3 + 12}
 
 
 def test_with_everything_allowed_every_block_is_taken_whole():
@@ -82,25 +71,12 @@ def test_with_everything_allowed_every_block_is_taken_whole():
     assert drafted.count("filler") == sum(s.facts["accepted"] for s in trace.steps)
 
 
-def test_looser_acceptance_keeps_more_of_a_block():
-    z = torch.randn(40, 9, V, generator=torch.Generator().manual_seed(1)) * 2
-    block = [1, 2, 3, 0, 5, 4, 2, 1]
-    for one in z:
-        plain = bifurcation(one, block, 1, 0.0)
-        kept = [bifurcation(one, block, beta, tau) for beta, tau in ((2, 0.5), (2, 2.0), (4, 2.0), (V, 99.0))]
-        assert [plain, *kept] == sorted([plain, *kept]) and kept[-1] == len(block)
-
-
 def test_an_end_mark_in_the_block_ends_the_text():
-    models = pair(1, eos_ids=(0, 1, 2, 3))
-    trace = decode(models, k=6, accept="gad++", beta=10, tau=10.0)
+    trace = decode(pair(1, eos_ids=(0, 1, 2, 3)), k=6, accept="gad++", beta=10, tau=10.0)
     ends = [t in (0, 1, 2, 3) for t in trace.output_ids]
     assert ends == [False] * (len(ends) - 1) + [True] and len(ends) <= 7
 
 
-def test_a_target_without_a_drafter_is_refused_and_the_tiny_pair_is_known():
+def test_a_target_without_a_drafter_is_refused():
     with pytest.raises(engines.UserError, match="needs a second model for the role 'filler'"):
         engines.run("generalized-aggressive-decoding", "tiny-ar-s", "copy: Ada")
-    trace = engines.run("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")
-    greedy = engines.run("greedy", "tiny-ar-l", "add: 457 + 86", params={"max_new_tokens": 64})
-    assert trace.text == greedy.text and trace.totals.forwards_by_role["target"] * 3 < greedy.totals.forwards

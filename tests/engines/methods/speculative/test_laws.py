@@ -1,5 +1,4 @@
-"""What holds of every way to draft, on models that are tables of logits: greedy's text whatever is set, the
-distribution of plain sampling, a cache that holds the text, short prompts and answers, and a person's change."""
+"""What holds of every way to draft, on models that are tables of logits, whatever is set."""
 
 import itertools
 
@@ -52,11 +51,14 @@ BESIDE = {  # a draft model drafts for them
         *({"variant": "S", "width": 8, "length": 6}, {"variant": "C"}, {"variant": "S", "draft_temperature": 1.0}),
         *({"variant": which, "replacement": True} for which in ("S", "C")),
     ],
+    "specdec-pp": [{}, {"threshold": 0.3}, {"threshold": 1.0, "most": 32}],
     "speculative-sampling": [
         *({"gamma": 0}, {"gamma": 1}, {"gamma": 16}),
         *({"gamma": 4, "draft_temperature": hot} for hot in (-1.0, 0.0, 1.3)),
     ],
 }
+# costs that are not those of this machine; no trained head, which tables have not
+USUAL = {"adaptive-drafts": {"row_cost": 0.02}, "specdec-pp": {"head": "confidence"}}
 EVERY = [
     (slug, params, beside)
     for table, beside in ((ALONE, False), (BESIDE, True))
@@ -77,8 +79,7 @@ def target_of(models):
 
 
 def decode(slug, models, prompt=PROMPT, seed=0, edits=(), detail="full", **params):
-    measured = {"row_cost": 0.02} if slug == "adaptive-drafts" else {}  # not on this machine
-    given = {"max_new_tokens": 30, **measured, **params}
+    given = {"max_new_tokens": 30, **USUAL.get(slug, {}), **params}
     return engines.run(slug, models, list(prompt), params=given, seed=seed, edits=edits, detail=detail)
 
 
@@ -127,12 +128,15 @@ def test_the_targets_cache_holds_the_text_and_behind_a_change_the_text_is_greedy
         pytest.param("pearl", {"gamma": 3, "post_verify": False}, True, marks=pytest.mark.exhaustive),
         pytest.param("pearl", {"gamma": 3, "draft_temperature": 0.0}, True, marks=pytest.mark.exhaustive),
         *(("rasd", given, True) for given in ({}, {"drafter": False}, {"top_k": 0, "fan": 1, "depth": 1})),
+        *(("rsd", {"variant": "C", "branching": "2-2", "replacement": again}, True) for again in (False, True)),
+        ("rsd", {"variant": "S", "width": 2}, True),
+        *(("dyspec", {"construction": how, "budget": 4}, True) for how in ("threshold", "greedy")),
+        ("specdec-pp", {"head": "confidence", "threshold": 0.3}, True),
         *(("speculative-sampling", {"gamma": 2, "draft_temperature": hot}, True) for hot in (-1.0, 0.0)),
     ],
 )
 def test_a_whole_run_has_the_distribution_of_plain_sampling(slug, params, beside):
-    """Three tokens behind a prompt whose end is found twice in it, drafted in one round or more, against the product of
-    the target's distributions; and not against that of another temperature."""
+    """Three tokens against the product of the target's distributions, and not against that of another temperature."""
     V, prompt = 3, [1, 2, 0, 1, 2, 2, 0, 1, 2]
     models = models_of(beside, seed=4, memory=2, vocab_size=V, scale=1.0)
     counts, texts = torch.zeros(V**3), list(itertools.product(range(V), repeat=3))
@@ -174,3 +178,28 @@ def test_long_texts_have_the_targets_transitions(slug, params):
         for temperature in (1.0, 2.5)
     )
     assert right > 1e-3 > 1e-4 > wrong
+
+
+@pytest.mark.parametrize(
+    ("slug", "params"),
+    [
+        *(("rsd", given) for given in ({"width": 8, "length": 6}, {"variant": "C"}, {"replacement": True})),
+        *(("dyspec", {"construction": how}) for how in ("threshold", "greedy")),
+    ],
+)
+def test_every_row_of_a_tree_is_judged_in_its_own_context(slug, params):
+    """What the record says of it is what both models say there."""
+    models, hot, rows = pair(6), 1.3, 0
+    trace = decode(slug, models, temperature=1.0, draft_temperature=hot, **params)
+    written = list(trace.header.prompt_ids)
+    for step in trace.steps:
+        tree, paths = step.tree, [[]]
+        for row, token in enumerate(tree.tokens[1:], 1):
+            above = paths[tree.parents[row]]
+            for who, T, recorded in (("draft", hot, tree.draft_logprobs), ("target", 1, tree.target_logprobs)):
+                z = models[who].logits(written + above)[0].double() / T
+                assert float(z.log_softmax(-1)[token]) == pytest.approx(recorded[row], abs=1e-4)
+            paths.append([*above, token])
+        rows += len(paths) - 1
+        written += step.commits.tokens
+    assert rows > 50

@@ -1,7 +1,5 @@
-"""Self-speculation of one network: the control's text greedy, drawn and behind a person's change, and drafts that
-know nothing of their neighbours."""
+"""Self-speculation of one network: the control's text greedy, drawn and behind a person's change."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -9,16 +7,9 @@ import torch
 
 import engines
 from engines.core.trace import Edit
-from engines.core.verify import verify
-from engines.methods.speculative.nemotron_self_speculation import TwoRoles, fill
-from tests.engines.conftest import GOLDEN
+from engines.methods.speculative.nemotron_self_speculation import TwoRoles
 
-SLUG, FOLDER = "nemotron-self-speculation", GOLDEN / "diffusion2026" / "nemotron_labs_diffusion"
-PROMPTS = (
-    "add: 4827 + 3169",
-    "spell: Yesterday Tom walkd near the rivver.",
-    "python: class Boat(name: str, speed: int)",
-)
+PROMPTS = ("add: 4827 + 3169", "spell: Yesterday Tom walkd near the rivver.")
 
 
 @pytest.fixture(scope="module")
@@ -26,31 +17,12 @@ def model():
     return engines.load_model("tiny-two-way", dtype="float32")
 
 
-def decode(model, prompt=PROMPTS[0], slug=SLUG, seed=0, edits=(), **params):
+def decode(model, prompt=PROMPTS[0], slug="nemotron-self-speculation", seed=0, edits=(), **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 48, **params}, seed=seed, edits=edits)
 
 
 def roles(trace):
     return [step.record("tworoles", TwoRoles) for step in trace.steps]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [("sequence", "sequence"), ("ids", "forwards[2].ids")],
-)
-def test_another_case_fails(tmp_path, wrong, named):
-    """The check looks at each of these."""
-    data = json.loads((FOLDER / "cases.json").read_text("utf-8"))
-    data["cases"], data["boards"] = [case for case in data["cases"] if case["id"] == "spec"], []
-    expected = data["cases"][0]["expected"]
-    changed = expected["forwards"][2] if wrong == "ids" else expected
-    changed[wrong] = [*changed[wrong][:-1], 3]
-    place = tmp_path / "nemotron_labs_diffusion"
-    place.mkdir()
-    (place / "checkpoint").symlink_to(FOLDER / "checkpoint")
-    (place / "cases.json").write_text(json.dumps(data))
-    [report] = verify(tmp_path)
-    assert report.state == "failed" and f"spec: {named}" in report.mismatch
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -71,17 +43,6 @@ def test_a_threshold_costs_passes_and_fills_the_best_first(model):
             assert len(chances) == 1 or min(chances) >= 0.9
 
 
-def test_a_pass_leaves_the_cache_as_it_was(model):
-    ids = model.tokenizer.encode_prompt(PROMPTS[0])
-    cache = model.new_cache(len(ids) + 8)
-    model.extend(ids[:-1], cache)
-    block, chances, passes = fill(model, cache, ids[-1], 8, 0.0)
-    assert cache.length == len(ids) - 1 and cache.board == 0
-    assert block[0] == ids[-1] and passes == [0] + [1] * 7 and chances[0] == 1
-    z = model.denoise([ids[-1]] + [model.mask_id] * 7, cache).softmax(-1)
-    assert z.argmax(-1).tolist()[1:] == block[1:] and z.max(-1).values.tolist()[1:] == pytest.approx(chances[1:])
-
-
 def test_what_is_drawn_follows_the_model(model):
     """The second token, which a draft may give, against its exact distribution: counts within four deviations."""
     prompt, n = model.tokenizer.encode_prompt("sentence: dog find ball red"), 100
@@ -100,8 +61,7 @@ def test_what_is_drawn_follows_the_model(model):
 
 
 def test_a_changed_token_is_read_before_anything_is_drafted(model):
-    prompt = model.tokenizer.encode_prompt(PROMPTS[0])
-    other = model.tokenizer.encode("9")[-1]
+    prompt, other = model.tokenizer.encode_prompt(PROMPTS[0]), model.tokenizer.encode("9")[-1]
     trace = decode(model, edits=[(1, Edit(force={len(prompt) + 3: other}))])
     plain = decode(model, [*prompt, *trace.output_ids[:4]], slug="greedy", max_new_tokens=44)
     assert trace.output_ids[3] == other and trace.output_ids[4:] == plain.output_ids

@@ -12,12 +12,6 @@ from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.prompt_lookup import look_up
 from tests.engines.fakes import TableCausal
 
-V = 5
-
-
-def decode(model, slug="prompt-lookup", prompt=(1, 2, 3, 1, 2), **params):
-    return engines.run(slug, model, list(prompt), params={"max_new_tokens": 30, **params})
-
 
 def settings(longest=2, length=10, matches=1, order="first"):
     return Params(longest=longest, length=length, matches=matches, order=order)
@@ -39,34 +33,23 @@ def test_the_candidates_are_those_of_transformers(longest, length):
     assert 50 < found < 200
 
 
-def test_matches_are_earlier_places_that_end_as_the_text_does():
+def test_matches_are_earlier_places_that_end_as_the_text_does_and_several_make_one_tree():
     ids = [3, 1, 2, 4, 1, 2, 0, 2, 1, 2]
-    assert [(m.start, m.n, m.tokens) for m in find(np.array(ids), ids, 2, 1, 3, frozenset())] == [
-        (3, 2, (4, 1, 2)),
-        (6, 2, (0, 2, 1)),
-    ]
-    assert find(np.array(ids), ids, 3, 3, 3, frozenset()) == []
+    found = find(np.array(ids), ids, 2, 1, 3, frozenset())
+    assert [(m.start, m.n, m.tokens) for m in found] == [(3, 2, (4, 1, 2)), (6, 2, (0, 2, 1))]
+    assert find(np.array(ids), ids, 3, 3, 3, frozenset()) == find(np.array([7]), [7], 2, 1, 3, frozenset()) == []
     assert look_up(ids, settings(order="newest"), 3, frozenset())[0].start == 6
     assert [m.start for m in look_up(ids, settings(matches=4), 3, frozenset())] == [3, 6]
-    assert find(np.array([7]), [7], 2, 1, 3, frozenset()) == []
-
-
-def test_several_matches_make_one_tree():
-    counts = trie([(4, 1, 2), (4, 0), (4, 1)])
-    assert counts == {(4,): 3, (4, 1): 2, (4, 1, 2): 1, (4, 0): 1}
     draft = Draft(9)
-    fuse(draft, counts)
+    fuse(draft, trie([(4, 1, 2), (4, 0), (4, 1)]))
     assert (draft.tokens, draft.parents) == ([9, 4, 1, 2, 0], [-1, 0, 1, 2, 1])
 
 
-def test_a_text_that_repeats_itself_is_copied():
+def test_a_text_that_repeats_itself_is_copied_and_the_spans_say_from_where():
     """A distribution of the last token runs into a cycle, which is then copied a whole match at a time."""
-    trace = decode(TableCausal(vocab_size=V, memory=1), length=10)
+    params = {"max_new_tokens": 30, "length": 10, "matches": 3}
+    trace = engines.run("prompt-lookup", TableCausal(vocab_size=5, memory=1, seed=3), [1, 2, 3, 1, 2], params=params)
     assert trace.totals.forwards < 15 and max(step.facts["accepted"] for step in trace.steps) > 5
-
-
-def test_the_spans_hold_what_was_copied():
-    trace = decode(TableCausal(vocab_size=V, memory=1, seed=3), matches=3)
     text, seen = trace.header.prompt_ids, 0
     for step in trace.steps:
         for query, match in [(step.spans[0], span) for span in step.spans[1:]]:

@@ -1,5 +1,4 @@
-"""Speculative sampling and the machinery under all draft trees: the exact distribution, and tests that are Algorithm
-1's."""
+"""Speculative sampling and the walk under all draft trees: the exact distribution, tests that are Algorithm 1's."""
 
 import pytest
 import torch
@@ -13,8 +12,8 @@ from tests.engines.methods.speculative.toys import pair
 V = 5
 
 
-def decode(models, slug="speculative-sampling", **params):
-    return engines.run(slug, models, [1, 2, 3], params={"max_new_tokens": 30, **params})
+def decode(models, **params):
+    return engines.run("speculative-sampling", models, [1, 2, 3], params={"max_new_tokens": 30, **params})
 
 
 def test_a_drafter_that_is_the_target_is_always_accepted():
@@ -24,91 +23,29 @@ def test_a_drafter_that_is_the_target_is_always_accepted():
         assert [len(step.commits.tokens) for step in trace.steps] == [5] * 5
 
 
-def test_an_edit_of_the_temperature_holds_from_the_next_round_on():
-    trace = engines.run(
-        "speculative-sampling",
-        pair(memory=2),
-        [1, 2, 3],
-        params={"max_new_tokens": 24, "draft_temperature": 1.0},
-        edits=[(1, engines.Edit(params={"temperature": 1.1})), (4, engines.Edit(params={"temperature": 0.0}))],
-    )
-    drawn = [step.tree.emitted_source != "argmax" for step in trace.steps]
-    tested = [any(u is not None for u in step.tree.uniforms) for step in trace.steps]
-    assert drawn == tested == [2 <= step <= 4 for step in range(len(trace.steps))]
-
-
-# --- the distribution
-
-STEPS = 2500
-
-
-def emitted(draw_tree, z, rng, check=verify):
-    """Counts of the first token of a round."""
-    counts = torch.zeros(V)
-    for _ in range(STEPS):
-        draft = draw_tree(rng)
-        verdict = check(z, draft, 1.0, rng)
-        counts[draft.tokens[verdict.path[1]] if len(verdict.path) > 1 else verdict.emitted] += 1
-    return counts
-
-
-def setup():
+@pytest.mark.parametrize(("k", "how"), [(1, "drawn"), (3, "drawn"), (3, "again"), (2, "chosen")])
+def test_the_first_token_has_the_targets_distribution(k, how):
+    """Siblings drawn without replacement or with it, or chosen without chance."""
     rng = torch.Generator().manual_seed(0)
     z = torch.randn(4, V, generator=rng) * 1.5
-    return rng, z, distribution(torch.randn(V, generator=rng).double() * 1.5, 1.0)
-
-
-def drawn(q, k, *, replacement):
-    def tree(rng):
-        draft = Draft(0, replacement=replacement, distributions={0: q})
-        for x in torch.multinomial(q, k, replacement=replacement, generator=rng).tolist():
+    q = distribution(torch.randn(V, generator=rng).double() * 1.5, 1.0)
+    counts = torch.zeros(V)
+    for _ in range(2500):
+        if how == "chosen":
+            draft, tokens = Draft(0), [3, 1]
+        else:
+            draft = Draft(0, replacement=how == "again", distributions={0: q})
+            tokens = torch.multinomial(q, k, replacement=draft.replacement, generator=rng).tolist()
+        for x in tokens:
             draft.add(0, x, float(q[x]))
-        return draft
-
-    return tree
-
-
-@pytest.mark.parametrize(("k", "replacement"), [(1, False), (3, False), (3, True)])
-def test_the_first_token_has_the_targets_distribution(k, replacement):
-    rng, z, q = setup()
-    assert chi_square_p(emitted(drawn(q, k, replacement=replacement), z, rng), distribution(z[0], 1.0)) > 1e-3
-
-
-def test_the_wrong_verifiers_are_found_out():
-    """Controls: top-k candidates tested as if they had been drawn, and siblings drawn without replacement tested with
-    an unchanged q."""
-    rng, z, q = setup()
-
-    def best(_):
-        draft = Draft(0, distributions={0: q})
-        for x in q.topk(3).indices.tolist():
-            draft.add(0, x)
-        return draft
-
-    def unchanged(z, draft, temperature, rng):
-        draft.replacement = True
-        return verify(z, draft, temperature, rng)
-
-    assert chi_square_p(emitted(best, z, rng), distribution(z[0], 1.0)) < 1e-6
-    assert chi_square_p(emitted(drawn(q, 3, replacement=False), z, rng, unchanged), distribution(z[0], 1.0)) < 1e-6
-
-
-def test_candidates_chosen_without_chance_keep_the_distribution_too():
-    rng, z, _ = setup()
-
-    def tree(_):
-        draft = Draft(0)
-        for x in (3, 1):
-            draft.add(0, x)
-        return draft
-
-    assert chi_square_p(emitted(tree, z, rng), distribution(z[0], 1.0)) > 1e-3
+        verdict = verify(z, draft, 1.0, rng)
+        counts[draft.tokens[verdict.path[1]] if len(verdict.path) > 1 else verdict.emitted] += 1
+    assert chi_square_p(counts, distribution(z[0], 1.0)) > 1e-3
 
 
 @pytest.mark.parametrize(("temperature", "hot"), [(0.0, 1.3), (0.8, -1.0), (0.8, 0.0), (1.2, 0.6)])
 def test_every_recorded_test_is_algorithm_1(temperature, hot):
-    """The chance is min(1, p(x) / q(x)) of the two models' own tables, a guess stays exactly where its uniform is below
-    it, the first refusal ends the round, and one token of the target's stands behind."""
+    """min(1, p(x) / q(x)) of the models' own tables against its uniform; the first refusal ends the round."""
     T_d = temperature if hot < 0 else hot
     for seed in range(4):
         models = pair(seed, memory=2)
