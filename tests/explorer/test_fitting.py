@@ -1,7 +1,5 @@
 """A model is offered for a method only where all that the method needs lies beside it."""
 
-from __future__ import annotations
-
 from functools import cache
 from types import SimpleNamespace
 

@@ -1,5 +1,4 @@
-"""`python -m tests.gguf_speed` and its record: all loops answer the same question, what others disturbed is made again,
-and the documents show what was written."""
+"""`python -m tests.gguf_speed` and its record."""
 
 import msgspec
 import pytest
@@ -25,12 +24,6 @@ def test_what_was_disturbed_is_made_again(measurements, taken, again, left):
     quiet, waiting = Quiet(), list(measurements)
     assert quiet(lambda: waiting.pop(0), lambda pair: pair) == taken
     assert (quiet.again, quiet.left, len(waiting)) == (again, left, len(measurements) - again - 1)
-
-
-def test_after_its_patience_nothing_is_made_again():
-    now = iter([0.0, gguf_speed.PATIENCE + 1])
-    quiet, waiting = Quiet(lambda: next(now)), [(3.0, 1.0), (1.0, 1.0)]
-    assert quiet(lambda: waiting.pop(0), lambda pair: pair) == (3.0, 1.0) and (quiet.again, quiet.left) == (0, 1)
 
 
 def test_a_ratio_is_of_seconds_a_token_in_the_same_round():

@@ -1,7 +1,5 @@
 """Ours against the harness's own model of transformers, on one network of random weights."""
 
-from __future__ import annotations
-
 import shutil
 from types import SimpleNamespace
 
@@ -69,11 +67,3 @@ def test_likelihoods_of_texts_longer_than_the_model_are_the_same(both):
     assert len(ours.tok_encode(long[0].args[0])) > ours.main.max_positions
     found, wanted = (lm.loglikelihood_rolling(long, disable_tqdm=True) for lm in (ours, theirs))
     assert found == pytest.approx(wanted, rel=1e-4)
-
-
-def test_turns_and_ids_are_the_same(both):
-    ours, theirs = both
-    turns = [{"role": "user", "content": "sort: Mia, Leo"}]
-    assert ours.apply_chat_template(turns) == theirs.apply_chat_template(turns)
-    for text in CONTEXTS:
-        assert ours.tok_encode(text) == theirs.tok_encode(text)

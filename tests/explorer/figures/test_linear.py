@@ -1,7 +1,5 @@
 """What a trace from anywhere may cost: the time of every figure grows as the trace does, whatever it is full of."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json
@@ -24,7 +22,7 @@ from explorer.figures.metrics import measure
 from explorer.figures.verdict import judge
 from explorer.figures.work import lasting, work
 from explorer.page import tables
-from tests.explorer.figures.lookback import invented, looked
+from tests.explorer.figures.lookback import looked
 from tests.explorer.figures.maximal import GROUPS, lanes, maximal
 
 FIGURES = {
@@ -91,22 +89,6 @@ def test_a_cost_that_grows_with_the_square_is_found_and_one_slow_run_is_forgiven
     took = iter([0.008, 0.22, 0.009, 0.12])
     monkeypatch.setitem(globals(), "seconds", lambda *_: next(took))
     assert slower("figure", one, eight) is None
-
-
-def test_growth_counts_what_stands_after_each_step():
-    for seed in range(40):
-        trace = invented(seed)
-        start = len(trace.header.prompt_ids)
-        wanted = [board.gained(trace, found[start:]) for found in board.boards(trace)]
-        assert [*board.growth(trace)] == wanted, f"seed {seed}"
-
-
-def test_growth_counts_ends_and_cuts():
-    turns = [({}, [(2, 3), (4, 7)]), ({}, [(3, 4)]), ({}, [(4, 5), (9, 3)]), ({}, [(3, -1)]), ({}, [(0, -1), (2, 7)])]
-    for canvas in (None, 12):
-        trace = looked(turns, canvas=canvas)
-        wanted = [board.gained(trace, found[2:]) for found in board.boards(trace)]
-        assert [*board.growth(trace)] == wanted and wanted[1:4] == [1, 2, 4]
 
 
 def test_many_lanes_in_a_step_overlap_as_one_by_one():

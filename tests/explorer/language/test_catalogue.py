@@ -1,7 +1,5 @@
 """The catalogues of the page's words: complete, with the places of their English, and read off the code rightly."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -80,19 +78,6 @@ goes on.
     told = ["Run", "{0} is none of {1}; choose {2} of them.", "not shown", "Copy link", "Copied text", "A heading"]
     assert {*python.messages(source)} == {*told, "First paragraph goes on.", "an item of it"}
     assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
-
-
-def test_messages_of_chosen_functions_are_no_others():
-    source = """
-def allowed(x):
-    'Not this docstring.'
-    return f"give a number up to {x:g}"
-
-def other():
-    return "Not this."
-"""
-    assert list(python.phrases(source, ("allowed",))) == ["give a number up to {0}"]
-    assert list(python.messages('__all__ = ["Handlers", "Desk"]\nx = "A sentence."')) == ["A sentence."]
 
 
 def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):

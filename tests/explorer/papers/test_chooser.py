@@ -1,7 +1,5 @@
 """What the chooser says of methods: it is what they declare, and what was measured of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -14,7 +12,6 @@ from explorer.bench import classes, quality
 from explorer.papers import read
 from explorer.papers.chooser import entries, same
 from explorer.papers.results import OVER, results
-from explorer.papers.schema import parse
 from explorer.papers.tables import Measured
 from explorer.runs.gallery import gallery
 from tests.player.node import js
@@ -70,14 +67,6 @@ def test_a_result_is_that_of_its_record(infos, found):
         assert one["share"] == round(100 * points[slug, one["tried"], one["calls"]].share, 1)
 
 
-def test_what_nothing_was_measured_of_has_no_result(infos):
-    assert results({}, {}) == {}
-    slug, info = next(iter(infos.items()))
-    assert results({slug: msgspec.structs.replace(info, parts={})}, {slug: ["No such name"]}) in ({slug: []},) or (
-        slug in {score.method for record in classes.recorded() for score in record.scores}
-    )
-
-
 def test_a_row_of_a_table_is_told_under_its_title(infos):
     tables = [
         table
@@ -101,14 +90,6 @@ def test_ranks_put_what_was_measured_first_and_controls_last(infos, found):
         assert timed == sorted(timed, reverse=True)
         plain = [one["isControl"] and not one["control"] for one in those]
         assert plain == sorted(plain)
-
-
-def test_a_paper_says_what_it_trains_of_its_own_methods_only():
-    path = ASSETS / "papers" / f"{next(paper.id for paper in read().papers if paper.trains)}.json"
-    data = json.loads(path.read_text("utf-8"))
-    data["trains"] = {"another": "a part"}
-    with pytest.raises(ValueError, match="`trains` tells of 'another'"):
-        parse(path.stem, json.dumps(data).encode())
 
 
 WANTED = [
