@@ -44,7 +44,7 @@ def test_every_record_is_recognised_and_what_it_lacks_is_said(name):
         lines(trace)
 
 
-def test_vllm_steps_become_drafts_with_their_tokens():
+def test_vllm_steps_become_drafts_with_their_tokens_where_they_add_up():
     trace = import_trace(FILES["vllm-detailed.json"])
     assert words(trace) == [["The", " sky", " is", " blue"], [" because"], [" of", " it", "."]]
     first, second, third = [step.commits.causes for step in trace.steps]
@@ -61,9 +61,6 @@ def test_vllm_steps_become_drafts_with_their_tokens():
     assert trace.steps[-1].facts["generation_time_ms"] == 61.5 and "token_ids" in trace.header.missing
     alone = import_trace(json.dumps(json.loads(FILES["vllm-detailed.json"])["metrics"]))
     assert shown(alone)["tokens"] == "not recorded" and len(alone.steps) == 3
-
-
-def test_vllm_tokens_are_not_spread_over_steps_that_do_not_add_up():
     body = json.loads(FILES["vllm-detailed.json"])
     body["usage"]["completion_tokens"] = 9
     del body["choices"][0]["logprobs"]
@@ -110,7 +107,7 @@ def test_statistics_are_one_step_that_says_so():
     assert trace.steps[0].facts["accepted drafts"] == 1, "an earlier name, in a list of one"
 
 
-def test_diffusers_frames_are_fills_changes_and_remasks():
+def test_frames_of_diffusers_are_fills_changes_remasks_and_what_stands_in_two_of_noise_is_accepted():
     trace = import_trace(FILES["diffusers-llada2.json"])
     assert words(trace) == [[" was"], ["That"], ["[MASK]", "!"], ["It", " is", " blue"]]
     causes = [step.commits.causes for step in trace.steps]
@@ -118,9 +115,6 @@ def test_diffusers_frames_are_fills_changes_and_remasks():
     assert causes[2:] == [["remasked", "filled"], ["changed", "filled", "filled"]]
     assert trace.text == "It is blue!" and trace.header.canvas == 4 and trace.header.prompt == "Why is the sky blue?"
     assert trace.header.params == {"gen_length": 4, "block_length": 2} and shown(trace)["tokens"] == "not recorded"
-
-
-def test_mask_free_frames_begin_with_noise_and_what_stands_in_two_of_them_is_accepted():
     trace = import_trace(FILES["diffusers-gemma.json"])
     assert words(trace) == [["@", "#"], ["Hel", "#"], ["Hel", "lo", "@", "@"], ["Hel", "lo", " you", "@"]]
     assert trace.header.mask_id is None and trace.text == "Hello you@"

@@ -53,7 +53,7 @@ def test_a_link_in_the_page_s_own_language_leads_to_runs(link, names, query):
     assert found.dead == "" and found.voice and found.voice.traces == names and found.query == query
 
 
-def test_a_scene_speaks_unless_the_entry_says_something_else():
+def test_a_scene_speaks_unless_the_entry_says_something_else_and_kept_runs_are_asked_for():
     link, later = "?gallery=270-names-one-by-one,271-names-threshold", [{"at": 2, "say": "Two."}]
     plain, asked, said = scene(link).voice, scene(link, question="Why?").voice, scene(link, say="Look.").voice
     assert plain and asked and said
@@ -68,6 +68,13 @@ def test_a_scene_speaks_unless_the_entry_says_something_else():
     found = scene("?gallery=03-threshold-sum", title="Sums").voice  # without a scene the recording says what to watch
     card = next(card for card in gallery().cards if card.id == "03-threshold-sum")
     assert found and (found.title, found.question, found.watch) == ("Sums", "Sums", card.watch)
+
+    def gone(name: str) -> None:
+        raise TraceError(f"there is no run {name} here.")
+
+    assert scene("?run=20260101-000000-abcd", lambda name: None).dead == ""
+    assert "there is no run 20260101-000000-abcd" in scene("?run=20260101-000000-abcd", gone).dead
+    assert scene("?run=20260101-000000-abcd").dead
 
 
 @pytest.mark.parametrize(
@@ -84,15 +91,6 @@ def test_a_dead_link_is_named_in_a_sentence(link, said):
     found = scene(link, title="T")
     assert found.dead.startswith(f"Scene 1 is left out: {said}") and found.dead.endswith(".")
     assert (found.title, found.query, found.voice) == ("T", "", None)
-
-
-def test_kept_runs_are_asked_for_where_some_are_kept():
-    def gone(name: str) -> None:
-        raise TraceError(f"there is no run {name} here.")
-
-    assert scene("?run=20260101-000000-abcd", lambda name: None).dead == ""
-    assert "there is no run 20260101-000000-abcd" in scene("?run=20260101-000000-abcd", gone).dead
-    assert scene("?run=20260101-000000-abcd").dead
 
 
 @pytest.mark.parametrize(

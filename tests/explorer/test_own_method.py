@@ -71,7 +71,7 @@ def test_a_public_host_refuses_before_it_runs_anything(template, tmp_path, monke
         launch(warm=False, quiet=True)
 
 
-def test_the_first_wrong_word_has_its_place_and_its_step():
+def test_the_first_wrong_or_missing_word_has_its_place_and_its_step_and_a_right_answer_has_none():
     trace = engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3})
     mark = judge(trace)
     have, want = trace.text.split(), mark.expected.split()
@@ -81,9 +81,6 @@ def test_the_first_wrong_word_has_its_place_and_its_step():
     assert piece.strip() and piece.strip() in have[mark.word] and mark.first <= mark.last
     writes = [step.index for step in trace.steps if step.commits and mark.first in step.commits.positions]
     assert mark.step == writes[-1]
-
-
-def test_a_right_answer_and_no_task_have_no_place_and_a_missing_word_counts_at_the_end_mark():
     trace = engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")
     mark = judge(trace)
     assert mark.right and mark.word is mark.first is mark.step is None

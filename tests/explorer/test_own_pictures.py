@@ -121,16 +121,13 @@ def test_alpha_stands_on_the_paper_whatever_the_mode_and_16_bits_keep_their_shad
     assert np.abs(shades - np.arange(256)).max() <= 1
 
 
-def test_a_scene_of_its_own_size_is_taken_as_it_is_and_a_larger_one_is_described_as_it():
+def test_a_scene_is_taken_as_it_is_a_larger_one_described_as_it_and_nothing_is_cut_off():
     picture, (thing, *_) = drawn(held_out(12)), held_out(12)
     assert (scene(Image.fromarray(picture)) == picture).all()
     assert prompt_of(file(Image.fromarray(picture)), "scene") == tasks.picture_prompt(picture, "scene")
     large = Image.fromarray(picture).resize((480, 480), Image.Resampling.NEAREST)
     text = engines.run("greedy", "tiny-vlm", prompt_of(file(large), "scene")).text
     assert f"a {thing.size} {thing.colour} {thing.shape} at the {thing.row} {thing.column}" in text
-
-
-def test_nothing_is_cut_off_a_picture_that_is_not_square():
     wide = scene(opened(file(corner()), PAPER["scene"]))
     assert wide.shape == (24, 24, 3)
     assert (wide[0] == PAPER["scene"]).all() and (wide[-1] == PAPER["scene"]).all()

@@ -29,12 +29,21 @@ def test_intervals_are_wilsons(right, tried, low, high):
     assert engines.wilson(right, tried) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
-def test_the_curve_is_read_between_its_points_and_not_beyond():
+def test_the_curve_is_read_between_its_points_and_a_method_is_above_it_only_where_its_interval_is():
     points = [point(16, 10, control=True), point(4, 8, on_curve=True), point(2, 4, on_curve=True)]
     assert [quality.at_same_forwards(point(x, 0), points) for x in (16, 10, 4, 3, 2)] == pytest.approx(
         [1.0, 0.9, 0.8, 0.6, 0.4]
     )
     assert [quality.at_same_forwards(point(x, 0), points) for x in (1.9, 17)] == [None, None]
+
+    def of(right, forwards, **more):
+        return quality.Point("m", {}, {"copy": (right, 50)}, forwards, 1.0, 1.0, **more)
+
+    curve = [of(50, 16.0, control=True), of(30, 4.0, on_curve=True)]
+    found = {right: of(right, 4.0) for right in (44, 33, 27, 15)}
+    said = [quality.against_curve(p, [*curve, p]) for p in found.values()]
+    assert said == ["above", "not told apart", "not told apart", "below"]
+    assert quality.against_curve(of(50, 99.0), curve) == quality.against_curve(curve[1], curve) == "-"
 
 
 def test_every_sweep_has_one_control_in_front_and_the_curve_behind_it():
@@ -80,19 +89,6 @@ def test_points_count_what_the_engines_say():
     assert table[4]["of control"] == round(forwards / 4 / points[0].forwards, 3) and table[0]["of control"] == 1
     assert table[4]["against it"] == "-"
     assert table[4]["many answers"] == f"{exact['insert any'][0] / 2:.1%}" and table[4]["curve there"] == "-"
-
-
-def test_a_method_is_above_the_curve_only_where_its_interval_is():
-    """40 of 50 at half the cost, where the curve has 30 of 50, and so on: the bar decides, not the dot."""
-
-    def of(right, forwards, **more):
-        return quality.Point("m", {}, {"copy": (right, 50)}, forwards, 1.0, 1.0, **more)
-
-    curve = [of(50, 16.0, control=True), of(30, 4.0, on_curve=True)]
-    found = {right: of(right, 4.0) for right in (44, 33, 27, 15)}
-    said = [quality.against_curve(p, [*curve, p]) for p in found.values()]
-    assert said == ["above", "not told apart", "not told apart", "below"]
-    assert quality.against_curve(of(50, 99.0), curve) == quality.against_curve(curve[1], curve) == "-"
 
 
 def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():

@@ -40,12 +40,23 @@ def test_a_sound_machine_has_nothing_broken(capsys, tmp_path, monkeypatch, reque
     assert not list(tmp_path.glob(".doctor*")), "the probe is gone"
 
 
-def test_a_store_that_cannot_be_written_is_broken(tmp_path, monkeypatch):
+def test_a_store_that_cannot_be_written_and_a_damaged_recording_are_broken(tmp_path, monkeypatch):
     file = tmp_path / "a-file"
     file.write_text("x")
     monkeypatch.setenv("EXPLORER_STORE", str(file / "below"))
     check = found(doctor.store)["store"]
     assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
+    for name in ("player/player.js", "theme.json", "scenarios.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "traces").mkdir()
+    monkeypatch.setattr(doctor, "ASSETS", tmp_path)
+    assert found(doctor.recordings)["recorded runs"].state == "broken", "no recording at all is no sound copy"
+    (tmp_path / "traces" / "99-cut.json.gz").write_bytes(b"\x1f\x8b\x08\x00cut short")
+    check = found(doctor.recordings)["recorded runs"]
+    assert check.state == "broken" and "99-cut.json.gz" in check.found
+    (tmp_path / "theme.json").unlink()
+    assert "theme.json" in found(doctor.recordings)["recorded runs"].found
 
 
 @pytest.mark.parametrize(("there", "state"), [(False, "limited"), (True, "broken")])
@@ -60,20 +71,6 @@ def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: there or None)
     check = found(doctor.llama_cpp)["GGUF files"]
     assert (check.state, check.do) == (state, "run this")
-
-
-def test_a_damaged_recording_is_named(tmp_path, monkeypatch):
-    for name in ("player/player.js", "theme.json", "scenarios.json"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("{}")
-    (tmp_path / "traces").mkdir()
-    monkeypatch.setattr(doctor, "ASSETS", tmp_path)
-    assert found(doctor.recordings)["recorded runs"].state == "broken", "no recording at all is no sound copy"
-    (tmp_path / "traces" / "99-cut.json.gz").write_bytes(b"\x1f\x8b\x08\x00cut short")
-    check = found(doctor.recordings)["recorded runs"]
-    assert check.state == "broken" and "99-cut.json.gz" in check.found
-    (tmp_path / "theme.json").unlink()
-    assert "theme.json" in found(doctor.recordings)["recorded runs"].found
 
 
 def test_a_model_with_damaged_weights_is_told_and_the_others_are_still_tried(monkeypatch, few):

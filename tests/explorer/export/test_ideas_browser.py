@@ -10,8 +10,7 @@ import pytest
 import engines
 from engines import UserError
 from explorer.export import ideas
-from explorer.export.thumbs import LARGEST, beside, of_recording, picture
-from explorer.runs.gallery import gallery
+from explorer.export.thumbs import LARGEST
 
 
 @pytest.fixture
@@ -44,13 +43,3 @@ def test_without_a_browser_a_sentence_says_how_to_get_one(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
     with pytest.raises(UserError, match=r"drawn in a browser; install it with pip install"), ideas.browser():
         pass
-
-
-def test_most_recordings_of_drafting_have_the_picture_of_their_idea() -> None:
-    families = {info.slug: info.family for info in engines.list_methods()}
-    found = gallery()
-    drafting = [card for card in found.cards if families.get(card.method) in ("speculative", "heads")]
-    drawn = [card for card in drafting if ideas.told_of(of_recording(found.path(card.id), found.get(card.id)))]
-    assert len(drawn) > 0.9 * len(drafting) > 40
-    board = next(card for card in found.cards if card.method == "greedy")
-    assert beside(found.path(board.id)).read_text("utf-8") == picture(found.get(board.id))

@@ -104,15 +104,12 @@ def test_runs_of_a_scene_are_told_with_its_sentence():
         assert f"{trace.totals.tokens} tokens in {calls} model calls" in line
 
 
-def test_another_run_is_told_by_its_method_and_says_where_it_was_cut():
+def test_another_run_is_told_by_its_method_and_says_where_it_was_cut_and_a_prompt_is_never_markup():
     trace = engines.run("greedy", "tiny-ar-l", PROMPT, params={"max_new_tokens": 3})
     told = caption([trace])
     assert told[0] == f"A run on this prompt: “{PROMPT}”"
     assert told[1].endswith("tiny-ar-l: 3 tokens in 3 model calls, cut at its limit of 3 tokens.")
     assert told[2] == f"What to watch in {trace.header.title}: {engines.get_method('greedy').info.summary}"
     assert all(f"<p>{html.escape(line)}</p>" in export_html(trace) for line in told)
-
-
-def test_a_prompt_is_never_markup():
     trace = engines.run("greedy", "tiny-ar-l", "sort: <img src=x onerror=alert(1)> {0}", params={"max_new_tokens": 2})
     assert "<img src=x" not in export_html(trace)

@@ -9,7 +9,6 @@ from explorer.export.playback import Playback
 from explorer.figures import board
 from explorer.figures.clock import steps_within
 from explorer.figures.curves import growth
-from explorer.figures.hindsight import hindsight
 from tests.explorer.figures.lookback import MASK, NOISY, invented, looked, moving, noisy
 from tests.explorer.figures.standing import standing
 
@@ -70,13 +69,6 @@ def test_places_boards_and_what_they_count_are_followed_where_others_go_and_come
     assert [*board.growth(trace)] == stood
     for position, place in enumerate(places[last]):
         assert (past.last(position) or (None, None))[:2] == (place.writes[-1] if place.writes else (None, None))
-
-
-def test_a_guess_is_followed_to_where_its_place_goes():
-    turns = [({3: 4, 4: 5}, [(4, MASK)], [], [4]), ({5: 5}, [(4, 5)], [3], []), ({}, [])]
-    trace = looked(turns)
-    (found,) = hindsight(trace).positions
-    assert (found.position, found.token, found.since, found.committed, found.delay) == (4, 5, 0, 1, 1)
 
 
 def test_a_board_that_an_insertion_made_longer_is_read_and_one_that_it_cannot_be_is_not():

@@ -7,7 +7,7 @@ from engines import Edit, Trace
 from explorer.figures.board import history
 from explorer.figures.hindsight import CAVEAT, NOTHING, coverage, hindsight, summary
 from explorer.figures.metrics import measure
-from tests.explorer.figures.lookback import MASK, Turn, invented, looked
+from tests.explorer.figures.lookback import MASK, Turn, invented, looked, moving
 
 
 def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
@@ -142,9 +142,9 @@ def as_claimed(trace: Trace) -> dict:
 
 
 def test_invented_runs_agree_with_the_definition():
-    runs = [invented(seed) for seed in range(300)]
-    for seed, trace in enumerate(runs):
-        assert as_claimed(trace) == by_definition(trace), f"seed {seed}"
+    runs = [*map(invented, range(300)), *map(moving, range(1, 60, 2))]
+    for number, trace in enumerate(runs):
+        assert as_claimed(trace) == by_definition(trace), f"run {number}"
     every = [one for trace in runs for one in hindsight(trace).positions]
     assert {one.known for one in every} == {"since", "other", "unknown"}
     assert any(one.earlier for one in every) and any(one.delay for one in every)

@@ -251,13 +251,10 @@ def drafted() -> Trace:
     return next(t for t in traces if any(s.commits and "bonus" in s.commits.causes for s in t.steps))
 
 
-def test_the_players_definitions_are_made_from_these():
+def test_the_players_definitions_are_made_from_these_which_name_only_what_there_is():
     assert (ASSETS / "player" / "definitions.js").read_text("utf-8") == module(), (
         "run: python -m explorer.figures.definitions"
     )
-
-
-def test_definitions_name_only_what_there_is():
     known = {"remasked", "changed", "cut", "final", "kept", *numbers(drafted())}
     for name, one in DEFINITIONS.items():
         assert set(re.findall(r"\{(\w+)\}", one.terms)) <= known, name
@@ -287,7 +284,7 @@ def formulas_give_their_numbers(trace: Trace) -> None:
     assert {"tokens_per_call", "tokens_per_second", "tokens"} <= told
 
 
-def test_a_receipt_holds_everything_that_a_person_may_ask():
+def test_a_receipt_holds_everything_that_a_person_may_ask_and_counts_in_each_number_what_is_in_it():
     trace = drafted()
     shared, metric = facts(trace), next(m for m in measure(trace) if m.name == "tokens_per_second")
     told = receipt(metric)
@@ -299,11 +296,6 @@ def test_a_receipt_holds_everything_that_a_person_may_ask():
     assert shared["numbers"]["bonus"] == sum(s.commits.causes.count("bonus") for s in trace.steps if s.commits) > 0
     known = shared["numbers"]
     assert sum(known[name] for name in ("tokens", "end_tokens", "padding", "masks")) == len(trace.output_ids)
-
-
-def test_a_receipt_of_several_samples_counts_in_each_number_what_is_in_it():
-    """Tokens are those of the answer, and so are its bonus tokens; tokens per call are those of all samples, of whose
-    end marks and bonus tokens there is no count."""
     trace = gallery().get("33-stand-python")
     known = numbers(trace)
     everywhere = sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits)
@@ -311,10 +303,6 @@ def test_a_receipt_of_several_samples_counts_in_each_number_what_is_in_it():
     assert known["bonus"] < everywhere
     for name, counts in (("tokens", ["tokens"]), ("tokens_per_call", ["gained", "calls"])):
         assert DEFINITIONS[name].counts == counts
-
-
-def test_a_formula_is_not_filled_where_one_of_its_numbers_was_not_recorded():
-    """A record of another program: its tokens are known and not which of them are end marks."""
     trace = import_trace((RECORDS / "vllm-detailed.json").read_text("utf-8"))
     found = {metric.name: metric for metric in measure(trace)}
     assert found["tokens"].value and found["tokens"].terms == ""

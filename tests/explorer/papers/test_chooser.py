@@ -3,16 +3,12 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 import engines
-from explorer import ASSETS
 from explorer.bench import classes, quality
 from explorer.papers import read
 from explorer.papers.chooser import entries, same
-from explorer.papers.results import OVER, results
-from explorer.papers.tables import Measured
 from explorer.runs.gallery import gallery
 from tests.player.node import js
 
@@ -65,21 +61,6 @@ def test_a_result_is_that_of_its_record(infos, found):
     assert swept
     for slug, one in swept:
         assert one["share"] == round(100 * points[slug, one["tried"], one["calls"]].share, 1)
-
-
-def test_a_row_of_a_table_is_told_under_its_title(infos):
-    tables = [
-        table
-        for file in sorted((ASSETS / "measured").glob("*.json"))
-        for table in msgspec.json.decode(file.read_bytes(), type=list[Measured])
-        if table.columns[0] == "method" and any(column.startswith(OVER) for column in table.columns)
-    ]
-    assert tables
-    row = tables[0].rows[0]
-    slug = next(iter(infos))
-    told = [one for one in results(infos, {slug: [str(row[0])]})[slug] if one.kind == "row"]
-    assert told[0].values["title"] == tables[0].title and isinstance(row[1], list)
-    assert told[0].speed == row[1][0] and f"{row[1][0]:g} ({row[1][1]:g} to" in told[0].values["lines"]
 
 
 def test_ranks_put_what_was_measured_first_and_controls_last(infos, found):

@@ -75,13 +75,10 @@ def test_a_false_claim_is_found(check: Check, sentence: str):
     assert any(fault.startswith(sentence) for fault in found), found
 
 
-def test_a_step_that_is_not_there_and_an_unknown_claim_are_found():
+def test_a_step_that_is_not_there_and_an_unknown_claim_are_found_and_a_caveat_in_view_loses_no_word():
     assert faults(gallery().get("01-llada-sum"), Stop(99, "", Check())) == ["there is no step 99; the run has 48"]
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.json.decode(b'[{"method": "x", "surprise": 1}]', type=list[Lesson])
-
-
-def test_a_caveat_in_view_loses_no_word():
     for lesson in lessons():
         assert " ".join(in_view(lesson.caveat)).strip() == lesson.caveat
     assert in_view("One. Two of 1.5 m, e.g. this. Three.", most=3) == ("One.", "Two of 1.5 m, e.g. this. Three.")

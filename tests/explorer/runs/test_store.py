@@ -271,17 +271,14 @@ def test_a_journal_that_was_cut_anywhere_is_still_read_and_a_full_disk_ends_no_r
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
     monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "here"))
     monkeypatch.setenv("EXPLORER_STORE_MB", "2")
     keep = RunStore.from_env()
     assert keep and keep.folder == tmp_path / "here" and keep.limit == 2_000_000
-    monkeypatch.setenv("EXPLORER_STORE_MB", "many")
-    with pytest.raises(UserError, match="not a size"):
-        RunStore.from_env()
-    monkeypatch.delenv("EXPLORER_STORE_MB")
-    monkeypatch.setenv("EXPLORER_STORE", str(tmp_path / "file"))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be kept"):
-        RunStore.from_env()
+    for name, value, said in (("_MB", "many", "not a size"), ("", str(tmp_path / "file"), "cannot be kept")):
+        with monkeypatch.context() as wrong, pytest.raises(UserError, match=said):
+            wrong.setenv(f"EXPLORER_STORE{name}", value)
+            RunStore.from_env()
     monkeypatch.delenv("EXPLORER_STORE")
     assert RunStore.from_env(public=True) is None
