@@ -146,12 +146,3 @@ def test_events_hold_every_token_that_was_written_with_the_cost_so_far_and_the_d
     drafts, trees = [r for r in found if r["event"] == "draft"], [step.tree for step in drafted.steps if step.tree]
     assert len(drafts) == sum(len(tree.parents) - 1 for tree in trees) > 0
     assert sum(row["cause"] == "accepted" for row in drafts) == sum(tree.why.count("accepted") for tree in trees)
-
-
-def test_the_commands_write_events_and_lines(tmp_path, capsys, both):
-    path = tmp_path / "t.json"
-    path.write_text(both[1].to_json())
-    assert main(["export", str(path), "--events-csv", str(tmp_path / "e.csv")]) == 0
-    assert rows((tmp_path / "e.csv").read_text()) == rows(events_csv([both[1]]))
-    assert main(["export", str(path), "--python", "-"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == explorer.lines(both[1]).rstrip("\n")

@@ -57,7 +57,7 @@ def drafted():
     return seen.trace(out)
 
 
-def test_figures_the_exact_check_race_and_hindsight(watched, drafted):
+def test_figures_the_exact_check_race_hindsight_drawings_and_films(watched, drafted):
     for trace in (watched, drafted):
         found = {one.name: one for one in measure(trace)}
         assert found["steps"].value == len(trace.steps) and found["model_seconds"].value > 0
@@ -66,9 +66,6 @@ def test_figures_the_exact_check_race_and_hindsight(watched, drafted):
     assert steps_within(watched, "forwards", 3) == 3
     lens = hindsight(watched)
     assert lens.forwards == len(watched.steps) and 0 < lens.enough <= lens.forwards
-
-
-def test_drawings_films_and_the_notebook(watched, drafted):
     plain = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
     assert figure([watched, plain], view="curve").startswith("<")
     assert figure(watched, view="board").startswith("<") and figure(drafted, view="tree").startswith("<")

@@ -109,13 +109,10 @@ def test_a_busy_machine_gets_no_verdict(ours, machine):
         assert one.left_out > 0 and not one.takes and "drafting" not in one.why, "what its calls cost says nothing then"
 
 
-def test_what_was_disturbed_is_left_out_and_made_again():
+def test_methods_take_turns_with_their_control_and_what_was_disturbed_is_made_again():
     clock = Clock({CONTROL: [1.0], METHOD: [1 / 1.4]}, displaced=[3])
     one = measured(clock)[0].methods[0]
     assert (one.word, one.values, one.left_out) == ("helps", 6, 1) and len(clock.made) == 14
-
-
-def test_methods_take_turns_in_another_order_each_time_with_the_control_among_them():
     clock = Clock({CONTROL: [1.0], METHOD: [0.8], "prompt-lookup": [0.9]})
     found, told, traces = measured(clock, methods=[METHOD, "prompt-lookup"])
     rounds = [clock.made[i : i + 3] for i in range(0, len(clock.made), 3)]

@@ -26,7 +26,7 @@ def prompts(monkeypatch):
     monkeypatch.setattr(measure, "prompts_for", lambda model, n: ["1 2", "3 4"][:n])
 
 
-def test_a_masked_model_has_its_own_sweep_behind_the_methods(prompts):
+def test_a_masked_model_has_its_own_sweep_behind_the_methods_and_the_table_marks_it(prompts, capsys):
     model = TableMasked()
     found = measure.bench(["llada", "threshold", "creditdecoding"], model, prompts=2, repeats=1, max_new_tokens=16)
     assert [(f.method, f.params, f.on_curve) for f in found] == [
@@ -41,6 +41,14 @@ def test_a_masked_model_has_its_own_sweep_behind_the_methods(prompts):
     asked = found[3 + CURVE[1].index(0.9)]
     assert asked.wall_ratio == found[1].wall_ratio, "the default was asked for and is not run twice"
     assert [f.tokens_per_forward for f in found[3:]] == sorted(f.tokens_per_forward for f in found[3:])  # safest first
+    ask = ["bench", "--model", "tiny-dlm", "--method", "factor", "--prompts", "1", "--repeats", "1"]
+    assert cli.main([*ask, "--max-new-tokens", "16"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("the model's own sweep of threshold:")
+    assert lines[at - 1].startswith("factor ")
+    rows = lines[at + 1 : at + 1 + len(CURVE[1])]
+    assert [row.split()[:2] for row in rows] == [["threshold", f"threshold={value:g}"] for value in CURVE[1]]
+    assert all(row.split()[-1] == "sweep" for row in rows) and "curve there" in lines[-1]
 
 
 def test_medians_stand_with_their_intervals(monkeypatch):
@@ -56,17 +64,6 @@ def test_medians_stand_with_their_intervals(monkeypatch):
     known = {"tokens_per_forward": (1.25, 2.0)}
     one = Figure("m", None, 6, 1.5, None, None, 1.0, 1.0, None, None, {}, intervals=known)
     assert "1.50 (1.25-2.00)" in measure.table([one])
-
-
-def test_the_table_marks_the_sweep(capsys):
-    ask = ["bench", "--model", "tiny-dlm", "--method", "factor", "--prompts", "1", "--repeats", "1"]
-    assert cli.main([*ask, "--max-new-tokens", "16"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = lines.index("the model's own sweep of threshold:")
-    assert lines[at - 1].startswith("factor ")
-    rows = lines[at + 1 : at + 1 + len(CURVE[1])]
-    assert [row.split()[:2] for row in rows] == [["threshold", f"threshold={value:g}"] for value in CURVE[1]]
-    assert all(row.split()[-1] == "sweep" for row in rows) and "curve there" in lines[-1]
 
 
 def test_names_are_counted_from_what_was_written():

@@ -155,15 +155,12 @@ def test_a_line_a_part_says_what_is_left(capsys, clock, parts, moments, said):
     assert capsys.readouterr().err.splitlines() == said
 
 
-def test_runs_whose_number_grows_are_told_at_a_pace(capsys, clock):
+def test_runs_whose_number_grows_are_told_at_a_pace_and_a_terminal_has_a_bar(capsys, clock, monkeypatch):
     pace = told.Pace("runs", clock=lambda: clock[0])
     for done, clock[0] in ((0, 0.0), (1, 10.0), (2, 31.0), (3, 60.0), (4, 61.0)):
         pace("Greedy", done, 8)
     left = ["0 of 8 runs", "2 of 8 runs, about 2 min left", "4 of 8 runs, about 61 s left"]
     assert capsys.readouterr().err.splitlines() == [f"Greedy: {one}" for one in left]
-
-
-def test_a_terminal_has_a_bar_and_beside_printed_lines_has_lines(monkeypatch):
     for bar in (True, False):
         screen = io.StringIO()
         screen.isatty = lambda: True

@@ -204,11 +204,14 @@ def polylines(drawing, i):
     return [m for m in drawing.marks if isinstance(m, Line) and m.colour == colour and not m.fill and m.thick > 1]
 
 
-def test_a_gap_ends_a_line_and_is_no_point():
+def test_a_gap_ends_a_line_text_is_escaped_and_an_empty_figure_is_drawn():
     drawn = figure_drawing(of_study(Series("s", [1, 2, 3, 4, 5], [1, 2, None, 4, 5], "measured")))
     first, second, legend = polylines(drawn, 0)
     assert len(first.points) == len(second.points) == 2 and first.points[-1][0] < second.points[0][0]
     assert len({y for _, y in legend.points}) == 1
+    text = figure_svg(of_study(Series("<b>", [], [], "published")))
+    assert text.startswith("<svg") and "<b>" not in text and "A &lt;title&gt;" in text
+    assert figure_svg(of_study()).startswith("<svg")
 
 
 def test_bars_stand_on_their_bases_and_inside_the_frame():
@@ -241,9 +244,3 @@ def test_logarithmic_axes_are_straight_for_powers_and_say_round_numbers():
     ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]
     assert {"100", "1,000", "10,000"} <= set(ticks) and not any("e+" in word for word in words)
     assert all(set(tick.replace(",", "")) <= set("1250.") for tick in ticks), ticks
-
-
-def test_text_is_escaped_and_an_empty_figure_is_drawn():
-    text = figure_svg(of_study(Series("<b>", [], [], "published")))
-    assert text.startswith("<svg") and "<b>" not in text and "A &lt;title&gt;" in text
-    assert figure_svg(of_study()).startswith("<svg")

@@ -99,15 +99,12 @@ def test_above_temperature_0_no_text_is_promised(pair, slug, params, drawn):
     assert "Parts" not in cell["text"] and "mark" not in cell
 
 
-def test_a_control_is_the_baseline_on_the_same_prompt_and_model(pair):
+def test_a_control_has_prompt_model_and_forwards_of_its_run_or_its_other_rounding_is_told(pair):
     ours, control = pair
     other = engines.run("greedy", engines.load_model("tiny-ar-m", dtype="float32"), PROMPT)
     elsewhere = engines.run("greedy", model(), "add: 1 + 2")
     assert control_of(ours, {0: ours, 1: other, 2: elsewhere, 3: control}) is control
     assert control_of(ours, {0: ours, 1: other, 2: elsewhere}) is control_of(control, {0: ours, 1: control}) is None
-
-
-def test_a_control_has_the_same_forwards_where_one_is_there_and_else_its_other_rounding_is_told(pair):
     ours, plain = pair
     mine, invariant = (engines.Trace.from_json(one.to_json()) for one in pair)
     for one in (mine, invariant):

@@ -158,7 +158,7 @@ def call(track: str, start: float, end: float, measured: bool = True, part_of: s
     return {"track": track, "start": start, "end": end, **({} if measured else {"measured": False}), **about}
 
 
-def test_two_models_at_once():
+def test_work_of_two_models_at_once_is_compared_and_of_one_or_behind_a_step_is_not():
     """Two steps with half a second of recording between them; modelled work does not count, and the calls keep their
     places inside their step."""
     first = [call("draft", 1.0, 1.1), call("draft", 1.1, 1.3), call("target", 1.2, 1.5)]
@@ -179,9 +179,6 @@ def test_two_models_at_once():
     assert found["busy_draft"].value == pytest.approx(0.5) and found["busy_target"].value == pytest.approx(0.6)
     assert found["shared_seconds"].value == pytest.approx(0.2) and found["shared_share"].shown == "22.2 %"
     assert found["shared_share"].terms == "0.200000 s ÷ 0.900000 s" and found["shared_seconds"].kind == "derived"
-
-
-def test_one_model_no_clock_and_what_is_made_behind_a_step_or_within_a_call_are_no_work_to_compare():
     alone = trace([{"intervals": [call("target", 0, 1)]}], [3])
     untimed = trace([{"intervals": [call("target", 0, 1), call("draft", 0, 1)]}], [3], missing=["model_seconds"])
     lanes = [call("target", 0, 0.5), call("target: G", 0, 0.3, part_of="target"), call("reference", 0.6, 0.9)]

@@ -13,14 +13,11 @@ METHODS = {info.slug for info in engines.list_methods()}  # before a test loads 
 LESSONS = {lesson.method: lesson for lesson in lessons()}
 
 
-def test_every_method_has_exactly_one_lesson_and_studies_may_have_one():
+def test_every_method_has_exactly_one_lesson_and_a_run_is_held_against_one_on_the_same_prompt():
     studies = {paper.id for paper in papers.read().papers if not paper.methods}
     told = sorted(lesson.method for lesson in lessons())
     assert [name for name in told if name not in studies] == sorted(METHODS)
     assert len(told) == len(set(told)) and {*told} >= studies
-
-
-def test_a_run_is_held_against_one_on_the_same_prompt():
     cards = {card.id: card for card in gallery().cards}
     paired = [one for paper in papers.read().all() for one in paper.gallery if one.beside]
     assert paired

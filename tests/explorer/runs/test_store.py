@@ -118,7 +118,7 @@ def test_the_oldest_that_nobody_pinned_make_room(tmp_path, run_, size):
     assert len(small.cards()) == 2
 
 
-def test_a_visitor_of_a_public_host_takes_an_eighth_at_most_and_nobody_elses_links(tmp_path, run_, size):
+def test_a_visitor_of_a_public_host_takes_an_eighth_at_most_and_whoever_keeps_most_makes_room(tmp_path, run_, size):
     store = RunStore(tmp_path / "b", limit_mb=8 * 3.5 * size / 1e6)
     victim, attacker = store.of("192.0.2.1"), store.of("192.0.2.2")
     mine = [victim.save(variant(run_, seed)) for seed in (1, 2)]
@@ -130,11 +130,7 @@ def test_a_visitor_of_a_public_host_takes_an_eighth_at_most_and_nobody_elses_lin
     with pytest.raises(UserError, match="one visitor may keep"):
         tiny.of("192.0.2.1").save(run_)
     assert len(tiny.save(run_)) == 16, "who owns the store has all of it"
-
-
-def test_of_a_full_store_whoever_keeps_most_makes_room(tmp_path, run_, size):
-    """Nine visitors share eight shares: the newcomer takes room from the largest, not from the oldest."""
-    store = RunStore(tmp_path / "b", limit_mb=16.5 * size / 1e6)
+    store = RunStore(tmp_path / "d", limit_mb=16.5 * size / 1e6)
     first = store.of("192.0.2.100").save(variant(run_, 1000))
     for visitor in range(8):
         for seed in range(2):
