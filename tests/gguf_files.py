@@ -3,8 +3,6 @@
 Every maker gives (path of the file, the network in float32), so that a test can hold what is read from the file against
 what torch computes. A file's tokens are single bytes in the alphabet of GPT-2, a few merges, and marks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

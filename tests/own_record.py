@@ -1,23 +1,10 @@
 """A method of a person's own with a record and a view of it, as two files beside each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 METHOD = '''"""Greedy decoding that tells how high each token stood."""
 
-from engines.kit import (
-    CausalLM,
-    Params,
-    Probability,
-    Record,
-    Recorder,
-    Steps,
-    TokenId,
-    max_new_tokens,
-    method,
-    top_ids,
-)
+from engines.kit import CausalLM, Params, Probability, Record, Recorder, Steps, TokenId, max_new_tokens, method, top_ids
 
 
 class Hops(Record):

@@ -1,7 +1,5 @@
 """The command line in the process of the tests: its exit status, what it printed, and the one line of a refusal."""
 
-from __future__ import annotations
-
 import pytest
 
 from explorer.cli import main

@@ -1,7 +1,5 @@
 """A model is offered for a method only where all that the method needs lies beside it."""
 
-from __future__ import annotations
-
 from functools import cache
 from types import SimpleNamespace
 
@@ -27,6 +25,10 @@ def test_a_part_or_a_companion_that_is_not_there_leaves_a_model_out():
     assert fits(pair, MODELS["tiny-ar-l"]) and not fits(pair, MODELS["tiny-digits"])
     alone = next(info for info in pairs if info.optional == {"draft"})
     assert fits(alone, MODELS["tiny-ar-l"]) and fits(alone, MODELS["tiny-digits"])
+    model = engines.load_model("tiny-ar-s", dtype="float32")
+    assert runs_on(METHODS["greedy"], model) and not runs_on(METHODS["eagle"], model)
+    stranger = SimpleNamespace(record=SimpleNamespace(name="a folder", kind="causal"))
+    assert runs_on(METHODS["greedy"], stranger) and not runs_on(METHODS["speculative-sampling"], stranger)
 
 
 @cache
@@ -40,10 +42,3 @@ def test_the_model_that_a_slot_begins_with_has_all_that_the_method_needs(info):
     assert {*info.needs} - {info.role} <= {*MODELS[name].roles} and {*info.parts.values()} <= {*MODELS[name].parts}
     loaded = engines.assign_roles(info, name)
     assert {*loaded} == {*info.needs} and {*parts_of(info, loaded[info.role])} == {*info.parts}
-
-
-def test_a_loaded_model_that_is_listed_nowhere_has_nothing_beside_it():
-    model = engines.load_model("tiny-ar-s", dtype="float32")
-    assert runs_on(METHODS["greedy"], model) and not runs_on(METHODS["eagle"], model)
-    stranger = SimpleNamespace(record=SimpleNamespace(name="a folder", kind="causal"))
-    assert runs_on(METHODS["greedy"], stranger) and not runs_on(METHODS["speculative-sampling"], stranger)

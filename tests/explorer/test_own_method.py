@@ -1,7 +1,4 @@
-"""A method of one's own on the command line: the printed template, run as it stands, and the refusal on a public
-host."""
-
-from __future__ import annotations
+"""A method of one's own on the command line."""
 
 import json
 import re
@@ -32,7 +29,10 @@ def template(tmp_path, capsys):
     return write
 
 
-@pytest.mark.parametrize("kind", sorted(path.stem for path in cli.TEMPLATES.glob("*.py")))
+KINDS = sorted(path.stem for path in cli.TEMPLATES.glob("*.py"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_printed_template_runs(template, kind, tmp_path, capsys):
     out, path = tmp_path / "out.json", template(kind)
     assert cli.main(["run", "--method-file", str(path), "--prompt", "sort: Mia, Leo, Ada", "--json", str(out)]) == 0
@@ -41,13 +41,6 @@ def test_the_printed_template_runs(template, kind, tmp_path, capsys):
     assert trace.header.method == f"my-{kind}" and trace.steps[0].note and judge(trace).right
     assert cli.main(["methods", f"my-{kind}", "--json", "--method-file", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["file"] == str(path)
-
-
-def test_it_stands_beside_others(template, capsys):
-    path = template()
-    ask = ["compare", "--method-file", str(path), "--method", "my-masked", "--method", "threshold", "--json"]
-    assert cli.main([*ask, "--prompt", "sort: Mia, Leo, Ada"]) == 0
-    assert [row["text"] for row in json.loads(capsys.readouterr().out)] == ["Ada Leo Mia"] * 2
 
 
 def test_what_is_missing_is_said(template, tmp_path, capsys):
@@ -63,7 +56,10 @@ def test_what_is_missing_is_said(template, tmp_path, capsys):
     assert "'my-masked' failed after 0 steps: AttributeError" in said and f"my_masked.py, line {line}:" in said
 
 
-def test_a_public_host_refuses_before_it_runs_anything(tmp_path, monkeypatch, capsys):
+def test_a_public_host_refuses_before_it_runs_anything(template, tmp_path, monkeypatch, capsys):
+    from explorer.page.server import launch
+
+    engines.load_method_file(template())
     path, mark = tmp_path / "bad.py", tmp_path / "mark"
     path.write_text(f"open({str(mark)!r}, 'w')\n")
     monkeypatch.setenv("EXPLORER_PUBLIC", "1")
@@ -71,21 +67,11 @@ def test_a_public_host_refuses_before_it_runs_anything(tmp_path, monkeypatch, ca
         assert cli.main([command, "--method-file", str(path)]) == 2
         assert "is a method of your own, which may do anything, and this is a public host" in capsys.readouterr().err
     assert not mark.exists()
-
-
-def test_a_page_of_a_public_host_does_not_start_with_one(template, monkeypatch):
-    from explorer.page.server import launch
-
-    engines.load_method_file(template())
-    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
     with pytest.raises(engines.UserError, match="this is a public host"):
         launch(warm=False, quiet=True)
 
 
-# --- where an answer first went wrong
-
-
-def test_the_first_wrong_word_has_its_place_and_its_step():
+def test_the_first_wrong_or_missing_word_has_its_place_and_its_step_and_a_right_answer_has_none():
     trace = engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3})
     mark = judge(trace)
     have, want = trace.text.split(), mark.expected.split()
@@ -95,38 +81,21 @@ def test_the_first_wrong_word_has_its_place_and_its_step():
     assert piece.strip() and piece.strip() in have[mark.word] and mark.first <= mark.last
     writes = [step.index for step in trace.steps if step.commits and mark.first in step.commits.positions]
     assert mark.step == writes[-1]
-
-
-def test_a_right_answer_and_no_task_have_no_place():
-    mark = judge(engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada"))
+    trace = engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")
+    mark = judge(trace)
     assert mark.right and mark.word is mark.first is mark.step is None
     assert judge(engines.run("threshold", "tiny-dlm", "good morning", params={"max_new_tokens": 4})) is None
-
-
-def test_a_missing_word_counts_at_the_end_mark():
-    trace = engines.run("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")
     trace.header.prompt = "sort: Mia, Leo, Ada, Zoe"
     mark = judge(trace)
     end = next(i for i, token in enumerate(trace.output_ids) if token in trace.header.eos_ids)
     assert (mark.word, mark.first) == (3, len(trace.header.prompt_ids) + end) and mark.step is not None
 
 
-def test_without_commits_the_step_is_unknown():
-    mark = judge(engines.run("threshold", "tiny-dlm", "add: 457 + 286", params={"threshold": 0.3}, detail="none"))
-    assert not mark.right and mark.word is not None and mark.step is None
-
-
-# --- the template itself
-
-KINDS = sorted(path.stem for path in cli.TEMPLATES.glob("*.py"))
-PLACES = ["my.py", "engines/methods/own/my_own.py"]  # where it is printed to, and where it stands in the project
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, tmp_path):
     pytest.importorskip("ruff", reason="ruff is not installed: pip install -e '.[test]'")
     text = template(kind).read_bytes()
-    for place in PLACES:
+    for place in ("my.py", "engines/methods/own/my_own.py"):  # where it is printed to, and where it stands here
         for rules in (["check"], ["format", "--check"]):
             command = [sys.executable, "-m", "ruff", *rules, "--no-cache", "--stdin-filename", place, "-"]
             done = subprocess.run(command, input=text, capture_output=True, cwd=ROOT, timeout=60, check=False)
@@ -154,11 +123,3 @@ def test_the_texts_show_the_heart_of_the_template(text):
         commits = re.search(r"commits=.*(?=,\n)", body)
         body = re.sub(r"run\.step\(.*?\n        \)", f"run.step({commits[0]})", body, flags=re.DOTALL)
     assert shown == found + body
-
-
-def test_a_folder_is_a_method_file_too(template, tmp_path, capsys):
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    template().rename(folder / "__init__.py")
-    assert cli.main(["run", "--method-file", str(folder), "--prompt", "sort: Mia, Leo, Ada"]) == 0
-    assert capsys.readouterr().out == "Ada Leo Mia\n"

@@ -1,7 +1,5 @@
 """Files that people bring: each of them is a prompt or one sentence, and a large one is refused by its header."""
 
-from __future__ import annotations
-
 import io
 import random
 import struct
@@ -18,7 +16,7 @@ from engines import UserError, tasks
 from engines.models.hub import assets
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import drawn, held_out
-from explorer.own_pictures import BYTES, MEGAPIXELS, PAPER, opened, prompt_of, scene, word
+from explorer.own_pictures import BYTES, PAPER, opened, prompt_of, scene, word
 
 GREEN, RED = (0, 128, 0), (200, 0, 0)
 WHITE = (255, 255, 255)
@@ -47,20 +45,13 @@ def close(image: Any, at: tuple[int, int], colour: tuple[int, ...], off: int = 8
     return all(abs(a - b) <= off for a, b in zip(image.getpixel(at), colour, strict=True))
 
 
-# --- limits
-
-
 REFUSED = {
     "empty": (b"", "has 0 bytes"),
     "large": (b"\0" * (BYTES + 1), f"at most {BYTES:,} are taken"),
-    "text": (b"hello, I am a text", "not a picture that is read here"),
-    "eps": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture that is read here"),
     "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that is read here"),
     "tiff": (file(corner(), "TIFF"), "not a picture that is read here"),
-    "cut": (file(corner())[:60], "broken or cut short"),
     "cut jpeg": (file(corner(), "JPEG")[:400], "broken or cut short"),
     "100 MP": (png_header(10_000, 10_000), "10,000 x 10,000 pixels; at most 50 million"),
-    "wide": (png_header(40_000, 1), "a side may have at most 30,000"),
     "high": (png_header(3, 40_000), "a side may have at most 30,000"),
     "3600 MP": (png_header(60_000, 60_000), "far more pixels than the 50 million"),  # Pillow refuses it by itself
     "no width": (png_header(0, 9), "broken or cut short|not a picture"),
@@ -78,18 +69,11 @@ def test_what_is_refused_is_refused_in_a_sentence(data, sentence):
 def test_100_megapixels_are_refused_before_they_are_decoded():
     """A real one of 12 kB, so that only the header can be why."""
     data = file(Image.new("1", (10_000, 10_000)), optimize=True)
-    assert len(data) < 100_000
     tracemalloc.start()
     with pytest.raises(UserError, match="at most 50 million"):
         prompt_of(data, "scene")
-    assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    assert tracemalloc.get_traced_memory()[1] < 2_000_000 and len(data) < 100_000
     tracemalloc.stop()
-    assert MEGAPIXELS < 100
-
-
-def test_another_kind_is_no_kind():
-    with pytest.raises(UserError, match="no kind of picture"):
-        prompt_of(file(corner()), "video")
 
 
 def test_no_damage_gives_anything_but_a_picture_or_a_sentence():
@@ -107,17 +91,21 @@ def test_no_damage_gives_anything_but_a_picture_or_a_sentence():
     assert min(said) > 10, "both were seen"
 
 
-# --- kinds of pictures
-
-
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
 def test_every_kind_shows_what_it_shows(kind):
-    image = opened(file(corner(), kind), WHITE)
-    assert image.mode == "RGB" and image.size == (40, 20)
-    assert close(image, (3, 3), RED, 40) and close(image, (36, 16), GREEN, 40)
+    """Of a moving one the first frame; what the camera turned stands upright."""
+    exif = Image.Exif()
+    exif[0x0112] = 6 if kind == "JPEG" else 1  # turned by 90 degrees
+    more = {"save_all": True, "append_images": [Image.new("RGB", (40, 20), GREEN)]} if kind == "GIF" else {"exif": exif}
+    image = opened(file(corner(), kind, **({} if kind == "BMP" else more)), WHITE)
+    turned = kind == "JPEG"
+    assert image.mode == "RGB" and image.size == ((20, 40) if turned else (40, 20))
+    assert close(image, (16, 3) if turned else (3, 3), RED, 40) and close(
+        image, (3, 36) if turned else (36, 16), GREEN, 40
+    )
 
 
-def test_alpha_stands_on_the_paper_whatever_the_mode():
+def test_alpha_stands_on_the_paper_whatever_the_mode_and_16_bits_keep_their_shades():
     clear = Image.new("RGBA", (8, 8), (9, 9, 9, 0))
     half = Image.new("LA", (8, 8), (0, 128))
     indexed = corner().quantize(4)
@@ -126,50 +114,20 @@ def test_alpha_stands_on_the_paper_whatever_the_mode():
     assert close(opened(file(half), WHITE), (4, 4), (127, 127, 127), 2)
     shown = opened(file(indexed), WHITE)
     assert shown.getpixel((3, 3)) == WHITE and close(shown, (36, 16), GREEN)
-
-
-def test_16_bits_keep_their_shades():
+    for mode in ("1", "CMYK"):
+        assert opened(file(Image.new(mode, (9, 5)), "JPEG" if mode == "CMYK" else "PNG"), WHITE).mode == "RGB"
     ramp = Image.fromarray(np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16))
-    shown = np.asarray(opened(file(ramp), WHITE).convert("L"))
-    assert np.abs(shown.reshape(-1) - np.arange(256)).max() <= 1
+    shades = np.asarray(opened(file(ramp), WHITE).convert("L")).reshape(-1)
+    assert np.abs(shades - np.arange(256)).max() <= 1
 
 
-def test_other_modes():
-    for mode, usual in (("1", 1), ("L", 200), ("P", 3), ("CMYK", (0, 0, 0, 255))):
-        image = opened(file(Image.new(mode, (9, 5), usual), "JPEG" if mode == "CMYK" else "PNG"), WHITE)
-        assert image.mode == "RGB" and image.size == (9, 5)
-
-
-def test_of_a_moving_picture_the_first_frame_is_taken():
-    frames = [Image.new("RGB", (12, 12), colour) for colour in (RED, GREEN)]
-    data = file(frames[0], "GIF", save_all=True, append_images=frames[1:], duration=50)
-    assert close(opened(data, WHITE), (6, 6), RED)
-
-
-def test_a_picture_that_was_turned_stands_upright():
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was turned by 90 degrees
-    image = opened(file(corner(), "JPEG", exif=exif, quality=95), WHITE)
-    assert image.size == (20, 40) and close(image, (16, 3), RED, 40)
-
-
-# --- what a model gets
-
-
-def test_a_scene_of_its_own_size_is_taken_as_it_is():
-    picture = drawn(held_out(12))
+def test_a_scene_is_taken_as_it_is_a_larger_one_described_as_it_and_nothing_is_cut_off():
+    picture, (thing, *_) = drawn(held_out(12)), held_out(12)
     assert (scene(Image.fromarray(picture)) == picture).all()
     assert prompt_of(file(Image.fromarray(picture)), "scene") == tasks.picture_prompt(picture, "scene")
-
-
-def test_a_larger_scene_is_described_as_the_small_one():
-    large = Image.fromarray(drawn(held_out(12))).resize((480, 480), Image.Resampling.NEAREST)
+    large = Image.fromarray(picture).resize((480, 480), Image.Resampling.NEAREST)
     text = engines.run("greedy", "tiny-vlm", prompt_of(file(large), "scene")).text
-    thing = held_out(12)[0]
     assert f"a {thing.size} {thing.colour} {thing.shape} at the {thing.row} {thing.column}" in text
-
-
-def test_nothing_is_cut_off_a_picture_that_is_not_square():
     wide = scene(opened(file(corner()), PAPER["scene"]))
     assert wide.shape == (24, 24, 3)
     assert (wide[0] == PAPER["scene"]).all() and (wide[-1] == PAPER["scene"]).all()

@@ -2,8 +2,6 @@
 definitions give, and each figure that it has can be drawn. Plain `pytest` looks at a few that have everything among
 them, `--exhaustive` at all; each is read once."""
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -25,9 +23,9 @@ from explorer.papers.record import decisions, record, wording
 from explorer.papers.schema import Recording
 from explorer.runs.gallery import Card, gallery, read_bytes
 from explorer.runs.scenarios import Scenario, scenarios
+from tests.explorer.figures.test_board import counts_agree_with_boards
 from tests.explorer.figures.test_hindsight import as_claimed, by_definition
-from tests.explorer.figures.test_race import counts_agree_with_boards
-from tests.explorer.figures.test_receipts import formulas_give_their_numbers
+from tests.explorer.figures.test_metrics import formulas_give_their_numbers
 
 ENTRIES = {entry.id: entry for entry in papers.read().recordings()}
 METHODS = {info.slug: info for info in engines.list_methods()}
@@ -151,13 +149,10 @@ def it_repeats(entry: Recording, old: Trace, folder) -> None:
     assert all(now == then for i, (now, then) in enumerate(pairs) if i not in moved)
     assert wording(again) == wording(old), "run: python -m explorer.papers.record --words"
     if moved:
-        now, then = (written(trace.steps[moved.start : moved.stop]) for trace in (again, old))
+        commits = [[s.commits for s in trace.steps[moved.start : moved.stop]] for trace in (again, old)]
+        now, then = ([pair for c in each for pair in zip(c.positions, c.tokens, strict=True)] for each in commits)
         assert sorted(now) == sorted(then)
         assert min(p for step in old.steps[moved.start : moved.stop] for p in step.commits.probabilities) > 0.999
-
-
-def written(steps):
-    return [pair for s in steps for pair in zip(s.commits.positions, s.commits.tokens, strict=True)]
 
 
 def test_every_entry_is_recorded_and_nothing_else():

@@ -1,7 +1,5 @@
 """A trace in a notebook, the lines that repeat it, and its events as a table."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -28,28 +26,19 @@ def both() -> list[Trace]:
     return [run("masked", params={"max_new_tokens": 32}), run("causal", params={"max_new_tokens": 16})]
 
 
-def drafting() -> str:
-    """A method that drafts trees on one model."""
-    return next(i.slug for i in engines.list_methods() if "tree" in i.emits and list(i.needs.values()) == ["causal"])
-
-
 def test_a_trace_plays_itself_in_a_notebook(browser, both):
-    page = browser.new_page()
-    asked, wrong = [], []
+    page, asked, wrong = browser.new_page(), [], []
     page.on("request", lambda r: asked.append(r.url) if not r.url.startswith(("about:", "data:")) else None)
     page.on("pageerror", lambda e: wrong.append(str(e)))
-    page.set_content(
-        f"<!doctype html><body>{both[0]._repr_html_()}{explorer.show(both, height=500)._repr_html_()}</body>"
-    )
-    frames = page.locator("iframe")
-    expect(frames).to_have_count(2)
-    expect(frames.nth(1)).to_have_attribute("sandbox", "allow-scripts")
-    alone, pair = (page.frame_locator("iframe").nth(n) for n in range(2))
-    expect(alone.locator(".dx-panel")).to_have_count(1)
-    expect(pair.locator(".dx-panel")).to_have_count(2)
-    expect(alone.locator(".dx-panel")).to_have_attribute("data-state", "ready")
-    alone.locator(".dx-panel").press("End")
-    expect(alone.locator(".dx-panel")).to_have_attribute("data-step", str(len(both[0].steps)))
+    cells = both[0]._repr_html_() + explorer.show(both, height=500)._repr_html_()
+    page.set_content(f"<!doctype html><body>{cells}</body>")
+    expect(page.locator("iframe")).to_have_count(2)
+    expect(page.locator("iframe").nth(1)).to_have_attribute("sandbox", "allow-scripts")
+    alone, pair = (page.frame_locator("iframe").nth(n).locator(".dx-panel") for n in range(2))
+    expect(pair).to_have_count(2)
+    expect(alone).to_have_attribute("data-state", "ready")
+    alone.press("End")
+    expect(alone).to_have_attribute("data-step", str(len(both[0].steps)))
     assert asked == [] and wrong == []
     page.close()
 
@@ -73,19 +62,17 @@ def test_a_page_that_is_too_large_for_a_cell_says_so(both):
         explorer.show([])
 
 
-@pytest.mark.parametrize("case", ["masked", "causal", "drafts", "edited", "budget", "light"])
+@pytest.mark.parametrize("case", ["masked", "drafts", "edited"])
 def test_the_lines_make_the_same_run(case):
     options: dict = {"params": {"max_new_tokens": 16}, "seed": 5}
+    drafting = next(i.slug for i in engines.list_methods() if "tree" in i.emits and [*i.needs.values()] == ["causal"])
     if case == "edited":
-        first = engines.run(methods_of("masked")[0], first_model("masked"), PROMPT, **options)
+        first = run("masked", **options)
         place, token = first.steps[2].commits.positions[0], first.steps[0].commits.tokens[0]
-        options["edits"] = [(0, Edit(force={place: token})), (2, Edit(remask=[place]))]
-    if case == "budget":
+        options |= {"edits": [(0, Edit(force={place: token})), (2, Edit(remask=[place]))], "detail": "light"}
+    if case == "drafts":
         options["max_steps"] = 3
-    if case == "light":
-        options["detail"] = "light"
-    kind = "causal" if case in ("causal", "drafts") else "masked"
-    trace = run(kind, drafting() if case == "drafts" else None, **options)
+    trace = run("causal", drafting, **options) if case == "drafts" else run("masked", **options)
     for ids in (False, True) if case == "masked" else (False,):
         room: dict = {}
         exec(explorer.lines(trace, ids=ids), room)
@@ -95,19 +82,15 @@ def test_the_lines_make_the_same_run(case):
         assert [(e.after_step, e.edit) for e in found.edits] == [(e.after_step, e.edit) for e in wanted.edits]
 
 
-@pytest.mark.parametrize("given", [{"dtype": "bfloat16"}, {"dtype": "float64", "shift": False, "mask_id": 2}])
-def test_the_lines_load_the_model_as_it_was_loaded(given, tmp_path, capsys):
+def test_the_lines_load_the_model_as_it_was_loaded(tmp_path, capsys):
     name = first_model("masked")
-    own = engines.load_model(name)
-    given = {**given, "mask_id": own.mask_id} if "mask_id" in given else given
-    model = engines.load_model(name, **given)
-    trace = engines.run(methods_of("masked")[0], model, PROMPT, params={"max_new_tokens": 16})
-    record = trace.header.models[0]
-    assert (record.dtype, record.options) == (given["dtype"], {k: v for k, v in given.items() if k != "dtype"})
-    text = explorer.lines(trace)
-    assert all(f"{key}={value!r}" in text for key, value in given.items())
-    room: dict = {}
-    exec(text, room)
+    given = {"dtype": "float64", "shift": False, "mask_id": engines.load_model(name).mask_id}
+    trace = engines.run(
+        methods_of("masked")[0], engines.load_model(name, **given), PROMPT, params={"max_new_tokens": 16}
+    )
+    record, room = trace.header.models[0], {}
+    assert (record.dtype, record.options) == (given.pop("dtype"), given)
+    exec(explorer.lines(trace), room)
     assert room["trace"].header.models == trace.header.models and first_difference(trace, room["trace"]) is None
     assert engines.models_of(trace.header)[record.role].record.options == record.options
     (tmp_path / "t.json").write_text(trace.to_json())
@@ -116,13 +99,10 @@ def test_the_lines_load_the_model_as_it_was_loaded(given, tmp_path, capsys):
 
 def test_the_lines_of_a_model_from_the_hub_name_its_commit_and_its_quantisation(both):
     trace = Trace.from_json(both[1].to_json())
-    record = trace.header.models[0]
-    record.name, record.revision, record.device = "owner/name", "0123abc", "cuda:0"
+    record, asked = trace.header.models[0], {}
     told = {"device_map": "auto", "quantization": {"quant_method": "quanto", "weights": "int8"}}
-    record.options = dict(told)
-    asked = {}
-    text = explorer.lines(engines.Trace.from_json(trace.to_json()))
-    call = re.search(r"engines.load_model\((.*)\)$", text, re.MULTILINE)
+    record.name, record.revision, record.device, record.options = "owner/name", "0123abc", "cuda:0", dict(told)
+    call = re.search(r"engines.load_model\((.*)\)$", explorer.lines(trace), re.MULTILINE)
     eval(f"load({call[1]})", {"load": lambda name, **options: asked.update(options, name=name)})
     assert asked == {"name": "owner/name", "dtype": record.dtype, "revision": "0123abc", **told}
     record.name, record.options = "my-checkpoint", {}
@@ -130,25 +110,8 @@ def test_the_lines_of_a_model_from_the_hub_name_its_commit_and_its_quantisation(
     record.options = {"x=1, y": 2}
     with pytest.raises(UserError, match="changed by hand"):
         explorer.lines(trace)
-
-
-def test_a_quantisation_config_is_recorded_as_the_dictionary_that_loads_it():
-    import transformers
-    from transformers.quantizers.auto import AutoQuantizationConfig
-
-    from engines.models.loader import _told
-
-    config = transformers.QuantoConfig(weights="int8")
-    told = _told({"quantization": config, "shift": None, "mask_id": 5})
-    assert told["mask_id"] == 5 and "shift" not in told
-    assert AutoQuantizationConfig.from_dict(told["quantization"]).to_dict() == config.to_dict()
-
-
-def test_lines_of_several_runs_and_of_none(both):
     text = explorer.lines(both)
     assert text.count("engines.run(") == 2 and text.count("import engines") == 1
-    with pytest.raises(UserError, match="at least one trace"):
-        explorer.lines([])
 
 
 def test_lines_quote_whatever_a_trace_says(both):
@@ -164,33 +127,22 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_events_hold_every_token_that_was_written_with_the_cost_so_far(both):
-    found = rows(events_csv(both))
-    for number, trace in enumerate(both):
-        mine = [row for row in found if row["run"] == str(number)]
+def test_events_hold_every_token_that_was_written_with_the_cost_so_far_and_the_drafts(both):
+    recorded = (gallery().get(card.id) for card in gallery().cards)
+    drafted = next(trace for trace in recorded if any(s.tree and s.tree.parents[1:] for s in trace.steps))
+    traces = [*both, drafted]
+    found = rows(events_csv(traces))
+    for number, trace in enumerate(traces):
+        mine = [row for row in found if (row["run"], row["event"]) == (str(number), "write")]
         text = {piece.id: piece.text for piece in trace.pieces}
         writes = [(s.index, s.commits.positions, s.commits.tokens) for s in trace.steps if s.commits]
         told = [(step, *one) for step, *both in writes for one in zip(*both, strict=True)]
         assert [(int(r["step"]), int(r["position"]), int(r["token"])) for r in mine] == told
-        assert all(r["text"].removeprefix("'") == text[int(r["token"])] and r["event"] == "write" for r in mine)
-        assert int(mine[-1]["target_calls_so_far"]) == trace.totals.forwards
+        assert all(r["text"].removeprefix("'") == text[int(r["token"])] for r in mine)
+        calls = [step.forwards[trace.header.models[0].role] for step in trace.steps]
+        assert int(mine[-1]["target_calls_so_far"]) == sum(calls)
         seconds = trace.totals.model_seconds + trace.totals.method_seconds
         assert float(mine[-1]["seconds_so_far"]) == pytest.approx(seconds, abs=1e-5)
-
-
-def test_events_hold_the_drafts_too():
-    traces = (gallery().get(card.id) for card in gallery().cards)
-    trace = next(t for t in traces if any(s.tree and len(s.tree.parents) > 1 for s in t.steps))
-    drafts = [row for row in rows(events_csv([trace])) if row["event"] == "draft"]
-    trees = [step.tree for step in trace.steps if step.tree]
+    drafts, trees = [r for r in found if r["event"] == "draft"], [step.tree for step in drafted.steps if step.tree]
     assert len(drafts) == sum(len(tree.parents) - 1 for tree in trees) > 0
     assert sum(row["cause"] == "accepted" for row in drafts) == sum(tree.why.count("accepted") for tree in trees)
-
-
-def test_the_commands_write_events_and_lines(tmp_path, capsys, both):
-    path = tmp_path / "t.json"
-    path.write_text(both[1].to_json())
-    assert main(["export", str(path), "--events-csv", str(tmp_path / "e.csv")]) == 0
-    assert rows((tmp_path / "e.csv").read_text()) == rows(events_csv([both[1]]))
-    assert main(["export", str(path), "--python", "-"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == explorer.lines(both[1]).rstrip("\n")

@@ -1,7 +1,8 @@
-"""A watched run goes where every run goes: figures, films, race, hindsight, exact check, store, page, terminal."""
+"""A watched run goes where every run goes: figures, films, race, hindsight, exact check, store, terminal, notebook."""
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def drafted():
     return seen.trace(out)
 
 
-def test_figures_the_exact_check_race_and_hindsight(watched, drafted):
+def test_figures_the_exact_check_race_hindsight_drawings_and_films(watched, drafted):
     for trace in (watched, drafted):
         found = {one.name: one for one in measure(trace)}
         assert found["steps"].value == len(trace.steps) and found["model_seconds"].value > 0
@@ -65,9 +66,6 @@ def test_figures_the_exact_check_race_and_hindsight(watched, drafted):
     assert steps_within(watched, "forwards", 3) == 3
     lens = hindsight(watched)
     assert lens.forwards == len(watched.steps) and 0 < lens.enough <= lens.forwards
-
-
-def test_drawings_films_and_the_notebook(watched, drafted):
     plain = engines.run("threshold", "tiny-dlm", PROMPT, params={"max_new_tokens": 24})
     assert figure([watched, plain], view="curve").startswith("<")
     assert figure(watched, view="board").startswith("<") and figure(drafted, view="tree").startswith("<")
@@ -95,3 +93,38 @@ def test_store_and_terminal(watched, drafted, tmp_path, capsys):
     with pytest.raises(engines.UserError, match="no engine here"):
         explorer.lines(watched)
     assert any("params" in line and "not recorded" in line for line in heading(watched))
+
+
+NOTEBOOK = explorer.ASSETS / "templates" / "watching.ipynb"
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed: pip install -e '.[test]'")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install -e '.[test]'")
+    folder: Path = tmp_path_factory.mktemp("notebook")
+    read = nbformat.read(NOTEBOOK, as_version=4)
+    assert not any(cell.get("outputs") for cell in read.cells), "a notebook is committed without its outputs"
+    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
+    return read, folder
+
+
+def outputs(cell):
+    return "".join(
+        one.get("text", "") + "".join(one.get("data", {}).get("text/html", "")) for one in cell.get("outputs", ())
+    )
+
+
+@pytest.mark.slow  # it starts a kernel, which imports everything anew
+def test_every_cell_runs_and_three_loops_show_themselves(book):
+    read, folder = book
+    cells = [cell for cell in read.cells if cell.cell_type == "code"]
+    assert not [one for cell in cells for one in cell.outputs if one.output_type == "error"]
+    shown = [cell for cell in cells if "<iframe srcdoc" in outputs(cell)]
+    assert len(shown) == 4  # three loops, and one beside an engine of ours
+    titles = ("Two at a time", "Assisted generation", "Three beams", "Two at a time")
+    for cell, title in zip(shown, titles, strict=True):
+        assert title in outputs(cell)
+    assert (folder / "watched.json").is_file()
+    said = next(outputs(cell) for cell in read.cells if "header.departures" in cell.source)
+    assert "distribution of token i + 1" in said and "not known: params, seed" in said

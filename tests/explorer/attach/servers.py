@@ -1,8 +1,6 @@
 """Servers for the tests: real ones (llama.cpp's and transformers' own, with our tiny model), and one that sends what a
 test tells it to, which stands for servers that misbehave and for formats whose programs cannot run here."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """One clock over all that a server may do, Stop within a moment, and bounds that lose nothing that arrived."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -20,7 +18,7 @@ from explorer.importers import build
 from explorer.page import feed as feed_module
 from explorer.page.feed import Feed
 from explorer.page.sessions import Job
-from tests.explorer.attach.servers import Scripted, piece, silent, status, stream
+from tests.explorer.attach.servers import Scripted, piece, silent, stream
 
 LATER = 100.0  # seconds by which the clock is put forward
 
@@ -61,8 +59,6 @@ ERROR = b"HTTP/1.1 500 No\r\ncontent-length: 999999\r\n\r\n"
 EVENT = OK + f"data: {json.dumps(piece('a'))}\n\n".encode()
 DRIBBLES = {
     "headers": (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"),
-    "bytes of a header": (b"HTTP/1.1 200 OK\r\nx: ", b"y"),
-    "comments": (OK, b": ping\n\n"),
     "bytes of an event": (OK + b"data: ", b"x"),
     "bytes of a whole answer": (JSON, b" "),
     "an error page": (ERROR, b"x"),
@@ -77,33 +73,12 @@ def test_no_dribble_outlasts_the_clock(name, later):
     assert reply.left.wait(20) and "\n" not in str(caught.value)
 
 
-def test_a_list_of_models_that_dribbles_is_done_without(later):
-    reply = Dribble(b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n", b" ", later)
-    with Scripted(stream(piece("a")), get={"/v1/models": lambda handler: reply(handler)}) as server:
-        assert attach(server.url, prompt="Hello", patience=LATER / 2).text == "a"
-    assert reply.left.wait(20)
-
-
-def arrived(run) -> bool:
-    """Whether a piece has arrived, though no step is told before what follows it."""
-    return wait_for(lambda: run._output)
-
-
 def wait_for(state) -> bool:
     """Whether a state is reached within twenty seconds."""
     until = time.monotonic() + 20
     while not state() and time.monotonic() < until:
         time.sleep(0.01)
     return bool(state())
-
-
-def test_what_came_before_the_dribble_stays(later):
-    runs = []
-    with Scripted(Dribble(EVENT, b": ping\n\n", lambda: arrived(runs[0]) and later())) as server:
-        runs.append(run := Attached(server.url, prompt="Hello", max_seconds=LATER / 2))
-        list(run)
-    end = run.trace().end
-    assert (run.trace().text, end.reason) == ("a", "budget") and f"Stopped after {LATER / 2:g} s" in end.message
 
 
 @pytest.mark.parametrize("first", [b"", OK, EVENT])
@@ -123,25 +98,13 @@ def test_stop_hangs_up_while_the_server_is_silent(first):
         reader = threading.Thread(target=lambda: steps.extend(run), daemon=True)
         reader.start()
         assert asked.wait(20)
-        assert b"data" not in first or arrived(run)
+        assert b"data" not in first or wait_for(lambda: run._output)
         stop.set()
         reader.join(20)
         assert not reader.is_alive() and gone.wait(20)
         run.close()
     assert run.trace().end.reason == "stopped" and run.trace().end.message == ""
     assert len(steps) == (b"data" in first)
-
-
-def test_stop_is_heard_while_the_models_are_asked_for():
-    stop, asked = threading.Event(), threading.Event()
-
-    def asks(handler):
-        asked.set()
-        silent(handler)
-
-    threading.Thread(target=lambda: asked.wait(20) and stop.set(), daemon=True).start()
-    with Scripted(stream(piece("a")), get={"/v1/models": asks}) as server, pytest.raises(UserError, match="stopped"):
-        Attached(server.url, prompt="Hello", patience=600, stop=stop.is_set)
 
 
 def test_a_server_that_is_silent_holds_no_model():
@@ -167,10 +130,10 @@ def test_a_server_that_is_silent_holds_no_model():
 
 
 @pytest.mark.parametrize("chunk", [1, 65536])
-def test_an_event_is_bounded_however_it_is_cut(monkeypatch, chunk):
+def test_an_event_is_bounded_however_it_is_cut_and_values_are_counted_before_they_are_made(monkeypatch, chunk):
     monkeypatch.setattr(client_module, "MAX_EVENT", 2**16)
+    monkeypatch.setattr(client_module, "MAX_VALUES", 1000)
     sent = b"data: 1\n\n" + b"data:\n" * 2**20
-
     tracemalloc.start()
     found = events(sent[i : i + chunk] for i in range(0, len(sent), chunk))
     assert next(found)[1] == "1"
@@ -179,10 +142,6 @@ def test_an_event_is_bounded_however_it_is_cut(monkeypatch, chunk):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40 * client_module.MAX_EVENT  # what each line, and each chunk of one byte, takes beside its bytes
-
-
-def test_values_are_counted_before_they_are_made(monkeypatch):
-    monkeypatch.setattr(client_module, "MAX_VALUES", 1000)
     with Scripted(stream(piece("a"), {"choices": [[]] * 2000})) as server:
         trace = attach(server.url, prompt="Hello")
     assert trace.text == "a" and "more than 1,000 values" in trace.end.message
@@ -204,9 +163,3 @@ def test_a_server_that_ignores_its_limits_loses_nothing_that_arrived(monkeypatch
     assert said in trace.end.message and trace.end.reason in ("budget", "failed")
     assert 20 <= len(trace.steps) <= 41
     assert trace.text == " ".join(str(i) for i in range(len(trace.steps)))
-
-
-@pytest.mark.parametrize("where", ["http://[bad", "http://host:port/", "http://\x9b2J", "https://[::1%25]:99999/x"])
-def test_a_redirect_to_what_is_no_address_is_a_sentence(where):
-    with Scripted(status(302, "", [("location", where)])) as server, pytest.raises(UserError, match="redirects to"):
-        attach(server.url, prompt="Hello")

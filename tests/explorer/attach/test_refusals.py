@@ -1,5 +1,4 @@
-"""Servers that hang, lie, break off or lead elsewhere, and what no server is asked: one sentence each, and what had
-arrived stays."""
+"""Servers that hang, lie, break off or lead elsewhere, and what no server is asked."""
 
 import contextlib
 import socket
@@ -10,7 +9,7 @@ import threading
 import pytest
 
 from engines import UserError
-from explorer.attach import FORMATS, Attached, attach, key_for, read_address
+from explorer.attach import FORMATS, attach, key_for, read_address
 from explorer.cli import main
 from explorer.cli.attach import APIS
 from tests.explorer.attach.servers import Scripted, free_port, piece, silent, status, stream
@@ -26,14 +25,9 @@ def ask(reply, **options):
     ("reply", "said"),
     [
         (stream(piece("a"), "{nonsense", piece("b")), "not JSON"),
-        (stream(piece("a"), "[1, 2]"), "no object"),
         (stream(piece("a"), {"error": {"message": "out of\nmemory"}}), "broke off: out of memory"),
-        (stream(piece("a"), end=False), "closed the answer before its end"),
         (stream(piece("a"), end=False, after=silent), "sent nothing for 0.2 s"),
-        (
-            stream(piece("a"), end=False, after=lambda h: h.wfile.write(b"data: " + b"x" * (2**20 + 9))),
-            "more than 1 MB",
-        ),
+        (stream(piece("a"), end=False, after=lambda h: h.wfile.write(b"data: " + b"x" * 2**21)), "more than 1 MB"),
     ],
 )
 def test_what_had_arrived_stays(reply, said):
@@ -46,12 +40,8 @@ def test_what_had_arrived_stays(reply, said):
     ("reply", "said"),
     [
         (status(404, {"error": {"message": "no such model"}}), r"answered 404 \(no such model\).*--api or --model"),
-        (status(401, "<html>"), "answered 401; it wants a key"),
-        (status(500, {"detail": "x" * 5000}), "answered 500"),
         (status(302, "", [("location", "https://elsewhere.example/v1")]), "redirects to elsewhere.example"),
-        (status(307, "", [("location", "/v1/chat/completions")]), "redirects again and again"),
-        (stream("oops"), "not JSON"),
-        (stream(end=False), "closed the answer before its end"),
+        (status(302, "", [("location", "http://\x9b2J")]), "redirects to"),
         (lambda handler: None, "closed the connection"),
         (silent, "sent nothing for 0.2 s"),
         (status(200, "x", [("content-encoding", "gzip")]), "packed"),
@@ -61,26 +51,6 @@ def test_a_server_from_which_nothing_arrived_is_refused(reply, said):
     with pytest.raises(UserError, match=said) as caught:
         ask(reply, patience=0.2 if "0.2 s" in said else 30)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
-
-
-def test_a_connection_cut_in_the_middle_of_a_chunk():
-    def reply(handler):
-        handler.send_response(200)
-        handler.send_header("content-type", "text/event-stream")
-        handler.send_header("transfer-encoding", "chunked")
-        handler.end_headers()
-        data = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
-        handler.wfile.write(b"%x\r\n%s\r\nff\r\nhalf" % (len(data), data))
-        handler.wfile.flush()
-        handler.connection.shutdown(socket.SHUT_RDWR)
-
-    trace = ask(reply)
-    assert trace.text == "a" and "closed the connection in the middle" in trace.end.message
-
-
-def test_an_empty_answer_is_complete_and_says_so():
-    trace = ask(stream({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
-    assert not trace.steps and trace.end.message == "The server's answer is empty."
 
 
 def test_a_redirect_on_the_same_host_is_followed_and_its_key_goes_along():
@@ -98,37 +68,24 @@ def test_a_redirect_on_the_same_host_is_followed_and_its_key_goes_along():
     assert "secret" not in trace.to_json()
 
 
-def test_a_run_can_be_closed():
-    with Scripted(stream(*(piece(f" {i}") for i in range(50)), pause=0.02)) as server:
-        run = Attached(server.url, prompt="Hello")
-        next(run), next(run)
-        run.close()
-        assert list(run) == [] and run.trace().end.reason == "stopped" and len(run.trace().steps) == 3
-
-
-def test_nobody_and_somebody_without_a_list_of_models():
-    with pytest.raises(UserError, match="cannot be reached"):
-        attach(f"http://127.0.0.1:{free_port()}", prompt="Hello")
-    with Scripted(stream(piece("a")), models=None) as server:
-        assert attach(server.url, prompt="Hello").text == "a"
-    with (
-        Scripted(stream(piece("a")), models=("one", "two")) as server,
-        pytest.raises(UserError, match=r"2 models.*one, two"),
-    ):
+def test_a_list_of_models_may_be_missing_and_several_are_a_choice():
+    with Scripted(stream({"choices": [{"delta": {}, "finish_reason": "stop"}]}), models=None) as server:
+        trace = attach(server.url, prompt="Hello")
+    assert not trace.steps and trace.end.message == "The server's answer is empty."
+    with Scripted(silent, models=("one", "two")) as server, pytest.raises(UserError, match=r"2 models.*one, two"):
         attach(server.url, prompt="Hello")
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1"]
-    command = [*made, "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 1 -keyout".split()
     try:
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run([*command, str(key), "-out", str(cert)], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("openssl is not here")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    context.load_cert_chain(cert, key)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
 
         def serve():
             with contextlib.suppress(OSError):
@@ -136,7 +93,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
 
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(UserError, match=r"(?i)certificate"):
-            attach(f"https://localhost:{port}", prompt="Hello")
+            attach(f"https://localhost:{listening.getsockname()[1]}", prompt="Hello")
 
 
 @pytest.mark.parametrize(
@@ -144,13 +101,8 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path):
     [
         (None, "empty"),
         ("file:///etc/passwd", "not an address"),
-        ("127.0.0.1:8000", "not an address"),
-        ("http://", "not an address"),
         ("http://user:pass@host", "password"),
-        ("http://host/?key=1", "behind its path"),
-        ("http://host:99999", "not understood"),
         ("http://[::1", "not understood"),
-        ("http://" + "a" * 3000, "not understood"),
     ],
 )
 def test_what_is_no_address_is_refused(url, said):
@@ -170,39 +122,24 @@ def test_a_key_comes_from_the_environment_and_never_goes_unencrypted(monkeypatch
     monkeypatch.setenv("MY_KEY", "secret")
     assert key_for(read_address("https://host"), "MY_KEY") == "secret"
     assert key_for(read_address("http://127.0.0.1:1"), "MY_KEY") == "secret"
-    with pytest.raises(UserError, match="unencrypted") as caught:
-        key_for(read_address("http://host"), "MY_KEY")
-    assert "secret" not in str(caught.value)
-    with pytest.raises(UserError, match="not set"):
-        key_for(read_address("https://host"), "NO_SUCH_KEY")
-    with pytest.raises(UserError, match="never the key itself"):
-        key_for(read_address("https://host"), "sk-12-34")
-    monkeypatch.setenv("MY_KEY", "two\nlines")
-    with pytest.raises(UserError, match="no header"):
-        key_for(read_address("https://host"), "MY_KEY")
+    monkeypatch.setenv("BROKEN", "two\nlines")
+    for url, name, said in (
+        ("http://host", "MY_KEY", "unencrypted"),
+        ("https://host", "NO_SUCH_KEY", "not set"),
+        ("https://host", "sk-12-34", "never the key itself"),
+        ("https://host", "BROKEN", "no header"),
+    ):
+        with pytest.raises(UserError, match=said) as caught:
+            key_for(read_address(url), name)
+        assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"prompt": " "}, "prompt is empty"),
-        ({"max_tokens": 0}, "max tokens=0"),
-        ({"top": 21}, "top=21"),
-        ({"temperature": -1.0}, "temperature=-1"),
-        ({"api": "telnet"}, "chat, completions, llama, sglang"),
-        ({"patience": float("nan")}, "patience=nan"),
-    ],
-)
-def test_what_no_server_is_asked(options, said):
-    with pytest.raises(UserError, match=said):
-        attach("http://127.0.0.1:1", **{"prompt": "Hello", **options})
-
-
-def test_the_command_refuses_in_one_line(monkeypatch, capsys, tmp_path):
+def test_the_command_refuses_in_one_line_and_keeps_a_broken_answer(monkeypatch, capsys, tmp_path):
     assert tuple(FORMATS) == APIS
     url = f"http://127.0.0.1:{free_port()}"
     for args, said in (
         ([url, "--prompt", "x"], "cannot be reached"),
+        ([url, "--prompt", " "], "prompt is empty"),
         ([url, url, "--prompt", "x", "--json", "-"], "--json takes one run"),
         ([url] * 5 + ["--prompt", "x"], "at most 4"),
         ([url, "--prompt", "x", "--against", "greedy"], "METHOD@MODEL"),
@@ -210,12 +147,9 @@ def test_the_command_refuses_in_one_line(monkeypatch, capsys, tmp_path):
         ([url, "--prompt", "x", "--traces", str(tmp_path / "none")], "make it first"),
     ):
         assert said in refused(capsys, "attach", *args)
-    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
-    assert "public host" in refused(capsys, "attach", url, "--prompt", "x")
-
-
-def test_a_broken_answer_is_kept_by_the_command(capsys, tmp_path):
     with Scripted(stream(piece("a"), "{")) as server:
         assert main(["attach", server.url, "--prompt", "x", "--json", str(tmp_path / "a.json")]) == 0
     printed = capsys.readouterr()
     assert printed.out.strip() == "a" and "not JSON" in printed.err and (tmp_path / "a.json").exists()
+    monkeypatch.setenv("EXPLORER_PUBLIC", "1")
+    assert "public host" in refused(capsys, "attach", url, "--prompt", "x")

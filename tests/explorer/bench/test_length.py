@@ -1,16 +1,11 @@
-"""What a token costs as an answer grows: turns become stretches, and transformers' own loop stands still between two
-turns and writes what greedy writes."""
+"""What a token costs as an answer grows."""
 
-from __future__ import annotations
-
-import copy
 import json
 import threading
 
 import pytest
 
 import engines
-from engines import UserError
 from explorer import cli
 from explorer.bench import length, loops
 from explorer.bench.length import Turn, marks
@@ -87,30 +82,6 @@ def test_what_was_finished_stays_when_it_is_stopped(model):
         length.measured(["greedy"], model, PROMPT, 40, lambda *told: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
-def test_a_trace_grows_by_the_same_bytes_for_every_token(model):
-    """Recording is linear: the second fifty of steps cost what the first cost."""
-    endless = copy.copy(model)
-    endless.eos_ids = frozenset({model.vocab_size})
-    run = engines.stream("greedy", endless, PROMPT, params={"max_new_tokens": 154})
-    sizes = [len(run.trace().to_json()) for i, _ in enumerate(run) if i in (53, 103, 153)]
-    assert run.written == 154
-    first, second = sizes[1] - sizes[0], sizes[2] - sizes[1]
-    assert abs(second - first) < 0.15 * first
-
-
-def test_generate_that_fails_is_a_sentence(model):
-    class Broken:
-        config, get_input_embeddings = model.model.config, model.model.get_input_embeddings
-
-        def generate(self, *args, **options):
-            raise ValueError("no cache")
-
-    loop = loops.Reference(Broken(), [1, 2], 8)
-    with pytest.raises(UserError, match=r"generate failed on this model \(ValueError: no cache\); leave --length out"):
-        loop.advance(1)
-    loop.close()
-
-
 @pytest.mark.usefixtures("short")
 def test_the_command_prints_stretches_and_writes_the_record(tmp_path, capsys):
     file = tmp_path / "lengths.json"
@@ -128,7 +99,6 @@ def test_the_command_prints_stretches_and_writes_the_record(tmp_path, capsys):
     [
         (["--model", "tiny-ar-l"], "name them by --method"),
         (["--model", "tiny-ar-l", "--method", "speculative-sampling"], "takes methods of one model"),
-        (["--model", "tiny-dlm", "--method", "threshold"], "has no generate of transformers"),
         (["--model", "tiny-ar-l", "--method", "greedy", "--max-new-tokens", "5000"], "max_new_tokens=5000"),
     ],
 )

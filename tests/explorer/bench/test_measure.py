@@ -1,19 +1,23 @@
-"""The benchmark behind `decoding-explorer bench`: its rows, the curve behind them, and what the curve has at the same
-pace."""
+"""The benchmark behind `decoding-explorer bench`."""
+
+import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 import engines
+from engines.tasks.dereferences import LONGEST, SHORTEST, Dereference, dereferences, library
+from engines.tools.completion import Analyser
+from engines.tools.projects import files_of
 from explorer import cli
-from explorer.bench import measure
-from explorer.bench.measure import Figure, curve_there
+from explorer.bench import measure, names
+from explorer.bench.measure import Figure
+from explorer.cli import main
 from tests.engines.fakes import TableCausal, TableMasked
+from tests.engines.methods.sampling.test_mgd import PROMPT, Letters, decode
 
 CURVE = engines.get_method("threshold").info.curve
-
-
-def figure(pace, exact, **more):
-    return Figure("some", None, 4, pace, 0.5, 0.5, 1.0, 1.0, exact, 1.0, {}, **more)
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def prompts(monkeypatch):
     monkeypatch.setattr(measure, "prompts_for", lambda model, n: ["1 2", "3 4"][:n])
 
 
-def test_a_masked_model_has_its_own_sweep_behind_the_methods(prompts):
+def test_a_masked_model_has_its_own_sweep_behind_the_methods_and_the_table_marks_it(prompts, capsys):
     model = TableMasked()
     found = measure.bench(["llada", "threshold", "creditdecoding"], model, prompts=2, repeats=1, max_new_tokens=16)
     assert [(f.method, f.params, f.on_curve) for f in found] == [
@@ -37,29 +41,14 @@ def test_a_masked_model_has_its_own_sweep_behind_the_methods(prompts):
     asked = found[3 + CURVE[1].index(0.9)]
     assert asked.wall_ratio == found[1].wall_ratio, "the default was asked for and is not run twice"
     assert [f.tokens_per_forward for f in found[3:]] == sorted(f.tokens_per_forward for f in found[3:])  # safest first
-
-
-def test_a_causal_model_has_none(prompts):
-    found = measure.bench(["greedy"], TableCausal(), prompts=1, repeats=1, max_new_tokens=8)
-    assert [(f.method, f.on_curve) for f in found] == [("greedy", False)]
-    assert "sweep" not in measure.table(found)
-
-
-def test_calls_that_a_rule_for_the_end_saves_are_no_merit_of_the_method(monkeypatch):
-    monkeypatch.setattr(measure, "sweep_of", lambda plain: [])
-    (found,) = measure.bench(["creditdecoding"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
-    assert found.saved_by_end_rule > 0 and found.forwards_ratio < found.fair_ratio
-    said = measure.table([found])
-    assert f"{found.saved_by_end_rule:.1f} model calls a prompt that threshold makes after its end mark" in said
-    assert f"forwards without those {found.fair_ratio:.2f}" in said
-    (plain,) = measure.bench(["threshold"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
-    assert (plain.saved_by_end_rule, plain.fair_ratio) == (0, None) and "end mark" not in measure.table([plain])
-
-
-def test_the_curve_is_read_between_its_points_and_not_beyond():
-    points = [figure(x, y, on_curve=True) for x, y in ((1.0, 1.0), (3.0, 0.5), (4.0, None))] + [figure(2.0, 0.9)]
-    assert [curve_there(figure(x, 0.0), points) for x in (1.0, 2.0, 3.0)] == pytest.approx([1.0, 0.75, 0.5])
-    assert curve_there(figure(0.9, 0.0), points) is None and curve_there(figure(3.1, 0.0), points) is None
+    ask = ["bench", "--model", "tiny-dlm", "--method", "factor", "--prompts", "1", "--repeats", "1"]
+    assert cli.main([*ask, "--max-new-tokens", "16"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("the model's own sweep of threshold:")
+    assert lines[at - 1].startswith("factor ")
+    rows = lines[at + 1 : at + 1 + len(CURVE[1])]
+    assert [row.split()[:2] for row in rows] == [["threshold", f"threshold={value:g}"] for value in CURVE[1]]
+    assert all(row.split()[-1] == "sweep" for row in rows) and "curve there" in lines[-1]
 
 
 def test_medians_stand_with_their_intervals(monkeypatch):
@@ -77,12 +66,41 @@ def test_medians_stand_with_their_intervals(monkeypatch):
     assert "1.50 (1.25-2.00)" in measure.table([one])
 
 
-def test_the_table_marks_the_sweep(capsys):
-    ask = ["bench", "--model", "tiny-dlm", "--method", "factor", "--prompts", "1", "--repeats", "1"]
-    assert cli.main([*ask, "--max-new-tokens", "16"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    at = lines.index("the model's own sweep of threshold:")
-    assert lines[at - 1].startswith("factor ")
-    rows = lines[at + 1 : at + 1 + len(CURVE[1])]
-    assert [row.split()[:2] for row in rows] == [["threshold", f"threshold={value:g}"] for value in CURVE[1]]
-    assert all(row.split()[-1] == "sweep" for row in rows) and "curve there" in lines[-1]
+def test_names_are_counted_from_what_was_written():
+    with Analyser(files_of("ledger")) as analyser:
+        place = Dereference("a.py", 3, PROMPT, "tally_cents", analyser.members(PROMPT, 60, dunder=True).names)
+    guided, plain = ([decode(seed, monitor=how) for seed in range(4)] for how in ("guide", "watch"))
+    held = names.lane("x", {}, guided, [place] * 4)
+    free = names.lane("x", {}, plain, [place] * 4)
+    texts = [Letters().decode(run.output_ids) for run in guided]
+    assert held.exist == 4, [run.steps[0].note for run in guided]
+    assert held.same == sum(text.startswith("tally_cents") for text in texts) and held.cut == 0
+    assert free.exist < 4 and len(held.seconds) >= 4 and 0 < held.mass < 1
+    low, high = held.interval
+    assert 0.5 < low < 1 == pytest.approx(high)
+
+
+@pytest.mark.parametrize("n", [1, pytest.param(4, marks=pytest.mark.slow)], ids=["a small library", "all of it"])
+def test_prompts_are_real_dots_that_the_analyser_knows(n, monkeypatch):
+    if n == 1:
+        few = [path for path in library() if path.parent.name == "json"]
+        monkeypatch.setattr(sys.modules[Dereference.__module__], "library", lambda: iter(few))
+    found = dereferences(n, seed=1)
+    assert len(found.prompts) == n and found.asked >= n + found.wrong
+    home = set(library())
+    for one in found.prompts:
+        path = Path(sysconfig.get_path("stdlib")) / one.file
+        text = path.read_text("utf-8")
+        assert path in home
+        assert text.startswith(one.prompt) and text[len(one.prompt) :].startswith(one.name)
+        assert one.prompt.endswith(".") and SHORTEST <= len(one.prompt) <= LONGEST and one.name in one.names
+        assert one.prompt.count("\n") + 1 == one.line
+    assert dereferences(n, seed=1) == found
+
+
+@pytest.mark.smollm2
+@pytest.mark.slow
+def test_the_command_prints_a_line_for_each_method(capsys):
+    assert main(["bench", "--names", "--model", "smollm2-text", "--prompts", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "names that exist" in out and len(out.splitlines()) == 4

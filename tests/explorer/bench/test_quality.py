@@ -1,20 +1,19 @@
 """The sweep behind `decoding-explorer sweep`: what it runs, what it counts, and how it compares with the curve."""
 
-import json
 from functools import partial
 from itertools import islice
 
 import pytest
 
 import engines
-from engines.core.params import Params
 from engines.tasks import TASKS, check
-from explorer import cli
-from explorer.bench import quality
+from explorer.bench import grid, quality
 from explorer.bench.quality import Point
 from explorer.bench.sweep import Sweep
 from explorer.bench.workers import in_turn
-from explorer.page.curves import sweep_figure
+from explorer.page.curves import live_figure, sweep_figure
+
+ENDS = {"creditdecoding": "stop_at_end", "learn2pd": "eotp", "localleap": "early_stop"}
 
 
 def point(forwards, right, tried=10, **more):
@@ -30,12 +29,21 @@ def test_intervals_are_wilsons(right, tried, low, high):
     assert engines.wilson(right, tried) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
-def test_the_curve_is_read_between_its_points_and_not_beyond():
+def test_the_curve_is_read_between_its_points_and_a_method_is_above_it_only_where_its_interval_is():
     points = [point(16, 10, control=True), point(4, 8, on_curve=True), point(2, 4, on_curve=True)]
     assert [quality.at_same_forwards(point(x, 0), points) for x in (16, 10, 4, 3, 2)] == pytest.approx(
         [1.0, 0.9, 0.8, 0.6, 0.4]
     )
     assert [quality.at_same_forwards(point(x, 0), points) for x in (1.9, 17)] == [None, None]
+
+    def of(right, forwards, **more):
+        return quality.Point("m", {}, {"copy": (right, 50)}, forwards, 1.0, 1.0, **more)
+
+    curve = [of(50, 16.0, control=True), of(30, 4.0, on_curve=True)]
+    found = {right: of(right, 4.0) for right in (44, 33, 27, 15)}
+    said = [quality.against_curve(p, [*curve, p]) for p in found.values()]
+    assert said == ["above", "not told apart", "not told apart", "below"]
+    assert quality.against_curve(of(50, 99.0), curve) == quality.against_curve(curve[1], curve) == "-"
 
 
 def test_every_sweep_has_one_control_in_front_and_the_curve_behind_it():
@@ -83,35 +91,6 @@ def test_points_count_what_the_engines_say():
     assert table[4]["many answers"] == f"{exact['insert any'][0] / 2:.1%}" and table[4]["curve there"] == "-"
 
 
-def test_a_method_is_above_the_curve_only_where_its_interval_is():
-    """40 of 50 at half the cost, where the curve has 30 of 50, and so on: the bar decides, not the dot."""
-
-    def of(right, forwards, **more):
-        return quality.Point("m", {}, {"copy": (right, 50)}, forwards, 1.0, 1.0, **more)
-
-    curve = [of(50, 16.0, control=True), of(30, 4.0, on_curve=True)]
-    found = {right: of(right, 4.0) for right in (44, 33, 27, 15)}
-    said = [quality.against_curve(p, [*curve, p]) for p in found.values()]
-    assert said == ["above", "not told apart", "not told apart", "below"]
-    assert quality.against_curve(of(50, 99.0), curve) == quality.against_curve(curve[1], curve) == "-"
-
-
-def test_the_command_prints_a_table_and_writes_every_task(tmp_path, capsys):
-    out = tmp_path / "points.json"
-    assert cli.main(["sweep", "--model", "tiny-blockdlm", "--task", "copy", "--prompts", "1", "--json", str(out)]) == 0
-    said = capsys.readouterr()
-    assert "tiny-blockdlm, 1 held-out prompts of 1 tasks, seed 0" in said.out and "threshold=0.5" in said.out
-    n = len(quality.plan("block", [i.slug for i in engines.list_methods() if i.kind == "block"]))
-    assert f"{n} settings on 1 prompts of 1 tasks: {n} runs" in said.err
-    assert f"{n} runs made, 0 taken from before, 0 left" in said.err
-    written = json.loads(out.read_text())
-    assert len(written["points"]) == n and written["model"]["sha256"]
-    assert all(set(p["exact"]) == {"copy"} for p in written["points"])
-    assert written["code"] == engines.code_version() and written["seed"] == written["left"] == 0
-    assert cli.main(["sweep", "--model", "tiny-dlm", "--json", str(tmp_path / "none" / "points.json")]) == 2
-    assert "there is no folder" in capsys.readouterr().err
-
-
 def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
     found = quality.recorded()
     assert found
@@ -121,20 +100,12 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
             slug for slug, *_ in quality.plan(one.model.kind, [p.method for p in one.points])
         }
         for p in one.points:
+            usual = {param.name: param.default for param in engines.get_method(p.method).info.params}
+            assert not {**usual, **p.params}.get(ENDS.get(p.method)), (
+                "all go to the board's end: the method is compared"
+            )
             assert set(p.exact) == set(one.tasks) == set(TASKS)
             assert p.tried == one.prompts_per_task * len(one.tasks) and 0 <= p.share <= 1
-
-
-ENDS = {"creditdecoding": "stop_at_end", "learn2pd": "eotp", "localleap": "early_stop"}  # off: to the board's end
-
-
-def test_recorded_sweeps_have_one_rule_for_the_end():
-    """A method that ends at the end mark saves forwards that the plain threshold beside it could save as well."""
-    for one in quality.recorded():
-        for p in one.points:
-            usual = {param.name: param.default for param in engines.get_method(p.method).info.params}
-            if name := ENDS.get(p.method):
-                assert not {**usual, **p.params}[name], p.label
 
 
 @pytest.mark.exhaustive
@@ -147,31 +118,59 @@ def test_a_recorded_point_is_what_a_run_gives_again():
     assert [p.exact["copy"] for p in sweep.points().values()] == [p.exact["copy"] for p in one.points[:2]]
 
 
-def test_a_fixed_number_of_steps_follows_the_canvas():
-    for info in engines.list_methods():
-        if info.kind in ("masked", "block") and len(info.needs) == 1:
-            for length in (16, 32, 48, 96):
-                found = quality.fitted(info, length)
-                assert found["max_new_tokens"] == length
-                if check_all := engines.get_method(info.slug).check:  # what is declared together fits together
-                    check_all(Params(**({p.name: p.default for p in info.params} | found)))
+def edited(params, forwards, right, **more):
+    return Point("token-editing", params, {"copy": (right, 20)}, forwards, 1.0, 16 / forwards, **more)
 
 
-def test_the_figure_shows_every_point_and_says_where_its_axis_begins():
-    found = quality.recorded()[0]
-    drawn = sweep_figure(found.points, "a title")
-    bottom, top = drawn.layout.yaxis.range
-    assert 0 <= bottom <= min(low for low, _ in (p.interval for p in found.points))
-    assert top > max(p.share for p in found.points) + 0.05
-    assert f"axis from {bottom:g}" in drawn.layout.yaxis.title.text and drawn.layout.yaxis.tickvals[0] == bottom
-    title = sweep_figure(found.points, "a title", "504 prompts").layout.title
-    assert (title.text, title.subtitle.text) == ("a title", "504 prompts")
-    poor = [point(16, 10, control=True), point(4, 1, on_curve=True)]
-    assert sweep_figure(poor, "a title").layout.yaxis.range[0] == 0
+CONTROL = [
+    Point("llada", {}, {"copy": (20, 20)}, 16.0, 1.0, 1.0, control=True),
+    Point("threshold", {"threshold": 0.9}, {"copy": (19, 20)}, 4.0, 1.0, 4.0, on_curve=True),
+]
+PAIRS = [
+    edited({"threshold": t, "editing_threshold": e}, forwards, right)
+    for (t, e), forwards, right in zip(
+        [(0.9, 0.5), (0.9, 1.01), (0.3, 0.5), (0.3, 1.01)], (6.0, 4.0, 7.0, 2.0), (18, 19, 15, 8), strict=True
+    )
+]
 
 
-def test_labels_of_near_points_of_the_curve_stand_apart():
-    rising = [point(4, 4, on_curve=True), point(5, 8, on_curve=True), point(6, 10, on_curve=True)]
-    flat = [point(7, 10, on_curve=True), point(8, 10, on_curve=True), point(16, 10, control=True)]
-    places = sweep_figure(rising + flat, "a title").data[0].textposition
-    assert places == ("bottom center", "middle left", "top left", "bottom right", "top left", "top left")
+def test_every_pair_of_two_parameters_runs_and_a_method_with_one_of_them_over_that_alone():
+    plan = quality.plan("masked", ["token-editing"], {"threshold": [0.3, 0.9], "editing_threshold": [0.5, 1.01]})
+    own = [one.params for one in plan if not (one.on_curve or one.control)]
+    assert own == [{"threshold": t, "editing_threshold": e} for t in (0.3, 0.9) for e in (0.5, 1.01)]
+    plan = quality.plan("masked", ["factor", "prophet"], {"factor": [0.5, 1.0], "block_length": [8, 16]})
+    own = [one for one in plan if not (one.on_curve or one.control)]
+    assert [one.params for one in own if one.method == "prophet"] == [{"block_length": 8}, {"block_length": 16}]
+    assert len([one for one in own if one.method == "factor"]) == 4
+
+
+def test_there_is_a_curve_for_each_value_of_the_second_parameter_along_the_first():
+    found = grid.curves(dict(enumerate([*CONTROL, *PAIRS])))
+    assert [(one.label, one.along, one.values) for one in found] == [
+        ("token-editing editing_threshold=0.5", "threshold", ["0.3", "0.9"]),
+        ("token-editing editing_threshold=1.01", "threshold", ["0.3", "0.9"]),
+    ]
+    assert [[number for number, _ in one.points] for one in found] == [[4, 2], [5, 3]]
+    assert grid.apart([*CONTROL, *PAIRS]) == "editing_threshold"
+    swept = grid.curves(dict(enumerate(PAIRS[::2])))
+    assert [(one.label, one.along) for one in swept] == [("token-editing", "threshold")]
+    alone = grid.curves({3: PAIRS[0]})
+    assert [(one.label, one.along, one.values) for one in alone] == [(PAIRS[0].label, "", [])]
+    assert grid.apart(PAIRS[::2]) == grid.apart(CONTROL) == ""
+
+
+@pytest.mark.parametrize("drawn", ["recorded", "live"])
+def test_figures_join_what_belongs_together_with_intervals_and_control(drawn):
+    points = [*CONTROL, *PAIRS]
+    figure = sweep_figure(points, "a title") if drawn == "recorded" else live_figure(dict(enumerate(points)), "a", True)
+    control, *curves = figure.data
+    assert len(control.x) == 2 and len(curves) == 2
+    for trace, at in zip(curves, ((4, 2), (5, 3)), strict=True):
+        own = [points[i] for i in at]
+        assert "lines" in trace.mode and list(trace.y) == [p.share for p in own]
+        assert list(trace.error_y.array) == [p.interval[1] - p.share for p in own]
+        assert list(trace.error_y.arrayminus) == [p.share - p.interval[0] for p in own]
+    assert len({(one.line.dash, one.line.color) for one in curves}) == 2
+    bottom, top = figure.layout.yaxis.range
+    assert 0 <= bottom <= min(p.interval[0] for p in points) and top > max(p.share for p in points)
+    assert f"axis from {bottom:g}" in figure.layout.yaxis.title.text or not bottom

@@ -1,7 +1,9 @@
 """The commands that measure: certify says what it found, and bench by class prints and writes one benchmark."""
 
+import io
 import json
 import re
+import signal
 
 import msgspec
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import engines
 from engines.core.method import Method, MethodInfo
 from explorer.bench import certified, classes
+from explorer.cli import told
 from tests.explorer.commands import call, refused
 
 BY_CLASS = ("bench", "--by-class", "--model", "tiny-ar-s")
@@ -66,11 +69,8 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     ("argv", "says"),
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
-        (("certify", "--model", "tiny-ar-l", "--method", "greedy"), "'greedy' is a control itself and has none"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
-        (("certify", "--model", "tiny-ar-l", "--method", "stand", "--param", "stand:temperature=1"), "leave it at 0"),
         ((*BY_CLASS, "--method", "token-recycling", "--param", "k=3"), "write METHOD:NAME=VALUE"),
-        ((*BY_CLASS, "--prompts", "0"), "not a whole number above 0"),
     ],
 )
 def test_bad_input_costs_one_line(capsys, argv, says):
@@ -89,3 +89,134 @@ def test_bench_by_class_prints_and_writes(capsys, monkeypatch, tmp_path):
     assert json.loads(file.read_text())["control"] == "greedy"
     assert found.command.startswith("decoding-explorer bench --by-class --model tiny-ar-s ") and found.machine
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.date)
+
+
+BENCH = ("bench", "--model", "tiny-ar-s", "--repeats", "1", "--max-new-tokens", "4")
+PARTIAL = "partial: 1 of 2 methods"
+TWO = (*BENCH, "--prompts", "1", "--method", "greedy", "--method", "token-recycling")
+
+
+@pytest.fixture
+def clock():
+    """A clock that a test sets: `clock[0]` seconds."""
+    return [0.0]
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Ctrl-C, or another signal, at the nth run of the engine from now on."""
+    real = engines.run
+
+    def after(n, number=signal.SIGINT):
+        made = []
+
+        def run(slug, *given, **named):
+            made.append(slug)
+            if len(made) == n:
+                signal.raise_signal(number)
+            return real(slug, *given, **named)
+
+        monkeypatch.setattr(engines, "run", run)
+        return made
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
+    yield after
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("parts", "moments", "said"),
+    [
+        (
+            [("code", 2), ("sums", 1), ("lists", 3)],
+            [(done, 10.0 * done) for done in range(7)],
+            [
+                "starting: 0 of 3 classes, 0 of 6 prompts",
+                "code: 1 of 3 classes, about 40 s left",
+                "sums: 2 of 3 classes, about 30 s left",
+                "lists: 3 of 3 classes",
+            ],
+        ),
+        (  # a long part is not silent
+            [("code", 2), ("sums", 4)],
+            [(1, 100.0), (2, 110.0), (3, 139.0), (4, 150.0), (5, 160.0)],
+            [
+                "code: 1 of 2 prompts, 0 of 2 classes, about 8 min left",
+                "code: 1 of 2 classes, about 4 min left",
+                "sums: 2 of 4 prompts, 1 of 2 classes, about 75 s left",
+            ],
+        ),
+    ],
+)
+def test_a_line_a_part_says_what_is_left(capsys, clock, parts, moments, said):
+    lines = told.Lines(parts, "classes", clock=lambda: clock[0])
+    for done, clock[0] in moments:
+        lines(done, 6)
+    assert capsys.readouterr().err.splitlines() == said
+
+
+def test_runs_whose_number_grows_are_told_at_a_pace_and_a_terminal_has_a_bar(capsys, clock, monkeypatch):
+    pace = told.Pace("runs", clock=lambda: clock[0])
+    for done, clock[0] in ((0, 0.0), (1, 10.0), (2, 31.0), (3, 60.0), (4, 61.0)):
+        pace("Greedy", done, 8)
+    left = ["0 of 8 runs", "2 of 8 runs, about 2 min left", "4 of 8 runs, about 61 s left"]
+    assert capsys.readouterr().err.splitlines() == [f"Greedy: {one}" for one in left]
+    for bar in (True, False):
+        screen = io.StringIO()
+        screen.isatty = lambda: True
+        monkeypatch.setattr("sys.stderr", screen)
+        with told.told([("code", 1), ("sums", 1)], "classes", bar=bar) as progress:
+            progress(1, 2)
+            progress(2, 2)
+        assert ("2 of 2 classes: 100%" in screen.getvalue()) is bar
+        assert ("sums: 2 of 2 classes\n" in screen.getvalue()) is not bar
+
+
+def test_bench_tells_each_method_and_one_that_cannot_run_costs_nothing_that_was_measured(capsys, cut):
+    code, out, err = call(capsys, *TWO)
+    lines = err.splitlines()
+    assert code == 0 and lines[0] == "starting: 0 of 2 methods, 0 of 2 prompts" and "partial" not in out
+    assert lines[1].startswith("greedy: 1 of 2 methods, about ") and lines[2] == "token-recycling: 2 of 2 methods"
+    made = cut(99)
+    assert call(capsys, *TWO[:-1], "threshold")[0] == 2 and not made
+
+
+@pytest.mark.parametrize(
+    ("number", "ignored"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGTERM, True)]
+)
+def test_bench_prints_and_writes_the_methods_that_were_finished(capsys, cut, tmp_path, number, ignored):
+    """At Ctrl-C and told to end, also where a script that started it in the background made it deaf to SIGINT."""
+    file = tmp_path / "b.json"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else signal.getsignal(signal.SIGINT)
+    try:
+        for at, wish, kept in ((1, [file], "nothing is kept"), (5, [file], PARTIAL), (5, [], PARTIAL)):
+            cut(at, number)
+            code, out, err = call(capsys, *TWO, *(word for name in wish for word in ("--json", str(name))))
+            assert code == 130 and err.endswith(f"{kept}.\n") and file.exists() == (at > 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert PARTIAL in out and "\ngreedy " in out and "\ntoken-recycling " not in out
+    found = json.loads(file.read_text())
+    assert found["partial"] is True and [one["method"] for one in found["figures"]] == ["greedy"]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_bench_by_class_keeps_the_prompts_that_were_finished(capsys, cut, monkeypatch, tmp_path):
+    monkeypatch.setattr(classes, "class_prompts", lambda: {"sums": ["add: 45 + 86"], "lists": ["copy: Mia, Leo"]})
+    file = tmp_path / "b.json"
+    cut(7)  # a prompt is four runs: two methods, recorded and timed
+    code, out, err = call(capsys, *BENCH, "--by-class", "--method", "token-recycling", "--json", str(file))
+    found = msgspec.json.decode(file.read_bytes(), type=classes.Bench)
+    assert code == 130 and found.partial and found.classes() == ["sums"] and found.row_seconds
+    assert "partial: 1 of 2 prompts" in out and "sums: 1 of 2 classes" in err
+
+
+def test_certify_keeps_the_methods_that_were_finished(capsys, cut, tmp_path):
+    asked = ("certify", "--model", "tiny-ar-s", "--method", "token-recycling", "--method", "prompt-lookup")
+    file = tmp_path / "c.json"
+    cut(7)  # a method is four runs: two prompts, with their controls
+    code, out, err = call(capsys, *asked, "--prompts", "2", "--max-new-tokens", "4", "--json", str(file))
+    found = msgspec.json.decode(file.read_bytes(), type=certified.Certified)
+    assert code == 130 and found.partial and [one.method for one in found.kept] == ["token-recycling"]
+    assert not found.network and out.count("prompt-lookup: ") == 1, "what was printed stays, and is not in the record"
+    assert "token-recycling: 1 of 2 methods" in err and "partial: 1 of 2 methods" in err

@@ -1,18 +1,11 @@
 """The command `doctor`: what it finds is tried, and each thing that is broken is found and told."""
 
-from __future__ import annotations
-
-import importlib.abc
 import importlib.util
 import json
-import socket
-import sys
 
 import pytest
-from packaging.requirements import Requirement
 
 import engines
-from engines.models.gguf.library import library
 from explorer.cli import doctor, main
 
 
@@ -47,48 +40,12 @@ def test_a_sound_machine_has_nothing_broken(capsys, tmp_path, monkeypatch, reque
     assert not list(tmp_path.glob(".doctor*")), "the probe is gone"
 
 
-def test_a_store_that_cannot_be_written_is_broken(tmp_path, monkeypatch):
+def test_a_store_that_cannot_be_written_and_a_damaged_recording_are_broken(tmp_path, monkeypatch):
     file = tmp_path / "a-file"
     file.write_text("x")
     monkeypatch.setenv("EXPLORER_STORE", str(file / "below"))
     check = found(doctor.store)["store"]
     assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
-
-
-@pytest.mark.parametrize(("card", "told"), [(False, "built for the processor alone"), (True, "can use a card")])
-def test_what_runs_gguf_files_is_told_with_its_version(monkeypatch, card, told):
-    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", card), raising=False)
-    check = found(doctor.llama_cpp)["GGUF files"]
-    assert (check.state, check.found, check.do) == ("works", f"llama-cpp-python 9.8.7, {told}", "")
-
-
-@pytest.mark.parametrize(
-    ("there", "state", "do"),
-    [(False, "limited", 'pip install "decoding-explorer[llama-cpp]"'), (True, "broken", "--force-reinstall")],
-)
-def test_a_machine_without_llama_cpp_is_told_the_one_command(monkeypatch, there, state, do):
-    spec = importlib.util.find_spec
-
-    class Wrong(importlib.abc.MetaPathFinder):
-        def find_spec(self, name, *_):
-            if name == "llama_cpp":
-                raise RuntimeError("built for another processor")
-
-    def asked(name, *more):
-        return spec("json" if there else name, *more) if name != "llama_cpp" or there else None
-
-    monkeypatch.setattr(importlib.util, "find_spec", asked)
-    monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Wrong(), *sys.meta_path])
-    library.cache_clear()
-    try:
-        check = found(doctor.llama_cpp)["GGUF files"]
-    finally:
-        library.cache_clear()
-    assert check.state == state and do in check.do
-
-
-def test_a_damaged_recording_is_named(tmp_path, monkeypatch):
     for name in ("player/player.js", "theme.json", "scenarios.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
@@ -100,6 +57,20 @@ def test_a_damaged_recording_is_named(tmp_path, monkeypatch):
     assert check.state == "broken" and "99-cut.json.gz" in check.found
     (tmp_path / "theme.json").unlink()
     assert "theme.json" in found(doctor.recordings)["recorded runs"].found
+
+
+@pytest.mark.parametrize(("there", "state"), [(False, "limited"), (True, "broken")])
+def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkeypatch, there, state):
+    def lacking():
+        raise engines.UserError("run this")
+
+    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", there), raising=False)
+    check = found(doctor.llama_cpp)["GGUF files"]
+    assert (check.state, check.do) == ("works", "") and check.found.startswith("llama-cpp-python 9.8.7, ")
+    monkeypatch.setattr(engines, "llama_cpp", lacking)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: there or None)
+    check = found(doctor.llama_cpp)["GGUF files"]
+    assert (check.state, check.do) == (state, "run this")
 
 
 def test_a_model_with_damaged_weights_is_told_and_the_others_are_still_tried(monkeypatch, few):
@@ -114,30 +85,6 @@ def test_a_model_with_damaged_weights_is_told_and_the_others_are_still_tried(mon
     checks = found(doctor.weights)
     assert checks[f"model {damaged}"].state == "broken" and "card" in checks[f"model {damaged}"].found
     assert sound and all(checks[f"model {name}"].state == "works" for name in sound)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("msgspec>=0.19", ""),
-        ("msgspec>=999", "msgspec"),
-        ("no-such-package-at-all>=1", "no-such-package-at-all is missing"),
-        ('msgspec>=999; extra == "test"', ""),
-    ],
-)
-def test_packages_are_held_against_what_is_asked(asked, said):
-    told = doctor._unmet(Requirement(asked))
-    assert told.startswith(said) and bool(told) == bool(said)
-
-
-def test_ports_that_are_taken_are_told(monkeypatch):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        number = taken.getsockname()[1]
-        monkeypatch.setattr(doctor, "PORTS", range(number, number + 1))
-        check = found(doctor.port)["port"]
-    assert check.state == "broken" and str(number) in check.found and "--port" in check.do
 
 
 def test_a_check_that_fails_unforeseen_is_a_finding_and_the_exit_status_is_1(monkeypatch, capsys):

@@ -6,7 +6,6 @@ import pytest
 
 import engines
 from engines.diagnosis.loops import SLIPS
-from explorer.bench import chosen
 from explorer.cli import main
 from tests.engines.conftest import GOLDEN
 from tests.engines.models.drafters.test_drafters import FORMATS
@@ -31,42 +30,26 @@ def test_run_drafts_with_it_and_the_trace_says_so(capsys, tmp_path):
     assert "config.json says 2 heads, and the file has 5." in header["departures"]
 
 
-def drafting_with(folder):
-    """The methods that draft with the format of a folder."""
-    return [info for info in engines.list_methods() if any(FORMATS[folder] in one for one in info.drafters.values())]
-
-
 @pytest.mark.parametrize("folder", FORMATS)
 def test_every_format_runs_from_the_command_and_writes_greedys_text(folder, capsys):
     assert main([*RUN, "greedy", *of(folder)[:2], *IDS]) == 0
     plain = capsys.readouterr().out
-    for info in drafting_with(folder):
-        assert main([*RUN, info.slug, *of(folder), *IDS, "--stats"]) == 0
-        assert capsys.readouterr().out == plain != "", info.slug
-
-
-def test_compare_lets_the_others_be(capsys):
-    assert main(["compare", "--method", "greedy", "--method", "hydra", *of("hydra"), *IDS, "--json"]) == 0
-    greedy, ours = json.loads(capsys.readouterr().out)
-    assert ours["first_difference"] == "same" and ours["target_calls"] < greedy["target_calls"]
-    assert ours["other_calls"] > 0 == greedy["other_calls"]
+    drafted = [i.slug for i in engines.list_methods() if any(FORMATS[folder] in one for one in i.drafters.values())]
+    assert drafted
+    for slug in drafted:
+        assert main([*RUN, slug, *of(folder), *IDS, "--stats"]) == 0
+        assert capsys.readouterr().out == plain != "", slug
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ([*RUN, "eagle", *of("medusa"), *IDS], "is a drafter of the format medusa-heads, and eagle cannot draft"),
         ([*RUN, "eagle", *of("eagle3-legacy"), *IDS], "eagle cannot draft with it; choose eagle3"),
         ([*RUN, "medusa", *of("medusa", "drafter-refuse-hidden"), *IDS], "should be [32, 32]"),
-        ([*RUN, "medusa", *of("medusa"), *of("medusa")[2:], *IDS], "--part was given 2 times"),
-        ([*RUN, "medusa", *of("medusa")[:2], "--part", "tail=x", *IDS], "names no part"),
-        ([*RUN, "llada", "--model", "tiny-dlm", "--part", "head=x", *IDS], "needs a Llama- or Qwen-like target"),
         ([*RUN, "medusa", *of("medusa")[:2], "--part", "head=nobody here", *IDS], "no drafter 'nobody here'"),
         # the golden targets have ids alone, and the prompts of certify are texts
         (["certify", "--method", "eagle", *of("eagle12-legacy"), "--prompts", "1"], "no tokenizer"),
-        (["diagnose", *of("medusa")[:2], "--prompt", "x"], "no drafter is given"),
         (["diagnose", *of("medusa")], "no prompt is given"),
-        (["diagnose", *of("medusa"), "--prompt", "1", "--what-if", "0.5", "--no-times"], "leave --no-times out"),
         (["diagnose", *of("medusa"), "--prompt", "1 2 3", "--max-new-tokens", "1"], "fewer than three tokens"),
     ],
 )
@@ -74,20 +57,6 @@ def test_what_does_not_fit_is_one_sentence(command, words, capsys):
     assert main(command) == 2
     *_, line = capsys.readouterr().err.splitlines()  # before it, what was told on the way
     assert line.startswith("decoding-explorer: ") and words in line
-
-
-@pytest.mark.parametrize(("folder", "slug"), [("medusa", "medusa"), ("peagle", "p-eagle")])
-def test_advise_tries_the_method_that_drafts_with_it(folder, slug):
-    target = engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
-    alone = [info.slug for info in chosen.chosen(target)]
-    drafter = engines.load_drafter(DRAFTERS / folder / "drafter", target)
-    with_it = [info.slug for info in chosen.chosen(engines.with_drafter(target, drafter))]
-    assert with_it == [*alone, slug]
-
-
-def test_some_method_drafts_with_each_format():
-    drafted = {one for info in engines.list_methods() for formats in info.drafters.values() for one in formats}
-    assert drafted == set(FORMATS.values()) and all(map(drafting_with, FORMATS))
 
 
 IDS_AS_TEXT = ["--prompt", "15 35 30 50 41 30 56 28 11", "--max-new-tokens", "24"]
@@ -119,8 +88,3 @@ def test_diagnose_names_the_slip_of_a_record(capsys, tmp_path):
     file.write_text('{"ids": [1, 2], "rounds": [{"place": "x", "drafted": [1]}]}')
     assert main([*command, str(file)]) == 2
     assert "is no record of drafts (Expected `int`, got `str`" in capsys.readouterr().err
-
-
-def test_diagnose_drafts_in_one_pass_too(capsys):
-    assert main(["diagnose", *of("peagle"), "--prompt", "42 41 12 39", "--max-new-tokens", "12", "--depth", "2"]) == 0
-    assert "of 2 drafted tokens accepted" in capsys.readouterr().out

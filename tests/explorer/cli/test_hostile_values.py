@@ -1,7 +1,6 @@
-"""Names, files and traces that a command cannot use cost one line and no time."""
+"""Names, files and texts that a command cannot use cost one line, and what a file says reaches a terminal as text."""
 
-from __future__ import annotations
-
+import json
 import os
 from pathlib import Path
 
@@ -9,9 +8,12 @@ import msgspec
 import pytest
 
 import engines
-from engines import UserError
+from engines import Trace, UserError
+from engines.driver import show as core_show
 from explorer import own_files
 from explorer.cli import io, main
+from explorer.cli import run as cli_run
+from tests.explorer.attach.servers import Scripted, stream
 from tests.explorer.commands import refused
 from tests.page.conftest import PROMPT, first_model, methods_of
 
@@ -24,24 +26,9 @@ def trace(tmp_path_factory) -> Path:
     return path
 
 
-def changed(trace: Path, change) -> str:
-    body = msgspec.json.decode(trace.read_bytes())
-    change(body)
-    path = trace.with_name("changed.json")
-    path.write_bytes(msgspec.json.encode(body))
-    return str(path)
-
-
-@pytest.mark.parametrize("kind", ["html", "json", "csv", "events-csv", "python", "svg", "gif"])
+@pytest.mark.parametrize("kind", ["html", "json"])
 def test_an_empty_name_is_named(capsys, trace, kind):
     assert "is empty" in refused(capsys, "export", str(trace), f"--{kind}", "")
-
-
-def test_names_that_no_file_has(capsys, trace):
-    assert "255 bytes" in refused(capsys, "export", str(trace), "--html", "n" * 300)
-    assert "255 bytes" in refused(capsys, "replay", "n" * 300)
-    for name in ("~nobody-of-that-name/x", "n" * 300):
-        refused(capsys, "run", "--method", methods_of("causal")[0], "--model", name, "--prompt", "a")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")
@@ -53,16 +40,6 @@ def test_a_pipe_that_nobody_writes_is_not_waited_for(capsys, trace, tmp_path, mo
     assert "is a pipe" in refused(capsys, "export", str(trace), "--html", str(pipe))
 
 
-@pytest.mark.parametrize("seconds", [1e-300, 5e-324])
-def test_times_of_nothing_are_drawn(trace, seconds, tmp_path):
-    def short(body):
-        for step in body["steps"]:
-            step.update(model_seconds=seconds, method_seconds=0.0)
-
-    target = str(tmp_path / "o.svg")
-    assert main(["export", changed(trace, short), "--svg", target, "--clock", "seconds"]) == 0
-
-
 @pytest.mark.parametrize("text", [None, "{", "[" * 100_000, "\udcff"])
 def test_a_file_of_the_program_that_is_damaged_is_named(monkeypatch, tmp_path, text):
     monkeypatch.setattr(own_files, "ASSETS", tmp_path)
@@ -70,3 +47,88 @@ def test_a_file_of_the_program_that_is_damaged_is_named(monkeypatch, tmp_path, t
         (tmp_path / "theme.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError, match=r"theme\.json .*git checkout"):
         own_files.own_json("theme.json")
+
+
+TITLE, CLEAR, OSC, TURN = "\x1b]0;owned\x07", "\x1b[2J", "\x9d8;;http://x\x9c", "\u202e"
+HOSTILE = f"a{TITLE}b{CLEAR}c{OSC}d{TURN}e\rf"
+HARMLESS = "zwei\n\tZeilen, 한국어, 👩\u200d💻, नमस्ते\u200d, 10\u00a0%"
+
+
+def commands(text: str) -> set[str]:
+    """The characters of a text that a terminal would obey, but tab and line end."""
+    return {c for c in text if (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" or c in TURN}
+
+
+@pytest.fixture
+def hostile(tmp_path) -> Path:
+    """A trace in which every text that a model or a file may choose holds commands."""
+    made = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 4})
+    body = msgspec.json.decode(made.to_json())
+    for piece in body["pieces"]:
+        piece["text"] = HOSTILE
+    for step in body["steps"]:
+        step.update(note=HOSTILE, facts={HOSTILE: 1.0})
+    body["header"].update(title=HOSTILE, prompt=HOSTILE)
+    body["header"]["models"][0]["name"] = HOSTILE
+    body["end"].update(reason="budget", message=HOSTILE, text=HOSTILE + HARMLESS)
+    path = tmp_path / "hostile.json"
+    path.write_bytes(msgspec.json.encode(body))
+    return path
+
+
+def printed(capsys, *argv: str, status: int = 0) -> str:
+    assert main(argv) == status
+    out, err = capsys.readouterr()
+    assert not commands(out + err), sorted(commands(out + err))
+    return out
+
+
+REPLAYS = [["replay"], ["replay", "--step", "0"], ["replay", "--json"]]
+EXPORTS = [["export", f"--{kind}", "-"] for kind in ("html", "json", "csv", "events-csv", "python")]
+
+
+@pytest.mark.parametrize("options", REPLAYS + EXPORTS)
+def test_a_trace_from_elsewhere_is_shown(capsys, hostile, options):
+    command, *rest = options
+    assert "owned" in printed(capsys, command, str(hostile), *rest)
+
+
+class Replayed(list):
+    """A run that is over."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace.steps)
+        self.trace, self.pieces = lambda: trace, lambda: trace.pieces
+
+
+def test_the_answer_of_a_run_is_shown_on_its_lines(capsys, hostile, monkeypatch):
+    trace = Trace.from_json(hostile.read_bytes())
+    monkeypatch.setattr(cli_run, "decode", lambda *_: (trace, 0))
+    run = ("run", "--method", methods_of("causal")[0], "--model", first_model("causal"), "--prompt", "x")
+    out = printed(capsys, *run, "--stats")
+    assert "\\x1b]0;owned\\x07b\\x1b[2Jc\\x9d8;;http://x\\x9cd\\u202ee\\rf" in out and HARMLESS in out
+    monkeypatch.setattr(engines, "stream_fork", lambda *_, **__: Replayed(trace))
+    fork = ("fork", str(hostile), "--step", "0", "--model", first_model("causal"), "--forbid", "0=#1")
+    assert HARMLESS in printed(capsys, *fork)
+    assert Trace.from_json(printed(capsys, "export", str(hostile), "--json", "-")).text == HOSTILE + HARMLESS
+
+
+def test_what_a_server_says_is_shown(capsys, tmp_path):
+    piece = {"choices": [{"delta": {"content": HOSTILE + HARMLESS}}], "model": HOSTILE}
+    end = {"choices": [{"delta": {}, "finish_reason": HOSTILE}]}
+    with Scripted(stream(piece, end), models=(HOSTILE,), owner=HOSTILE) as server:
+        out = printed(capsys, "attach", server.url, "--prompt", HOSTILE, "--stats", "--traces", str(tmp_path))
+        assert HARMLESS in out and "\\x1b]0;owned" in out
+        printed(capsys, "attach", server.url, server.url, "--prompt", "x")
+        whole = json.loads(printed(capsys, "attach", server.url, "--prompt", "x", "--json", "-"))
+        assert whole["end"]["text"] == (HOSTILE + HARMLESS).strip()
+    with Scripted(stream(piece, {"error": HOSTILE}), models=(HOSTILE, "b")) as server:
+        printed(capsys, "attach", server.url, "--prompt", "x", status=2)  # the names of its models
+        printed(capsys, "attach", server.url, "--prompt", "x", "--model", HOSTILE)
+
+
+def test_the_main_block_of_a_method_file_shows_it_too(capsys, hostile, monkeypatch):
+    monkeypatch.setattr(core_show, "stream", lambda *_, **__: Replayed(Trace.from_json(hostile.read_bytes())))
+    core_show.show("greedy", None, "x")
+    out = capsys.readouterr().out
+    assert HARMLESS in out and "owned" in out and not commands(out)

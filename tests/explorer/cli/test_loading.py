@@ -6,10 +6,7 @@ import json
 import pytest
 
 import engines
-from engines import parallelbench
-from engines.core import verify
 from engines.core.devices import loaded_with
-from engines.core.verify import loading as asked_of
 from engines.models import sizing
 from explorer.arguments import Parser
 from explorer.cli import main, parser
@@ -30,14 +27,24 @@ def options(*given):
 
 
 def test_options_are_those_of_the_loader():
-    assert options() == {}
-    assert options("--device", "auto", "--dtype", "bfloat16", "--quantisation", "4bit") == {
-        **{"device": "auto", "dtype": "bfloat16", "quantization": "4bit"}
-    }
-    assert options("--gpu-layers", "-1") == {"gpu_layers": -1} and options("--gpu-layers", "0") == {"gpu_layers": 0}
-    assert options("--row-invariant") == {"row_invariant": True}
+    given = (
+        "--device",
+        "auto",
+        "--dtype",
+        "bfloat16",
+        "--quantisation",
+        "4bit",
+        "--gpu-layers",
+        "0",
+        "--row-invariant",
+    )
+    wanted = {"device": "auto", "dtype": "bfloat16", "quantization": "4bit", "gpu_layers": 0, "row_invariant": True}
+    assert options(*given) == wanted and options() == {}
     assert options("--device-map", "auto") == {"device_map": "auto"}
     assert options("--device-map", '{"model": 0, "lm_head": "cpu"}') == {"device_map": {"model": 0, "lm_head": "cpu"}}
+    own = {"device": "cuda", "dtype": "bfloat16"}
+    assert loaded_with(own, {"device_map": "auto"}) == {"dtype": "bfloat16", "device_map": "auto"}
+    assert loaded_with({"device_map": "auto"}, {"device": "cpu"}) == {"device": "cpu"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +54,6 @@ def test_options_are_those_of_the_loader():
         (["--device-map", '{"model": 0'], "--device-map is not valid JSON"),
         (["--device-map", '{"model": true}'], "--device-map gives 'model' no device; a device is a card's number"),
         (["--device-map", "{}"], "--device-map is empty; name at least one part"),
-        (["--device", "cpu", "--device-map", "auto"], "--device and --device-map both say where"),
     ],
 )
 def test_a_device_map_that_is_none(given, said):
@@ -102,54 +108,11 @@ def test_a_fork_loads_its_models_as_it_is_told(tmp_path, capsys):
     run = ["run", "--method", "threshold", "--model", "tiny-dlm", "--prompt", "copy: Ada", "--param"]
     assert main([*run, "max_new_tokens=16", "--dtype", "float32", "--device", "cpu", "--json", str(first)]) == 0
     fork = ["fork", str(first), "--step", "1", "--json", str(second)]
-    for options, dtype, kept in (
-        ([], "float32", {}),
-        (["--dtype", "bfloat16"], "bfloat16", {}),
-        (["--model", "tiny-dlm", "--dtype", "bfloat16"], "bfloat16", {}),
-    ):
+    for options, dtype in (([], "float32"), (["--model", "tiny-dlm", "--dtype", "bfloat16"], "bfloat16")):
         assert main([*fork, *options]) in (0, 1)  # 1 where the replay is another one in this type
-        record = json.loads(second.read_text())["header"]["models"][0]
-        assert (record["dtype"], record.get("options", {})) == (dtype, kept)
+        assert json.loads(second.read_text())["header"]["models"][0]["dtype"] == dtype
     assert main([*fork, "--device", "cpu", "--device-map", "auto"]) == 2
     assert "--device and --device-map both say where" in capsys.readouterr().err
-
-
-def test_a_map_of_devices_takes_the_place_of_the_recorded_device():
-    own = {"device": "cuda", "dtype": "bfloat16"}
-    assert loaded_with(own, {"device_map": "auto"}) == {"dtype": "bfloat16", "device_map": "auto"}
-    assert loaded_with({"device_map": "auto"}, {"device": "cpu"}) == {"device": "cpu"}
-    assert loaded_with(own, {"dtype": "float32"}) == {"device": "cuda", "dtype": "float32"}
-
-
-def test_golden_cases_are_checked_as_the_command_is_told(tmp_path, capsys, monkeypatch):
-    given = []
-
-    def as_told(case, data, folder):
-        given.append(asked_of(dtype="float32", device="cpu"))
-
-    monkeypatch.setitem(verify._checkers, "as-told", as_told)
-    (tmp_path / "as-told.json").write_text('{"cases": [{"id": "a"}]}')
-    assert main(["verify", str(tmp_path), "--dtype", "bfloat16", "--device-map", "auto"]) == 0
-    assert main(["verify", str(tmp_path)]) == 0
-    assert given == [{"dtype": "bfloat16", "device_map": "auto"}, {"dtype": "float32", "device": "cpu"}]
-    assert "1 passed" in capsys.readouterr().out
-
-
-def test_the_grid_runs_on_models_loaded_as_told(monkeypatch):
-    seen = []
-
-    def run(model, *others):
-        seen.append(model.record.dtype)
-        raise engines.UserError("that is enough.")
-
-    monkeypatch.setattr(parallelbench, "run", run)
-    assert main(["parallelbench", "--model", "tiny-dlm", "--prompts", "1", "--dtype", "bfloat16"]) == 2
-    assert seen == ["bfloat16"]
-
-
-def test_layers_on_a_card_are_an_option_of_gguf_files(capsys):
-    assert main([*RUN, "--gpu-layers", "3"]) == 2
-    assert "gpu_layers is an option of GGUF files" in capsys.readouterr().err
 
 
 @pytest.mark.gguf
@@ -158,5 +121,7 @@ def test_a_gguf_file_gets_the_layers_that_the_command_names(capsys, tmp_path):
     run = ["run", "--method", "greedy", "--model", str(file), "--prompt", "a", "--param", "max_new_tokens=2"]
     assert main([*run, "--gpu-layers", "0"]) == 0
     capsys.readouterr()
+    assert main([*RUN, "--gpu-layers", "3"]) == 2
+    assert "gpu_layers is an option of GGUF files" in capsys.readouterr().err
     assert main([*run, "--gpu-layers", "-2"]) == 2
     assert "gpu_layers=-2 cannot be; give how many layers run on the card" in capsys.readouterr().err

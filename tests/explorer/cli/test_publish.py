@@ -1,8 +1,5 @@
 """`publish` against a local stand-in of the Hub's HTTP API, which keeps what arrives."""
 
-from __future__ import annotations
-
-import base64
 import io
 import json
 import subprocess
@@ -12,95 +9,36 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from huggingface_hub import close_session, constants
+from huggingface_hub import HfApi, close_session, constants
 
-from engines import UserError
 from explorer.cli import publish
 from explorer.runs.gallery import Gallery
 from tests.explorer.commands import call, refused
 from tests.player.handmade import masked
 
-WEIGHTS = bytes(range(256)) * 64
-TREE = {
-    "README.md": b"---\ntitle: T\nsdk: gradio\n---\n",
-    "LICENSE": b"l", "requirements.txt": b"r", "app.py": b"a", "engines/e.py": b"e", "explorer/x.py": b"x",
-    "assets/model.safetensors": WEIGHTS,
-}  # fmt: skip
-LEFT = {
-    "tests/t.py": b"t",
-    "engines/__pycache__/e.pyc": b"c",
-    "assets/secret.env": b"s",
-    ".gitignore": b"*.pyc\n*.env\n",
-}
-
-
-class Hub(ThreadingHTTPServer):
-    """Keeps calls, the large files and the commit; `status` is what making a repository answers."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.address = f"http://127.0.0.1:{self.server_port}"
-        self.status, self.calls, self.stored, self.commit, self.tokens = 200, [], {}, [], set()
-        self.words = ""
+SPACE = ("publish", "--space", "ada/decoding")
+TREE = {"README.md": b"---\ntitle: T\nsdk: gradio\n---\n", "assets/model.safetensors": bytes(range(256)) * 64}
+TREE |= dict.fromkeys(("LICENSE", "requirements.txt", "app.py", "engines/e.py", "explorer/x.py"), b"x")
+LEFT = {"tests/t.py": b"t", "engines/__pycache__/e.pyc": b"c", "assets/secret.env": b"s", ".gitignore": b"*.pyc\n*.env"}
 
 
 class Answer(BaseHTTPRequestHandler):
-    server: Hub
+    """To whoever makes a repository: the status and the words that a test wants."""
 
     def log_message(self, *_) -> None:
         pass
 
-    def _body(self) -> bytes:
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-    def _send(self, answer: dict, status: int = 200) -> None:
-        data = json.dumps(answer).encode()
-        self.send_response(status)
-        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_PUT(self) -> None:
-        self.server.stored[self.path.rsplit("/", 1)[1]] = self._body()
-        self._send({})
-
     def do_POST(self) -> None:
-        body, hub = self._body(), self.server
-        hub.calls.append(self.path)
-        hub.tokens.add(self.headers.get("Authorization"))
-        if self.path == "/api/repos/create":
-            asked = json.loads(body)
-            hub.made = asked
-            return self._send({"url": f"{hub.address}/spaces/ada/decoding", "error": hub.words}, hub.status)
-        if "/preupload/" in self.path:
-            files = json.loads(body)["files"]
-            mode = {True: "lfs", False: "regular"}
-            told = [{"path": f["path"], "uploadMode": mode[f["path"].endswith(".safetensors")], "shouldIgnore": False}
-                    for f in files]  # fmt: skip
-            return self._send({"files": told})
-        if self.path.endswith("/info/lfs/objects/batch"):
-            objects = [
-                {**{k: one[k] for k in ("oid", "size")},
-                 "actions": {"upload": {"href": f"{hub.address}/store/{one['oid']}", "header": {}}}}
-                for one in json.loads(body)["objects"]
-            ]  # fmt: skip
-            return self._send({"transfer": "basic", "objects": objects})
-        if "/commit/" in self.path:
-            hub.commit = [json.loads(line) for line in body.splitlines() if line]
-            url = f"{hub.address}/spaces/ada/decoding/commit/1"
-            return self._send({"success": True, "commitOid": "1" * 40, "commitUrl": url, "hookMsg": ""})
-        return self._send({})
-
-
-@pytest.fixture
-def hub() -> Iterator[Hub]:
-    server = Hub()
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield server
-    if server.status is not None:
-        server.shutdown()
-        server.server_close()
+        self.server.made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.tokens.add(self.headers["Authorization"])
+        answer = {
+            "url": f"{self.server.address}/spaces/ada/decoding",
+            "error": "no tea for hf_secret, Bearer hf_secret",
+        }
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(answer).encode())
 
 
 @pytest.fixture
@@ -114,51 +52,58 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def there(hub: Hub, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The checkout is published to the stand-in, by somebody with a token; whose it otherwise is, is not looked up."""
+def hub(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+    """A stand-in of the Hub: what makes a repository goes over HTTP, and the files of a commit are kept."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.address, server.status, server.tokens, server.kept = f"http://127.0.0.1:{server.server_port}", 200, set(), {}
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def commit(api: HfApi, name: str, adds: list, **_: object) -> None:
+        server.kept = {one.path_in_repo: Path(one.path_or_fileobj).read_bytes() for one in adds}
+
+    monkeypatch.setattr(HfApi, "create_commit", commit)
     close_session()
-    known = {"ENDPOINT": hub.address, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True}
-    for name, value in (known | {"HF_TOKEN_PATH": str(tmp_path / "no-token")}).items():
+    known = {"ENDPOINT": server.address, "HF_HUB_OFFLINE": False, "HF_TOKEN_PATH": str(tmp_path / "no-token")}
+    for name, value in known.items():
         monkeypatch.setattr(constants, name, value)
-    for name, word in {"HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_secret", "NO_PROXY": "*"}.items():
+    for name, word in {"HF_ENDPOINT": server.address, "HF_TOKEN": "hf_secret", "NO_PROXY": "*"}.items():
         monkeypatch.setenv(name, word)
     monkeypatch.setattr(publish, "ROOT", checkout)
-    yield
+    yield server
     close_session()
+    server.shutdown()
+    server.server_close()
 
 
-SPACE = ("publish", "--space", "ada/decoding")
+def answer(monkeypatch, word: str) -> None:
+    """To the question whether to upload."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{word}\n"))
 
 
-@pytest.fixture
-def answered(monkeypatch):
-    """Answers the question whether to upload."""
-    return lambda word: monkeypatch.setattr("sys.stdin", io.StringIO(f"{word}\n"))
-
-
-def test_a_space_gets_exactly_what_it_needs(hub, capsys, answered):
-    answered("yes")
+def test_a_space_gets_exactly_what_it_needs(hub, capsys, monkeypatch):
+    answer(monkeypatch, "yes")
     code, out, err = call(capsys, *SPACE)
     assert code == 0, err
     assert f"{len(TREE)} files" in out and "assets/model.safetensors" in out
     assert f"{hub.address}/spaces/ada/decoding" in out
     assert "hf_secret" not in out + err and hub.tokens == {"Bearer hf_secret"}
-    assert (hub.made["type"], hub.made["sdk"]) == ("space", "gradio")
-    small = {o["value"]["path"]: base64.b64decode(o["value"]["content"]) for o in hub.commit if o["key"] == "file"}
-    large = {o["value"]["path"]: hub.stored[o["value"]["oid"]] for o in hub.commit if o["key"] == "lfsFile"}
-    assert small | large == TREE and large == {"assets/model.safetensors": WEIGHTS}
+    assert (hub.made["type"], hub.made["sdk"]) == ("space", "gradio") and hub.kept == TREE
 
 
-def test_nothing_is_sent_by_a_dry_run_or_without_a_yes(hub, capsys, answered, monkeypatch):
-    answered("no")
-    code, _, err = call(capsys, *SPACE)
-    assert code == 2 and "nothing was uploaded" in err
+def test_nothing_is_sent_by_a_dry_run_without_a_yes_or_without_a_token(hub, capsys, monkeypatch):
+    answer(monkeypatch, "no")
+    assert "nothing was uploaded" in call(capsys, *SPACE)[2]
+    for token in ("hf_gehe\u00efm", "hf_\u200bsecret", "hf_a b"):
+        monkeypatch.setenv("HF_TOKEN", token)
+        said = call(capsys, *SPACE, "--yes")[2]
+        assert "characters that no token has" in said and token not in said and said.count("\n") == 1
     monkeypatch.delenv("HF_TOKEN")
     code, out, _ = call(capsys, *SPACE, "--dry-run")
     assert code == 0 and f"{len(TREE)} files" in out
-    code, _, err = call(capsys, *SPACE, "--yes")
-    assert code == 2 and "there is no token" in err
-    assert hub.calls == []
+    assert "there is no token" in call(capsys, *SPACE, "--yes")[2]
+    for name in ("ada", "a/b/c", "a b/c"):
+        assert "OWNER/NAME" in refused(capsys, "publish", "--space", name, "--dry-run")
+    assert not hub.tokens
 
 
 @pytest.mark.parametrize(
@@ -167,46 +112,24 @@ def test_nothing_is_sent_by_a_dry_run_or_without_a_yes(hub, capsys, answered, mo
         (401, "does not accept the token"),
         (403, "no right to write"),
         (418, "no tea for (the token), Bearer (the token)"),  # an answer that repeats the token
-        (None, "could not be reached"),
     ],
 )
 def test_a_refusal_is_one_sentence_without_the_token(hub, capsys, status, said):
-    hub.status, hub.words = status, "no tea for hf_secret, Bearer hf_secret"
-    if status is None:
-        hub.shutdown()
-        hub.server_close()
+    hub.status = status
     code, out, err = call(capsys, *SPACE, "--yes")
     assert code == 2 and said in err and err.count("\n") == 1 and "hf_secret" not in out + err
 
 
-@pytest.mark.parametrize("token", ["hf_gehe\u00efm", "hf_\u200bsecret", "hf_a b"])
-def test_a_token_that_no_header_carries_is_a_sentence(hub, capsys, monkeypatch, token):
-    monkeypatch.setenv("HF_TOKEN", token)
-    code, _, err = call(capsys, *SPACE, "--yes")
-    assert code == 2 and "characters that no token has" in err and token not in err
-    assert err.count("\n") == 1 and hub.calls == []
-
-
-def test_every_file_that_is_not_in_git_is_named_before_anything_is_sent(hub, checkout, capsys, answered):
+def test_every_file_that_is_not_in_git_is_named_before_anything_is_sent(hub, checkout, capsys, monkeypatch):
     names = [f"assets/note{i}\x1b[2J.txt" for i in range(9)]
     subprocess.run(["git", "-C", str(checkout), "add", "-A"], check=True)
     for name in names:
         (checkout / name).write_text("a secret?")
-    answered("no")
+    answer(monkeypatch, "no")
     code, out, _ = call(capsys, *SPACE)
     assert code == 2 and "9 of them are not in git" in out and "\x1b" not in out
-    assert all(name.replace("\x1b", "\\x1b") in out for name in names) and hub.calls == []
+    assert all(name.replace("\x1b", "\\x1b") in out for name in names) and not hub.tokens
     assert "secret.env" not in out  # what git ignores is not sent
-
-
-@pytest.mark.parametrize("name", ["ada", "a/b/c", "a b/c"])
-def test_a_name_is_owner_and_name(name, capsys):
-    assert "OWNER/NAME" in refused(capsys, "publish", "--space", name, "--dry-run")
-
-
-def test_outside_a_checkout_it_says_so(tmp_path):
-    with pytest.raises(UserError, match="git checkout"):
-        publish.space_files(tmp_path / "none")
 
 
 def test_a_static_space_is_the_site_with_its_card(tmp_path, monkeypatch):

@@ -40,22 +40,18 @@ def said(capsys, *arguments, code=0):
     return err if code else out
 
 
-def test_the_list_and_the_description(capsys):
+def test_the_list_the_description_tables_receipts_and_notes(capsys):
     listed = said(capsys)
     assert "own" in listed and "A line." in listed and "broken: engines.studies.bad: ValueError" in listed
     found = json.loads(said(capsys, "--json"))
     assert [one["slug"] for one in found["studies"]] == ["own"] and len(found["broken"]) == 1
-    described = said(capsys, "own", "--inputs")
-    assert "give a whole number from 1 to 99" in described and "Rows." in described
-    assert json.loads(said(capsys, "own", "--inputs", "--json"))["inputs"][0]["name"] == "n"
-
-
-def test_tables_receipts_and_notes_in_the_terminal(capsys):
     shown = said(capsys, "own", "--set", "n=3")
     assert "Own (own), arXiv:0000.00000: n=3" in shown and "half, m (derived)" in shown and "1.50" in shown
     assert "n / 2; n = 3: 1.5 m" in shown and "- A note." in shown and "Second" in shown
-    long = said(capsys, "own", "--set", "n=60")
-    assert "... 20 more rows: --csv has all" in long
+    assert "... 20 more rows: --csv has all" in said(capsys, "own", "--set", "n=60")
+    described = said(capsys, "own", "--inputs")
+    assert "give a whole number from 1 to 99" in described and "Rows." in described
+    assert json.loads(said(capsys, "own", "--inputs", "--json"))["inputs"][0]["name"] == "n"
 
 
 def test_json_csv_and_a_figure(capsys, tmp_path):
@@ -77,19 +73,11 @@ def test_json_csv_and_a_figure(capsys, tmp_path):
         (["own", "--set", "n=0"], "n=0 is out of range; give a whole number from 1 to 99"),
         (["own", "--set", "n"], "--set n is not understood"),
         (["own", "--csv", "--table", "v"], "has no table 'v'; there is t, u"),
-        (["own", "--open", "x.json"], "leave out its name"),
-        (["--open", "/nowhere.json"], "there is no file"),
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments, sentence):
     line = said(capsys, *arguments, code=2)
     assert sentence in line and line.count("\n") == 1
-
-
-def test_a_damaged_file_is_one_line(capsys, tmp_path):
-    file = tmp_path / "s.json"
-    file.write_text('{"version": 9}')
-    assert "has version 9; this program reads version 1" in said(capsys, "--open", str(file), code=2)
 
 
 @study("cut", "Cut", "", summary="Is interrupted.", inputs=[Int("n", 2, 0, 9, help="Rows there by then.")])

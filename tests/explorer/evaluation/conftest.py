@@ -1,7 +1,5 @@
 """A task of lm-evaluation-harness on this machine: a YAML file and JSON lines, made of held-out prompts."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from importlib.util import find_spec
@@ -72,17 +70,11 @@ def sorting(task):
 
 
 @pytest.fixture
-def harness():
-    pytest.importorskip("lm_eval", reason="lm_eval is not installed (the extra eval)")
-
-
-@pytest.fixture
 def choice(task):
     """Which of two texts follows: scored, not decoded."""
-    docs = [
-        {"q": "<user> sort: Mia, Leo, Ada<turn>", "choices": [" Ada Leo Mia", " Mia Leo Ada"], "label": 0},
-        {"q": "<user> copy: Mia, Leo, Ada<turn>", "choices": [" Ada Leo Mia", " Mia Leo Ada"], "label": 1},
-    ]
+    choices = [" Ada Leo Mia", " Mia Leo Ada"]
+    asked = [f"<user> {task}: Mia, Leo, Ada<turn>" for task in ("sort", "copy")]
+    docs = [{"q": one, "choices": choices, "label": label} for label, one in enumerate(asked)]
     return task(
         "choice",
         docs,

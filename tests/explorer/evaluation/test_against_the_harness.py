@@ -1,7 +1,5 @@
 """Ours against the harness's own model of transformers, on one network of random weights."""
 
-from __future__ import annotations
-
 import shutil
 from types import SimpleNamespace
 
@@ -55,25 +53,14 @@ def test_greedy_answers_are_the_same_whole_and_cut(both):
     assert all(text.startswith(short) and len(short) < len(text) for short, text in zip(cut, whole, strict=True))
 
 
-def test_likelihoods_are_the_same(both):
+def test_likelihoods_are_the_same_of_texts_longer_than_the_model_too(both):
     ours, theirs = both
     pairs = [asked(context, text) for context in [*CONTEXTS, ""] for text in (" Ada Leo", " x", " 12")]
     found, wanted = (lm.loglikelihood(pairs, disable_tqdm=True) for lm in (ours, theirs))
     assert [greedy for _, greedy in found] == [greedy for _, greedy in wanted]
     assert [score for score, _ in found] == pytest.approx([score for score, _ in wanted], rel=1e-4)
-
-
-def test_likelihoods_of_texts_longer_than_the_model_are_the_same(both):
     ours, theirs = both
     long = [asked("sort: Mia, Leo, Ada. " * 70), asked("Tom")]
     assert len(ours.tok_encode(long[0].args[0])) > ours.main.max_positions
     found, wanted = (lm.loglikelihood_rolling(long, disable_tqdm=True) for lm in (ours, theirs))
     assert found == pytest.approx(wanted, rel=1e-4)
-
-
-def test_turns_and_ids_are_the_same(both):
-    ours, theirs = both
-    turns = [{"role": "user", "content": "sort: Mia, Leo"}]
-    assert ours.apply_chat_template(turns) == theirs.apply_chat_template(turns)
-    for text in CONTEXTS:
-        assert ours.tok_encode(text) == theirs.tok_encode(text)

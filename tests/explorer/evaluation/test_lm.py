@@ -1,15 +1,15 @@
 """A method as a model of the harness: its answers are those of `engines.run`, and nothing is answered twice."""
 
-from __future__ import annotations
-
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 
 import engines
 from explorer.cli.run import row
-from explorer.evaluation.items import Answer, Item, Scored, key
+from explorer.evaluation.asked import asked_of
+from explorer.evaluation.items import Item, Scored, key
 from explorer.figures.verdict import judge
 from explorer.runs.store import RunStore
 
@@ -75,46 +75,32 @@ def test_what_is_answered_is_not_answered_again(sorting, monkeypatch):
     assert len(again) == 10  # other parameters, other answers
 
 
-ITEM = ("m", {"a": 1}, [1, 2], ["\n"], 0)
-
-
 def test_everything_that_decides_an_answer_is_in_its_key():
-    item = Item(*ITEM)
-    others = [
-        Item("n", *ITEM[1:]),
-        Item("m", {"a": 2}, *ITEM[2:]),
-        Item(*ITEM[:2], [1, 3], *ITEM[3:]),
-        Item(*ITEM[:3], [], 0),
-        Item(*ITEM[:4], 1),
-        Scored("m", [1, 2], 1),
-    ]
+    fields = ("m", {"a": 1}, [1, 2], ["\n"], 0)
+    item, others = Item(*fields), [Scored("m", [1, 2], 1)]
+    for at, other in enumerate(("n", {"a": 2}, [1, 3], [], 1)):
+        others.append(Item(*fields[:at], other, *fields[at + 1 :]))
     names = {key(one, ["weights"]) for one in [item, *others]} | {key(item, ["other weights"])}
-    assert len(names) == 8 and key(item, ["weights"]) == key(Item(*ITEM), ["weights"])
+    assert len(names) == 8 and key(item, ["weights"]) == key(Item(*fields), ["weights"])
     assert key(item, None) is None  # weights that cannot be told from others
 
 
-def test_repeats_of_a_request_are_drawn_apart(sorting):
-    results = evaluated(
-        model_of("temperature", "tiny-ar-s", {"temperature": 2.0}), sorting(1, do_sample=True), gen_kwargs={}
-    )
+def test_repeats_of_a_request_are_drawn_apart():
     lm = model_of("temperature", "tiny-ar-s", {"temperature": 2.0})
-    sample = results["samples"]["sorting"][0]
-
-    class Request:
-        args = tuple(sample["arguments"][0])
-        task_name = "sorting"
-
-    three = lm.generate_until([Request(), Request(), Request()])
-    assert three[0] == sample["resps"][0][0] and len(set(three)) == 3
-    assert lm.generate_until([Request(), Request(), Request()]) == three
+    context = ("<user> sort: Mia, Leo<turn>", {"max_gen_toks": 16, "do_sample": True})
+    requests = [SimpleNamespace(args=context, task_name="sorting")] * 3
+    three = lm.generate_until(requests)
+    assert len(set(three)) == 3 and lm.generate_until(requests) == three
 
 
-@pytest.mark.parametrize("method", ["greedy", "prompt-lookup", "token-recycling"])
+COPY = "<user> copy: Mia, Leo, Ada, Tom, Eva, Ida<turn>"
+
+
+@pytest.mark.parametrize("method", ["greedy", "token-recycling"])
 def test_an_answer_that_only_grows_ends_at_the_string_that_ends_it(method):
     lm = model_of(method, "tiny-ar-l")
-    context = "<user> copy: Mia, Leo, Ada, Tom, Eva, Ida<turn>"
-    whole = lm.item(context, {"max_gen_toks": 32}).work(lm.model)
-    item = lm.item(context, {"max_gen_toks": 32, "until": ["Ada"]})
+    whole = lm.item(COPY, {"max_gen_toks": 32}).work(lm.model)
+    item = lm.item(COPY, {"max_gen_toks": 32, "until": ["Ada"]})
     ended = item.work(lm.model)
     assert "Ada" in whole.text and ended.text == whole.text.partition("Ada")[0]
     assert 0 < ended.target_calls < whole.target_calls
@@ -123,16 +109,18 @@ def test_an_answer_that_only_grows_ends_at_the_string_that_ends_it(method):
 
 def test_a_masked_board_is_finished_and_cut_afterwards():
     lm = model_of("threshold", "tiny-dlm")
-    context = "<user> copy: Mia, Leo, Ada, Tom, Eva, Ida<turn>"
     whole, ended = (
-        lm.item(context, {"max_gen_toks": 32, "until": until}).work(lm.model) for until in ([], ["Tom", "Ada"])
+        lm.item(COPY, {"max_gen_toks": 32, "until": until}).work(lm.model) for until in ([], ["Tom", "Ada"])
     )
     assert ended.text == whole.text.partition("Ada")[0]
     assert (ended.target_calls, ended.tokens) == (whole.target_calls, whole.tokens)
 
 
-def test_a_likelihood_is_the_models_own(choice):
-    results = evaluated(model_of("greedy", "tiny-ar-l"), choice)
+def test_a_likelihood_is_the_models_own(choice, tmp_path):
+    from explorer.evaluation import keep_failing
+
+    lm = model_of("greedy", "tiny-ar-l")
+    results = evaluated(lm, choice)
     assert results["results"]["choice"]["acc,none"] == 1
     model = engines.load_model("tiny-ar-l")
     for sample in results["samples"]["choice"]:
@@ -147,31 +135,9 @@ def test_a_likelihood_is_the_models_own(choice):
             assert greedy == (own == after)
     cost = ours(results)["cost"]["choice"]
     assert (cost["answers"], cost["target_calls"], cost["tokens"], cost["tokens_per_call"]) == (4, 1, 0, None)
-
-
-def test_a_whole_text_is_scored_token_by_token_once(task):
-    path = task(
-        "rolling",
-        [{"text": "<user> sort: Mia, Leo<turn>"}],
-        output_type="loglikelihood_rolling",
-        doc_to_text="",
-        doc_to_target="{{text}}",
-        metric_list=[{"metric": "bits_per_byte"}],
-    )
-    results = evaluated(model_of("greedy", "tiny-ar-l"), path)
-    model = engines.load_model("tiny-ar-l")
-    ids = [min(model.eos_ids), *model.tokenizer.encode("<user> sort: Mia, Leo<turn>")]
-    assert results["samples"]["rolling"][0]["resps"][0][0] == pytest.approx(
-        engines.log_likelihood(model, ids, 1)[0], abs=1e-3
-    )
-
-
-def test_what_cannot_be_is_refused_before_anything_is_loaded():
-    with pytest.raises(engines.UserError, match="need the model by its name"):
-        model_of("greedy", engines.load_model("tiny-ar-l"), workers=2)
-
-
-# --- failing items
+    for sample in results["samples"]["choice"]:
+        sample["acc"] = 0.0
+    assert keep_failing(results, lm, 5, RunStore(tmp_path)) == [], "items that are scored leave no run"
 
 
 def test_a_failing_item_opens_at_the_step_that_wrote_its_first_wrong_word(sorting, tmp_path):
@@ -192,34 +158,61 @@ def test_a_failing_item_opens_at_the_step_that_wrote_its_first_wrong_word(sortin
         assert any(step.candidates for step in trace.steps), "everything is recorded"
 
 
-def test_items_that_are_scored_leave_no_run(choice, tmp_path):
-    from explorer.evaluation import keep_failing
-
-    lm = model_of("greedy", "tiny-ar-l")
-    results = evaluated(lm, choice)
-    for sample in results["samples"]["choice"]:
-        sample["acc"] = 0.0
-    assert keep_failing(results, lm, 5, RunStore(tmp_path / "kept")) == []
-
-
-# --- several at once
-
-
-def without_seconds(lm, items):
-    return [(a.text, a.target_calls, a.work) for a in lm._answers(items, ["t"] * len(items))]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("ray", [None, pytest.param("local", marks=pytest.mark.ray)])
+@pytest.mark.parametrize("ray", ["", pytest.param("local", marks=pytest.mark.ray)])
 def test_several_at_once_answer_the_same(ray):
     if ray:
         pytest.importorskip("ray")
-    contexts = [f"<user> copy: {name}, Leo<turn>" for name in ("Mia", "Ada", "Tom", "Eva")]
     alone = model_of("threshold", "tiny-dlm", resume=False)
     two = model_of("threshold", "tiny-dlm", resume=False, workers=2, threads=1, **({"ray": ray} if ray else {}))
-    items = [alone.item(context, {"max_gen_toks": 16}) for context in contexts]
-    assert without_seconds(two, items) == without_seconds(alone, items)
+    items = [alone.item(f"<user> copy: {name}, Leo<turn>", {"max_gen_toks": 16}) for name in ("Mia", "Ada", "Eva")]
+    found = [[(a.text, a.target_calls, a.work) for a in lm._answers(items, ["t"] * 3)] for lm in (two, alone)]
+    assert found[0] == found[1]
     bad = Item("threshold", {"max_new_tokens": 1000}, items[0].prompt, [], 0)
     with pytest.raises(engines.UserError, match=r"^the prompt has .* tiny-dlm has room for 512"):
         two._answers([bad], ["t"])
-    assert isinstance(Scored("greedy", [3, 4, 5], 1).work(engines.load_model("tiny-ar-s")), Answer)
+
+
+def asked(method, own=None, **gen_kwargs):
+    return asked_of(engines.get_method(method).info, own or {}, gen_kwargs)
+
+
+def test_length_ends_and_parameters_are_the_tasks_behind_a_persons_and_before_the_harness():
+    from lm_eval.models.huggingface import HFLM
+
+    assert asked("greedy", until=["\n", ""], max_gen_toks=17) == ({"max_new_tokens": 17}, ["\n"])
+    assert asked("greedy", until="Q:", max_tokens=17) == ({"max_new_tokens": 17}, ["Q:"])  # the harness's other names
+    assert asked("greedy")[0] == {"max_new_tokens": HFLM.max_gen_toks.fget(None)}
+    own = {"max_new_tokens": 8, "temperature": 0.5}
+    assert asked("temperature", own, max_gen_toks=99, do_sample=False)[0] == own
+    assert asked("threshold", max_gen_toks=16, threshold="0.8")[0]["threshold"] == 0.8
+    nothing = {"temperature": 0.0, "top_p": 0.9, "num_beams": 1, "seed_me": None}
+    for asks in ({"do_sample": False, **nothing}, dict.fromkeys(["do_sample", *nothing])):
+        assert asked("greedy", max_gen_toks=8, **asks) == ({"max_new_tokens": 8}, []), "that changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("asks", "heat"),
+    [
+        ({"do_sample": False, "temperature": 0.7}, 0),
+        ({"temperature": 0.7}, 0.7),
+        ({"do_sample": True}, 1),
+        ({"do_sample": True, "temperature": 0.7}, 0.7),
+        ({}, None),
+    ],
+)
+def test_temperature_is_the_tasks_by_the_harness_rule(asks, heat):
+    assert asked("temperature", **asks)[0].get("temperature") == heat
+
+
+def test_what_a_method_cannot_do_is_refused_in_one_sentence():
+    with pytest.raises(engines.UserError, match=r"'greedy' has no temperature; .* --gen_kwargs do_sample=False"):
+        asked("greedy", do_sample=True, temperature=0.7)
+    with pytest.raises(engines.UserError, match="asks for num_beams=4, and 'greedy' has no such parameter"):
+        asked("greedy", num_beams=4)
+    with pytest.raises(engines.UserError, match=r"max_gen_toks=100000; give a whole .* from 1 to .* --param max_new"):
+        asked("greedy", max_gen_toks=100_000)
+    params = [(info.slug, p) for info in engines.list_methods() for p in info.params]
+    always = next(slug for slug, p in params if p.name == "temperature" and p.low > 0)
+    with pytest.raises(engines.UserError, match=f"greedy decoding, .*'{always}' cannot do that: give a number from"):
+        asked(always, do_sample=False)

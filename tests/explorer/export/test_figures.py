@@ -1,12 +1,8 @@
-"""Figures: the board they show is the player's, both writers draw one layout, hostile text stays text, bad wishes are
-refused in a sentence."""
-
-from __future__ import annotations
+"""Figures show the player's board, both writers draw one layout, and hostile text stays text."""
 
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -16,12 +12,14 @@ from playwright.sync_api import Browser
 
 import engines
 from engines import Trace, UserError
-from engines.core.trace import Piece
+from engines.core.study import Axis, Figure, Series
 from explorer.export import fonts, look, raster
-from explorer.export.drawing import Drawing, svg
-from explorer.export.figures import cursor_of, figure, layout
-from explorer.export.overview import nice, overview, shared_scale
+from explorer.export.drawing import Box, Drawing, Line, Words, svg
+from explorer.export.figures import figure, layout
+from explorer.export.look import series as look_of
+from explorer.export.overview import overview, shared_scale
 from explorer.export.playback import CLOCKS, FIELDS, Playback, characters
+from explorer.export.studies import figure_drawing, figure_svg
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented, moving
@@ -40,18 +38,14 @@ READ = """(() => {
 })()"""
 
 
-def recorded() -> Iterator[Trace]:
-    return (gallery().get(card.id) for card in gallery().cards)
-
-
 def texts(drawn: str) -> list[str]:
     return [node.text or "" for node in ET.fromstring(drawn).iter(f"{SVG}text")]
 
 
 def test_the_board_is_the_players(js):
     """State, token, gained tokens and clocks of every cell after every step, as store.js has them."""
-    traces = [*map(invented, range(12)), *map(moving, range(24)), drafting(), masked(), *recorded()]
-    for trace in traces:
+    traces = [*map(invented, range(12)), *map(moving, range(24)), drafting(), masked()]
+    for trace in [*traces, *(gallery().get(card.id) for card in gallery().cards)]:
         run = Playback(trace)
         for t, theirs in enumerate(js("store.js", READ, text=trace.to_json())):
             ours = [[cell.position, cell.token, cell.state] for cell in run.board(t)]
@@ -60,12 +54,6 @@ def test_the_board_is_the_players(js):
             clocks = [clock for clock in CLOCKS if FIELDS.get(clock) not in trace.header.missing]
             axes = dict(zip(CLOCKS, theirs["axes"], strict=True))
             assert [run.axes[clock][t] for clock in clocks] == pytest.approx([axes[c] for c in clocks], abs=1e-6)
-
-
-def test_a_clock_that_a_run_did_not_record_is_refused():
-    with pytest.raises(UserError, match="recorded nothing for clock=work"):
-        figure([next(one for one in recorded() if FIELDS["work"] in one.header.missing)], view="curve", clock="work")
-    assert figure([drafting()], view="curve", clock="work").startswith("<svg")
 
 
 def test_work_of_two_runs_on_one_scale_of_seconds():
@@ -103,22 +91,6 @@ def test_the_overview_marks_each_write_at_its_step_and_place():
         assert places == wanted
 
 
-def test_two_runs_share_one_scale():
-    """In seconds a run that takes a quarter of the time is a quarter as high."""
-    long, short = masked(), masked()
-    for step in short.steps:
-        step.model_seconds, step.method_seconds = step.model_seconds / 4, step.method_seconds / 4
-    runs = [Playback(long), Playback(short)]
-    scale = shared_scale(runs, "seconds", 240)
-    heights = []
-    for run in runs:
-        d = Drawing(240, 0)
-        overview(d, run, run.length, 0, 0, 240, scale)
-        cells = [p for mark in d.marks if hasattr(mark, "places") for p in mark.places]
-        heights.append(max(y + h for _, y, _, h in cells) - 9)
-    assert heights[0] == pytest.approx(4 * heights[1], rel=0.02)
-
-
 def test_hostile_text_stays_text():
     trace = hostile()
     for view in ("board", "step", "curve"):
@@ -141,15 +113,6 @@ def test_what_no_font_has_is_shown_by_its_number():
         assert len(shown) == 1 and fonts.has(shown, face)
 
 
-def test_fit_and_wrap_keep_to_their_room():
-    for room in (10, 33, 80):
-        assert fonts.width(fonts.fit("a long text that does not fit", "sans", 7, room), "sans", 7) <= room
-        lines = fonts.wrap("several words to be set in lines", "sans", 7, room, 2)
-        assert all(fonts.width(line, "sans", 7) <= room for line in lines)
-    assert fonts.fit("short", "sans", 7, 100) == "short"
-    assert fonts.wrap("one two", "sans", 7, 500, 2) == ["one two"]
-
-
 def test_both_writers_draw_the_same(browser: Browser):
     """The SVG in a browser and the PNG of Pillow: the same picture but for the smoothing of edges."""
     page = browser.new_page(viewport={"width": 700, "height": 600}, device_scale_factor=2)
@@ -168,11 +131,6 @@ def test_both_writers_draw_the_same(browser: Browser):
     page.close()
 
 
-def test_a_png_knows_its_resolution():
-    image = Image.open(io.BytesIO(figure(masked(), format="png", width=3.3, dpi=200)))
-    assert image.width == 660 and round(image.info["dpi"][0]) == 200
-
-
 def test_a_tree_is_placed_and_folded():
     run = Playback(drafting())
     nodes = tree_nodes(run, 4)
@@ -186,46 +144,26 @@ def test_a_tree_is_placed_and_folded():
     assert all(node.parent < i for i, node in enumerate(kept))
 
 
-def test_round_ticks():
-    assert nice(0, 50, 5) == [0, 10, 20, 30, 40, 50] and nice(0, 0.3, 3) == [0, 0.1, 0.2, 0.3] and nice(0, 0, 3) == [0]
-    for high in (0.0007, 0.013, 1.1, 7, 48, 999, 123456):
-        places = nice(0, high, 5)
-        assert 2 <= len(places) <= 12 and places[-1] <= high and places == sorted(places)
-
-
-def repeated(steps: int) -> Trace:
-    """A run of so many steps."""
-    trace = masked()
-    return msgspec.structs.replace(
-        trace, steps=[msgspec.structs.replace(trace.steps[0], index=i) for i in range(steps)]
-    )
-
-
-WIDE = msgspec.structs.replace(masked(24, 30).header, canvas=2**20)
+WIDE = msgspec.structs.replace(masked(24, 30), header=msgspec.structs.replace(masked(24, 30).header, canvas=2**20))
+UNCLOCKED = next(gallery().get(c.id) for c in gallery().cards if FIELDS["work"] in gallery().get(c.id).header.missing)
 
 
 @pytest.mark.parametrize(
     ("traces", "wish", "said"),
     [
         ([masked()], {"view": "cake"}, "choose board, step"),
-        ([masked()], {"format": "bmp"}, "svg or png"),
-        ([masked()], {"clock": "moon"}, "steps, forwards, seconds"),
         ([masked()], {"width": 900}, "2 to 20 inches"),
-        ([masked()], {"width": "7"}, "2 to 20 inches"),
-        ([masked()], {"format": "png", "dpi": 99999}, "50 to 1200"),
         ([masked()], {"format": "png", "width": 20, "dpi": 1200}, "pixels"),
         ([masked()], {"view": "step", "step": 99}, "steps 0 to 15"),
-        ([masked()], {"view": "step", "step": True}, "steps 0 to 15"),
         ([masked()], {"view": "tree"}, "no draft trees"),
-        ([masked()], {"view": "work"}, "no trace holds measured calls"),
+        ([drafting()], {"view": "tree", "step": 4}, "the nearest one that has is"),
         ([both_at_once()], {"view": "work", "clock": "steps"}, "no clock=steps; choose seconds"),
+        ([UNCLOCKED], {"view": "curve", "clock": "work"}, "recorded nothing for clock=work"),
         ([], {}, "0 traces"),
-        ([masked()] * 9, {}, "9 traces"),
-        ([repeated(0)], {}, "no steps"),
-        ([repeated(401)], {}, "at most 400"),
+        ([msgspec.structs.replace(masked(), steps=[])], {}, "no steps"),
         # a board too wide for a picture is refused before it is drawn
-        ([msgspec.structs.replace(masked(24, 30), header=WIDE)], {"view": "board"}, "cells; at most 200,000 are drawn"),
-        ([msgspec.structs.replace(masked(24, 30), header=WIDE)], {"view": "step"}, "cells; at most 20,000 are drawn"),
+        ([WIDE], {"view": "board"}, "cells; at most 200,000 are drawn"),
+        ([WIDE], {"view": "step"}, "cells; at most 20,000 are drawn"),
     ],
 )
 def test_bad_wishes_are_refused(traces: list[Trace], wish: dict, said: str):
@@ -233,45 +171,16 @@ def test_bad_wishes_are_refused(traces: list[Trace], wish: dict, said: str):
         figure(traces, **wish)
 
 
-def test_a_step_without_a_tree_names_the_nearest():
-    with pytest.raises(UserError, match="the nearest one that has is"):
-        cursor_of(Playback(drafting()), "tree", 4)
-
-
-def test_tokens_without_an_entry_are_named():
-    trace = msgspec.structs.replace(masked(), pieces=[Piece(0, "<mask>", "special")])
-    assert any("token" in text for text in texts(figure(trace, view="step")))
-
-
-def test_runs_of_one_method_are_told_apart():
-    one, two, three = masked(), masked(), drafting()
-    two.header.params = {"threshold": 0.5}
-    one.header.params = {"threshold": 0.9}
-    drawn = texts(figure([one, two, three], view="curve"))
-    assert [text.split(":")[0] for text in drawn if "tokens," in text] == [
-        "Confidence threshold (threshold=0.9)",
-        "Confidence threshold (threshold=0.5)",
-        "Tree drafting",
-    ]
-
-
 def test_the_text_under_a_board_is_what_stood_then():
     run = Playback(masked(150, 30))
-    scale = shared_scale([run], "steps", 200)
-
-    def said(t: int) -> str:
-        d = Drawing(200, 400, "a board")
-        overview(d, run, t, 0, 0, 200, scale)
-        return " ".join(texts(svg(d)))
-
     final = run.trace.text.split()
-    assert run.text(run.length) == run.trace.text and final[0] in said(run.length)
-    open_ = f"▢×{run.widest - run.start}"
-    assert run.text(0) == open_ and open_ in said(0) and final[0] not in said(0)
-    for t in (1, 15):
-        standing = [run.text_of(cell.token) for cell in run.board(t) if cell.token is not None]
-        assert [word for word in run.text(t).split() if not word.startswith("▢")] == "".join(standing).split() != final
-        assert run.text(t).split()[0] in said(t)
+    assert run.text(run.length) == run.trace.text and run.text(0) == f"▢×{run.widest - run.start}"
+    standing = [run.text_of(cell.token) for cell in run.board(15) if cell.token is not None]
+    assert [word for word in run.text(15).split() if not word.startswith("▢")] == "".join(standing).split() != final
+    for t in (0, 15, run.length):
+        d = Drawing(200, 400, "a board")
+        overview(d, run, t, 0, 0, 200, shared_scale([run], "steps", 200))
+        assert run.text(t).split()[0] in " ".join(texts(svg(d)))
 
 
 def test_bytes_under_a_board_are_joined_into_characters():
@@ -284,3 +193,54 @@ def test_bytes_under_a_board_are_joined_into_characters():
             piece.text, piece.kind = broken[piece.id], "byte"
     run = Playback(trace)
     assert first != second and run.text(1) == "⟨0xE2⟩" and run.text(2) == "☃"
+
+
+def of_study(*series, x=None, y=None):
+    return Figure("f", "A <title>", x or Axis("x"), y or Axis("y", "m"), list(series))
+
+
+def polylines(drawing, i):
+    colour = look_of(i)[0]
+    return [m for m in drawing.marks if isinstance(m, Line) and m.colour == colour and not m.fill and m.thick > 1]
+
+
+def test_a_gap_ends_a_line_text_is_escaped_and_an_empty_figure_is_drawn():
+    drawn = figure_drawing(of_study(Series("s", [1, 2, 3, 4, 5], [1, 2, None, 4, 5], "measured")))
+    first, second, legend = polylines(drawn, 0)
+    assert len(first.points) == len(second.points) == 2 and first.points[-1][0] < second.points[0][0]
+    assert len({y for _, y in legend.points}) == 1
+    text = figure_svg(of_study(Series("<b>", [], [], "published")))
+    assert text.startswith("<svg") and "<b>" not in text and "A &lt;title&gt;" in text
+    assert figure_svg(of_study()).startswith("<svg")
+
+
+def test_bars_stand_on_their_bases_and_inside_the_frame():
+    bars = Series("low", [0, 1], [1, 2], "modelled", "bars")
+    above = Series("high", [0, 1], [3, 3], "modelled", "bars", base=[1, 2])
+    drawn = figure_drawing(of_study(bars, above, x=Axis("what", labels=["one", "two"])))
+    low, high = (
+        [m for m in drawn.marks if isinstance(m, Box) and m.fill == look_of(i)[0] and m.w > 20] for i in (0, 1)
+    )
+    assert len(low) == len(high) == 2
+    for below, above in zip(low, high, strict=True):
+        assert above.y + above.h == pytest.approx(below.y) and above.x == below.x
+    assert low[1].h == pytest.approx(2 * low[0].h) and high[0].h == pytest.approx(2 * high[1].h)
+    assert min(box.x for box in low) > 34 and max(box.x + box.w for box in low) < drawn.width
+    words = {mark.text for mark in drawn.marks if isinstance(mark, Words)}
+    assert {"one", "two", "low (modelled)", "what", "y, m"} <= words
+
+
+LOG = {"x": Axis("x", log=True), "y": Axis("y", log=True)}
+
+
+def test_logarithmic_axes_are_straight_for_powers_and_say_round_numbers():
+    drawn = figure_drawing(of_study(Series("s", [1, 10, 100], [1, 100, 10_000], "derived"), **LOG))
+    (a, b, c) = polylines(drawn, 0)[0].points
+    assert b[0] - a[0] == pytest.approx(c[0] - b[0]) and b[1] - a[1] == pytest.approx(c[1] - b[1])
+    odd = [31.9816, 60.1, 98.5661, 200.2, 255.853, 511.705, 1073.74, 2147.48, 17179.9]
+    drawn = figure_drawing(of_study(Series("s", odd, [2.0**i for i in range(9)], "derived"), **LOG))
+    words = [mark.text for mark in drawn.marks if isinstance(mark, Words)]
+    assert words[0] == "A <title>"
+    ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]
+    assert {"100", "1,000", "10,000"} <= set(ticks) and not any("e+" in word for word in words)
+    assert all(set(tick.replace(",", "")) <= set("1250.") for tick in ticks), ticks

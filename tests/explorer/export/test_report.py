@@ -1,7 +1,6 @@
 """The comparison report: what it says, how it is obtained, all conditions, and nothing that runs."""
 
-from __future__ import annotations
-
+import html
 import re
 
 import msgspec
@@ -9,11 +8,13 @@ import pytest
 
 import engines
 from engines import UserError
-from explorer.attach import attach
 from explorer.cli import main
+from explorer.export.caption import caption
+from explorer.export.html import export_html
 from explorer.export.report import report
 from explorer.figures.strip import basis_of, parts
-from tests.explorer.attach.servers import Scripted, piece, stream
+from explorer.runs.gallery import Gallery
+from explorer.runs.scenarios import scenarios
 from tests.explorer.figures.quiet import quieten
 
 PROMPT = "sort: Mia, Leo, Ada"
@@ -75,15 +76,6 @@ def test_what_a_trace_says_is_text(runs):
     assert "<img" not in page and "<script" not in page and page.count("</style>") == 1
 
 
-def test_a_server_beside_an_engine(runs, tmp_path):
-    with Scripted(stream(*map(piece, ("Ada", " Leo", " Mia")))) as server:
-        answer = attach(server.url, prompt=PROMPT)
-    page = report([answer, runs[1]])
-    assert "Waiting for the server / Model time" in page and "not recorded" in page and "of this record" in page
-    assert "in 0 model calls" not in page and "it cannot be repeated here" in page
-    assert "same text" in page
-
-
 def test_the_command(runs, tmp_path, capsys):
     files = []
     for number, trace in enumerate(runs):
@@ -97,3 +89,27 @@ def test_the_command(runs, tmp_path, capsys):
     assert main(["report", str(tmp_path / "none"), "--html", str(out)]) == 2
     with pytest.raises(UserError, match="nothing to report"):
         report([])
+
+
+def test_runs_of_a_scene_are_told_with_its_sentence():
+    gallery = Gallery()
+    scene = scenarios({card.id for card in gallery.cards})[0]
+    traces = [gallery.get(name) for name in scene.traces]
+    told = caption(traces)
+    assert told[0] == f"2 runs on this prompt: “{traces[0].header.prompt}”"
+    assert told[-1] == f"What to watch: {scene.watch}" and len(told) == 4
+    for trace, line in zip(traces, told[1:], strict=False):
+        calls = sum(step.forwards["model"] for step in trace.steps)
+        assert line.startswith(trace.header.title) and trace.header.models[0].name in line
+        assert f"{trace.totals.tokens} tokens in {calls} model calls" in line
+
+
+def test_another_run_is_told_by_its_method_and_says_where_it_was_cut_and_a_prompt_is_never_markup():
+    trace = engines.run("greedy", "tiny-ar-l", PROMPT, params={"max_new_tokens": 3})
+    told = caption([trace])
+    assert told[0] == f"A run on this prompt: “{PROMPT}”"
+    assert told[1].endswith("tiny-ar-l: 3 tokens in 3 model calls, cut at its limit of 3 tokens.")
+    assert told[2] == f"What to watch in {trace.header.title}: {engines.get_method('greedy').info.summary}"
+    assert all(f"<p>{html.escape(line)}</p>" in export_html(trace) for line in told)
+    trace = engines.run("greedy", "tiny-ar-l", "sort: <img src=x onerror=alert(1)> {0}", params={"max_new_tokens": 2})
+    assert "<img src=x" not in export_html(trace)

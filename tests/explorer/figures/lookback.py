@@ -1,7 +1,5 @@
 """Small traces for the look back: each step says what was guessed where and what was written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,29 +28,10 @@ def looked(
             written = [p for p, _ in commits], [t for _, t in commits], ["made"] * len(commits)
             step.commits = Commits(*written, [], [], *moves)
         steps.append(step)
-    header = Header(
-        schema=SCHEMA_VERSION,
-        method="m",
-        title="M",
-        family="f",
-        paper="",
-        params={},
-        models=[],
-        prompt="p",
-        prompt_ids=[8] * prompt,
-        seed=0,
-        detail="full",
-        baseline=None,
-        lossless=False,
-        emits=[],
-        departures="",
-        versions={},
-        machine="m",
-        started_at="now",
-        eos_ids=[7],
-        mask_id=None if canvas is None else MASK,
-        canvas=canvas,
-    )
+    named = dict.fromkeys(("method", "title", "family", "prompt", "machine", "started_at"), "m")
+    empty = {"paper": "", "departures": "", "params": {}, "models": [], "emits": [], "versions": {}, "baseline": None}
+    ids = {"prompt_ids": [8] * prompt, "eos_ids": [7], "mask_id": None if canvas is None else MASK, "canvas": canvas}
+    header = Header(schema=SCHEMA_VERSION, seed=0, detail="full", lossless=False, **named, **empty, **ids)
     return Trace(header, steps, [Piece(i, f" t{i}") for i in range(10)], End("complete", [], "", 0.0, 0.0))
 
 

@@ -1,7 +1,5 @@
 """For each group of a step the most that a trace of a given length can hold of it: in one step, and in many."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The times of a quiet machine, for tests of what is said about speed: those of two test workers are not."""
 
-from __future__ import annotations
-
 from engines import Trace
 
 

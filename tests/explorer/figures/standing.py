@@ -9,8 +9,6 @@
 
 What is "later" ends with the trace: of a stopped run nothing is claimed beyond its stop."""
 
-from __future__ import annotations
-
 import msgspec
 
 from engines import Trace

@@ -1,7 +1,5 @@
 """Boards whose length changes, against places that are followed one by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,8 +7,9 @@ import pytest
 from engines import Trace
 from explorer.export.playback import Playback
 from explorer.figures import board
-from explorer.figures.hindsight import hindsight
-from tests.explorer.figures.lookback import MASK, NOISY, looked, moving, noisy
+from explorer.figures.clock import steps_within
+from explorer.figures.curves import growth
+from tests.explorer.figures.lookback import MASK, NOISY, invented, looked, moving, noisy
 from tests.explorer.figures.standing import standing
 
 
@@ -48,44 +47,28 @@ def followed(trace: Trace) -> list[list[Place]]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_places_are_followed_where_others_go_and_come(seed):
+def test_places_boards_and_what_they_count_are_followed_where_others_go_and_come(seed):
     trace = moving(seed)
-    past, last = board.history(trace), len(trace.steps)
-    places = followed(trace)
+    past, last, places = board.history(trace), len(trace.steps), followed(trace)
     assert past.widths == [len(now) for now in places]
     assert any(step.commits.moves for step in trace.steps if step.commits)
-    for t, now in enumerate(places):
+    start, stood = len(trace.header.prompt_ids), []
+    for t, (now, found) in enumerate(zip(places, board.boards(trace), strict=True)):
         for position, place in enumerate(now):
             cell = past.cell(position, t)
             assert past.place(cell, t) == position
             if place in places[last]:
                 assert past.place(cell, last) == places[last].index(place)
                 assert [(step, token) for step, token, _ in past.writes.get(cell, [])] == place.writes
+        writes = [[write for write in place.writes if write[0] < t] for place in now]
+        prompt = [8] * start + [None] * len(now)
+        wanted = [done[-1][1] if done else prompt[at] for at, done in enumerate(writes)]
+        assert found == [None if one == MASK else one for one in wanted]
+        assert [cell.token for cell in Playback(trace).board(t)] == found[start:]
+        stood.append(board.gained(trace, found[start:]))
+    assert [*board.growth(trace)] == stood
     for position, place in enumerate(places[last]):
         assert (past.last(position) or (None, None))[:2] == (place.writes[-1] if place.writes else (None, None))
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_boards_and_what_they_count_are_those_of_the_places(seed):
-    trace = moving(seed)
-    start, places = len(trace.header.prompt_ids), followed(trace)
-    stood = []
-    for t, found in enumerate(board.boards(trace)):
-        now = [[write for write in place.writes if write[0] < t] for place in places[t]]
-        prompt = [8] * start + [None] * len(now)
-        wanted = [writes[-1][1] if writes else prompt[at] for at, writes in enumerate(now)]
-        assert found == [None if one == MASK else one for one in wanted]
-        stood.append(board.gained(trace, found[start:]))
-        cells = Playback(trace).board(t)
-        assert [cell.token for cell in cells] == found[start:]
-    assert [*board.growth(trace)] == stood
-
-
-def test_a_guess_is_followed_to_where_its_place_goes():
-    turns = [({3: 4, 4: 5}, [(4, MASK)], [], [4]), ({5: 5}, [(4, 5)], [3], []), ({}, [])]
-    trace = looked(turns)
-    (found,) = hindsight(trace).positions
-    assert (found.position, found.token, found.since, found.committed, found.delay) == (4, 5, 0, 1, 1)
 
 
 def test_a_board_that_an_insertion_made_longer_is_read_and_one_that_it_cannot_be_is_not():
@@ -113,3 +96,60 @@ def test_a_token_drawn_at_random_is_not_written_yet():
     assert [[cell.state for cell in shown.board(t)] for t in range(5)] == NOISY["states"]
     assert {write for _, write, cause in board.history(trace).writes[3] if cause in board.RANDOM} == {board.DRAWN}
     assert [standing(trace, t).remasked for t in range(5)] == [0, 0, 1, 0, 0]
+
+
+def test_a_step_is_inside_a_budget_when_it_is_over_by_then():
+    trace = looked([({}, [(2, 4)]), ({}, []), ({}, [(3, 5)])], forwards=[2, 0, 3])
+    assert [steps_within(trace, "forwards", n) for n in (0, 1.9, 2, 4, 5, 99)] == [0, 0, 2, 2, 3, 3]
+    assert [steps_within(trace, "steps", n) for n in (0, 1, 2.5)] == [0, 1, 2]
+    for step in trace.steps:
+        step.model_seconds, step.method_seconds = 0.1, 0.2
+    assert [steps_within(trace, "seconds", n) for n in (0, 0.29, 0.3, 0.9)] == [0, 0, 1, 3], "0.1 + 0.2 is inside 0.3"
+
+
+def played_forward(trace: Trace) -> list[dict[int, int]]:
+    """The board after 0, 1, ... steps, played forward write by write."""
+    first, board, found = len(trace.header.prompt_ids), {}, [{}]
+    for step in trace.steps:
+        told = step.commits
+        for at, token, why in zip(told.positions, told.tokens, told.causes, strict=True) if told else ():
+            if token < 0:
+                board = {k: v for k, v in board.items() if k < at}
+            elif why in ("noise", "renoised"):  # a random token is not written yet
+                board = {k: v for k, v in board.items() if k != at}
+            else:
+                board = {**board, at: token}
+        found.append({at: token for at, token in board.items() if at >= first and token != trace.header.mask_id})
+    return found
+
+
+def test_counts_agree_with_boards_played_forward():
+    for trace in map(invented, range(60)):
+        counts_agree_with_boards(trace)
+
+
+def counts_agree_with_boards(trace: Trace) -> None:
+    """Of a run of any kind, at every step."""
+    played, curve = played_forward(trace), growth(trace)
+    ends = [min((p for p, x in one.items() if x in trace.header.eos_ids), default=10**9) for one in played]
+    body = [{at: t for at, t in one.items() if at < end} for one, end in zip(played, ends, strict=True)]
+    for steps, now in enumerate(body):
+        here = standing(trace, steps)
+        assert (here.forwards, here.tokens) == curve[steps] == (here.forwards, len(now))
+        assert here.missing == len(body[-1].items() - played[steps].items())
+        lost = sum(any(after.get(at) != token for after in played[steps + 1 :]) for at, token in now.items())
+        assert here.revised >= lost, "every loss that a board shows after some step is a revision"
+        stays = [at for at, token in now.items() if played[-1].get(at) == token and at in body[-1]]
+        back = [at for at in stays if _touched(trace, steps, at, now[at])]
+        assert here.tokens == here.revised + here.behind + len(stays) - len(back)
+    if trace.end.reason == "complete" and trace.output_ids:
+        assert standing(trace, len(trace.steps)).tokens == trace.totals.tokens
+
+
+def _touched(trace: Trace, steps: int, at: int, token: int) -> bool:
+    """Whether a later write took this token away from its place, even if the same token came back."""
+    for step in trace.steps[steps:]:
+        for position, written in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
+            if (position == at and written != token) or (written < 0 and position <= at):
+                return True
+    return False

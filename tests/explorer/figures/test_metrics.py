@@ -1,19 +1,27 @@
 """Each figure against values computed by hand, and the metric names of the golden data."""
 
-from __future__ import annotations
-
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from engines import Trace, Tree
+import engines
+from engines import ModelRecord, Trace, Tree
+from explorer import ASSETS
+from explorer.cli.run import row
 from explorer.figures import acceptance, calls, curves
+from explorer.figures.bits import caution, rows_note
 from explorer.figures.clock import steps_within
-from explorer.figures.metrics import measure
+from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
+from explorer.figures.metrics import measure, numbers
+from explorer.figures.receipts import facts, receipt
+from explorer.figures.samples import all_tokens, gained
 from explorer.figures.work import lasting, work
+from explorer.importers import import_trace
+from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import looked
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "speculative" / "metrics.json"
@@ -60,66 +68,39 @@ def test_counts_and_times():
     assert found["tokens_per_second"] == pytest.approx(3 / 0.75)
     assert found["recording_overhead"] == pytest.approx(0.1 / 0.75)
     assert found["warmup_seconds"] == 0.5 and found["wall_seconds"] == 2.0
-
-
-def test_nothing_to_divide_by_is_shown_as_missing():
-    found = {metric.name: metric for metric in measure(trace([], []))}
-    assert found["tokens_per_call"].value is None and found["tokens_per_call"].shown == "–"
-
-
-def test_masks_are_no_tokens():
-    found = values(trace([{}], [3, 8, 9], mask_id=8, canvas=5))
-    assert (found["tokens"], found["masks_left"]) == (1, 1)
+    masks = values(trace([{}], [3, 8, 9], mask_id=8, canvas=5))
+    assert (masks["tokens"], masks["masks_left"]) == (1, 1), "masks are no tokens"
+    empty = {metric.name: metric for metric in measure(trace([], []))}
+    assert empty["tokens_per_call"].value is None and empty["tokens_per_call"].shown == "–"
 
 
 def test_tree_figures():
     found = values(trace([{}, {"tree": tree(2, 4)}, {"tree": tree(0, 3)}], [3, 3, 3, 3, 3]))
-    assert found["mean_accepted_excluding_bonus"] == 1.0
-    assert found["block_efficiency"] == 2.0
+    names = ("mean_accepted_excluding_bonus", "block_efficiency", "wasted_nodes", "verified_rows_per_emitted_token")
+    assert [found[name] for name in names] == [1.0, 2.0, 5, pytest.approx(7 / 4)]
     assert found["acceptance_rate_of_drafted"] == pytest.approx(2 / 7)
-    assert found["wasted_nodes"] == 5
-    assert found["verified_rows_per_emitted_token"] == pytest.approx(7 / 4)
-    assert "mbsu" not in found, "no draft model, no memory-bound model of one"
-
-
-def test_a_draft_model_is_weighed():
-    models = [
-        {"role": "target", "name": "big", "kind": "causal", "parameters": 100},
-        {"role": "draft", "name": "small", "kind": "causal", "parameters": 10},
-    ]
-    one = trace([{"tree": tree(2, 4), "forwards": {"target": 1, "draft": 4}}], [3, 3, 3], models=models)
-    found = {metric.name: metric for metric in measure(one)}
-    assert found["mbsu"].value == pytest.approx(3 / 1.4) and found["mbsu"].kind == "modelled"
-    assert (found["target_calls"].value, found["calls_draft"].value) == (1, 4)
-    assert found["target_calls"].label == "Model calls" and found["tokens_per_call"].value == 3
-
-
-def test_work_is_summed_over_roles_and_early_exits_pay_for_their_layers_only():
-    models = [{"role": "target", "name": "m", "kind": "layered"}, {"role": "draft", "name": "d", "kind": "causal"}]
-    steps = [{"work": {"target": 6}, "forwards": {"target": 1}}, {"work": {"target": 24, "draft": 2}}]
-    found = {metric.name: metric for metric in measure(trace(steps, [3, 3], models=models))}
-    assert found["work"].value == 32 and found["work"].terms == "target 30 + draft 2"
-    one = trace(steps, [3, 3], models=models)
-    assert one.totals.work_by_role == {"target": 30, "draft": 2}
-    assert [steps_within(one, "work", budget) for budget in (5, 6, 31, 32)] == [0, 1, 1, 2]
-
-
-def test_calls_of_the_target_come_first_and_are_never_added_to_those_of_a_draft():
-    models = [{"role": role, "name": role, "kind": "causal"} for role in ("target", "draft")]
-    both = trace([{"forwards": {"draft": 4, "target": 1}}, {"forwards": {"draft": 3}}], [3], models=models)
-    assert calls.in_words(both.steps, calls.target_role(both)) == "1 model call, 7 draft calls"
-    assert [steps_within(both, "forwards", n) for n in (0, 1)] == [0, 2]
-    alone = trace([{"forwards": {"target": 2}}], [3], models=models[:1])
-    assert calls.in_words(alone.steps, calls.target_role(alone)) == "2 model calls"
-    assert values(alone)["target_calls"] == 2 and "calls_draft" not in values(alone)
-
-
-def test_acceptance_by_draft_position_counts_the_steps_that_drafted_there():
-    found = values(trace([{"tree": tree(2, 4)}, {"tree": tree(0, 3)}], [3, 3, 3, 3]))
     assert [found.get(f"acceptance_at_{place}") for place in (1, 2, 3, 4, 5)] == [0.5, 0.5, 0, 0, None]
+    assert "mbsu" not in found, "no draft model, no memory-bound model of one"
     forked = Tree(0, [-1, 0, 0, 1, 2], [1] * 5, [True, False, True, False, True],
                   ["root", "mismatch", "accepted", "unreached", "accepted"], [1])  # fmt: skip
     assert acceptance.by_position([forked]) == [(1, 1), (1, 1)]
+
+
+def test_calls_of_the_target_come_first_and_are_never_added_to_those_of_a_draft():
+    models = [{"role": "target", "name": "big", "kind": "causal", "parameters": 100}]
+    models.append({"role": "draft", "name": "small", "kind": "causal", "parameters": 10})
+    steps = [{"forwards": {"draft": 4, "target": 1}, "work": {"target": 6}, "tree": tree(2, 4)}]
+    steps.append({"forwards": {"draft": 3}, "work": {"target": 24, "draft": 2}})
+    both = trace(steps, [3, 3, 3], models=models)
+    assert calls.in_words(both.steps, calls.target_role(both)) == "1 model call, 7 draft calls"
+    assert [steps_within(both, "forwards", n) for n in (0, 1)] == [0, 2]
+    assert [steps_within(both, "work", budget) for budget in (5, 6, 31, 32)] == [0, 1, 1, 2]
+    found = {metric.name: metric for metric in measure(both)}
+    assert found["work"].value == 32 and found["work"].terms == "target 30 + draft 2"
+    assert found["mbsu"].kind == "modelled" and (found["target_calls"].value, found["calls_draft"].value) == (1, 7)
+    alone = trace([{"forwards": {"target": 2}}], [3], models=models[:1])
+    assert calls.in_words(alone.steps, calls.target_role(alone)) == "2 model calls"
+    assert values(alone)["target_calls"] == 2 and "calls_draft" not in values(alone)
 
 
 def test_choices_are_shared_and_weighed():
@@ -137,18 +118,14 @@ def test_choices_are_shared_and_weighed():
 
 def test_growth_follows_writing_taking_back_and_the_end_mark():
     steps = [
-        {"commits": commits([2, 3], [3, 4])},
-        {"commits": commits([3], [8])},
+        {"commits": commits([2, 3], [3, 4], [0.5, 1.0])},
+        {"commits": commits([3], [8], [None])},
         {"commits": commits([3, 4, 5], [5, 9, 3])},
     ]
-    assert curves.growth(trace(steps, [3, 5, 9, 3], mask_id=8, canvas=6)) == [(0, 0), (1, 2), (2, 1), (3, 2)]
+    one = trace(steps, [3, 5, 9, 3], mask_id=8, canvas=6)
+    assert curves.growth(one) == [(0, 0), (1, 2), (2, 1), (3, 2)] and curves.confidence_by_step(one) == [(1, 0.75)]
     causal = [{"commits": commits([2, 3], [3, 4])}, {"commits": commits([3, 3], [-1, 5])}]
     assert curves.growth(trace(causal, [3, 5])) == [(0, 0), (1, 2), (2, 2)]
-
-
-def test_confidence_by_step_is_the_mean_of_what_is_known():
-    steps = [{"commits": commits([2, 3], [3, 4], [0.5, 1.0])}, {}, {"commits": commits([4], [3], [None])}]
-    assert curves.confidence_by_step(trace(steps, [3, 4, 3])) == [(1, 0.75)]
 
 
 def test_every_number_says_how_it_was_obtained():
@@ -181,7 +158,7 @@ def call(track: str, start: float, end: float, measured: bool = True, part_of: s
     return {"track": track, "start": start, "end": end, **({} if measured else {"measured": False}), **about}
 
 
-def test_two_models_at_once():
+def test_work_of_two_models_at_once_is_compared_and_of_one_or_behind_a_step_is_not():
     """Two steps with half a second of recording between them; modelled work does not count, and the calls keep their
     places inside their step."""
     first = [call("draft", 1.0, 1.1), call("draft", 1.1, 1.3), call("target", 1.2, 1.5)]
@@ -202,26 +179,129 @@ def test_two_models_at_once():
     assert found["busy_draft"].value == pytest.approx(0.5) and found["busy_target"].value == pytest.approx(0.6)
     assert found["shared_seconds"].value == pytest.approx(0.2) and found["shared_share"].shown == "22.2 %"
     assert found["shared_share"].terms == "0.200000 s ÷ 0.900000 s" and found["shared_seconds"].kind == "derived"
-
-
-def test_one_model_or_no_clock_has_no_work_to_compare():
     alone = trace([{"intervals": [call("target", 0, 1)]}], [3])
     untimed = trace([{"intervals": [call("target", 0, 1), call("draft", 0, 1)]}], [3], missing=["model_seconds"])
-    for one in (alone, untimed):
+    lanes = [call("target", 0, 0.5), call("target: G", 0, 0.3, part_of="target"), call("reference", 0.6, 0.9)]
+    behind = trace([{"intervals": lanes, "model_seconds": 0.5, "method_seconds": 0.1}], [3])
+    for one in (alone, untimed, behind):
         assert not [n for n in values(one) if n.startswith(("busy_", "shared_")) and n != "busy_seconds"]
     assert list(work(alone).rows) == ["target"] and work(untimed).rows == {}
+    assert work(behind).rows == {"target": [(0, 0.5)]} and work(behind).at_once == []
     assert lasting([(0, 2), (1, 3), (1, 1.5), (4, 5)], 1) == [(0, 3), (4, 5)]
     assert lasting([(0, 2), (1, 3), (2, 4)], 2) == [(1, 3)]
 
 
-def test_what_is_made_behind_a_step_or_within_a_call_is_no_work_beside_it():
-    """A reference that the recording computes, and the part of a forward in which an operator was made."""
-    lanes = [
-        call("target", 0, 0.5),
-        call("target: G", 0, 0.3, part_of="target"),
-        call("reference", 0.6, 0.9),
-        call("reference: G", 0.6, 0.7, part_of="reference"),
-    ]
-    one = trace([{"intervals": lanes, "model_seconds": 0.5, "method_seconds": 0.1}], [3])
-    assert work(one).rows == {"target": [(0, 0.5)]} and work(one).at_once == []
-    assert "shared_seconds" not in values(one)
+PROMPT = "add: 457 + 86"
+
+
+def run(slug: str, **params):
+    return engines.run(slug, engines.load_model("tiny-ar-l", dtype="float32"), PROMPT, params=params)
+
+
+@pytest.mark.parametrize("slug", ["stand", "stand-side-by-side"])
+def test_samples_on_one_store(slug):
+    trace = run(slug, trajectories=3, temperature=1.0, max_new_tokens=24)
+    each: dict[int, list[int]] = {}
+    for step in trace.steps:
+        for branch in step.branches:
+            each.setdefault(branch.id, []).extend(branch.tokens)
+    words = [[token for token in ids if token not in trace.header.eos_ids] for ids in each.values()]
+    assert len(words) == 3 and trace.totals.tokens in map(len, words)
+    assert all_tokens(trace) == sum(map(len, words)) > trace.totals.tokens
+    found = {metric.name: metric for metric in measure(trace)}
+    calls = trace.totals.forwards_by_role["target"]
+    assert found["tokens_per_call"].value == row(trace, trace)["tokens_per_call"] == sum(map(len, words)) / calls
+    assert found["tokens_per_call"].terms == f"{sum(map(len, words))} ÷ {calls}"
+    assert found["all_tokens"].value == sum(map(len, words)) and found["tokens"].value == trace.totals.tokens
+
+
+@pytest.mark.parametrize(
+    ("slug", "params"), [("greedy", {}), ("stand", {"trajectories": 1}), ("mirror-sd", {}), ("adadec", {})]
+)
+def test_one_text_and_guesses_are_no_samples(slug, params):
+    trace = run(slug, max_new_tokens=16, **params)
+    assert all_tokens(trace) is None and gained(trace) == trace.totals.tokens
+    assert "all_tokens" not in {metric.name for metric in measure(trace)}
+
+
+@pytest.mark.parametrize("slug", ["ffs", "rpc", "beam"])
+def test_paths_of_other_methods_count_too(slug):
+    trace = run(slug, max_new_tokens=16)
+    assert all_tokens(trace) > trace.totals.tokens
+
+
+@pytest.mark.parametrize(
+    ("moved", "note"), [(None, ""), (0.0, "are the same to the bit"), (8.9e-6, "by 9e-06"), (1.31, "up to 1.3")]
+)
+def test_a_note_says_what_was_measured_and_a_caution_what_it_means(moved, note):
+    made = ModelRecord("target", "tiny.gguf", "causal", dtype="Q4_K_M", moved=moved)
+    assert note in rows_note(made) and bool(rows_note(made)) is bool(note)
+    assert ("may part from it" in caution(made)) is (note == "up to 1.3")
+
+
+RECORDS = Path(__file__).parent.parent / "records"
+
+
+def drafted() -> Trace:
+    """A recorded run that got tokens for nothing from accepted drafts."""
+    traces = (gallery().get(card.id) for card in gallery().cards)
+    return next(t for t in traces if any(s.commits and "bonus" in s.commits.causes for s in t.steps))
+
+
+def test_the_players_definitions_are_made_from_these_which_name_only_what_there_is():
+    assert (ASSETS / "player" / "definitions.js").read_text("utf-8") == module(), (
+        "run: python -m explorer.figures.definitions"
+    )
+    known = {"remasked", "changed", "cut", "final", "kept", *numbers(drafted())}
+    for name, one in DEFINITIONS.items():
+        assert set(re.findall(r"\{(\w+)\}", one.terms)) <= known, name
+        assert set(one.counts) <= set(COUNTED) and one.kind in KINDS and one.formula
+    assert {name for rows in COUNTED.values() for _, name, _ in rows} - {""} <= known
+    assert set(PLAYED) <= set(DEFINITIONS)
+
+
+def value_of(terms: str) -> float | None:
+    """The value of a formula with numbers put in; None where it is words."""
+    plain = re.sub(r"(?<=\d),(?=\d)|(?<=\d) s\b", "", terms)
+    plain = re.sub(r" \([a-z ]+\)", "", plain)  # what a number is of
+    plain = plain.replace("÷", "/").replace("×", "*").replace("−", "-")
+    return eval(plain) if re.fullmatch(r"[\d\s.()+*/-]+", plain) else None
+
+
+def formulas_give_their_numbers(trace: Trace) -> None:
+    """Each formula of a run's numbers with its own numbers put in; `test_recordings` asks it of every recorded run."""
+    checked = 0
+    for metric in measure(trace):
+        found = value_of(metric.terms) if metric.terms else None
+        if found is not None and metric.value is not None:
+            assert found == pytest.approx(metric.value, rel=5e-3), (metric.name, metric.terms)
+            checked += 1
+    assert checked >= 4
+    told = {m.name for m in measure(trace) if m.terms and value_of(m.terms) is not None}
+    assert {"tokens_per_call", "tokens_per_second", "tokens"} <= told
+
+
+def test_a_receipt_holds_everything_that_a_person_may_ask_and_counts_in_each_number_what_is_in_it():
+    trace = drafted()
+    shared, metric = facts(trace), next(m for m in measure(trace) if m.name == "tokens_per_second")
+    told = receipt(metric)
+    assert (told["kind"], told["value"], told["terms"]) == ("derived", metric.shown, metric.terms)
+    assert told["counts"] == ["gained", "time"] and told["label"] and told["formula"] and told["note"]
+    header = shared["header"]
+    assert header["models"][0]["sha256"] and header["versions"] and header["machine"]
+    assert header["seed"] == trace.header.seed
+    assert shared["numbers"]["bonus"] == sum(s.commits.causes.count("bonus") for s in trace.steps if s.commits) > 0
+    known = shared["numbers"]
+    assert sum(known[name] for name in ("tokens", "end_tokens", "padding", "masks")) == len(trace.output_ids)
+    trace = gallery().get("33-stand-python")
+    known = numbers(trace)
+    everywhere = sum(step.commits.causes.count("bonus") for step in trace.steps if step.commits)
+    assert 0 < known["bonus"] + known["corrections"] <= known["tokens"] < known["gained"]
+    assert known["bonus"] < everywhere
+    for name, counts in (("tokens", ["tokens"]), ("tokens_per_call", ["gained", "calls"])):
+        assert DEFINITIONS[name].counts == counts
+    trace = import_trace((RECORDS / "vllm-detailed.json").read_text("utf-8"))
+    found = {metric.name: metric for metric in measure(trace)}
+    assert found["tokens"].value and found["tokens"].terms == ""
+    assert not [metric.name for metric in measure(trace) if "–" in metric.terms]
+    assert found["work"].conditions == "not in vLLM's per-request speculative metrics: work"

@@ -1,7 +1,5 @@
 """The catalogues of the page's words: complete, with the places of their English, and read off the code rightly."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -14,9 +12,12 @@ from explorer.own_files import own_json
 TERMS = own_json("words/terms-zh-Hans.json")
 
 
-def test_every_catalogue_is_complete_and_names_only_the_places_of_its_english():
+def test_every_catalogue_is_complete_and_says_the_terms_of_the_field_and_the_page_offers_them_all():
     assert faults() == []
     assert len(read("en")) > 1000
+    assert faults_of_terms(read("zh-Hans")) == []
+    offered = re.search(r"LANGUAGES = (\{.*?\});", (ASSETS / "page" / "language.js").read_text("utf-8"))
+    assert offered and re.findall(r'"?([\w-]+)"?: "', offered[1]) == list(LANGUAGES)
 
 
 def test_no_file_of_the_page_or_the_player_is_left_out():
@@ -45,10 +46,6 @@ def faults_of_terms(known: dict[str, str]) -> list[str]:
         if re.search(rf"(?<![\w=-]){re.escape(term)}s?(?![\w=-])", re.sub(r"`[^`]*`|\{\w+\}", "", text))
         and not any(form in said for form in forms)
     ]
-
-
-def test_the_terms_of_the_field_are_said_as_the_list_of_terms_has_them():
-    assert faults_of_terms(read("zh-Hans")) == []
 
 
 def test_messages_of_a_script_are_its_tagged_templates():
@@ -82,19 +79,6 @@ goes on.
     assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
 
 
-def test_messages_of_chosen_functions_are_no_others():
-    source = """
-def allowed(x):
-    'Not this docstring.'
-    return f"give a number up to {x:g}"
-
-def other():
-    return "Not this."
-"""
-    assert list(python.phrases(source, ("allowed",))) == ["give a number up to {0}"]
-    assert list(python.messages('__all__ = ["Handlers", "Desk"]\nx = "A sentence."')) == ["A sentence."]
-
-
 def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):
     monkeypatch.setattr(catalogue, "WORDS", tmp_path)
     monkeypatch.setattr(catalogue, "found", lambda: {"Run": "a", "{0} of {tokens}": "b", "Stop": "c"})
@@ -104,8 +88,3 @@ def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_pat
     assert "lacks: Stop" in said and "one too many: Gone" in said and "other places: {0} of {tokens}" in said
     catalogue.write()
     assert "Gone" not in catalogue.read("zh-Hans")
-
-
-def test_the_page_offers_the_languages_that_there_are():
-    offered = re.search(r"LANGUAGES = (\{.*?\});", (ASSETS / "page" / "language.js").read_text("utf-8"))
-    assert offered and re.findall(r'"?([\w-]+)"?: "', offered[1]) == list(LANGUAGES)

@@ -1,21 +1,14 @@
 """What the chooser says of methods: it is what they declare, and what was measured of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 import engines
-from explorer import ASSETS
 from explorer.bench import classes, quality
 from explorer.papers import read
 from explorer.papers.chooser import entries, same
-from explorer.papers.results import OVER, results
-from explorer.papers.schema import parse
-from explorer.papers.tables import Measured
 from explorer.runs.gallery import gallery
 from tests.player.node import js
 
@@ -70,29 +63,6 @@ def test_a_result_is_that_of_its_record(infos, found):
         assert one["share"] == round(100 * points[slug, one["tried"], one["calls"]].share, 1)
 
 
-def test_what_nothing_was_measured_of_has_no_result(infos):
-    assert results({}, {}) == {}
-    slug, info = next(iter(infos.items()))
-    assert results({slug: msgspec.structs.replace(info, parts={})}, {slug: ["No such name"]}) in ({slug: []},) or (
-        slug in {score.method for record in classes.recorded() for score in record.scores}
-    )
-
-
-def test_a_row_of_a_table_is_told_under_its_title(infos):
-    tables = [
-        table
-        for file in sorted((ASSETS / "measured").glob("*.json"))
-        for table in msgspec.json.decode(file.read_bytes(), type=list[Measured])
-        if table.columns[0] == "method" and any(column.startswith(OVER) for column in table.columns)
-    ]
-    assert tables
-    row = tables[0].rows[0]
-    slug = next(iter(infos))
-    told = [one for one in results(infos, {slug: [str(row[0])]})[slug] if one.kind == "row"]
-    assert told[0].values["title"] == tables[0].title and isinstance(row[1], list)
-    assert told[0].speed == row[1][0] and f"{row[1][0]:g} ({row[1][1]:g} to" in told[0].values["lines"]
-
-
 def test_ranks_put_what_was_measured_first_and_controls_last(infos, found):
     for order in ("left", "masked", ""):
         those = sorted((found[slug] for slug in infos if found[slug]["order"] == order), key=lambda one: one["rank"])
@@ -101,14 +71,6 @@ def test_ranks_put_what_was_measured_first_and_controls_last(infos, found):
         assert timed == sorted(timed, reverse=True)
         plain = [one["isControl"] and not one["control"] for one in those]
         assert plain == sorted(plain)
-
-
-def test_a_paper_says_what_it_trains_of_its_own_methods_only():
-    path = ASSETS / "papers" / f"{next(paper.id for paper in read().papers if paper.trains)}.json"
-    data = json.loads(path.read_text("utf-8"))
-    data["trains"] = {"another": "a part"}
-    with pytest.raises(ValueError, match="`trains` tells of 'another'"):
-        parse(path.stem, json.dumps(data).encode())
 
 
 WANTED = [

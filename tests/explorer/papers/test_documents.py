@@ -1,7 +1,4 @@
-"""README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from; the
-tables of `measured.md` are made of records."""
-
-from __future__ import annotations
+"""README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from."""
 
 import re
 from itertools import pairwise
@@ -10,9 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from explorer import about, papers
+from explorer import papers
 from explorer.papers import cards, documents, measured
+from explorer.papers.documents import PICTURES
 from explorer.papers.tables import Measured, markdown
+from explorer.site import pictures
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,19 +32,9 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_generated_parts_are_up_to_date(path: Path):
-    text = path.read_text(encoding="utf-8")
-    assert documents.filled(text) == text, "run `python -m explorer.papers.documents`"
-
-
-def test_every_generated_part_has_a_place():
-    whole = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
-    assert set(re.findall(r"^<!-- (\w+): generated", whole, re.MULTILINE)) == set(documents.PARTS)
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_every_link_file_and_module_that_a_text_names_is_there(path: Path):
+def test_a_text_is_up_to_date_and_every_link_file_and_module_that_it_names_is_there(path: Path):
     whole = path.read_text(encoding="utf-8")
+    assert documents.filled(whole) == whole, "run `python -m explorer.papers.documents`"
     for target in LINK.findall(re.sub(r"```.*?```", "", whole, flags=re.DOTALL)):
         if target.startswith("https://"):
             continue
@@ -60,11 +49,15 @@ def test_every_link_file_and_module_that_a_text_names_is_there(path: Path):
     assert all(place.with_suffix(".py").is_file() or (place / "__main__.py").is_file() for place in places), modules
 
 
-def test_every_text_is_linked_from_the_readme_in_the_order_of_reading():
+def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_links_to_is_recorded():
+    whole = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
+    assert set(re.findall(r"^<!-- (\w+): generated", whole, re.MULTILINE)) == set(documents.PARTS)
     listed = README.partition("<!-- docs:")[2].partition("<!-- /docs -->")[0]
     linked = re.findall(r"\]\(assets/docs/(.+?)\.md\)", listed)
     assert linked == list(documents.documents()) and set(linked) == set(documents.ORDER)
     assert "sdk: gradio" in README.split("---\n", 2)[1], "what a Space reads"
+    runs = {name for found in re.findall(r"\?gallery=([\w,-]+)", whole) for name in found.split(",")}
+    assert runs and runs <= {one.id for one in papers.read().recordings()}
 
 
 def test_the_method_table_has_every_method_and_the_published_figures_say_where():
@@ -77,14 +70,6 @@ def test_the_method_table_has_every_method_and_the_published_figures_say_where()
         assert all(f"| {one.figure} | {one.what} | {one.where} |" in published for one in paper.published)
     planned = papers.counts()["planned"]
     assert len(documents.planned_table().splitlines()) == (2 + planned if planned else 1)
-
-
-def test_the_page_and_the_site_say_what_the_texts_say():
-    assert all("<!--" not in part for part in (about.NUMBERS, about.KEYS, about.SWEEPS))
-    assert documents.section("nothing", "Head") == "### Head\nThe text assets/docs/nothing.md is not installed.\n"
-    assert "has no such part" in documents.section("numbers", "Head")
-    with pytest.raises(KeyError):
-        documents.document("../models/README")
 
 
 def test_every_feature_names_where_it_is_and_a_test_that_exists():
@@ -114,24 +99,11 @@ def test_a_stale_part_is_found_and_written_anew(tmp_path: Path, capsys):
     assert "is up to date" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<!-- papers: generated -->\nno end",
-        "<!-- magic: generated -->\n<!-- /magic -->",
-        "<!-- kinds: generated -->\n<!-- /kinds -->\n<!-- kinds: generated -->\n<!-- /kinds -->",
-    ],
-)
-def test_a_part_that_is_unknown_or_has_no_end_is_an_error(text: str):
-    with pytest.raises(ValueError, match="is no generated part with one end"):
-        documents.filled(text)
-
-
-def test_every_run_that_a_text_links_to_is_recorded():
-    recorded = {one.id for one in papers.read().recordings()}
-    text = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
-    linked = {name for found in re.findall(r"\?gallery=([\w,-]+)", text) for name in found.split(",")}
-    assert len(linked) >= 10 and linked <= recorded, linked - recorded
+def test_a_part_that_is_unknown_doubled_or_has_no_end_is_an_error():
+    whole = "<!-- kinds: generated -->\n<!-- /kinds -->"
+    for text in ("<!-- papers: generated -->\nno end", whole.replace("kinds", "magic"), f"{whole}\n{whole}"):
+        with pytest.raises(ValueError, match="is no generated part with one end"):
+            documents.filled(text)
 
 
 RECORDS = sorted(measured.RECORDS.glob("*.json"))
@@ -149,18 +121,9 @@ def test_a_record_fits_its_columns_and_belongs_to_a_part(file: Path):
 def test_a_table_shows_as_many_digits_as_its_column_needs():
     rows = [["a", [1.5, 1, 2.25], 1000], ["b", 2.0, None]]
     found = Measured("T", "", "one machine", "2026-11", ["way", "x", "n"], rows, notes=["Said once."])
-    assert [line for line in markdown(found).splitlines() if line] == [
-        "### T",
-        "Command not recorded; one machine; 2026-11.",
-        "| way | x | n |",
-        "| --- | --- | --- |",
-        "| a | 1.5 (1.00 to 2.25) | 1,000 |",
-        "| b | 2.0 | – |",
-        "- Said once.",
-    ]
-
-
-def test_an_interval_follows_its_value_and_a_tiny_number_has_no_exponent():
+    shown = [line for line in markdown(found).splitlines() if line]
+    assert shown[:2] == ["### T", "Command not recorded; one machine; 2026-11."]
+    assert shown[4:] == ["| a | 1.5 (1.00 to 2.25) | 1,000 |", "| b | 2.0 | – |", "- Said once."]
     heads, rows = measured._joined(["share (measured)", "from (derived)", "to (derived)", "n"], [[0.5, 0.25, 0.75, 4]])
     assert heads == ["share (measured)", "n"] and rows == [["0.5 (0.25 to 0.75)", "4"]]
     assert [measured._number(x) for x in (-6.83e-05, 0.000123, 0.0, 5)] == ["-0.00007", "0.000123", "0", "5"]
@@ -175,3 +138,12 @@ def test_every_training_has_a_row_with_date_command_and_what_it_reached():
     every = {**cards.cards("models"), **cards.cards("parts")}
     silent = {name for name, card in every.items() if cards.reached(card) == "–"}
     assert silent == {"smollm2-store", "tiny-store", "tiny-ar-l-draft-grid"}, "stores hold tokens, the grid has a study"
+
+
+TOGETHER = 400_000  # bytes
+
+
+def test_they_are_what_the_data_say_and_small(capsys):
+    assert pictures.main(["--check"]) == 0, capsys.readouterr().out
+    assert {file.name for file in PICTURES.iterdir()} == {f"{name}.svg" for name in pictures.DRAWN}
+    assert sum(file.stat().st_size for file in PICTURES.iterdir()) < TOGETHER

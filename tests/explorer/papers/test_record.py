@@ -1,7 +1,4 @@
-"""The command that records the gallery: what it writes, and what it says where it cannot. What it recorded is held
-against its recipe by `test_recordings`."""
-
-from __future__ import annotations
+"""The command that records the gallery: what it writes, and what it says where it cannot."""
 
 import dataclasses
 import runpy
@@ -46,7 +43,6 @@ def test_a_named_recording_is_written_with_its_picture_and_nothing_else_is(elsew
     [
         ("sure to 0.93, line 0.5", "confidence 0.94, threshold 0.5", "confidence 0.93, threshold 0.5"),
         ("2 of 3 kept", "of 3 drafts 2 accepted", "of 3 drafts 2 accepted"),  # the same numbers, in their new order
-        ("one of 3", "1 of 3", "1 of 3"),
         ("", "-1.5 nats.", "-1.5 nats."),
     ],
 )
@@ -54,22 +50,11 @@ def test_new_words_keep_the_recorded_numbers(old, new, kept):
     assert with_numbers_of(old, new) == kept
 
 
-def test_the_ids_are_listed(capsys):
-    assert main(["--list"]) == 0
-    assert capsys.readouterr().out.split() == [entry.id for entry in papers.read().recordings()]
-
-
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        (["99-nothing-at-all"], "no paper has a recording '99-nothing-at-all'; --list prints those that there are."),
-        (["01-lada-sum"], "no paper has a recording '01-lada-sum'; did you mean 01-llada-sum"),
-    ],
-)
-def test_a_name_that_no_paper_has_is_refused_in_a_sentence(capsys, argv, says):
-    assert main(argv) == 2
+def test_a_name_that_no_paper_has_is_refused_in_a_sentence(capsys):
+    assert main(["01-lada-sum"]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith(says) and err.count("\n") == 1
+    assert err.startswith("no paper has a recording '01-lada-sum'; did you mean 01-llada-sum") and out == ""
+    assert err.count("\n") == 1
 
 
 MODULES = (

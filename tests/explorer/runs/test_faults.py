@@ -1,7 +1,5 @@
 """Kept runs on disks, locks and clocks that fail: a sentence for the person, and no copy of a run is lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -38,64 +36,45 @@ def trace() -> engines.Trace:
     return engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT)
 
 
-def journalled(keep: RunStore) -> Journal:
-    """The journal of a whole run that was not closed."""
+def test_no_damaged_journal_stops_a_start_and_each_says_what_it_lacks(keep):
     run = begin()
     journal = Journal(keep, run)
     for step in run:
         journal.step(step)
-    return journal
-
-
-def lines_of(keep: RunStore) -> list[dict]:
-    """Those of a whole run's journal."""
-    journal = journalled(keep)
     lines = [msgspec.json.decode(line) for line in next(keep.live.glob("*.journal")).read_bytes().splitlines()]
     journal.close()
-    return lines
 
-
-def written(lines: list[dict]) -> bytes:
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-
-
-def test_no_damaged_journal_stops_a_start(keep):
-    table = written([{**line, "pieces": line["pieces"][:1]} for line in lines_of(keep)])
-    (keep.live / "2-table.journal").write_bytes(table)  # its steps use a token that its table does not have
-    (keep.live / "1-deep.journal").write_bytes(b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n{}\n")
-    (keep.live / "3-types.journal").write_bytes(b'{"header": {}, "pieces": []}\n{"step": [], "pieces": []}\n')
-    (keep.live / "4-bytes.journal").write_bytes(b'{"header": {"missing": 1}, "pieces": [3]}\n\xff\xfe\n')
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(keep.live / "5-pipe.journal")
-    assert recover(keep) == []
-    assert len(keep.aside) == 4 and all("it is left as" in why for why in keep.aside.values())
-    assert sorted(path.name[0] for path in keep.live.glob("*.broken")) == ["1", "2", "3", "4"]
-    keep.cards()
-    assert keep.aside.items() <= keep.broken.items(), "the list names them"
-
-
-def test_a_damaged_journal_says_what_it_lacks(keep):
-    lines = lines_of(keep)
-
-    def said(change) -> str:
+    def written(change) -> bytes:
         body = msgspec.json.decode(msgspec.json.encode(lines))
         change(body)
-        with pytest.raises(TraceError) as caught:
-            read_journal(written(body))
-        return str(caught.value)
-
-    assert "a line has no pieces" in said(lambda body: body[1].pop("pieces"))
-    assert "a line has no header" in said(lambda body: body[0].pop("header"))
+        return b"".join(msgspec.json.encode(line) + b"\n" for line in body)
 
     def hole(body):  # the answer begins one place later, and nothing says what stands before it
         for line in body[1:]:
             line["step"]["commits"]["positions"] = [p + 1 for p in line["step"]["commits"]["positions"]]
         body[0]["header"]["mask_id"] = 10**6
 
-    assert "token 1000000 stands there and is not in its token table" in said(hole)
+    wrong = {
+        "a line has no pieces": written(lambda body: body[1].pop("pieces")),
+        "a line has no header": written(lambda body: body[0].pop("header")),
+        "token 1000000 stands there and is not in its token table": written(hole),
+        "": b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n{}\n",
+        "damaged": b'{"header": {"missing": 1}, "pieces": [3]}\n\xff\xfe\n',
+    }
+    for number, (said, data) in enumerate(wrong.items()):
+        (keep.live / f"{number}.journal").write_bytes(data)
+        with pytest.raises(TraceError, match=said):
+            read_journal(data)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(keep.live / "9-pipe.journal")
+    assert recover(keep) == []
+    assert len(keep.aside) == 5 and all("it is left as" in why for why in keep.aside.values())
+    assert sorted(path.name[0] for path in keep.live.glob("*.broken")) == ["0", "1", "2", "3", "4"]
+    keep.cards()
+    assert keep.aside.items() <= keep.broken.items(), "the list names them"
 
 
-def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, monkeypatch):
+def test_a_disk_that_is_full_at_the_end_leaves_the_journal_which_waits_for_room(keep, monkeypatch):
     from explorer.page.feed import Feed
     from explorer.page.sessions import Job
 
@@ -103,27 +82,10 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_journal_and_says_so(keep, mon
     with monkeypatch.context() as failing:
         failing.setattr("explorer.runs.store.write_whole", full)
         assert len(list(feed.play(begin, "a run"))) > 1
-    assert "No space left" in feed.unkept and "runs recover" in feed.unkept
-    [name] = recover(keep)
-    assert keep.get(name).steps == feed.trace.steps and not list(keep.live.iterdir())
-
-
-def test_a_journal_waits_for_room(keep, monkeypatch):
-    assert journalled(keep).leave()
-    with monkeypatch.context() as failing:
-        failing.setattr("explorer.runs.store.write_whole", full)
+        assert "No space left" in feed.unkept and "runs recover" in feed.unkept
         assert recover(keep) == [] and "No space left" in next(iter(keep.aside.values()))
-    assert len(recover(keep)) == 1 and keep.aside == {}
-
-
-def test_a_run_whose_card_cannot_be_written_is_kept(keep, trace, monkeypatch):
-    def write(path, data):
-        full() if "card" in path.name else disk.write_whole(path, data)
-
-    with monkeypatch.context() as failing:
-        failing.setattr("explorer.runs.store.write_whole", write)
-        name = keep.save(trace)
-    assert [card.id for card in keep.cards()] == [name]
+    [name] = recover(keep)
+    assert keep.get(name).steps == feed.trace.steps and not list(keep.live.iterdir()) and keep.aside == {}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such lock there")
@@ -139,31 +101,14 @@ def test_a_lock_that_is_held_elsewhere_is_waited_for_and_then_named(keep, trace,
         assert keep.save(trace)
 
 
-@pytest.mark.parametrize("time", [1e20, -1.0])
-def test_a_card_of_no_possible_time_is_made_again(keep, trace, time):
-    name = keep.save(trace)
-    path = keep.folder / f"{name}.card.json"
-    path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "saved_at": time}))
-    assert 1e9 < keep.cards()[0].saved_at < 1e10
-
-
-def test_a_clock_that_goes_back_loses_nothing(keep, trace, monkeypatch):
-    other = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params=SHORT, seed=1)
-    first = keep.save(trace)
-    monkeypatch.setattr("explorer.runs.store.time.time", lambda: 1000.0)
-    second = keep.save(other)
-    keep.sweep()
-    assert [card.id for card in keep.cards()] == [first, second]
-    keep.delete(second)
-    keep.sweep()
-    keep.restore(second)
-    assert len(keep.cards()) == 2
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")
-def test_a_pipe_in_the_folder_is_no_run(keep):
-    os.mkfifo(keep.folder / f"{'a' * 16}.json.gz")
-    assert keep.cards() == [] and "not a file" in keep.broken["a" * 16]
+def test_a_card_of_no_possible_time_is_made_again_and_a_pipe_is_no_run(keep, trace):
+    path = keep.folder / f"{keep.save(trace)}.card.json"
+    for time in (1e20, -1.0):
+        path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), "saved_at": time}))
+        assert 1e9 < keep.cards()[0].saved_at < 1e10
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(keep.folder / f"{'a' * 16}.json.gz")
+        assert len(keep.cards()) == 1 and "not a file" in keep.broken["a" * 16]
 
 
 def test_a_folder_that_cannot_be_written_is_named(monkeypatch, tmp_path):

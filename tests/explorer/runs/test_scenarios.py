@@ -1,14 +1,10 @@
 """What the scenes say is what their recorded runs hold."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
-from engines import Trace, UserError
+from engines import Trace
 from explorer.figures.verdict import judge
-from explorer.own_files import own_json
-from explorer.runs import scenarios as module
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import Scenario, scenarios
 
@@ -65,28 +61,3 @@ def test_the_opening_is_one_text_in_half_the_calls_and_its_lever_goes_from_wrong
     assert scene.question and scene.lever
     assert [stop.right for stop in scene.lever.stops] == sorted(stop.right for stop in scene.lever.stops)
     assert not scene.lever.stops[0].right
-
-
-def test_an_entry_of_the_first_form_is_still_read_and_one_whose_runs_are_not_all_there_is_left_out(monkeypatch):
-    old = msgspec.json.decode(b'[{"title": "T", "watch": "W", "traces": ["a", "b"]}]', type=list[Scenario])
-    lever = {"label": "L", "slot": 1, "low": "l", "high": "h"}
-    stop = {"value": 1, "trace": "c", "calls": 1, "say": "S"}
-    new = msgspec.convert({**msgspec.to_builtins(old[0]), "lever": {**lever, "stops": [stop]}}, Scenario)
-    monkeypatch.setattr(module, "own_json", lambda *_: [*old, new])
-    assert scenarios(["a", "b"]) == old
-    assert scenarios(["a", "b", "c"]) == [*old, new]
-    assert (old[0].says, old[0].lever, old[0].question) == ((), None, "")
-
-
-def test_a_broken_file_is_named_with_what_to_do(tmp_path, monkeypatch):
-    (tmp_path / "scenarios.json").write_text('[{"title": "T", "watch": "W", "traces": ["a"], "sayz": []}]')
-    monkeypatch.setattr("explorer.own_files.ASSETS", tmp_path)
-    with pytest.raises(UserError, match=r"scenarios.json is damaged .*sayz.*git checkout"):
-        scenarios(["a"])
-
-
-def test_every_sentence_is_given_to_those_who_translate():
-    raw = own_json("scenarios.json")
-    said = module.texts()
-    assert {one["title"] for one in raw} <= set(said) and "Move the threshold" in " ".join(said)
-    assert all(part["say"] in said for one in raw for part in one.get("says", []))

@@ -1,10 +1,6 @@
-"""The static site, opened from disk: every page is quiet, every link leads somewhere, the player plays, hostile text
-stays text."""
-
-from __future__ import annotations
+"""The static site, opened from disk: every page is quiet, every link leads somewhere, the player plays."""
 
 import html
-import html.parser
 import io
 import re
 import shutil
@@ -13,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageStat
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from engines import UserError, list_methods
 from explorer import lecture
@@ -25,7 +21,7 @@ from explorer.papers.lessons import glossary, lessons
 from explorer.runs.gallery import Gallery, gallery
 from explorer.runs.scenarios import scenarios
 from explorer.site import MARKER, build, compose
-from explorer.site.markdown import markdown, prose
+from explorer.site.markdown import prose
 from explorer.site.markup import h
 from explorer.site.runs import safe_name
 from tests.explorer.test_recordings import FEW
@@ -48,13 +44,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gallery, Path]:
-    """The runs that the first page shows and two of others' methods, and a site of no more than these."""
+    """The runs that the first page shows, two of others' methods and one that only a lever shows; and their site."""
     folder = tmp_path_factory.mktemp("few") / "traces"
     folder.mkdir()
-    for name in {*gallery().opening(), *(card.id for card in gallery().cards[-2:])}:
+    hidden = next(card.id for card in gallery().cards if not card.listed)
+    for name in {*gallery().opening(), *(card.id for card in gallery().cards[-2:]), hidden}:
         shutil.copy(gallery().path(name), folder)
+    (folder.parent / "gallery.json").write_text(f'[{{"id": "{hidden}", "listed": false}}]', "utf-8")
     shown, out = Gallery(folder), folder.parent / "site"
-    assert build(out, shown).broken == {}
+    assert build(out, shown).broken == {} and not (out / "runs" / f"{hidden}.html").exists()
     return shown, out
 
 
@@ -62,17 +60,6 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gallery, Path]:
 def either(request: pytest.FixtureRequest) -> tuple[Gallery, Path]:
     """A gallery and its site."""
     return request.getfixturevalue("few") if request.param == "few" else (gallery(), request.getfixturevalue("site"))
-
-
-def test_a_run_that_only_a_lever_shows_has_no_page(tmp_path: Path):
-    folder = tmp_path / "traces"
-    folder.mkdir()
-    first, hidden = (next(card.id for card in gallery().cards if card.listed is listed) for listed in (True, False))
-    for name in (first, hidden):
-        shutil.copy(gallery().path(name), folder)
-    (tmp_path / "gallery.json").write_text(f'[{{"id": "{hidden}", "listed": false}}]', "utf-8")
-    pages = "".join(compose(Gallery(folder)))
-    assert first in pages and hidden not in pages
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +82,12 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Watched:
     """A page from disk with everything that a quiet page must not do."""
 
-    def __init__(self, context: BrowserContext) -> None:
-        self.page: Page = context.new_page()
-        self.asked: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda r: self.asked.append(r.url))
-        self.page.on("console", lambda m: self.complain(m.text) if m.type in ("error", "warning") else None)
-        self.page.on("pageerror", self.complain)
-        self.page.on("requestfailed", lambda r: None if "ABORTED" in str(r.failure) else self.complain(r.url))
+    def __init__(self, page: Page) -> None:
+        self.page, self.asked, self.complaints = page, list[str](), list[str]()
+        page.on("request", lambda r: self.asked.append(r.url))
+        page.on("console", lambda m: self.complain(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", self.complain)
+        page.on("requestfailed", lambda r: None if "ABORTED" in str(r.failure) else self.complain(r.url))
 
     def complain(self, what: object) -> None:
         self.complaints.append(f"{self.page.url}: {what}")
@@ -114,55 +99,46 @@ class Watched:
 
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[Watched]:
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
-    one = Watched(context)
+    one = Watched(browser.new_page(viewport={"width": 1200, "height": 900}, offline=True))
     yield one
     assert one.complaints == []
     assert [url for url in one.asked if not url.startswith(("file:", "data:"))] == []
-    context.close()
+    one.page.close()
 
 
-class Links(html.parser.HTMLParser):
-    """Everything that a page refers to, its places, and its scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.ids: set[str] = set()
-        self.inline = 0
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.found += [str(given[name]) for name in ("href", "src") if given.get(name)]
-        self.ids |= {str(given["id"])} if given.get("id") else set()
-        self.inline += tag == "script" and "src" not in given
-        assert not any(name.startswith("on") for name in given)
+def places(path: Path) -> set[str]:
+    """The ids of a page."""
+    return {html.unescape(one) for one in re.findall(r'<[^>]* id="([^"]*)"', path.read_text("utf-8"))}
 
 
 def test_every_internal_link_resolves_and_no_script_stands_in_a_page(either: tuple[Gallery, Path]):
     shown, site = either
-    pages = {path: Links(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    pages = {path: places(path) for path in site.rglob("*.html")}
     listed = {f"runs/{card.id}.html" for card in shown.cards if card.listed}
     assert listed <= {path.relative_to(site).as_posix() for path in pages}
-    away = set()
-    for path, page in pages.items():
-        assert page.inline == 0
-        for target in page.found:
+    for path in pages:
+        text = path.read_text("utf-8")
+        assert not re.search(r"<script(?![^>]* src=)|<[^>]* on\w+=", text), path
+        for target in map(html.unescape, re.findall(r'<[^>]* (?:href|src)="([^"]+)"', text)):
             if target.startswith(("https:", "data:")):
-                away.add(target)
+                assert target == "data:," or target.startswith("https://arxiv.org/abs/")
                 continue
             file, _, place = target.partition("#")
             at = (path.parent / file).resolve() if file else path
             assert at.is_file() and at.is_relative_to(site.resolve()), f"{path.name} refers to {target}"
-            if place:
-                there = pages[at] if at in pages else Links(at.read_text("utf-8"))
-                assert place in there.ids, f"{path.name}: {target}"
-    assert not [one for one in away if one != "data:," and not one.startswith("https://arxiv.org/abs/")]
+            assert not place or place in (pages[at] if at in pages else places(at)), f"{path.name}: {target}"
 
 
-def quietly(site: Path, watched: Watched, paths: list[Path]) -> None:
-    """Each page loads without a word, with its pictures and its players; what it must not do is held at the end."""
+@pytest.mark.parametrize("which", ["two", pytest.param("all", marks=pytest.mark.pages)])
+def test_pages_load_quietly_and_have_their_players(site: Path, watched: Watched, which: str):
+    """A run and a comparison; or all but most of the lessons and runs, which are made by the same two functions: the
+    runs that have everything among them, and one lesson of each family."""
+    paths = [sorted(site.glob(f"{kind}/*.html"))[0] for kind in ("runs", "compare")]
+    if which == "all":
+        shown = {info.family: info.slug for info in list_methods() if not info.file}
+        paths = [*sorted(site.glob("*.html")), *sorted(site.glob("compare/*.html"))]
+        paths += [site / "runs" / f"{card.id}.html" for card in gallery().cards if card.id in FEW and card.listed]
+        paths += [site / "lessons" / f"{slug}.html" for slug in shown.values()]
     for path in paths:
         page = watched.open(path)
         expect(page.locator("h1")).to_have_count(1)
@@ -170,22 +146,6 @@ def quietly(site: Path, watched: Watched, paths: list[Path]) -> None:
         players = re.findall(r'data-play="([^"]*)"', path.read_text("utf-8"))
         expect(page.locator(".dx-panel")).to_have_count(len(" ".join(players).split()))
         expect(page.locator('.dx-panel[data-state="error"]')).to_have_count(0)
-
-
-def test_pages_load_quietly_and_have_their_players(site: Path, watched: Watched):
-    """A run and a comparison; other kinds of pages are opened by the tests below, all of them with the mark `pages`."""
-    quietly(site, watched, [sorted(site.glob(f"{kind}/*.html"))[0] for kind in ("runs", "compare")])
-
-
-@pytest.mark.pages
-def test_every_kind_of_page_loads_quietly(site: Path, watched: Watched):
-    """All but most of the lessons and runs, which are made by the same two functions: the runs that have everything
-    among them, and one lesson of each family. That every recorded trace plays is tested with the player."""
-    runs = [site / "runs" / f"{card.id}.html" for card in gallery().cards if card.id in FEW and card.listed]
-    assert len(runs) > len(FEW) / 2
-    shown = {info.family: info.slug for info in list_methods() if not info.file}
-    told = [site / "lessons" / f"{slug}.html" for slug in shown.values()]
-    quietly(site, watched, [*sorted(site.glob("*.html")), *sorted(site.glob("compare/*.html")), *runs, *told])
 
 
 def test_the_first_page_plays_its_scene_and_has_its_voice_its_lever_and_its_colours(site: Path, watched: Watched):
@@ -211,17 +171,6 @@ def test_the_first_page_plays_its_scene_and_has_its_voice_its_lever_and_its_colo
     expect(page.locator("body")).not_to_have_css("background-color", light)
 
 
-def test_the_first_page_stands_still_where_motion_is_unwanted(site: Path, browser: Browser):
-    context = browser.new_context(reduced_motion="reduce", offline=True)
-    page = context.new_page()
-    page.clock.install()
-    page.goto((site / "index.html").as_uri())
-    expect(page.locator(".dx-panel").first).to_have_attribute("data-state", "ready")
-    page.clock.run_for(5000)
-    expect(page.locator(".dx-panel").first).to_have_attribute("data-step", "0")
-    context.close()
-
-
 def test_a_lesson_goes_to_its_stops_by_keyboard_too(site: Path, watched: Watched):
     lesson = lessons()[0]
     page = watched.open(site / "lessons" / f"{lesson.method}.html")
@@ -242,8 +191,8 @@ def test_all_papers_stand_in_the_table_and_can_be_found(site: Path, watched: Wat
     expect(rows).to_have_count(len(papers))
     wanted = [f"paper-{paper.id}" for paper in read().all()]
     wanted += [f"method-{slug}" for paper in read().all() for slug in paper.methods]
-    places = Links((site / "methods.html").read_text("utf-8")).ids
-    assert sorted(one for one in places if one.startswith(("paper-", "method-"))) == sorted(wanted)
+    there = places(site / "methods.html")
+    assert sorted(one for one in there if one.startswith(("paper-", "method-"))) == sorted(wanted)
     shown, states = rows.locator("visible=true"), {paper.state for paper in papers}
     expect(page.get_by_label("State")).to_have_count(int(len(states) > 1))  # where all are in one there is no choice
     for state in states if len(states) > 1 else ():
@@ -257,124 +206,102 @@ def test_all_papers_stand_in_the_table_and_can_be_found(site: Path, watched: Wat
 
 @pytest.mark.parametrize("wish", ["chosen", pytest.param("of the system", marks=pytest.mark.pages)])
 def test_pictures_of_cards_are_dark_on_a_dark_site(few: tuple[Gallery, Path], browser: Browser, wish: str):
-    context = browser.new_context(color_scheme="dark" if wish == "of the system" else "light", offline=True)
-    page = context.new_page()
+    page = browser.new_page(color_scheme="dark" if wish == "of the system" else "light")
     page.goto((few[1] / "gallery.html").as_uri())
     if wish == "chosen":
         page.evaluate("document.documentElement.classList.add('dark')")
-    pictures = page.locator(".card img:visible")
-    expect(pictures.first).to_be_visible()
-    for picture in pictures.all()[:3]:
+    for picture in page.locator(".card img:visible").all()[:3]:
         picture.scroll_into_view_if_needed()
         picture.evaluate("(image) => image.decode()")
         seen = Image.open(io.BytesIO(picture.screenshot())).convert("L")
         assert ImageStat.Stat(seen).mean[0] < 128  # of 255: drawn on white, each is above
-    context.close()
+    page.close()
 
 
 @pytest.mark.parametrize("which", ["first", pytest.param("all", marks=pytest.mark.pages)])
-def test_on_a_phone_nothing_hangs_over(site: Path, browser: Browser, which: str):
+def test_on_a_phone_nothing_hangs_over_and_nothing_moves_unasked(site: Path, browser: Browser, which: str):
     """The first page; every page of its own kind, and one of each kind of which there are many."""
-    one_each = [sorted((site / folder).glob("*.html"))[0] for folder in ("docs", "lessons", "runs", "compare")]
-    paths = [site / "index.html"] if which == "first" else [*sorted(site.glob("*.html")), *one_each]
-    context = browser.new_context(viewport={"width": 390, "height": 800}, is_mobile=True, offline=True)
-    page = context.new_page()
+    page = browser.new_page(viewport={"width": 390, "height": 800}, is_mobile=True, reduced_motion="reduce")
+    page.clock.install()
+    paths = [site / "index.html"]
+    if which == "all":
+        one_each = [sorted((site / folder).glob("*.html"))[0] for folder in ("docs", "lessons", "runs", "compare")]
+        paths = [*one_each, *sorted(site.glob("*.html")), site / "index.html"]
     for path in paths:
         page.goto(path.as_uri())
         page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    context.close()
+    expect(page.locator(".dx-panel").first).to_have_attribute("data-state", "ready")
+    page.clock.run_for(5000)
+    expect(page.locator(".dx-panel").first).to_have_attribute("data-step", "0")
+    page.close()
 
 
 def test_without_javascript_the_text_is_there(site: Path, browser: Browser):
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    page = context.new_page()
+    page = browser.new_page(java_script_enabled=False)
     page.goto(sorted(site.glob("runs/*.html"))[0].as_uri())
-    card, main_ = gallery().cards[0], page.locator("main")
+    card = gallery().cards[0]
     for said in (card.prompt, card.text.strip().splitlines()[0], "needs JavaScript"):
-        expect(main_).to_contain_text(said, use_inner_text=True)
-    expect(main_).to_contain_text("step 0: calls")
+        expect(page.locator("main")).to_contain_text(said, use_inner_text=True)
+    expect(page.locator("main")).to_contain_text("step 0: calls")
     lesson = (site / "lessons" / f"{lessons()[0].method}.html").read_text("utf-8")
     assert lessons()[0].stops[0].say in html.unescape(lesson)
-    context.close()
-
-
-@pytest.mark.pages
-def test_hostile_text_stays_text_on_every_page(foreign: Path, watched: Watched):
-    for path in sorted(foreign.rglob("*.html")):
-        page = watched.open(path)
-        expect(page.locator("img[src=x]")).to_have_count(0)
-        assert page.evaluate("window.hacked") is None
+    page.close()
 
 
 def test_hostile_text_stays_text(foreign: Path, watched: Watched):
     assert [path.name for path in foreign.glob("runs/*")] == ["a-b.html"]
-    page = watched.open(foreign / "runs" / "a-b.html")
+    for path in (foreign / "gallery.html", foreign / "runs" / "a-b.html"):
+        page = watched.open(path)
+        expect(page.locator("h1")).to_be_visible()
+        expect(page.locator("img[src=x]")).to_have_count(0)
+        assert page.evaluate("window.hacked") is None
     expect(page.locator("h1")).to_contain_text(HOSTILE[0])
     expect(page.locator("main")).to_contain_text(HOSTILE[1])
     assert not re.search("[\u202a-\u202e\u2028]", (foreign / "runs" / "a-b.html").read_text("utf-8"))
     page.locator(".dx-panel").press("End")
     expect(page.locator(".dx-panel")).to_have_attribute("data-step", str(len(hostile().steps)))
-    expect(page.locator("img[src=x]")).to_have_count(0)
     assert page.evaluate("window.hacked") is None
 
 
 def test_the_same_traces_give_the_same_bytes_and_a_sensible_size(either: tuple[Gallery, Path]):
     shown, site = either
-    made = compose(shown)
-    on_disk = {
-        path.relative_to(site).as_posix(): path.read_text("utf-8")
-        for path in site.rglob("*")
-        if path.is_file() and path.name != MARKER
-    }
-    assert made == on_disk
+    made, files = compose(shown), [path for path in site.rglob("*") if path.is_file() and path.name != MARKER]
+    assert made == {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in files}
     if len(shown.cards) == len(gallery().cards):
         assert sum(len(text.encode()) for text in made.values()) < EACH * sum(card.listed for card in shown.cards)
 
 
 def test_only_an_empty_folder_or_a_site_of_ours_is_written(tmp_path: Path, capsys):
-    traces = tmp_path / "traces"
-    traces.mkdir()
+    traces, other, out = tmp_path / "traces", tmp_path / "other", tmp_path / "out"
+    for folder in (traces, other, tmp_path / "none"):
+        folder.mkdir()
     (traces / "one.json").write_text(masked().to_json())
-    other = tmp_path / "other"
-    other.mkdir()
     (other / "mine.txt").write_text("keep me")
     assert main(["site", str(other), "--traces", str(traces)]) == 2
     assert "is not empty and was not written by this command" in capsys.readouterr().err
     assert [path.name for path in other.iterdir()] == ["mine.txt"]
-    out = tmp_path / "out"
-    assert main(["site", str(out), "--traces", str(traces)]) == 0
-    assert (out / "runs" / "one.html").is_file()
+    assert main(["site", str(out), "--traces", str(traces)]) == 0 and (out / "runs" / "one.html").is_file()
     (traces / "one.json").rename(traces / "two.json")
     (out / "mine.txt").write_text("keep me")
     assert main(["site", str(out), "--traces", str(traces)]) == 0
     assert [path.name for path in (out / "runs").iterdir()] == ["two.html"] and (out / "mine.txt").is_file()
     (out / MARKER).write_text("../traces/two.json\nmine.txt/../../traces/two.json\n")
     assert main(["site", str(out), "--traces", str(traces)]) == 0 and (traces / "two.json").is_file()
-    for name, said in ((str(traces / "two.json"), "is a file"), (str(tmp_path / "a" / "b"), "there is no folder")):
+    for name, said in ((traces / "two.json", "is a file"), (tmp_path / "a" / "b", "there is no folder")):
         with pytest.raises(UserError, match=said):
-            build(Path(name))
-    (tmp_path / "none").mkdir()
+            build(name)
     with pytest.raises(UserError, match="no recorded run"):
         build(tmp_path / "nothing", Gallery(tmp_path / "none"))
 
 
-def test_markup_escapes_everything_but_itself():
+def test_markup_escapes_everything_but_itself_and_names_of_files_are_plain_and_apart():
     assert h("p", {"title": '"<'}, "<b>&", h("b", {}, "x")) == '<p title="&quot;&lt;">&lt;b&gt;&amp;<b>x</b></p>'
     assert h("p", {}, "a\u202eb\x00") == "<p>a‹202E›b‹0›</p>"
     made = prose("### A <b>\n\n- **bold** & *slanted*\n- two")
     items = "<li><strong>bold</strong> &amp; <em>slanted</em></li><li>two</li>"
     assert made == f"<h2>A &lt;b&gt;</h2><ul>{items}</ul>"
-
-
-def test_markdown_knows_what_the_texts_use():
-    text = "Lead `a <b>` is\n[here](x.md).\n1. one\n   more\n2. two\n\n"
-    text += "| a | b |\n|---|---|\n| `1` | *2* |\n\n```sh\n# **x**\n\ny\n```\n"
-    made = markdown(text, resolve=lambda target: "")
-    assert made.startswith("<p>Lead <code>a &lt;b&gt;</code> is here.</p><ol><li>one more</li><li>two</li></ol>")
-    assert "<td><em>2</em></td>" in made and '<th scope="row"><code>1</code></th>' in made
-    assert made.endswith("<pre># **x**\n\ny</pre>")
-    assert markdown("[x](https://a.b)") == '<p><a href="https://a.b" rel="noreferrer">x</a></p>'
-    assert markdown("# A & B", places=True) == '<h1 id="a--b">A &amp; B</h1>'
+    taken: set[str] = set()
+    assert [safe_name(name, taken) for name in ("A/../b", "a b", "¡¿", "")] == ["a-b", "a-b-2", "run", "run-2"]
 
 
 def test_every_text_is_a_page_and_keeps_its_words(few: tuple[Gallery, Path]):
@@ -386,11 +313,6 @@ def test_every_text_is_a_page_and_keeps_its_words(few: tuple[Gallery, Path]):
         assert not re.search(r"\*\*|```|<!--|\]\(", words)
     cards = re.findall(r"<h3[^>]*>(?:<a[^>]*>)?(.*?)(?:</a>)?</h3>", (site / "docs.html").read_text("utf-8"))
     assert [html.unescape(card) for card in cards] == list(documents().values())
-
-
-def test_names_of_files_are_plain_and_apart():
-    taken: set[str] = set()
-    assert [safe_name(name, taken) for name in ("A/../b", "a b", "¡¿", "")] == ["a-b", "a-b-2", "run", "run-2"]
 
 
 FOREIGN = """async () => {
@@ -411,20 +333,21 @@ def test_the_policy_of_every_page_stands_first_and_holds(site: Path, browser: Br
         assert head.count('http-equiv="Content-Security-Policy"') == 1, path
         assert head.index("Content-Security-Policy") < min(map(head.index, ("<script", "<link"))), path
         assert "default-src 'none'; script-src 'self' file:;" in head, path
-    context = browser.new_context(offline=True)
-    page = context.new_page()
-    for path in (site / "index.html", next(iter(sorted((site / "runs").glob("*.html"))))):
+    page = browser.new_page()
+    for path in (site / "index.html", sorted((site / "runs").glob("*.html"))[0]):
         page.goto(path.as_uri())
         page.evaluate(FOREIGN)
         page.wait_for_function("window.refused.length >= 3")
         assert page.evaluate("window.refused.sort()") == ["connect-src", "img-src", "script-src-elem"]
         assert page.evaluate("window.foreign") is None
-    context.close()
+    page.close()
 
 
-def lectured(page: Page) -> None:
+def test_a_lecture_fits_into_one_page(tmp_path: Path, watched: Watched):
     """All scenes of the lecture that ships, by the keys of a clicker; none runs live."""
-    told = lecture.own().scenes(gallery())
+    told, page = lecture.own().scenes(gallery()), watched.page
+    (tmp_path / "lecture.html").write_text(export_lecture(told, gallery()), "utf-8")
+    page.goto(f"{(tmp_path / 'lecture.html').as_uri()}?lecture")
     for number, scene in enumerate(told, 1):
         assert scene.voice
         expect(page.locator(".lecture-count")).to_have_text(f"{number} of {len(told)}")
@@ -433,37 +356,12 @@ def lectured(page: Page) -> None:
         expect(page.locator('.dx-panel:not([data-state="empty"]) h2 > span')).to_have_text(names)
         expect(page.locator(".top, .toolbar, h1, footer").locator("visible=true")).to_have_count(0)
         page.keyboard.press("PageDown")
-    page.keyboard.press("1")
-    expect(page.locator(".scene-says")).to_have_text(told[0].voice.says[0].say)
-    page.keyboard.press(".")
-    expect(page.locator(".scene-says")).to_have_text(told[0].voice.says[1].say)
+    for key, said in (("1", told[0].voice.says[0]), (".", told[0].voice.says[1])):
+        page.keyboard.press(key)
+        expect(page.locator(".scene-says")).to_have_text(said.say)
     page.keyboard.press("l")
     expect(page.locator(".lecture-said")).to_contain_text("This page holds recorded runs only")
     page.keyboard.press("Escape")
     expect(page.locator(".lecture")).to_be_hidden()
-    expect(page.locator("h1")).to_be_visible()
-
-
-def test_a_lecture_fits_into_one_page(tmp_path: Path, watched: Watched):
-    file = tmp_path / "lecture.html"
-    file.write_text(export_lecture(lecture.own().scenes(gallery()), gallery()), "utf-8")
-    watched.page.goto(f"{file.as_uri()}?lecture")
-    lectured(watched.page)
-
-
-def test_a_lecture_without_a_recorded_run_is_no_page():
-    told = lecture.read('[{"link": "?gallery=gone"}]', "x").scenes(gallery())
     with pytest.raises(UserError, match="no scene whose runs are recorded"):
-        export_lecture(told, gallery())
-
-
-def test_a_site_takes_another_lecture_and_names_its_dead_links(few: tuple[Gallery, Path], watched: Watched, tmp_path):
-    shown, _ = few
-    link = f"?gallery={shown.cards[0].id}"
-    told = lecture.read(f'[{{"link": "{link}", "title": "<b>Mine</b>"}}, {{"link": "?gallery=gone"}}]', "x")
-    build(tmp_path / "site", shown, told)
-    page = watched.page
-    page.goto(f"{(tmp_path / 'site' / 'index.html').as_uri()}?lecture")
-    expect(page.locator(".lecture-count")).to_have_text("1 of 1")
-    expect(page.locator(".scene-question")).to_have_text("<b>Mine</b>")
-    expect(page.locator(".lecture-said")).to_have_text("Scene 2 is left out: there is no recorded trace 'gone'.")
+        export_lecture(lecture.read('[{"link": "?gallery=gone"}]', "x").scenes(gallery()), gallery())

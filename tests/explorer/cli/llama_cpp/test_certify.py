@@ -38,10 +38,3 @@ def test_without_the_server_it_is_not_asked(tmp_path, capsys, monkeypatch):
     assert main([*wish, "--no-server"]) == 0 and "server" not in capsys.readouterr().out
     monkeypatch.setattr(llama_server, "available", lambda: False)
     assert main(wish) == 0 and "was not asked: `pip install xllamacpp`" in capsys.readouterr().out
-
-
-def test_a_server_that_does_not_come_up_is_one_sentence(tmp_path, capsys, monkeypatch):
-    path, _ = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
-    monkeypatch.setattr(llama_server, "SERVER", "raise SystemExit(1)")
-    wish = ["certify", "--model", str(path), "--method", "prompt-lookup", "--prompts", "1", "--max-new-tokens", "8"]
-    assert main(wish) != 0 and "did not start; leave it out by --no-server" in capsys.readouterr().err
