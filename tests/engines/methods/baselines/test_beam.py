@@ -38,7 +38,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_text(seed):
     assert chosen(trace).scores["log p"] == pytest.approx(sum_of(model, best), abs=1e-3)
 
 
-@pytest.mark.parametrize("prompt", ["add: 457 + 86", "sort: Zoe, Mia, Leo, Ada, Kim", "what"])
+@pytest.mark.parametrize("prompt", ["sort: Zoe, Mia, Leo, Ada, Kim", "what"])
 @pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (2, 0.0), (3, 1.0), (5, 2.0)])
 def test_it_writes_what_transformers_writes(prompt, width, penalty):
     model = engines.load_model("tiny-ar-s", dtype="float32")

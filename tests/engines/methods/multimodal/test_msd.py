@@ -41,36 +41,20 @@ def run(slug, prompt="scene 12", **params):
     return decoded(slug, prompt, tuple(sorted({**LONG, **params}.items())))
 
 
-def chance_drafts(monkeypatch, seed):
-    """All drafts with weights by chance."""
-    from engines.models.networks import vision_draft
-
-    def made(part, name):
-        torch.manual_seed(seed)
-        draft = VisionDraft(96, str(part.card["drafts"][name]["way"]))
-        for tensor in (draft.O, draft.down):
-            tensor.data.normal_(0, 0.2)
-        return draft.requires_grad_(False)
-
-    monkeypatch.setattr(vision_draft, "draft_of", made)
-
-
-@pytest.mark.parametrize(("slug", "behind"), [("temperature", 0), ("msd", 5), ("vispec", 0)])
+@pytest.mark.parametrize(("slug", "behind"), [("temperature", 0), ("msd", 5)])
 def test_a_scene_that_was_written_is_a_word(model, slug, behind):
     """A <scene> behind the prompt opens no picture, however many words follow it: forced, or drawn at a high
     temperature. The run goes on, and taking the text in one by one or at once is the same."""
     at = len(model.tokenizer.encode_prompt("scene 12")) + behind
     params = {"temperature": 2.0, "max_new_tokens": 44}
     forced = engines.Edit(force={at: SCENE})
-    step = next(
-        s.index for s in engines.run(slug, model, "scene 12", params=params, seed=3).steps
-        if s.commits and at in s.commits.positions
-    )  # fmt: skip
+    steps = engines.run(slug, model, "scene 12", params=params, seed=3).steps
+    step = next(s.index for s in steps if s.commits and at in s.commits.positions)
     trace = engines.run(slug, model, "scene 12", params=params, seed=3, edits=[(step, forced)])
     assert trace.end.reason == "complete" and trace.output_ids[behind] == SCENE and len(trace.output_ids) > behind + 1
     ids = [*trace.header.prompt_ids, *trace.output_ids]
     assert torch.equal(model.embed(ids)[at], model.embed([SCENE])[0])
-    if slug == "temperature" and not behind:
+    if slug == "temperature":
         assert SCENE in engines.run(slug, model, "scene 12", params={"temperature": 2.0}, seed=7).output_ids
 
 
@@ -81,15 +65,20 @@ def test_a_scene_that_was_written_is_a_word(model, slug, behind):
 def test_the_text_is_the_targets_own(slug, params, prompt):
     plain, trace = run("greedy", prompt), run(slug, prompt, **params)
     assert trace.output_ids == plain.output_ids
-    calls = trace.totals.forwards_by_role["target"]
-    assert len(plain.output_ids) / (params.get("depth", 3) + 2) <= calls < len(plain.output_ids)
+    assert trace.totals.forwards_by_role["target"] < len(plain.output_ids)
     assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
 
 
 @pytest.mark.parametrize(("slug", "params"), [*WAYS, FURTHER[1]])
-def test_even_an_untrained_draft_changes_no_word(slug, params, monkeypatch):
-    chance_drafts(monkeypatch, 3)
-    model = engines.load_model("tiny-vlm", dtype="float32")
+def test_even_an_untrained_draft_changes_no_word(model, slug, params, monkeypatch):
+    def made(part, name):
+        torch.manual_seed(3)
+        draft = VisionDraft(96, str(part.card["drafts"][name]["way"]))
+        for tensor in (draft.O, draft.down):
+            tensor.data.normal_(0, 0.2)
+        return draft.requires_grad_(False)
+
+    monkeypatch.setattr("engines.models.networks.vision_draft.draft_of", made)
     trace = engines.run(slug, model, "scene 12", params={**LONG, **params})
     assert trace.output_ids == run("greedy").output_ids
 
@@ -97,10 +86,8 @@ def test_even_an_untrained_draft_changes_no_word(slug, params, monkeypatch):
 @pytest.mark.parametrize("slug", ["msd", pytest.param("vispec", marks=pytest.mark.exhaustive)])
 def test_sampling_keeps_the_distribution(slug, model):
     """The first token at which the model hesitates, 150 runs against its own distribution."""
-    prompt = "scene 12"
-    plain = engines.run("greedy", model, prompt, params=LONG)
-    ids = list(plain.header.prompt_ids)
-    text = plain.output_ids
+    plain = run("greedy")
+    ids, text = plain.header.prompt_ids, plain.output_ids
     until = next(i for i, token in enumerate(text) if model.tokenizer.piece(token).text == ".") + 1
     cache = model.new_cache(128)
     p = model.extend([*ids, *text[:until]], cache, last_only=True).logits[0].double().div(1.5).softmax(-1)
@@ -126,20 +113,15 @@ def parts(model):
     return {name: load_part(name, [model.record]) for name in ("vision-drafts", "vision-compressor")}
 
 
-def test_visual_rows_of_msd_are_the_projectors_output(model, parts):
-    draft = draft_of(parts["vision-drafts"], "growing")
+def test_visual_rows_of_msd_are_the_projectors_output_and_without_a_picture_both_ways_are_one(model, parts):
+    draft, fused = (draft_of(parts["vision-drafts"], name) for name in ("growing", "fused"))
     ids = model.tokenizer.encode_prompt("scene 3")
     e, image = model.embed(ids)[1:], model.pictured(ids)
     h = torch.randn(len(e), 96, generator=torch.Generator().manual_seed(0))
     z, at, _ = draft.sequence(e, h, 36)
     patches = model.model.model.embed_tokens.patches(image.pixels[None])[0]
     assert torch.equal(z[:36], patches) and at.tolist() == list(range(37))
-    assert not torch.equal(draft_of(parts["vision-drafts"], "fused").sequence(e, h, 36)[0][:36], patches)
-
-
-def test_without_a_picture_both_ways_are_one(parts):
-    draft = draft_of(parts["vision-drafts"], "growing")
-    e, h = torch.randn(2, 5, 96, generator=torch.Generator().manual_seed(1))
+    assert not torch.equal(fused.sequence(e, h, 36)[0][:36], patches)
     decoupled = draft.sequence(e, h, 0)[0]
     draft.way = "fused"
     assert torch.equal(draft.sequence(e, h, 0)[0], decoupled)
@@ -167,9 +149,8 @@ def test_what_is_recorded(model):
     assert run("vispec").steps[1].record(*VISION).looks.shape == [2, 36]
     kinds = [kind for step in trace.steps for kind in step.record(*VISION).kinds]
     said = [model.tokenizer.piece(token).text.strip() for token in trace.output_ids]
-    assert [word for word, kind in zip(said, kinds, strict=True) if kind == "place"] == [
-        word for word in said if word in ("top", "middle", "bottom", "left", "center", "right")
-    ]
+    places = {"top", "middle", "bottom", "left", "center", "right"}
+    assert [kind == "place" for kind in kinds] == [word in places for word in said]
 
 
 def first_guesses(model, ids, name, V):
@@ -181,8 +162,7 @@ def first_guesses(model, ids, name, V):
     return model.unembed(draft.through(z, at), normed=True).argmax(-1).tolist()
 
 
-@pytest.mark.parametrize("prompt", ["scene 12", "words: red small circle top left"])
-@pytest.mark.parametrize("draft", ["growing", "text"])
+@pytest.mark.parametrize(("prompt", "draft"), [("scene 12", "growing"), ("words: red small circle top left", "text")])
 def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, prompt, draft):
     trace = run("msd", prompt, draft=draft)
     told = [step.record("inputs", Inputs) for step in trace.steps]
