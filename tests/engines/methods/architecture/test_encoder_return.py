@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.trace import Edit
 
 PROMPT = (
     "ask: Which people? Mia lives in Rome. Ben is 9 years old. Mia has a kite. Ada likes red. Ada is 14 years old. "
@@ -92,18 +91,3 @@ def test_the_twin_stands_beside_the_totals_and_without_it_the_answer_is_the_same
     alone = engines.run("encoder-return", pair, PROMPT, params={"max_new_tokens": 24, "beside": False})
     assert alone.output_ids == run.output_ids and set(alone.totals.forwards_by_role) == {"model"}
     assert not any(name.startswith("twin") for step in alone.steps for name in step.facts)
-
-
-def test_behind_an_edit_both_go_on_from_the_same_text(pair, run):
-    at = len(run.header.prompt_ids) + 2
-    token = pair["model"].tokenizer.encode(" Ben")[0]
-    fork = engines.fork(run, 3, edit=Edit(force={at: token}))
-    assert fork.output_ids[2] == token
-    model, ids = pair["model"], run.header.prompt_ids
-    with torch.no_grad():
-        z = model.model(torch.tensor([ids]), torch.tensor([[model.start_id, *fork.output_ids[:3]]])).logits[0, -1]
-    assert fork.output_ids[3] == int(z.argmax())
-    cache = pair["twin"].new_cache(len(ids) + 8)
-    said = int(pair["twin"].extend([*ids, *fork.output_ids[:3]], cache, last_only=True).logits[0].argmax())
-    step = next(s for s in fork.steps if s.commits and at in s.commits.positions and token in s.commits.tokens)
-    assert f"token {pair['twin'].tokenizer.piece(said).text}" in {i.label for i in step.intervals}

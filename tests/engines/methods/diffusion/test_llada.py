@@ -1,10 +1,12 @@
 """LLaDA's distributions: the schedule is kept whatever the model says."""
 
+import itertools
+
 import pytest
 import torch
 
 import engines
-from engines.core.masks import block_of, require_divisor, transfer_schedule
+from engines.core.masks import require_divisor, transfer_schedule
 from engines.methods.diffusion.llada import guided
 from tests.engines.fakes import TableMasked, board, commits
 
@@ -15,7 +17,7 @@ def decode(seed=0, rng_seed=0, prompt=(1, 2), **params):
     )
 
 
-@pytest.mark.parametrize(("b", "steps"), [(24, 24), (24, 5), (8, 12), (8, 3), (4, 6), (1, 24), (8, 48), (24, 1)])
+@pytest.mark.parametrize(("b", "steps"), [(24, 5), (8, 12), (1, 24), (8, 48), (24, 1)])
 @pytest.mark.parametrize("remasking", ["low_confidence", "random"])
 def test_every_block_follows_its_schedule(b, steps, remasking):
     trace = decode(block_length=b, steps=steps, remasking=remasking)
@@ -29,17 +31,11 @@ def test_every_block_follows_its_schedule(b, steps, remasking):
     assert blocks == sorted(blocks)
 
 
-@pytest.mark.parametrize(("masks", "steps"), [(m, s) for m in (0, 5, 16) for s in (1, 5, 20)])
-def test_the_schedule_shares_equally_and_the_remainder_comes_first(masks, steps):
-    plan = transfer_schedule(masks, steps)
-    assert sum(plan) == masks and len(plan) == steps
-    assert max(plan) - min(plan) <= 1 and plan == sorted(plan, reverse=True)
-
-
-def test_blocks_tile_the_answer():
-    for length in (1, 3, 7, 20):
-        blocks = {block_of(q, 5, length, 17) for q in range(5, 17)}
-        assert sorted(q for a, b in blocks for q in range(a, b)) == list(range(5, 17))
+def test_the_schedule_shares_equally_and_the_remainder_comes_first():
+    for masks, steps in itertools.product((0, 5, 16), (1, 5, 20)):
+        plan = transfer_schedule(masks, steps)
+        assert sum(plan) == masks and len(plan) == steps
+        assert max(plan) - min(plan) <= 1 and plan == sorted(plan, reverse=True)
 
 
 @pytest.mark.parametrize("params", [{"block_length": 7}, {"block_length": 8, "steps": 4}, {"block_length": 48}])
@@ -59,10 +55,8 @@ def test_low_confidence_keeps_the_most_confident_of_the_block():
 
 
 def test_random_order_is_the_seeds_and_not_the_models():
-    orders = [
-        [p for c in commits(decode(seed=m, rng_seed=r, remasking="random", block_length=24)) for p in c]
-        for m, r in ((0, 0), (1, 0), (0, 1))
-    ]
+    runs = [decode(m, r, remasking="random", block_length=24) for m, r in ((0, 0), (1, 0), (0, 1))]
+    orders = [[q for c in commits(trace) for q in c] for trace in runs]
     assert orders[0] == orders[1] != orders[2]
 
 

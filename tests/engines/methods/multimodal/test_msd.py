@@ -59,17 +59,8 @@ def test_a_scene_that_was_written_is_a_word(model, slug, behind):
 
 
 @pytest.mark.parametrize(
-    ("slug", "params"), [*WAYS, *(pytest.param(*way, marks=pytest.mark.exhaustive) for way in FURTHER)]
+    ("slug", "params"), [*WAYS, FURTHER[1], *(pytest.param(*way, marks=pytest.mark.exhaustive) for way in FURTHER)]
 )
-@pytest.mark.parametrize("prompt", ["form: scene 5", "words: red small circle top left"])
-def test_the_text_is_the_targets_own(slug, params, prompt):
-    plain, trace = run("greedy", prompt), run(slug, prompt, **params)
-    assert trace.output_ids == plain.output_ids
-    assert trace.totals.forwards_by_role["target"] < len(plain.output_ids)
-    assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
-
-
-@pytest.mark.parametrize(("slug", "params"), [*WAYS, FURTHER[1]])
 def test_even_an_untrained_draft_changes_no_word(model, slug, params, monkeypatch):
     def made(part, name):
         torch.manual_seed(3)
@@ -81,6 +72,7 @@ def test_even_an_untrained_draft_changes_no_word(model, slug, params, monkeypatc
     monkeypatch.setattr("engines.models.networks.vision_draft.draft_of", made)
     trace = engines.run(slug, model, "scene 12", params={**LONG, **params})
     assert trace.output_ids == run("greedy").output_ids
+    assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
 
 
 @pytest.mark.parametrize("slug", ["msd", pytest.param("vispec", marks=pytest.mark.exhaustive)])
@@ -89,15 +81,13 @@ def test_sampling_keeps_the_distribution(slug, model):
     plain = run("greedy")
     ids, text = plain.header.prompt_ids, plain.output_ids
     until = next(i for i, token in enumerate(text) if model.tokenizer.piece(token).text == ".") + 1
-    cache = model.new_cache(128)
-    p = model.extend([*ids, *text[:until]], cache, last_only=True).logits[0].double().div(1.5).softmax(-1)
+    z = model.extend([*ids, *text[:until]], model.new_cache(128), last_only=True).logits[0]
+    p = z.double().div(1.5).softmax(-1)
     assert float(p.max()) < 0.95
-    seen = Counter()
+    seen, params = Counter(), {"max_new_tokens": 3, "temperature": 1.5, "nodes": 6, "depth": 1}
     for seed in range(150):
-        params = {"max_new_tokens": 3, "temperature": 1.5, "nodes": 6, "depth": 1}
         trace = engines.run(slug, model, [*ids, *text[: until - 1]], params=params, seed=seed, detail="none")
-        if trace.output_ids[0] == text[until - 1]:
-            seen[trace.output_ids[1]] += 1
+        seen[trace.output_ids[1]] += trace.output_ids[0] == text[until - 1]
     assert chi_square_p([seen[i] for i in range(model.vocab_size)], p) > 1e-3
 
 
@@ -177,19 +167,3 @@ def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, promp
     for step, inputs in zip(trace.steps, told, strict=True):
         if len(step.tree.tokens) > 1:
             assert inputs.first[DRAFTS.index(draft)][0] == step.tree.tokens[1], "the first guess at the root"
-
-
-def test_after_a_change_the_other_drafts_read_the_changed_text(model):
-    original = run("msd")
-    at = len(original.header.prompt_ids) + 7
-    fork = engines.fork(original, 3, edit=engines.Edit(force={at: original.output_ids[2]}))
-    own = fork.steps[fork.header.origin.step :]
-    assert own[0].record("inputs", Inputs).patches == 36
-    ids = [*fork.header.prompt_ids, *fork.output_ids]
-    guesses = first_guesses(model, ids, "text", 36)
-    for step in own:
-        marked = zip(step.commits.positions, step.commits.causes, strict=True)
-        written = [place for place, cause in marked if cause not in ("forced", "withdrawn")]
-        inputs = step.record("inputs", Inputs)
-        for place, token in zip(written, inputs.first[3], strict=True):
-            assert token == guesses[place - 2]

@@ -80,12 +80,6 @@ def test_the_record_says_what_became_of_doubt():
     assert never["doubt_without"] == never["doubt_with"]
 
 
-def test_every_other_step_gets_a_phrase():
-    both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(4)]
-    labels = [[bool(span.label) for span in one.steps[-1].spans] for one in both]
-    assert any(any(row) for row in labels) and not any(row[i] for row in labels for i in range(1, len(row), 2))
-
-
 def test_steps_second_looks_and_probes_are_told():
     made = run(CHAINS[3], 5, **NEVER)
     start, text = len(made.header.prompt_ids), made.text

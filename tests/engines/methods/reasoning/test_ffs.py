@@ -91,15 +91,6 @@ def test_a_path_does_not_depend_on_the_others(model):
     assert waits == sorted(waits, reverse=True)
 
 
-def test_waiting_for_all_is_a_vote_of_all(model):
-    for seed in range(3):
-        trace = race(model, k=4, seed=seed)
-        vote = trace.steps[-1].record(*VOTE)
-        counts = [sum(of == i for of in vote.of) for i in range(len(vote.answers))]
-        assert vote.answers[counts.index(max(counts))] == trace.text.rstrip("$").split("#")[-1]
-        assert vote.tallies[0].winner == vote.tallies[1].winner
-
-
 def test_where_none_ends_none_wins_and_more_votes_than_paths_are_refused(model):
     """A model that never sets an end mark: all are cut, the first is shown, and the vote is empty."""
     trace = engines.run("ffs", TableCausal(), [1, 2], params={"n": 3, "max_new_tokens": 5})

@@ -30,15 +30,6 @@ def winners(one):
     return [one.answers[one.tally(rule).winner] for rule in RULES]
 
 
-def test_the_gradient_of_the_likelihood_is_right():
-    x, theta = np.array([0.2, 0.5, 0.55, 0.9]), np.array([0.4, 2.0, 0.7, 1.5, 0.3])
-    _, g = _weibull.likelihood(theta, x)
-    for i in range(5):
-        h = np.eye(5)[i] * 1e-6
-        slope = (_weibull.likelihood(theta + h, x)[0] - _weibull.likelihood(theta - h, x)[0]) / 2e-6
-        assert g[i] == pytest.approx(slope, rel=1e-5)
-
-
 def test_the_fit_finds_two_modes_and_leaves_hopeless_input_alone():
     rng = np.random.default_rng(0)
     x = np.concatenate([0.9 * rng.weibull(25, 120), 0.4 * rng.weibull(8, 80)])
@@ -65,12 +56,6 @@ def test_what_holds_of_any_votes(seed):
         assert dict(zip(turned.answers, turned.scores(rule), strict=True)) == pytest.approx(expected)
     scaled = ballot(*[(a, P * 0.3) for a, P in given])
     assert winners(scaled)[1] == winners(one)[1]
-
-
-def test_a_text_sampled_twice_counts_once_but_for_counting():
-    once, twice = ballot(("A", 0.6, "t"), ("B", 0.5, "u")), ballot(("A", 0.6, "t"), ("B", 0.5, "u"), ("B", 0.5, "u"))
-    assert once.scores(RULES[1]) == twice.scores(RULES[1]) and twice.copies == [-1, -1, 1]
-    assert winners(twice)[1:3] == ["A", "B"]
 
 
 def test_where_pruning_leaves_nothing_the_sum_of_all_decides_and_ties_are_told():

@@ -63,10 +63,9 @@ def known_names(trace):
     return found
 
 
-@pytest.mark.parametrize("temperature", [0.0, 2.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_every_name_behind_a_known_dot_exists(seed, temperature):
-    found = known_names(decode(seed, temperature=temperature))
+@pytest.mark.parametrize("seed", range(4))
+def test_every_name_behind_a_known_dot_exists(seed):
+    found = known_names(decode(seed, temperature=2.0 * (seed > 0)))
     assert found, "the prompt's dot at least"
     for name, names, cut in found:
         assert name in names or (cut and any(one.startswith(name) for one in names))
@@ -87,15 +86,6 @@ def test_off_watching_and_what_is_not_known_write_what_greedy_writes():
         first = trace.steps[0].record(*COMPLETIONS)
         assert first.state == {"off": "idle", "watch": "asked", "guide": "unknown"}[monitor] and not first.held
         assert trace.steps[0].facts["questions"] == (monitor != "off")
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_single_legal_name_is_written_whatever_the_model(seed):
-    project = "# file: one.py\nclass One:\n    def only_name(self) -> int:\n        return 1\n"
-    prompt = "from one import One\nOne()."
-    trace = decode(seed, prompt, project=project, temperature=1.5)
-    text = Letters().decode(trace.output_ids)
-    assert text.startswith("only_name") and ends_name(text[len("only_name")])
 
 
 def test_the_mask_is_the_distribution_restricted_and_renormalised():
@@ -183,13 +173,3 @@ def test_what_cannot_be_is_refused_before_the_run():
     ):
         with pytest.raises(UserError, match=sentence):
             engines.stream("mgd", model(0), PROMPT, params={"project": project})
-
-
-def test_a_fork_may_rename_a_member_or_switch_the_monitor():
-    plain = decode(0, monitor="off")
-    project = "# file: book.py\nclass Book:\n    def zap(self) -> int:\n        return 1\n"
-    fork = engines.fork(plain, 0, model=model(0), edit=engines.Edit(params={"monitor": "guide", "project": project}))
-    assert re.match(r"zap\W", Letters().decode(fork.output_ids)) and not fork.end.message
-    held = decode(1)
-    free = engines.fork(held, 0, model=model(1), edit=engines.Edit(params={"monitor": "off"}))
-    assert free.output_ids == decode(1, monitor="off").output_ids

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-import engines
 from engines.methods.sampling.mgd.monitor import Completions
 from engines.methods.sampling.mgd.names import Importing, importing
 from engines.tools.calls import Brackets
@@ -28,8 +27,8 @@ def signature(text):
     return tuple(Parameter(name, kind, required == "1") for name, kind, required in split)
 
 
-def brackets(text, *forms):
-    return Brackets(text, lambda start: tuple(signature(one) for one in forms or (F,)))
+def brackets(text, form=F):
+    return Brackets(text, lambda start: (signature(form),))
 
 
 def binds(form, arguments):
@@ -77,12 +76,6 @@ def test_a_call_may_end_exactly_where_python_would_take_it(form):
 )
 def test_strings_brackets_and_definitions(text, token, fine):
     assert brackets(text).follows(token) == fine
-
-
-def test_one_of_several_forms_is_enough():
-    forms = ("a:POSITIONAL_ONLY:1", "a:POSITIONAL_ONLY:1 b:POSITIONAL_OR_KEYWORD:1")
-    assert brackets("r(", *forms).follows("1)") and brackets("r(", *forms).follows("1, 2)")
-    assert not brackets("r(", *forms).follows(")") and not brackets("r(", *forms).follows("1, 2, 3")
 
 
 def test_the_analyser_knows_signatures_and_modules():
@@ -144,32 +137,16 @@ def test_a_call_without_parameters_is_closed_at_once_whatever_the_model():
     assert held == [")"] * 4 != free
 
 
-def test_together_they_are_the_intersection():
-    prompt = TWO + "1, Book()."
-    both, members = (decode(0, prompt, watches=one).steps[0].record(*COMPLETIONS) for one in ("all", "members"))
-    assert both.names == members.names and both.allowed <= members.allowed
-    late = "from gauge import Gauge\nGauge().bump(Gauge().bump"  # its one argument: no comma, no keyword's =
-    both, members = (decode(0, late, watches=one).steps[0].record(*COMPLETIONS) for one in ("all", "members"))
-    assert both.allowed == members.allowed - sum(text[0] in ",=" for text in STRINGS)
-
-
-@pytest.mark.parametrize("argument", ["q.", "Gauge().zz"])
-def test_a_call_is_held_where_the_name_in_it_is_not(argument):
+@pytest.mark.parametrize(("argument", "state"), [("q.", "unknown"), ("Gauge().zz", "astray")])
+def test_a_call_is_held_where_the_name_in_it_is_not(argument, state):
     prompt = f"from gauge import Gauge\nGauge().bump({argument}"
-    steps = [decode(s, prompt, watches="all", temperature=2.0).steps[0] for s in range(3)]
-    assert {step.record(*COMPLETIONS).state for step in steps} == {"unknown" if argument == "q." else "astray"}
-    for step in steps:
-        assert 0 < step.record(*COMPLETIONS).allowed < len(STRINGS) and step.record(*COMPLETIONS).held
-        assert Brackets(prompt, lambda at: BY if at > 30 else None).follows(STRINGS[step.commits.tokens[0]])
-
-
-def test_an_unknown_call_inside_a_known_one_says_so_and_the_outer_one_is_held():
-    prompt = "from gauge import Gauge\nGauge().bump([nowhere("
-    first = decode(0, prompt, watches="arguments").steps[0]
-    told = first.record(*COMPLETIONS)
-    assert told.state == "unknown" and told.call and first.facts["questions"] == 2
-    inside = decode(0, prompt, watches="arguments", monitor="off").steps[0].record(*COMPLETIONS)
-    assert inside.state == "idle" and not inside.call
+    step = decode(0, prompt, watches="all", temperature=2.0).steps[0]
+    told = step.record(*COMPLETIONS)
+    assert told.state == state and told.held and 0 < told.allowed < len(STRINGS)
+    assert Brackets(prompt, lambda at: BY if at > 30 else None).follows(STRINGS[step.commits.tokens[0]])
+    first = decode(0, "from gauge import Gauge\nGauge().bump([nowhere(", watches="arguments").steps[0]
+    inside = first.record(*COMPLETIONS)
+    assert inside.state == "unknown" and inside.call and first.facts["questions"] == 2, "the outer call is held"
 
 
 def test_what_a_call_allows_stays_as_the_model_weighs_it_and_is_recorded():
@@ -201,12 +178,3 @@ def test_names_with_two_underscores_come_on_request_or_where_one_stands():
     assert "__init__" in started.names and all(name.startswith("__") for name in started.names)
     alone = decode(1, "object().").steps[0].record(*COMPLETIONS)
     assert alone.state == "unknown" and not alone.held, "where only such names exist nothing is held"
-
-
-def test_watching_and_what_is_not_known_stay_plain():
-    for prompt, options in ((TWO, {"monitor": "watch"}), ("q = nowhere(", {})):
-        plain = engines.run("greedy", model(1), prompt, params={"max_new_tokens": 12})
-        trace = decode(1, prompt, watches="arguments", max_new_tokens=12, **options)
-        first = trace.steps[0].record(*COMPLETIONS)
-        assert not first.held and (trace.output_ids == plain.output_ids or options == {})
-    assert first.state == "unknown"

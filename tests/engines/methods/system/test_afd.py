@@ -56,20 +56,15 @@ def test_a_part_begins_when_what_it_needs_is_there(model, execution):
     """A microbatch goes through the halves in their order, a side does one thing at a time, in the order of layers and
     microbatches: the pipeline of the report's event model."""
     m, L = 3, model.num_layers
+    labels = [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
     for step in decode(model, microbatches=m, texts=2, execution=execution).steps:
         own = {side: [i for i in step.intervals if i.track == side] for side in SIDES}
-        assert [[i.label for i in own[side]] for side in SIDES] == [
-            [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
-        ] * 2
-        for j in range(m):
-            way = [x for layer in range(L) for x in (own[SIDES[0]][layer * m + j], own[SIDES[1]][layer * m + j])]
-            assert all(a.end <= b.start for a, b in itertools.pairwise(way))
-        for parts in own.values():
+        assert [[i.label for i in own[side]] for side in SIDES] == [labels] * 2
+        ways = [[own[side][layer * m + j] for layer in range(L) for side in SIDES] for j in range(m)]
+        alone = [sorted(step.intervals, key=lambda i: i.start)] * (execution == "one process")
+        for parts in (*ways, *own.values(), *alone):
             assert all(a.end <= b.start for a, b in itertools.pairwise(parts))
-            assert all(i.measured and i.end > i.start for i in parts)
-        if execution == "one process":
-            both = sorted(step.intervals, key=lambda i: i.start)
-            assert all(a.end <= b.start for a, b in itertools.pairwise(both))
+        assert all(i.measured and i.end > i.start for i in step.intervals)
 
 
 def test_bytes_are_counted(model):

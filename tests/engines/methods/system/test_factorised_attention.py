@@ -62,20 +62,6 @@ def test_the_twins_read_what_is_written(trace):
     assert all(step.facts["agrees_mfa"] == 1 for step in trace.steps)
 
 
-def test_a_forced_token_is_read_by_all_four(trace):
-    at = len(trace.header.prompt_ids)
-    forced = [t for t in range(30, 60) if t not in trace.output_ids][:2]
-    fork = engines.fork(trace, 3, edit=engines.Edit(force={at + 1: forced[0], at + 2: forced[1]}))
-    text = [*trace.header.prompt_ids, *fork.output_ids[:3]]
-    plain = engines.run("greedy", "tiny-mfa", text, params={"max_new_tokens": 5})
-    assert fork.output_ids[1:3] == forced and fork.output_ids[3:] == plain.output_ids
-    assert fork.steps[3].facts["context"] == len(text)
-    twin = engines.load_model("tiny-mha", dtype="float32")
-    cache = twin.new_cache(len(text))
-    own = int(twin.extend(text, cache, last_only=True).logits[0].argmax())
-    assert fork.steps[3].facts["agrees_mha"] == (own == fork.output_ids[3])
-
-
 def test_a_model_without_twins_is_refused():
     with pytest.raises(engines.UserError, match=r"second model for the role 'mha'.*choose tiny-mfa"):
         engines.run("factorised-attention", "tiny-gqa", PROMPT)

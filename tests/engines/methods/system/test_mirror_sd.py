@@ -8,7 +8,6 @@ import torch
 import engines
 from engines.core.sampling import distribution, draw
 from engines.driver.roles import assign_roles
-from engines.methods.system.mirror_sd.rounds import Latency
 from tests.engines.fakes import board
 
 MODEL, STORY = "tiny-ar-m", "story: Mia, boat"
@@ -57,26 +56,6 @@ def test_drawn_tokens_are_those_of_plain_sampling():
     assert sum(step.facts["reused"] for step in ours.steps) > 0
 
 
-def test_drawn_tokens_are_among_the_guesses_as_often_as_omega_says():
-    """Section 3.2: a token drawn from q is in the channel with probability omega, so that 1 - omega bounds the fresh
-    drafts."""
-    model = engines.load_model(MODEL, dtype="float32")
-    given = {"max_new_tokens": 40, "temperature": 1.8, "exits": "raw", "depth": 0.5, "kappa": 1, "gamma": 2}
-    hits, omegas = 0, list[float]()
-    for seed in range(7):
-        trace, before = engines.run("mirror-sd", model, STORY, params=given, seed=seed), 0
-        for step in trace.steps:
-            for lane in (lane for lane in step.scores if lane.name == "overlap"):
-                omegas += lane.values.array().tolist()
-                for i in range(len(lane.values.array())):
-                    behind = len(trace.header.prompt_ids) + before + i
-                    roots = [one.tokens[0] for one in step.branches if one.length - len(one.tokens) == behind]
-                    hits += trace.output_ids[before + i] in roots if roots else lane.values.array()[i]
-            before += len(step.commits.tokens)
-    spread = sum(omega * (1 - omega) for omega in omegas) ** 0.5
-    assert spread > 4 and abs(hits - sum(omegas)) < 3.5 * spread
-
-
 def test_threads_change_nothing_but_the_clock():
     one, other = (decode(execution=e) for e in ("turns", "threads"))
     done = [[(s.facts, s.branches, s.choice) for s in run.steps] for run in (one, other)]
@@ -119,26 +98,6 @@ def test_every_window_is_fresh_or_reused_and_the_kept_branch_holds_the_text():
             assert kept[0].tokens[-int(step.facts["reused"]) :][: len(after.tree.tokens) - 1] == after.tree.tokens[1:]
             found += 1
     assert found
-
-
-def test_stages_are_laid_out_as_the_model_of_a_step_says():
-    trace = decode()
-    for step in trace.steps:
-        measured, laid = ([i for i in step.intervals if i.measured is kind] for kind in (True, False))
-        spent = {i.label: i.end - i.start for i in measured}
-        assert {i.label for i in laid} == set(spent)
-        for lane in {i.track for i in step.intervals}:
-            row = sorted((i.start, i.end) for i in step.intervals if i.track == lane)
-            assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(row))
-
-        def took(word, spent=spent):
-            return [spent[label] for label in spent if label.split()[0] == word]
-
-        lower, upper = (spent[label] for label in spent if label.startswith("layers"))
-        model = Latency(lower, upper, took("branches"), sum(took("exit")), spent["rendezvous"])
-        long = max(i.end for i in laid) - min(i.start for i in laid)
-        assert long == pytest.approx(sum(took("fresh")) + model.mirror)
-        assert sum(i.end - i.start for i in laid) == pytest.approx(sum(spent.values()))
 
 
 def test_a_fork_forgets_what_was_prepared():

@@ -1,7 +1,6 @@
 """SpecMemo: buffers that are what the account says, one text for every budget, and budgets that are too small."""
 
 import dataclasses
-import itertools
 from functools import cache
 
 import pytest
@@ -40,20 +39,16 @@ def arena(step):
     return {i.label: i.end - i.start for i in step.intervals if i.track.startswith("arena:")}
 
 
-def test_a_smaller_tree_is_part_of_a_larger_one_and_paths_end_in_leaves():
-    def nodes(T):
+def test_a_smaller_tree_is_part_of_a_larger_one_and_bytes_behind_tensors_are_counted_once():
+    before = set()
+    for T in TREES:
         parents, ranks = shape(T)
-        found = [()]
+        nodes = [()]
         for parent, rank in list(zip(parents, ranks, strict=True))[1:]:
-            found.append((*found[parent], rank))
-        return set(found)
-
-    for a, b in itertools.pairwise(TREES):
-        assert len(nodes(b)) == b and nodes(a) < nodes(b)
+            nodes.append((*nodes[parent], rank))
+        assert len(set(nodes)) == T and before < set(nodes)
+        before = set(nodes)
     assert leaf_paths([-1, 0, 0, 1]) == [[0, 2, 2], [0, 1, 3]]
-
-
-def test_bytes_behind_tensors_are_counted_once():
     z = torch.zeros(4, 5)
     assert live_bytes([z, z[1:], z[0].clone()]) == 4 * 25
 
@@ -147,14 +142,8 @@ def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
     assert fork.steps[-1].facts["T"] < 16 and fork.output_ids == free.output_ids
 
 
-def test_a_batch_writes_several_texts_in_every_forward():
-    trace = decode(batch=4, temperature=1.2)
-    assert {step.forwards["target"] for step in trace.steps} == {1} and trace.steps[0].facts["sequences"] == 4
-
-
 def test_a_budget_below_the_weights_is_refused_before_any_forward(monkeypatch):
-    weights = 4 * model().record.parameters / MB
-    called = []
+    weights, called = 4 * model().record.parameters / MB, []
     monkeypatch.setattr(type(model()), "extend", lambda *given, **named: called.append(1))
     with pytest.raises(engines.UserError, match=r"the weights of tiny-ar-m alone are .* Give at least .* MB"):
         decode(budget=round(weights - 0.5, 2))

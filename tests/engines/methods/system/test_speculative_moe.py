@@ -31,6 +31,10 @@ def test_a_placement_holds_each_expert_once_and_no_device_bears_much_more_than_t
     for G in (1, 2, 4, 8):
         assert np.bincount(placement.grouped(counts(), G), minlength=G).tolist() == [16 // G] * G
         assert np.bincount(placement.in_order(16, G), minlength=G).tolist() == [16 // G] * G
+    T = counts()
+    T[7] = 0  # rows of unknown ids stay in their ordinary place
+    assert put(plan(T, 4, "both"), [7, 7, 7], 5, 4).tolist() == [1, 2, 3]  # positions 5, 6 and 7 in turn
+    assert plan(T, 4, "grouped").R is None and plan(T, 4, "ordinary").R is None
     T = counts(seed=4)
     C = placement.grouped(T, 4)
     R = ours.balanced_table(T, C, 4)
@@ -65,14 +69,6 @@ def test_an_expert_that_is_off_is_no_call_and_bytes_are_modelled_as_seconds():
     assert [(i.start, i.end) for i in moved([one], 100)] == [(0, 0), (0, 300)]
 
 
-def test_rows_of_unknown_ids_stay_in_their_ordinary_place():
-    T = counts()
-    T[7] = 0
-    one = plan(T, 4, "both")
-    assert put(one, [7, 7, 7], 5, 4).tolist() == [1, 2, 3]  # positions 5, 6 and 7 in turn
-    assert plan(T, 4, "grouped").R is None and plan(T, 4, "ordinary").R is None
-
-
 def test_the_text_is_greedy_decoding_s_under_every_placement():
     model = engines.load_model("tiny-moe", dtype="float32")
     greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 12}).output_ids
@@ -88,6 +84,8 @@ def test_the_record_holds_where_things_are_and_what_travelled():
     for step in run.steps:
         assert max(i.end for i in step.intervals) == step.facts["bytes_moved"]
         assert 0 <= step.facts["lar"] <= 1 and step.facts["imbalance"] >= 1
+    with pytest.raises(engines.UserError, match=r"expert-counts tiny-blockffn"):
+        engines.run("speculative-moe", "tiny-blockffn", PROMPT)
     alone = decode(devices=1)
     assert all(s.facts["lar"] == 1 and s.facts["bytes_moved"] == s.facts["exchange_us"] == 0 for s in alone.steps)
 
@@ -112,8 +110,3 @@ def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
     assert told.bytes_out == told.bytes_back == visits * 12 * 4 and told.difference < 1e-5
     assert told.wait_s > 0 and told.compute_s > 0 and told.round_s > 0
     assert np.allclose(experts(x, np.zeros_like(a), up, down), 0)
-
-
-def test_what_is_refused():
-    with pytest.raises(engines.UserError, match=r"expert-counts tiny-blockffn"):
-        engines.run("speculative-moe", "tiny-blockffn", PROMPT)
