@@ -106,13 +106,6 @@ def test_whose_g_is_used(model, ids):
         assert trace.steps[0].facts["logit_difference"] == pytest.approx(largest, abs=1e-4)
 
 
-def test_both_decoders_go_on_from_a_forced_token(model):
-    trace = run(model, edits=[(4, engines.Edit(force={11: 100}))])
-    forced = next(step for step in trace.steps if step.commits and "forced" in step.commits.causes)
-    one = next(one for one in forced.record(*OPERATORS).decoders if one.role == "reference")
-    assert one.at == 9 and one.tokens[2] == 100, "the whole text is told again"
-
-
 def test_what_is_refused(model):
     with pytest.raises(UserError, match="the other prompt has 0 tokens"):
         run(model, source="other prompt", other=" ")

@@ -1,4 +1,4 @@
-"""Adaptive blocks: they tile the answer, end on delimiters, and are fixed where no delimiter may close one."""
+"""Adaptive blocks: fixed where no delimiter may close one, late tokens, and which ids are delimiters."""
 
 import pytest
 
@@ -19,21 +19,6 @@ def stub():
 def decode(model, prompt, slug="adablock", **params):
     ids = {"delimiter_ids": "5"} if slug == "adablock" else {}
     return engines.run(slug, model, prompt, params={"max_new_tokens": 32, "block_length": 8, **ids, **params})
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_a_delimiter_block_ends_on_a_sure_delimiter(stub, prompt):
-    closed = 0
-    for step in decode(stub, prompt).steps:
-        block = next(s for s in step.spans if s.kind == "block")
-        for window in (s for s in step.spans if s.kind == "window" and block.label == "delimiter"):
-            closed += 1
-            seen = {s.start: float(s.label) for s in step.spans if s.kind == "delimiter"}
-            assert seen[block.end - 1] >= 0.3 - 0.005 and seen[block.end - 1] == max(seen.values())
-            assert all(window.start <= q < window.end for q in seen)
-            shown = dict(zip(step.candidates.positions, step.candidates.tokens.array().tolist(), strict=True))
-            assert shown[block.end - 1][0] == 5
-    assert closed >= 2
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)

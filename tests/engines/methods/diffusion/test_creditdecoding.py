@@ -1,28 +1,14 @@
-"""Trace credit: bounded, local to its block, silent with its neutral parameters."""
+"""Trace credit: silent with its neutral parameters, who decided, and where a run ends."""
 
 import pytest
-import torch
 
 import engines
-from engines.methods.diffusion.creditdecoding import accumulate
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 
 def decode(seed=0, table=None, slug="creditdecoding", **params):
     given = {"max_new_tokens": 24, "block_length": 8, **params}
     return engines.run(slug, table or TableMasked(seed=seed), [1, 2], params=given)
-
-
-@pytest.mark.parametrize(("beta", "gamma"), [(0.0, 0.2), (0.8, 0.0), (0.8, 1.0), (0.99, 2.0)])
-def test_credit_stays_within_its_bounds(beta, gamma):
-    rng = torch.Generator().manual_seed(0)
-    C = torch.zeros(5, 7)
-    steady = torch.randn(5, 7, generator=rng)
-    for turn in range(200):
-        z = steady if turn % 2 else steady + 0.1 * torch.randn(5, 7, generator=rng)
-        accumulate(C, z, torch.tensor([True, True, False, True, True]), beta, gamma)
-        assert (C >= 0).all() and ((1 + 1e-4) / (1 - beta) >= C).all()
-    assert (C[2] == 0).all() and (C[[0, 1, 3, 4]].max(-1).values > 0).all()
 
 
 NEUTRAL = {"credit_alpha": 0.0, "slack": 0.0, "stop_at_end": False}

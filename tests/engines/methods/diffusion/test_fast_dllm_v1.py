@@ -5,7 +5,7 @@ import torch
 
 import engines
 from engines.methods.diffusion.fast_dllm_v1 import above_threshold, within_factor
-from tests.engines.fakes import TableMasked, board, commits
+from tests.engines.fakes import TableMasked, commits
 
 CONF = [torch.rand(m, generator=torch.Generator().manual_seed(m), dtype=torch.float64) for m in (1, 2, 3, 8, 30)]
 
@@ -35,18 +35,6 @@ def test_the_factor_rule_keeps_the_papers_bound(conf, f):
         assert all((n + 1) * (1 - c[n - 1]) <= f + 1e-12 for n in range(2, len(chosen) + 1))
         n = len(chosen) + 1
         assert (n + 1) * (1 - c[n - 1]) > f
-
-
-@pytest.mark.parametrize("slug", ["threshold", "factor"])
-@pytest.mark.parametrize("b", [1, 3, 8, 24, 100])
-def test_every_forward_commits_inside_one_block_and_nothing_twice(slug, b):
-    trace = decode(slug, b=b)
-    assert all(commits(trace)) and board(trace) == trace.output_ids and trace.totals.masks_left == 0
-    written = [p for c in commits(trace) for p in c]
-    assert sorted(written) == list(range(3, 27))
-    for c in commits(trace):
-        assert len({(p - 3) // b for p in c}) == 1
-    assert -(-24 // b) <= trace.totals.forwards <= 24
 
 
 def test_lower_lines_and_higher_factors_need_fewer_forwards_at_the_first_board():

@@ -3,11 +3,9 @@
 import itertools
 
 import pytest
-import torch
 
 import engines
 from engines.core.masks import require_divisor, transfer_schedule
-from engines.methods.diffusion.llada import guided
 from tests.engines.fakes import TableMasked, board, commits
 
 
@@ -45,28 +43,7 @@ def test_sizes_that_do_not_divide_are_refused_with_ones_that_do(params):
     require_divisor("a", 3, "b", 12)
 
 
-def test_low_confidence_keeps_the_most_confident_of_the_block():
-    for step in decode(block_length=8, steps=6).steps:
-        a, b = step.spans[0].start, step.spans[0].end
-        lane = step.scores[0]
-        shown = {lane.start + i: v for i, v in enumerate(lane.values.array()) if v == v and a <= lane.start + i < b}
-        kept = set(step.commits.positions)
-        assert min(shown[q] for q in kept) >= max((v for q, v in shown.items() if q not in kept), default=0) - 1 / 254
-
-
 def test_random_order_is_the_seeds_and_not_the_models():
     runs = [decode(m, r, remasking="random", block_length=24) for m, r in ((0, 0), (1, 0), (0, 1))]
     orders = [[q for c in commits(trace) for q in c] for trace in runs]
     assert orders[0] == orders[1] != orders[2]
-
-
-def test_guidance_is_linear_and_feeds_two_rows():
-    model = TableMasked(reach=30)
-    x = torch.tensor([1, 2, 11, 11, 11])
-    blind = torch.tensor([11, 11, 11, 11, 11])
-    z = guided(model, x, 2, 1.5).z
-    c, u = model(x), model(blind)
-    assert torch.allclose(z[:, :11], (u + 2.5 * (c - u))[:, :11]) and (z[:, 11] == -torch.inf).all()
-    torch.testing.assert_close(guided(model, x, 2, 0).z, c)
-    plain, two = decode(block_length=8), decode(block_length=8, cfg_scale=1.0)
-    assert two.totals.forwards == plain.totals.forwards and two.totals.tokens_fed == 2 * plain.totals.tokens_fed

@@ -48,14 +48,6 @@ def test_the_letters_are_counted_and_the_places_told():
     assert light.steps[0].record(*SIGHT) is None and light.text == "llama"
 
 
-def test_letters_are_looked_up_from_left_to_right():
-    """One by one; in one pass the features have looked at each other before, so that places look anywhere."""
-    told = [step.record(*SIGHT) for step in run("word-by-letter").steps]
-    most = [int(row.argmax()) for one in told for row in one.attention.array()]
-    assert most == sorted(most) and len(set(most)) == len(most)
-    assert [one.pixels is not None for one in told] == [True] + [False] * 7, "the picture is kept once"
-
-
 def test_what_cannot_be_seen_is_not_read():
     for slug in METHODS:
         assert run(slug, noise=0.6, contrast=0.05).text != "address", "the prompt's letters reach no network"

@@ -10,14 +10,12 @@ import torch
 import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
-from engines.methods.multimodal._seen import Drafter, Vision, picture_of
+from engines.methods.multimodal._seen import Drafter, picture_of
 from engines.methods.multimodal.msd.inputs import Inputs
 from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
 from tests.engines.fakes import chi_square_p
-
-VISION = "vision", Vision
 
 LONG = {"max_new_tokens": 48}
 DRAFTS = ("growing", "mixed", "fused", "text")
@@ -128,19 +126,6 @@ def test_reading_in_parts_is_reading_at_once(model, parts):
         whole = Drafter(one.model, one.draft, one.image)
         whole.read([*text, 23], H, 2)
         assert torch.allclose(one.F, whole.F, atol=1e-4) and one.past.length == whole.past.length
-
-
-def test_what_is_recorded(model):
-    trace = run("msd")
-    first, second = trace.steps[0].record(*VISION), trace.steps[1].record(*VISION)
-    image = model.pictured(trace.header.prompt_ids)
-    assert abs(first.pixels.array() * 255 - image.pixels.numpy()).max() <= 1 and second.pixels is None
-    assert second.readers == ["draft"] and second.looks.shape == [1, 36] and 0 < second.looks.array().sum() <= 1.01
-    assert run("vispec").steps[1].record(*VISION).looks.shape == [2, 36]
-    kinds = [kind for step in trace.steps for kind in step.record(*VISION).kinds]
-    said = [model.tokenizer.piece(token).text.strip() for token in trace.output_ids]
-    places = {"top", "middle", "bottom", "left", "center", "right"}
-    assert [kind == "place" for kind in kinds] == [word in places for word in said]
 
 
 def first_guesses(model, ids, name, V):

@@ -65,21 +65,6 @@ def test_the_record_of_the_model_left_alone_is_its_plain_run(model):
         assert [kind == "again" for kind in told[-1]["alone"]["kinds"]] == [span.kind == "reflection" for span in spans]
 
 
-def test_the_record_says_what_became_of_doubt():
-    ours = run(CHAINS[1], 3)
-    told = [step.records["left_alone"] for step in ours.steps]
-    drawn = [one["drawn"] for one in told if "drawn" in one]
-    doubt = engines.load_model(MODEL).tokenizer.encode("u")[0]
-    assert drawn and set(drawn) == {doubt} and len(drawn) == ours.steps[-1].facts["injected"]
-    for step, one in zip(ours.steps, told, strict=True):
-        assert ("doubt_without" in one) == ("reflection_chance" in step.facts)
-        if "doubt_without" in one:
-            assert one["doubt_with"] == pytest.approx(step.facts["reflection_chance"], abs=1e-5)
-            assert one["doubt_without"] >= one["doubt_with"]
-    never = run(CHAINS[1], 3, **NEVER).steps[0].records["left_alone"]
-    assert never["doubt_without"] == never["doubt_with"]
-
-
 def test_steps_second_looks_and_probes_are_told():
     made = run(CHAINS[3], 5, **NEVER)
     start, text = len(made.header.prompt_ids), made.text
@@ -93,17 +78,6 @@ def test_steps_second_looks_and_probes_are_told():
     assert made.steps[-1].facts["probe_forwards"] == 0
     lanes = [lane for step in made.steps for lane in step.scores if lane.name == "reflection"]
     assert len(lanes) == len(spans)
-
-
-@pytest.mark.exhaustive
-def test_both_shorten_and_the_tuned_model_is_short_without_them():
-    """The card's rows on a few held-out chains; the study measures them with intervals."""
-
-    def length(model, params):
-        return sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(4))
-
-    plain = length(MODEL, NEVER)
-    assert length(MODEL, {}) < 0.9 * plain and length("tiny-reasoner-concise", NEVER) < 0.9 * plain
 
 
 class Words:

@@ -173,3 +173,10 @@ def test_what_cannot_be_is_refused_before_the_run():
     ):
         with pytest.raises(UserError, match=sentence):
             engines.stream("mgd", model(0), PROMPT, params={"project": project})
+
+
+def test_a_fork_may_switch_the_monitor_on_for_another_project():
+    project = "# file: book.py\nclass Book:\n    def zap(self) -> int:\n        return 1\n"
+    edit = engines.Edit(params={"monitor": "guide", "project": project})
+    fork = engines.fork(decode(0, monitor="off"), 0, model=model(0), edit=edit)
+    assert re.match(r"zap\W", Letters().decode(fork.output_ids)) and not fork.end.message
