@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,12 +17,3 @@ def test_no_line_of_the_scripts_and_sheets_is_wider_than_120_columns():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
     ]
     assert lines and not [place for place, line in lines if len(line) > WIDEST]
-
-
-def test_the_formatter_has_the_same_width_and_one_version():
-    settings = re.sub(
-        r"^\s*//.*$|(?<=[\"}\]\d,]) // .*$", "", (ROOT / "biome.jsonc").read_text("utf-8"), flags=re.MULTILINE
-    )
-    assert json.loads(settings)["formatter"]["lineWidth"] == WIDEST
-    version = json.loads((ROOT / "package.json").read_text("utf-8"))["devDependencies"]["@biomejs/biome"]
-    assert re.fullmatch(r"\d+\.\d+\.\d+", version), "the version is pinned: another one may format otherwise"

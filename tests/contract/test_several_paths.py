@@ -65,15 +65,6 @@ def test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one(slug):
 
 
 @every_such_method
-def test_the_step_budget_holds_and_detail_changes_nothing(slug):
-    whole = several(slug)
-    exact, short = (several(slug, max_steps=len(whole.steps) - less, detail="none") for less in (0, 1))
-    assert exact.end.reason == "complete" and exact.output_ids == whole.output_ids
-    assert [s.forwards for s in exact.steps] == [s.forwards for s in whole.steps]
-    assert short.end.reason == "budget" and [s.forwards for s in short.steps] == [s.forwards for s in whole.steps[:-1]]
-
-
-@every_such_method
 def test_a_fork_forces_the_token_in_every_path(slug):
     """At a written place, and behind the board: who is longer is cut, who is not there yet gets the token when it
     comes; only what was pruned, or ended before, goes without it."""
