@@ -159,8 +159,8 @@ def tried(slug, p, now):
         return TEXT_VALUES
     if p.kind == "code":
         return [name for name in p.presets if name != now]
-    low, high = (p.low, p.high) if p.name != LENGTH else (p.low, min(p.high, 400))
-    values = dict.fromkeys((low, high, 2, 12, 16, 24, (low + high) / 2))
+    low, high, first = (p.low, p.high, []) if p.name != LENGTH else (p.low, min(p.high, 400), [8])
+    values = dict.fromkeys((*first, low, high, 2, 12, 16, 24, (low + high) / 2))
     return [v for v in values if low <= v <= high and v != now and (p.kind == "float" or v == int(v))]
 
 

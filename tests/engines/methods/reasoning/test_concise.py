@@ -65,21 +65,6 @@ def test_the_record_of_the_model_left_alone_is_its_plain_run(model):
         assert [kind == "again" for kind in told[-1]["alone"]["kinds"]] == [span.kind == "reflection" for span in spans]
 
 
-def test_steps_second_looks_and_probes_are_told():
-    made = run(CHAINS[3], 5, **NEVER)
-    start, text = len(made.header.prompt_ids), made.text
-    spans = made.steps[-1].spans
-    assert [span.start - start for span in spans] == [0, *(i + 1 for i, c in enumerate(text[:-1]) if c == ";")]
-    assert [span.kind == "reflection" for span in spans] == [text[span.start - start] == "w" for span in spans]
-    probes = [step for step in made.steps if step.choice]
-    assert [step.commits.positions[0] - start - 2 for step in probes] == [i for i, c in enumerate(text) if c == "#"]
-    for step in probes:
-        assert step.choice.chosen == "go on" and 0 <= step.choice.value <= 1 and step.choice.threshold == 1.0
-    assert made.steps[-1].facts["probe_forwards"] == 0
-    lanes = [lane for step in made.steps for lane in step.scores if lane.name == "reflection"]
-    assert len(lanes) == len(spans)
-
-
 class Words:
     """A model whose tokenizer knows words and line ends."""
 
