@@ -293,6 +293,14 @@ def test_functions_and_files_stay_short():
     assert median(others) <= 12 and median(loops) <= 180
 
 
+def test_no_line_of_the_scripts_and_sheets_is_wider_than_120_columns():
+    """As biome.jsonc has it; strings and comments too, which no formatter breaks."""
+    files = [path for root in ("assets", "explorer") for path in (ROOT / root).rglob("*")]
+    found = [path for path in files if path.suffix in (".js", ".css")]
+    wide = [path.name for path in found if any(len(line) > 120 for line in path.read_text("utf-8").splitlines())]
+    assert found and not wide
+
+
 def test_a_methods_folder_stays_small_and_runs_by_itself():
     folders = [path.parent for path in METHODS.glob("*/*/__init__.py")]
     found = [(sum(map(lines_of, one.glob("*.py"))), one.relative_to(ROOT).as_posix()) for one in folders]
