@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,29 +82,6 @@ def python(tree: Path, extra: Path | None, *arguments: str, code: int = 0) -> st
     return done.stdout if code == 0 else done.stderr
 
 
-@pytest.fixture(scope="module")
-def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program without the method: its own files are left out, everything else is as it is here."""
-    tree = tmp_path_factory.mktemp("tree")
-    leave = shutil.ignore_patterns("__pycache__", f"{MOVED}.*", *TRACES)
-    for part in ("engines", "explorer"):
-        shutil.copytree(ROOT / part, tree / part, ignore=leave)
-    (tree / "assets").mkdir()
-    for path in (ROOT / "assets").iterdir():
-        if path.name in ("papers", "traces"):
-            shutil.copytree(path, tree / "assets" / path.name, ignore=leave)
-        else:
-            (tree / "assets" / path.name).symlink_to(path)
-    return tree
-
-
-def told() -> str:
-    """How the README begins where there is a paper that works more than in this checkout."""
-    ours = papers.counts()
-    works, whole = ours["works"] + 1, sum(ours.values()) + 1
-    return f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
-
-
 def test_no_file_of_others_names_the_method():
     assert all((ROOT / path).is_file() for path in OWN)
     own, ends, wrong = {path.as_posix() for path in OWN}, (".py", ".js", ".css", ".json", ".md", ".txt"), []
@@ -118,8 +94,15 @@ def test_no_file_of_others_names_the_method():
 
 
 @pytest.mark.slow
-def test_without_its_files_nothing_misses_it(without: Path):
-    found = look(without, MOVED, None)
+def test_without_its_files_nothing_misses_it(tmp_path: Path):
+    """A copy of the program: the method's own files are left out, everything else is as it is here."""
+    leave = shutil.ignore_patterns("__pycache__", f"{MOVED}.*", *TRACES)
+    for part in ("engines", "explorer", "assets/papers", "assets/traces"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=leave)
+    for path in (ROOT / "assets").iterdir():
+        if path.name not in ("papers", "traces"):
+            (tmp_path / "assets" / path.name).symlink_to(path)
+    found = look(tmp_path, MOVED, None)
     assert found["methods"] == [info.slug for info in engines.list_methods() if info.slug != MOVED and not info.file]
     assert MOVED not in found["lessons"] and not found["tab"] and not found["table"]
     assert found["broken"] == []
@@ -207,35 +190,31 @@ found["again"] = said("replay", str(shown.path("99-left-copy")), "--rerun")
 """
 
 
-@dataclass(frozen=True)
-class New:
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """An extra folder with a method that is new: a file, its paper, and its run, recorded by the command that records
     all; and what one program found there."""
-
-    folder: Path
-    found: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def new(tmp_path_factory: pytest.TempPathFactory) -> New:
     extra = tmp_path_factory.mktemp("new")
     (extra / "methods" / "diffusion").mkdir(parents=True)
     (extra / "papers").mkdir()
     (extra / "methods" / "diffusion" / "left_first.py").write_text(NEW)
     (extra / "papers" / "left-first.json").write_text(json.dumps(ENTRY))
-    return New(extra, json.loads(python(ROOT, extra, "-c", AT_ONCE, "left-first")))
+    return extra, json.loads(python(ROOT, extra, "-c", AT_ONCE, "left-first"))
 
 
-def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: New):
-    assert {path.name for path in (new.folder / "traces").iterdir()} == {"99-left-copy.json.gz", "99-left-copy.svg"}
-    found = new.found
+def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: tuple[Path, dict[str, Any]]):
+    extra, found = new
+    assert {path.name for path in (extra / "traces").iterdir()} == {"99-left-copy.json.gz", "99-left-copy.svg"}
     for place in ("methods", "slots", "lessons"):
         assert "left-first" in found[place], place
     assert found["lessons"][-1] == "left-first" and found["broken"] == []
     assert "99-left-copy" in found["gallery"] == sorted(found["gallery"]), "among the others, by id"
-    assert found["tab"] and found["table"] and told() in found["readme"]
+    ours = papers.counts()
+    works, whole = ours["works"] + 1, sum(ours.values()) + 1
+    told = f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
+    assert found["tab"] and found["table"] and told in found["readme"]
     _, folder, file = Path(os.path.normpath(Path("files/learn") / found["lesson files"][0])).parts
-    assert Path(found["folders"][folder], file) == new.folder / "traces" / "99-left-copy.json.gz", "as the page asks"
+    assert Path(found["folders"][folder], file) == extra / "traces" / "99-left-copy.json.gz", "as the page asks"
     assert found["listed"][0] == 0 and re.search(r"^left-first +diffusion", found["listed"][1], re.MULTILINE)
     code, trace = found["ran"]
     header = json.loads(trace)["header"]
@@ -244,8 +223,8 @@ def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: Ne
 
 
 @pytest.mark.slow
-def test_the_site_has_a_new_method(new: New):
-    found = look(ROOT, "left-first", new.folder, "site")
+def test_the_site_has_a_new_method(new: tuple[Path, dict[str, Any]]):
+    found = look(ROOT, "left-first", new[0], "site")
     assert {"lessons/left-first.html", "methods.html", "docs/papers.html"} <= set(found["site"])
 
 
