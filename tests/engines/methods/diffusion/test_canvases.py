@@ -44,9 +44,9 @@ def canvases(trace):
     return [step.records["canvas"] for step in trace.steps]
 
 
-def begun(trace, number=1):
-    """The step that begins this canvas."""
-    return next(i for i, record in enumerate(canvases(trace)) if record.get("number") == number)
+def second_begins(trace):
+    """The step that begins the second canvas."""
+    return next(i for i, record in enumerate(canvases(trace)) if record.get("number") == 1)
 
 
 def test_the_bound_leaves_each_one_s_own_entropy_out():
@@ -140,7 +140,7 @@ def test_a_forced_token_stays_and_one_hidden_again_is_drawn_anew(method, model):
 def test_a_token_forced_in_the_settled_text_is_read_by_the_next_step(method, model):
     """The cache forgets it and what is behind it: the next forward is that of a run that had it from the start."""
     at, plain = len(PROMPT) + 4, run_of(method, model)
-    second = begun(plain)
+    second = second_begins(plain)
     token = 7 if plain.output_ids[4] != 7 else 8
     edited = run_of(method, model, edits=[(second, Edit(force={at: token}))])
     step = edited.steps[second + 1]
@@ -160,7 +160,7 @@ def test_a_position_hidden_at_the_end_of_a_canvas_is_written_after_all(method, m
 
 
 def test_an_edit_that_cannot_be_is_one_sentence(model):
-    second = begun(run_of(entropy_bound.decode, model))
+    second = second_begins(run_of(entropy_bound.decode, model))
     for edit, sentence in (
         (Edit(remask=[6]), "position 6 cannot be drawn anew; the canvas being written has positions 21 to 36. Force a"),
         (Edit(force={60: 4}), "position 60 cannot be edited; the answer has positions 5 to 36"),

@@ -13,9 +13,8 @@ ORDERED = ("maskgit_plus", "topk_margin", "entropy")
 P = 2  # tokens of the prompt
 
 
-def decode(slug="dream", seed=0, rng_seed=0, G=24, table=None, **params):
-    params = {"max_new_tokens": G, **params}
-    return engines.run(slug, table or TableMasked(seed=seed), [1, 2], params=params, seed=rng_seed)
+def decode(slug="dream", G=24, table=None, **params):
+    return engines.run(slug, table or TableMasked(), [1, 2], params={"max_new_tokens": G, **params})
 
 
 def counts(trace):
