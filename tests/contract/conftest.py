@@ -15,7 +15,7 @@ def kept_runs(pytestconfig: pytest.Config) -> None:
     from tests.memo import fingerprint
 
     cache = getattr(pytestconfig, "cache", None)
-    read = [ROOT / "engines", ROOT / "tests/memo.py", Path(runs.__file__), Path(__file__).parent / "methods"]
+    read = [ROOT / "engines", ROOT / "tests/memo.py", Path(runs.__file__)]
     runs.keep_in(cache.mkdir("runs") if cache else None, fingerprint(read, seen=[ROOT / "assets"]))
 
 

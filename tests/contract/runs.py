@@ -3,6 +3,7 @@ themselves, each decoded once for all tests that ask for the same one."""
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
 from pathlib import Path
 
@@ -40,8 +41,8 @@ LISTED = engines.list_models()
 # Answers are short: long enough that drafts are accepted and refused and confidences pass and fail
 # (`test_drafts_and_confidences_go_both_ways`), shorter where a token is dear, and whole where a chain of thought comes
 # to its end. A masked board has blocks that divide it.
-SHORT = {LENGTH: 24, "steps": 12}
-MASKED = {LENGTH: 48}, {LENGTH: 24, "block_length": 8}  # filled in as many steps as it takes; in a number of steps
+SHORT = {LENGTH: 16, "steps": 8}
+MASKED = {LENGTH: 32}, {LENGTH: 16, "block_length": 8}  # filled in as many steps as it takes; in a number of steps
 LENGTHS = {"tiny-reasoner": 96, **dict.fromkeys(("tiny-mfa", "tiny-moe", "tiny-pldr", "tiny-ultramem"), 8)}
 whole = False  # with whole answers, as long as they are by default (test_whole_answers.py)
 TRIALS = {slug: trial for paper in papers.read().all() for slug, trial in paper.trials.items()}
@@ -179,3 +180,8 @@ def asked_of(test):
     """The methods that a test of the contract is about; none for a function that is no such test."""
     marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize" and mark.args[0] == "slug"]
     return [getattr(one, "values", [one])[0] for one in marks[0].args[1]] if marks else []
+
+
+def tests_of(module):
+    """The tests of a file of the contract that are about most methods."""
+    return [test for _, test in inspect.getmembers(module, inspect.isfunction) if len(asked_of(test)) > 1]

@@ -1,6 +1,5 @@
 """What the contract of a method costs: those that are dear are named, so that the suite stays one that people run."""
 
-import inspect
 import statistics
 import time
 
@@ -11,11 +10,7 @@ from tests.contract import test_every_method as contract
 from tests.contract.test_every_method import lighter  # noqa: F401  # as there
 
 MOST = 3.0  # times what the median method costs, with models loaded and no run kept
-ASKED = [
-    test
-    for _, test in inspect.getmembers(contract, inspect.isfunction)
-    if len(runs.asked_of(test)) > 1 and list(inspect.signature(test).parameters) == ["slug"]
-]
+ASKED = runs.tests_of(contract)
 
 
 def cost(slug):

@@ -28,30 +28,22 @@ def loaded(slug: str, **options):
 
 @pytest.mark.parametrize("slug", METHODS)
 def test_a_run_on_the_gpu_is_a_whole_run_and_the_same_again(slug):
-    runs = [engines.run(slug, loaded(slug), PROMPT, seed=3, params={"max_new_tokens": 48}) for _ in range(2)]
+    """In float32 twice, and once in bfloat16."""
+    models = [*[loaded(slug)] * 2, loaded(slug, dtype="bfloat16")]
+    runs = [engines.run(slug, model, PROMPT, seed=3, params={"max_new_tokens": 48}) for model in models]
     for trace in runs:
         check_consistency(trace)
         assert trace.end.reason == "complete" and trace.steps
         assert all(model.device.startswith("cuda") for model in trace.header.models)
         assert sum(step.model_seconds for step in trace.steps) > 0
-    assert runs[0].end.output_ids == runs[1].end.output_ids
-
-
-@pytest.mark.parametrize("slug", METHODS)
-def test_a_run_in_bfloat16_comes_to_its_end(slug):
-    trace = engines.run(slug, loaded(slug, dtype="bfloat16"), PROMPT, params={"max_new_tokens": 48})
-    check_consistency(trace)
-    assert trace.end.reason == "complete" and trace.header.models[0].dtype == "bfloat16"
+    assert runs[0].end.output_ids == runs[1].end.output_ids and runs[2].header.models[0].dtype == "bfloat16"
 
 
 def test_the_gpu_and_the_cpu_choose_the_same_where_it_is_no_near_tie():
     """Greedy on the causal example: up to the first difference, whose two logits must lie close."""
     name = KINDS["causal"].example
-    runs = [
-        engines.run("greedy", engines.load_model(name, device=device, dtype="float32"), PROMPT, detail="full",
-                    params={"max_new_tokens": 24})
-        for device in ("cuda", "cpu")
-    ]  # fmt: skip
+    models = [engines.load_model(name, device=device, dtype="float32") for device in ("cuda", "cpu")]
+    runs = [engines.run("greedy", model, PROMPT, params={"max_new_tokens": 24}) for model in models]
     here, there = (trace.end.output_ids for trace in runs)
     if here == there:
         return

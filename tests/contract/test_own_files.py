@@ -1,6 +1,5 @@
 """A method is its own files only. A copy of the program without one method works and does not know it; with an extra
-folder that holds just the method's own files, every place has it again. No file of others names its slug, and no test
-fails because there is a paper more."""
+folder that holds just the files of a new one, every place has it. No file of others names its slug."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,6 @@ OWN = [
 # records of what ran say what ran
 MEASURED = ("assets/sweeps/", "assets/bench/", "assets/studies/", "assets/measured/")
 PROSE = ("assets/docs/", "assets/models/")  # texts and cards may tell of any method
-GOLDEN = "tests/golden/checkers/"  # a checker per topic of the golden files runs the methods that the topic is about
 
 LOOK = """
 import json, sys
@@ -48,13 +45,12 @@ from explorer.site import compose
 
 slug = sys.argv[1]
 shown = gallery()
+listed = {info.slug: info for info in engines.list_methods()}
+tabs = [one for one in entries(listed, shown.cards) if one["id"] == one["lesson"] == slug]
 found = {
-    "methods": [info.slug for info in engines.list_methods()],
+    "methods": list(listed),
     "slots": list(Catalogue.read(public=False).methods),
-    "tab": any(
-        one["id"] == slug and one["lesson"] == slug and one["play"] and one["paper"]
-        for one in entries({info.slug: info for info in engines.list_methods()}, shown.cards)
-    ),
+    "tab": bool(tabs and tabs[0]["play"] and tabs[0]["paper"]),
     "lessons": [one["method"] for one in payload()["lessons"]],
     "lesson files": [run["file"] for one in payload()["lessons"] if one["method"] == slug for run in one["runs"]],
     "folders": {name: str(folder) for name, folder in folders().items()},
@@ -80,84 +76,35 @@ def python(tree: Path, extra: Path | None, *arguments: str, code: int = 0) -> st
     env.pop("DECODING_EXPLORER_EXTRA", None)
     if extra:
         env["DECODING_EXPLORER_EXTRA"] = str(extra)
-    done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=tree, env=env, timeout=240, check=False
-    )
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tree, env=env, timeout=240, check=False)
     assert done.returncode == code, done.stderr[-3000:]
     return done.stdout if code == 0 else done.stderr
 
 
-@pytest.fixture(scope="module")
-def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program without the method: its own files are left out, everything else is as it is here."""
-    tree = tmp_path_factory.mktemp("tree")
-    leave = shutil.ignore_patterns("__pycache__", f"{MOVED}.*", *TRACES)
-    for part in ("engines", "explorer"):
-        shutil.copytree(ROOT / part, tree / part, ignore=leave)
-    (tree / "assets").mkdir()
-    for path in (ROOT / "assets").iterdir():
-        if path.name in ("papers", "traces"):
-            shutil.copytree(path, tree / "assets" / path.name, ignore=leave)
-        else:
-            (tree / "assets" / path.name).symlink_to(path)
-    return tree
-
-
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The method's own files, in a folder of their own."""
-    extra = tmp_path_factory.mktemp("extra")
-    (extra / "methods" / FAMILY).mkdir(parents=True)
-    shutil.copy(ROOT / OWN[0], extra / "methods" / FAMILY)
-    for folder, files in (("papers", [PAPER]), ("traces", [ROOT / "assets" / "traces" / name for name in TRACES])):
-        (extra / folder).mkdir()
-        for path in files:
-            shutil.copy(path, extra / folder)
-    return extra
-
-
-def told(more: int) -> str:
-    """How the README begins where there are so many papers that work more than in this checkout."""
-    ours = papers.counts()
-    works, whole = ours["works"] + more, sum(ours.values()) + more
-    return f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
-
-
 def test_no_file_of_others_names_the_method():
     assert all((ROOT / path).is_file() for path in OWN)
-    own = {path.as_posix() for path in OWN}
-    wrong = []
-    for part in ("engines", "explorer", "assets"):
-        for path in sorted((ROOT / part).rglob("*")):
-            name = path.relative_to(ROOT).as_posix()
-            if path.suffix not in (".py", ".js", ".css", ".json", ".md", ".txt") or "__pycache__" in path.parts:
-                continue
-            if name in own or name.startswith((*MEASURED, *PROSE, GOLDEN)):
-                continue
-            if re.search(rf"\b{MOVED}\b", path.read_text(encoding="utf-8")):
-                wrong.append(name)
+    own, ends, wrong = {path.as_posix() for path in OWN}, (".py", ".js", ".css", ".json", ".md", ".txt"), []
+    for path in (path for part in ("engines", "explorer", "assets") for path in sorted((ROOT / part).rglob("*"))):
+        name = path.relative_to(ROOT).as_posix()
+        read = path.suffix in ends and "__pycache__" not in path.parts and name not in own
+        if read and not name.startswith((*MEASURED, *PROSE)):
+            wrong += [name] if re.search(rf"\b{MOVED}\b", path.read_text(encoding="utf-8")) else []
     assert not wrong, f"{MOVED} is named in {', '.join(wrong)}"
 
 
 @pytest.mark.slow
-def test_without_its_files_nothing_misses_it(without: Path):
-    found = look(without, MOVED, None)
+def test_without_its_files_nothing_misses_it(tmp_path: Path):
+    """A copy of the program: the method's own files are left out, everything else is as it is here."""
+    leave = shutil.ignore_patterns("__pycache__", f"{MOVED}.*", *TRACES)
+    for part in ("engines", "explorer", "assets/papers", "assets/traces"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=leave)
+    for path in (ROOT / "assets").iterdir():
+        if path.name not in ("papers", "traces"):
+            (tmp_path / "assets" / path.name).symlink_to(path)
+    found = look(tmp_path, MOVED, None)
     assert found["methods"] == [info.slug for info in engines.list_methods() if info.slug != MOVED and not info.file]
     assert MOVED not in found["lessons"] and not found["tab"] and not found["table"]
-    assert found["broken"] == []
-
-
-@pytest.mark.slow
-def test_with_its_files_every_place_has_it(without: Path, moved: Path):
-    found = look(without, MOVED, moved, "site")
-    for place in ("methods", "slots", "lessons"):
-        assert MOVED in found[place], place
-    assert found["tab"] and found["table"] and told(0) in found["readme"]
-    assert {name.removesuffix(".json.gz") for name in TRACES} <= set(found["gallery"])
-    assert found["gallery"] == sorted(found["gallery"]), "among the others, by id"
-    _, folder, file = Path(os.path.normpath(Path("files/learn") / found["lesson files"][0])).parts
-    assert Path(found["folders"][folder]) == moved / "traces" and file in TRACES, "as the page's module asks for it"
-    assert f"lessons/{MOVED}.html" in found["site"] and "docs/papers.html" in found["site"]
     assert found["broken"] == []
 
 
@@ -243,70 +190,51 @@ found["again"] = said("replay", str(shown.path("99-left-copy")), "--rerun")
 """
 
 
-@dataclass(frozen=True)
-class New:
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """An extra folder with a method that is new: a file, its paper, and its run, recorded by the command that records
     all; and what one program found there."""
-
-    folder: Path
-    found: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def new(tmp_path_factory: pytest.TempPathFactory) -> New:
     extra = tmp_path_factory.mktemp("new")
     (extra / "methods" / "diffusion").mkdir(parents=True)
     (extra / "papers").mkdir()
     (extra / "methods" / "diffusion" / "left_first.py").write_text(NEW)
     (extra / "papers" / "left-first.json").write_text(json.dumps(ENTRY))
-    return New(extra, json.loads(python(ROOT, extra, "-c", AT_ONCE, "left-first")))
+    return extra, json.loads(python(ROOT, extra, "-c", AT_ONCE, "left-first"))
 
 
-def test_a_new_method_is_found_everywhere(new: New):
-    assert {path.name for path in (new.folder / "traces").iterdir()} == {"99-left-copy.json.gz", "99-left-copy.svg"}
-    found = new.found
+def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: tuple[Path, dict[str, Any]]):
+    extra, found = new
+    assert {path.name for path in (extra / "traces").iterdir()} == {"99-left-copy.json.gz", "99-left-copy.svg"}
     for place in ("methods", "slots", "lessons"):
         assert "left-first" in found[place], place
-    assert found["lessons"][-1] == "left-first" and "99-left-copy" in found["gallery"]
-    assert found["gallery"] == sorted(found["gallery"]), "among the others, by id"
-    assert found["tab"] and found["table"] and told(1) in found["readme"]
-    assert found["broken"] == []
+    assert found["lessons"][-1] == "left-first" and found["broken"] == []
+    assert "99-left-copy" in found["gallery"] == sorted(found["gallery"]), "among the others, by id"
+    ours = papers.counts()
+    works, whole = ours["works"] + 1, sum(ours.values()) + 1
+    told = f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
+    assert found["tab"] and found["table"] and told in found["readme"]
+    _, folder, file = Path(os.path.normpath(Path("files/learn") / found["lesson files"][0])).parts
+    assert Path(found["folders"][folder], file) == extra / "traces" / "99-left-copy.json.gz", "as the page asks"
     assert found["listed"][0] == 0 and re.search(r"^left-first +diffusion", found["listed"][1], re.MULTILINE)
-
-
-def test_a_new_method_runs_and_its_recording_replays(new: New):
-    code, trace = new.found["ran"]
+    code, trace = found["ran"]
     header = json.loads(trace)["header"]
     assert code == 0 and (header["method"], header["departures"]) == ("left-first", ENTRY["says"]["departures"])
-    code, said = new.found["again"]
-    assert code == 0 and "repeats" in said
+    assert found["again"][0] == 0 and "repeats" in found["again"][1]
 
 
 @pytest.mark.slow
-def test_the_site_has_a_new_method(new: New):
-    found = look(ROOT, "left-first", new.folder, "site")
+def test_the_site_has_a_new_method(new: tuple[Path, dict[str, Any]]):
+    found = look(ROOT, "left-first", new[0], "site")
     assert {"lessons/left-first.html", "methods.html", "docs/papers.html"} <= set(found["site"])
 
 
-@pytest.mark.exhaustive
-def test_the_tests_of_all_papers_pass_with_a_paper_more(new: New):
-    """What they cover stands in `a_paper_more.py`."""
-    said = python(ROOT, new.folder, "-m", "tests.contract.a_paper_more", "left-first", "left-copy", "Left first")
-    assert int(said.split()[-3]) > 30, "nearly none of them was called"
-
-
-# --- an extra folder
-
-
 def test_a_broken_file_of_the_folder_is_named_and_a_public_host_runs_none(tmp_path: Path):
-    extra = tmp_path / "extra"
-    (extra / "methods" / "diffusion").mkdir(parents=True)
-    (extra / "methods" / "diffusion" / "bad.py").write_text("1 / 0")
-    listed = python(ROOT, extra, "-m", "explorer.cli", "methods")
-    assert re.search(r"broken: .*bad\.py.*ZeroDivisionError.*line 1", listed)
-    assert "prophet" in listed
-    mark = tmp_path / "was-run"
-    (extra / "methods" / "diffusion" / "bad.py").write_text(f"open({str(mark)!r}, 'w')")
-    said = python(ROOT, extra, "-m", "explorer.cli", "page", "--public", code=2)
+    bad, mark = tmp_path / "methods" / "diffusion" / "bad.py", tmp_path / "was-run"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("1 / 0")
+    listed = python(ROOT, tmp_path, "-m", "explorer.cli", "methods")
+    assert re.search(r"broken: .*bad\.py.*ZeroDivisionError.*line 1", listed) and "prophet" in listed
+    bad.write_text(f"open({str(mark)!r}, 'w')")
+    said = python(ROOT, tmp_path, "-m", "explorer.cli", "page", "--public", code=2)
     assert "is a method of your own" in said and "DECODING_EXPLORER_EXTRA" in said
     assert not mark.exists(), "nothing of it was run"

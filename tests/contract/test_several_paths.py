@@ -6,10 +6,11 @@ import pytest
 
 import engines
 from engines.core.trace import check_consistency
-from tests.contract.runs import LENGTHS, METHODS, MODELS, decode, facts, prompts, vocabulary, written
+from tests.contract.runs import LENGTHS, METHODS, MODELS, decode, facts, vocabulary, written
 from tests.engines.fakes import board
 
 SLUGS = [slug for slug, info in METHODS.items() if info.paths is not None]
+assert SLUGS
 every_such_method = pytest.mark.parametrize("slug", SLUGS, scope="module")  # a method's tests next to each other
 
 
@@ -20,10 +21,6 @@ def several(slug, **options):
     long = {} if MODELS[slug] in LENGTHS else LENGTH
     hot = {"temperature": 1.5} if any(p.name == "temperature" for p in METHODS[slug].params) else {}
     return decode(slug, **hot, **long, **METHODS[slug].paths, **options)
-
-
-def original_of(slug):
-    return several(slug)
 
 
 def texts(steps):
@@ -42,13 +39,9 @@ def fates(steps):
     return {branch.id: branch.fate for step in steps for branch in step.branches}
 
 
-def test_there_is_a_method_with_several_paths():
-    assert SLUGS
-
-
 @every_such_method
 def test_several_paths_are_written_at_once_and_the_board_shows_one_of_them(slug):
-    trace = original_of(slug)
+    trace = several(slug)
     check_consistency(trace)
     assert trace.end.reason == "complete" and board(trace) == trace.output_ids
     assert max(sum(branch.fate == "alive" for branch in step.branches) for step in trace.steps) > 1
@@ -72,25 +65,10 @@ def test_equal_seeds_give_equal_runs_and_a_fork_without_a_change_is_one(slug):
 
 
 @every_such_method
-def test_detail_changes_the_record_and_not_the_run(slug):
-    full, none = original_of(slug), several(slug, detail="none", max_steps=len(original_of(slug).steps))
-    assert full.output_ids == none.output_ids and full.totals.forwards == none.totals.forwards
-
-
-@every_such_method
-def test_the_step_budget_holds(slug):
-    whole = original_of(slug)
-    exact, short = (several(slug, max_steps=len(whole.steps) - less, detail="none") for less in (0, 1))
-    assert exact.end.reason == "complete" and exact.output_ids == whole.output_ids
-    assert [s.forwards for s in exact.steps] == [s.forwards for s in whole.steps]
-    assert short.end.reason == "budget" and [s.forwards for s in short.steps] == [s.forwards for s in whole.steps[:-1]]
-
-
-@every_such_method
 def test_a_fork_forces_the_token_in_every_path(slug):
     """At a written place, and behind the board: who is longer is cut, who is not there yet gets the token when it
     comes; only what was pruned, or ended before, goes without it."""
-    original = original_of(slug)
+    original = several(slug)
     middle, first = len(original.steps) // 2, len(original.header.prompt_ids)
     shown = board(msgspec.structs.replace(original, steps=original.steps[:middle]))
     token = next(t for t in (*range(20, 60), *range(2, 20)) if t not in original.output_ids and t < vocabulary(slug))
@@ -108,13 +86,9 @@ def test_a_fork_forces_the_token_in_every_path(slug):
 
 @every_such_method
 def test_a_forbidden_token_is_written_by_no_path(slug):
-    original, first = original_of(slug), len(original_of(slug).header.prompt_ids)
+    original = several(slug)
+    first = len(original.header.prompt_ids)
     place = max(len(text) for text in texts(original.steps[:1]).values())
     banned = sorted({text[place] for text in texts(original.steps).values() if len(text) > place})
-    fork = decode(
-        slug,
-        prompts(slug)[0],
-        edits=[(0, engines.Edit(forbid={first + place: banned}))],
-        **{name: original.header.params[name] for name in original.header.params},
-    )
+    fork = decode(slug, edits=[(0, engines.Edit(forbid={first + place: banned}))], **original.header.params)
     assert not any(text[place] in banned for text in texts(fork.steps).values() if len(text) > place)

@@ -11,75 +11,38 @@ from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
 from engines.kit import Taps, method
 from engines.methods.architecture._routed import pattern, reading
-from engines.models.activation import cls, growth, locality_loss, reuse, tls, union
+from engines.models.activation import cls, reuse, tls
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
 from engines.studies.expert_unions import mean
-from explorer.fitting import wants
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
 PROMPT = "python: class Robot(size: int, owner: str)"
 
 
-def random_part(router="relu", seed=0):
-    torch.manual_seed(seed)
-    sizes = {"num_experts": 16, "expert_size": 4, "hidden_size": 24, "num_attention_heads": 2, "vocab_size": 8}
-    return BlockFFN(BlockFFNConfig(router=router, **sizes)).eval()
-
-
-def random_pattern(T=32, N=12, seed=0):
-    return torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) < 0.2
-
-
 @pytest.mark.parametrize("router", ["relu", "topk"])
 def test_the_union_alone_gives_what_all_experts_give(router):
-    part, x = random_part(router), torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(0)
+    sizes = {"num_experts": 16, "expert_size": 4, "hidden_size": 24, "num_attention_heads": 2, "vocab_size": 8}
+    part = BlockFFN(BlockFFNConfig(router=router, **sizes)).eval()
+    x = torch.randn(3, 24, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         _, a, _ = part.gate(x)
         assert 0 < int((a != 0).any(0).sum()) < 16  # the union is not all of them, so something was left out
         assert torch.allclose(part(x), part.experts(x, a, part.up, part.down), atol=1e-5)
+    assert bool((relu_norm(-torch.ones(2, 5), torch.ones(5), 1e-5) == 0).all())  # no numbers that are none
 
 
-def test_a_row_without_experts_gives_zeros_and_no_numbers_that_are_none():
-    a = relu_norm(-torch.ones(2, 5), torch.ones(5), 1e-5)
-    assert bool((a == 0).all())
-
-
-def test_a_factor_of_the_scores_changes_nothing():
-    a0, w = torch.randn(6, 9, dtype=torch.float64), torch.rand(9, dtype=torch.float64) + 0.5
-    once, more = relu_norm(a0, w, 0), relu_norm(7.5 * a0, w, 0)
-    assert torch.equal(once != 0, more != 0) and torch.allclose(once, more)
-
-
-def test_chunks_by_their_length():
-    on = random_pattern()
+def test_chunks_by_their_length_and_where_all_experts_are_off():
+    """None, which a record can hold, and not NaN, where nothing can be said."""
+    on = torch.rand(32, 12, generator=torch.Generator().manual_seed(0)) < 0.2
     found = [cls(on, length) for length in (1, 2, 4, 8, 16, 32)]
     assert found[0] == tls(on) and found == sorted(found, reverse=True) and found[-1] < found[0]
     assert cls(on[:31], 16) == cls(on[:16], 16)  # a rest does not count
     assert cls(on, 33) is None  # no whole chunk
     with pytest.raises(ValueError, match="0 tokens"):
         cls(on, 0)
-
-
-def test_the_union_lies_between_the_largest_set_and_the_sum():
-    on = random_pattern(seed=3)
-    for start in range(0, 24, 5):
-        chunk = on[start : start + 8]
-        assert int(chunk.sum(1).max()) <= len(union(chunk)) <= min(on.shape[1], int(chunk.sum()))
-        assert growth(chunk)[-1] == len(union(chunk)) and growth(chunk) == sorted(growth(chunk))
-
-
-def test_the_locality_loss_stays_inside_documents_and_agreeing_neighbours_cost_nothing():
-    a0 = torch.randn(1, 5).repeat(6, 1)
-    same = torch.zeros(6, dtype=torch.long)
-    assert float(locality_loss(a0 + a0.sign(), same)) < 1e-6
-    torn = torch.cat([a0[:3] + a0.sign()[:3], -(a0[3:] + a0.sign()[3:])])
-    assert float(locality_loss(torn, torch.tensor([0, 0, 0, 1, 1, 1]))) < 1e-6 < float(locality_loss(torn, same))
-
-
-def test_where_all_experts_are_off_nothing_is_said_of_reuse():
-    """None, which a record can hold, and not NaN; so where no chunk is whole."""
     off = torch.zeros(4, 3, dtype=torch.bool)
-    assert reuse(off) is None and reuse(off[:1]) is None and cls(off[:2], 4) is None and tls(off[:0]) is None
+    assert reuse(off) is None and reuse(off[:1]) is None and tls(off[:0]) is None
     assert tls(off) == cls(off, 2) == 1
     assert mean([None, 0.5, None]) == 0.5 and mean([None, reuse(off)]) is None
 
@@ -93,19 +56,11 @@ def test_bytes_are_those_of_the_union():
 
 
 @pytest.mark.parametrize("name", MIXTURES)
-def test_the_text_is_that_of_greedy_decoding(name):
+def test_every_step_says_what_its_routers_decided_and_the_text_is_greedy_decodings(name):
     model = engines.load_model(name, dtype="float32")
-    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 32})
-    for n in (0, 32):
-        run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 32, "draft_length": n})
-        assert run.output_ids == greedy.output_ids
-    assert len(run.steps) < len(greedy.steps)  # something was copied
-
-
-@pytest.mark.parametrize("name", MIXTURES)
-def test_every_step_says_what_its_routers_decided(name):
-    model = engines.load_model(name, dtype="float32")
+    greedy = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 24})
     run = engines.run("blockffn", model, PROMPT, params={"max_new_tokens": 24})
+    assert run.output_ids == greedy.output_ids and len(run.steps) < len(greedy.steps)  # something was copied
     for step in run.steps:
         entry, *others = step.routing
         assert [one.role for one in others] == ["twin"] * (name != "tiny-moe")
@@ -142,22 +97,12 @@ def test_a_twin_reads_the_same_rows_and_changes_nothing():
     assert alone.output_ids == run.output_ids and "twin_union" not in alone.steps[0].facts
 
 
-@pytest.mark.parametrize("optional", [{"target"}, {"nobody"}])
-def test_only_a_further_model_may_be_lacking(optional):
-    with pytest.raises(ValueError, match="may lack"):
-        method("m", title="M", family="architecture", paper="", summary="M.", params=[], emits={"commits"},
-               needs={"target": "moe", "twin": "moe"}, beside={"twin"}, optional=optional)  # fmt: skip
-
-
-def test_a_mixture_without_a_twin_is_read_alone():
-    run = engines.run("blockffn", "tiny-moe", PROMPT, params={"max_new_tokens": 8})
-    assert [model.role for model in run.header.models] == ["target"]
-    info = engines.get_method("blockffn").info
-    assert info.optional == info.beside == {"twin"} and "twin" not in wants(info)
-
-
-def test_a_router_that_is_none_is_refused():
+def test_a_router_that_is_none_and_a_model_that_may_not_be_lacking_are_refused():
     with pytest.raises(ValueError, match="router 'best'"):
         BlockFFNConfig(router="best")
     with pytest.raises(ValueError, match="33 experts of 32"):
         BlockFFNConfig(num_experts_per_tok=33)
+    given = {"title": "M", "family": "architecture", "paper": "", "summary": "M.", "params": [], "emits": {"commits"}}
+    for lacking in ("target", "nobody"):
+        with pytest.raises(ValueError, match="may lack"):
+            method("m", **given, needs={"target": "moe", "twin": "moe"}, beside={"twin"}, optional={lacking})

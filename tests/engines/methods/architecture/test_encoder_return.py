@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.trace import Edit
 
 PROMPT = (
     "ask: Which people? Mia lives in Rome. Ben is 9 years old. Mia has a kite. Ada likes red. Ada is 14 years old. "
@@ -81,36 +80,14 @@ def test_work_bytes_and_operations_follow_from_the_sizes(pair, run):
     assert first.facts["flops"] < first.facts["twin flops"]
 
 
-def test_attention_over_the_input_sums_to_one(run):
+def test_the_twin_stands_beside_the_totals_and_without_it_the_answer_is_the_same(pair, run):
+    told = [step.facts.get("twin forwards", 0) for step in run.steps]
+    assert set(run.totals.forwards_by_role) == {"model"} and set(told) <= {0, 1} and told[0] == 1
+    assert run.totals.forwards == len(run.steps)
     for step in run.steps:
-        (lane,) = [lane for lane in step.scores if lane.name == "looked at"]
-        values = lane.values.array()
-        assert lane.start == 0 and len(values) == len(run.header.prompt_ids)
-        assert float(values.sum()) == pytest.approx(1, abs=0.02)  # as it is packed
-
-
-def test_without_the_twin_nothing_of_it_runs_and_the_answer_is_the_same(pair, run):
+        (looked,) = [lane.values.array() for lane in step.scores if lane.name == "looked at"]
+        assert len(looked) == len(run.header.prompt_ids)
+        assert float(looked.sum()) == pytest.approx(1, abs=0.02)  # as it is packed
     alone = engines.run("encoder-return", pair, PROMPT, params={"max_new_tokens": 24, "beside": False})
     assert alone.output_ids == run.output_ids and set(alone.totals.forwards_by_role) == {"model"}
     assert not any(name.startswith("twin") for step in alone.steps for name in step.facts)
-
-
-def test_behind_an_edit_both_go_on_from_the_same_text(pair, run):
-    at = len(run.header.prompt_ids) + 2
-    token = pair["model"].tokenizer.encode(" Ben")[0]
-    fork = engines.fork(run, 3, edit=Edit(force={at: token}))
-    assert fork.output_ids[2] == token
-    model, ids = pair["model"], run.header.prompt_ids
-    with torch.no_grad():
-        z = model.model(torch.tensor([ids]), torch.tensor([[model.start_id, *fork.output_ids[:3]]])).logits[0, -1]
-    assert fork.output_ids[3] == int(z.argmax())
-    cache = pair["twin"].new_cache(len(ids) + 8)
-    said = int(pair["twin"].extend([*ids, *fork.output_ids[:3]], cache, last_only=True).logits[0].argmax())
-    step = next(s for s in fork.steps if s.commits and at in s.commits.positions and token in s.commits.tokens)
-    assert f"token {pair['twin'].tokenizer.piece(said).text}" in {i.label for i in step.intervals}
-
-
-def test_the_twin_stands_beside_the_totals(run):
-    told = [step.facts.get("twin forwards", 0) for step in run.steps]
-    assert set(run.totals.forwards_by_role) == set(run.totals.work_by_role) == {"model"} and set(told) <= {0, 1}
-    assert run.totals.forwards == len(run.steps) and told[0] == 1

@@ -1,4 +1,4 @@
-"""Adaptive blocks: they tile the answer, end on delimiters, and are fixed where no delimiter may close one."""
+"""Adaptive blocks: fixed where no delimiter may close one, late tokens, and which ids are delimiters."""
 
 import pytest
 
@@ -21,48 +21,13 @@ def decode(model, prompt, slug="adablock", **params):
     return engines.run(slug, model, prompt, params={"max_new_tokens": 32, "block_length": 8, **ids, **params})
 
 
-def blocks(trace):
-    return sorted({(s.start, s.end) for step in trace.steps for s in step.spans if s.kind == "block"})
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize(
-    "params", [{}, {"delimiter_threshold": 0.05}, {"block_length": 3}, {"block_length": 40}, {"max_new_tokens": 29}]
-)
-def test_blocks_tile_the_answer(stub, prompt, params):
-    trace = decode(stub, prompt, **params)
-    G, b0 = trace.header.params["max_new_tokens"], trace.header.params["block_length"]
-    found = blocks(trace)
-    assert [a for a, _ in found] == [len(prompt), *(b for _, b in found[:-1])]
-    assert sum(b - a for a, b in found) == G
-    assert all(1 <= b - a <= max(b0, G // 4) for a, b in found)
-    assert trace.totals.forwards >= len(found) and all(commits(trace)) and trace.totals.masks_left == 0
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_a_delimiter_block_ends_on_a_sure_delimiter(stub, prompt):
-    closed = 0
-    for step in decode(stub, prompt).steps:
-        block = next(s for s in step.spans if s.kind == "block")
-        window = next((s for s in step.spans if s.kind == "window"), None)
-        if window is None or block.label != "delimiter":
-            continue
-        closed += 1
-        seen = {s.start: float(s.label) for s in step.spans if s.kind == "delimiter"}
-        assert seen[block.end - 1] >= 0.3 - 0.005 and seen[block.end - 1] == max(seen.values())
-        assert all(window.start <= q < window.end for q in seen)
-        shown = dict(zip(step.candidates.positions, step.candidates.tokens.array().tolist(), strict=True))
-        assert shown[block.end - 1][0] == 5
-    assert closed >= 2
-
-
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("params", [{"delimiter_threshold": 1.01}, {"delimiter_ids": "60"}])
 def test_without_delimiters_it_is_the_threshold_decoder(stub, prompt, params):
     assert commits(decode(stub, prompt, **params)) == commits(decode(stub, prompt, "threshold"))
 
 
-def test_late_tokens_stand_behind_the_block_and_above_the_line(stub):
+def test_late_tokens_stand_behind_the_block(stub):
     for step in decode(stub, PROMPTS[0], threshold=0.5).steps:
         block = next(s for s in step.spans if s.kind == "block")
         late = [s.start for s in step.spans if s.kind == "late"]

@@ -21,19 +21,15 @@ def model():
 
 
 @lru_cache
-def decoded(prompt, params):
-    given = {"max_new_tokens": CANVAS, "steps": CANVAS, **dict(params)}
+def decoded(prompt, prior="", cache="none"):
+    given = {"max_new_tokens": CANVAS, "steps": CANVAS, "structure_prior": prior, "cache": cache}
     return engines.run("dimple", engines.load_model(MODEL, dtype="float32"), prompt, params=given)
 
 
-def run(prompt, **params):
-    return decoded(prompt, tuple(sorted(params.items())))
-
-
 def test_a_form_that_is_pinned_is_filled_by_the_picture(model):
-    free = run("answer: scene 12")
+    free = decoded("answer: scene 12")
     for number in (12, 3, 5):
-        trace = run(f"answer: scene {number}", structure_prior=FORM.strip())
+        trace = decoded(f"answer: scene {number}", FORM.strip())
         start = len(trace.header.prompt_ids)
         pinned = list(zip(trace.steps[0].commits.positions, trace.steps[0].commits.causes, strict=True))
         places = {at for at, cause in pinned if cause == "forced"}
@@ -51,7 +47,7 @@ def test_a_form_that_is_pinned_is_filled_by_the_picture(model):
 
 @pytest.mark.parametrize("prompt", ["scene 12", "form: scene 3"])
 def test_prefilling_feeds_the_answer_alone_after_the_first_forward(prompt):
-    plain, prefilled = run(prompt), run(prompt, cache="prefix")
+    plain, prefilled = decoded(prompt), decoded(prompt, cache="prefix")
     P = len(plain.header.prompt_ids)
     assert {step.tokens_fed for step in plain.steps} == {P + CANVAS}
     assert [step.tokens_fed for step in prefilled.steps] == [P + CANVAS] + [CANVAS + 1] * (len(prefilled.steps) - 1)
@@ -59,7 +55,7 @@ def test_prefilling_feeds_the_answer_alone_after_the_first_forward(prompt):
 
 
 def test_the_picture_stands_in_the_record(model):
-    trace = run("scene 12")
+    trace = decoded("scene 12")
     first = trace.steps[0].record(*VISION)
     image = model.pictured(trace.header.prompt_ids)
     assert abs(first.pixels.array() * 255 - image.pixels.numpy()).max() <= 1 and first.grid == [6, 6]
@@ -71,5 +67,5 @@ def test_the_picture_stands_in_the_record(model):
 
 @pytest.mark.exhaustive
 def test_it_says_what_it_sees():
-    hits = [right(held_out(number), run(f"scene {number}").text) for number in range(101, 109)]
+    hits = [right(held_out(number), decoded(f"scene {number}").text) for number in range(101, 109)]
     assert sum(hits) >= 16, "of 24 objects"

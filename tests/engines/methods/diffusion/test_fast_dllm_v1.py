@@ -5,7 +5,7 @@ import torch
 
 import engines
 from engines.methods.diffusion.fast_dllm_v1 import above_threshold, within_factor
-from tests.engines.fakes import TableMasked, board, commits
+from tests.engines.fakes import TableMasked, commits
 
 CONF = [torch.rand(m, generator=torch.Generator().manual_seed(m), dtype=torch.float64) for m in (1, 2, 3, 8, 30)]
 
@@ -16,8 +16,13 @@ def decode(slug, seed=0, G=24, b=8, scale=2.0, **params):
     )
 
 
-def test_a_confidence_on_the_line_passes():
+def test_a_confidence_on_the_line_passes_and_lines_at_the_borders():
     assert len(above_threshold(torch.tensor([0.9, 0.5, 0.9], dtype=torch.float64), 0.9)[0]) == 2
+    assert [len(c) for c in commits(decode("threshold", threshold=0.0))] == [8, 8, 8]
+    for seed in range(3):
+        assert commits(decode("threshold", seed, threshold=1.01)) == commits(decode("llada", seed))
+    for b in (2, 8, 24):  # the last two masks of a block go together: the quirk of the official scan
+        assert decode("factor", b=b, factor=0.0).totals.forwards == 24 - 24 // b
 
 
 @pytest.mark.parametrize("conf", CONF, ids=len)
@@ -30,34 +35,6 @@ def test_the_factor_rule_keeps_the_papers_bound(conf, f):
         assert all((n + 1) * (1 - c[n - 1]) <= f + 1e-12 for n in range(2, len(chosen) + 1))
         n = len(chosen) + 1
         assert (n + 1) * (1 - c[n - 1]) > f
-
-
-@pytest.mark.parametrize("slug", ["threshold", "factor"])
-@pytest.mark.parametrize("b", [1, 3, 8, 24, 100])
-def test_every_forward_commits_inside_one_block_and_nothing_twice(slug, b):
-    trace = decode(slug, b=b)
-    assert all(commits(trace)) and board(trace) == trace.output_ids and trace.totals.masks_left == 0
-    written = [p for c in commits(trace) for p in c]
-    assert sorted(written) == list(range(3, 27))
-    for c in commits(trace):
-        assert len({(p - 3) // b for p in c}) == 1
-    assert -(-24 // b) <= trace.totals.forwards <= 24
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("b", [4, 24])
-def test_a_line_above_one_is_llada_with_one_token_per_forward(seed, b):
-    assert commits(decode("threshold", seed, b=b, threshold=1.01)) == commits(decode("llada", seed, b=b))
-
-
-def test_a_line_at_zero_is_a_block_per_forward():
-    assert [len(c) for c in commits(decode("threshold", threshold=0.0))] == [8, 8, 8]
-
-
-@pytest.mark.parametrize("b", [2, 8, 24])
-def test_a_factor_at_zero_saves_one_forward_per_block(b):
-    """The last two masks of a block go together: the quirk of the official scan."""
-    assert decode("factor", b=b, factor=0.0).totals.forwards == 24 - 24 // b
 
 
 def test_lower_lines_and_higher_factors_need_fewer_forwards_at_the_first_board():

@@ -59,32 +59,12 @@ def reference(prompt, length, threshold):
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("threshold", [0.5, 0.9, 1.0])
+@pytest.mark.parametrize("threshold", [0.5, 1.0])
 def test_the_cache_and_sub_blocks_of_a_whole_block_change_nothing(prompt, threshold):
     trace = decode(prompt, small_block_size=B, threshold=threshold)
     final, written = reference(PROMPTS[prompt], 24, threshold)
     assert board(trace) == trace.output_ids == final[len(PROMPTS[prompt]) :]
     assert [set(c) for c in commits(trace) if c] == written
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("use_block_cache", [False, True])
-def test_forwards_tokens_and_what_is_fed(prompt, use_block_cache):
-    P = len(PROMPTS[prompt])
-    trace = decode(prompt, small_block_size=4, threshold=1.0, use_block_cache=use_block_cache)
-    stores = [
-        f for f, step in zip(fed(trace), trace.steps, strict=True) if any(s.label == "stored" for s in step.spans)
-    ]
-    assert sorted(stores) == stores and [a for a, _ in stores] == [0, *(b for _, b in stores)][: len(stores)]
-    written = sum(len(c or ()) for c in commits(trace))
-    prefill_only = sum(c is None or not c for c in commits(trace))
-    assert written == trace.totals.forwards - prefill_only and prefill_only == (
-        P >= B and P % B != 0
-    )  # one token per forward
-    assert trace.totals.tokens_fed == sum(b - a for a, b in fed(trace))
-    for step, (a, b) in zip(trace.steps, fed(trace), strict=True):
-        stale = sum(s.end - s.start for s in step.spans if s.kind == "stale")
-        assert b - a + stale == B or any(s.label == "stored" for s in step.spans)
 
 
 def test_the_block_cache_feeds_fewer_tokens():
@@ -93,72 +73,46 @@ def test_the_block_cache_feeds_fewer_tokens():
     assert any(s.kind == "stale" for step in patched.steps for s in step.spans)
 
 
-def test_committed_tokens_never_change_and_sub_blocks_are_filled_from_the_left():
-    for params in (
-        {"small_block_size": 2},
-        {"small_block_size": 4, "use_block_cache": True},
-        {"small_block_size": 8, "temperature": 1.0},
-    ):
-        trace, seen = decode("longer", **params), {}
-        for step, now in zip(trace.steps, commits(trace), strict=True):
-            sub = next((s for s in step.spans if s.kind == "sub-block"), None)
-            assert not (seen.keys() & set(now or ()))
-            seen |= dict(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else {}
-            if sub:
-                assert all(sub.start <= q < sub.end for q in now) and all(
-                    q in seen or q < 11 for q in range(8, sub.start)
-                )
+@pytest.mark.parametrize("params", [{"small_block_size": 2}, {"small_block_size": 4, "use_block_cache": True}], ids=str)
+def test_committed_tokens_never_change_and_sub_blocks_are_filled_from_the_left(params):
+    seen = set()
+    trace = decode("longer", **params)
+    for step, now in zip(trace.steps, commits(trace), strict=True):
+        assert not seen & set(now or ())
+        seen |= set(now or ())
+        for sub in (s for s in step.spans if s.kind == "sub-block"):
+            assert all(sub.start <= q < sub.end for q in now)
+            assert seen >= set(range(11, sub.start))
 
 
-def test_it_ends_at_the_end_mark_and_leaves_the_rest_unfed():
+def test_it_ends_at_the_end_mark_and_the_canvas_is_whole_blocks_and_long_enough():
     trace = decode("short", max_new_tokens=48)
     end = trace.output_ids.index(62)
-    assert trace.end.reason == "complete" and MASK not in trace.output_ids[:end]
+    assert trace.end.reason == "complete" and MASK not in trace.output_ids[:end] and trace.totals.tokens == end
     assert max(b for _, b in fed(trace)) <= -(-(5 + end + 1) // B) * B < 5 + len(trace.output_ids)
-    assert trace.totals.tokens == end
-
-
-@pytest.mark.parametrize("length", [1, 7, 8, 9])
-def test_the_canvas_is_whole_blocks_and_long_enough(length):
-    trace = decode("longer", max_new_tokens=length)
-    assert (len(trace.output_ids) + 11) % B == 0 and length <= len(trace.output_ids) < length + B
+    for length in (1, 8, 9):
+        trace = decode("longer", max_new_tokens=length)
+        assert (len(trace.output_ids) + 11) % B == 0 and length <= len(trace.output_ids) < length + B
 
 
 def test_edits_reach_into_finished_blocks():
     one = engines.stream("fast-dllm-v2", stub(), PROMPTS["longer"], params={"max_new_tokens": 24, "threshold": 0.8})
     steps = [next(one) for _ in range(8)]
     assert steps[-1].spans[0].start >= 16  # the block of position 16 is open, that of 12 is stored
-    steps.append(one.send(engines.Edit(force={12: 20}, remask=[16])))
-    rest = list(one)
+    later = [one.send(engines.Edit(force={12: 20}, remask=[16])), *one]
     trace = one.trace()
     assert trace.output_ids[1] == 20 and trace.end.reason == "complete"
-    stored_again = [
-        s for step in [steps[-1], *rest] for s in step.spans if s.kind == "fed" and s.label == "stored" and s.start == 8
-    ]
-    assert len(stored_again) == 1  # the changed block is fed again before anything looks at it
-    again = engines.run(
-        "fast-dllm-v2",
-        stub(),
-        PROMPTS["longer"],
-        params={"max_new_tokens": 24, "threshold": 0.8},
-        edits=[(e.after_step, e.edit) for e in trace.header.edits],
-    )
-    assert again.output_ids == trace.output_ids
+    stored = [s.start for step in later for s in step.spans if s.kind == "fed" and s.label == "stored"]
+    assert stored.count(8) == 1  # the changed block is fed again before anything looks at it
+    assert decode(edits=[(e.after_step, e.edit) for e in trace.header.edits]).output_ids == trace.output_ids
 
 
 def test_a_sub_block_that_does_not_fit_is_refused():
     with pytest.raises(UserError, match=r"small_block_size=3 must divide the model's block size of 8; try 1, 2, 4, 8"):
         decode(small_block_size=3)
-    with pytest.raises(UserError, match="needs a block model"):
-        engines.run("fast-dllm-v2", "tiny-dlm", "x")
 
 
-def test_sampling_follows_the_seed_and_keeps_to_the_likely_tokens():
-    hot = [
-        engines.run("fast-dllm-v2", stub(), PROMPTS["short"], params={"temperature": 1.5}, seed=seed).output_ids
-        for seed in (0, 0, 1)
-    ]
-    assert hot[0] == hot[1] != hot[2]
+def test_sampling_keeps_to_the_likely_tokens():
     z = torch.tensor([[2.0, 1.0, 0.0, -6.0]]).repeat(400, 1)
     tokens, chance = propose(z, SimpleNamespace(temperature=1.0), SimpleNamespace(rng=torch.Generator().manual_seed(0)))
     distribution = z[0, :3].softmax(-1)  # the fourth token lies behind 95 % of the mass

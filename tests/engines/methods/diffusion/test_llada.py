@@ -1,11 +1,11 @@
 """LLaDA's distributions: the schedule is kept whatever the model says."""
 
+import itertools
+
 import pytest
-import torch
 
 import engines
-from engines.core.masks import block_of, require_divisor, transfer_schedule
-from engines.methods.diffusion.llada import guided
+from engines.core.masks import require_divisor, transfer_schedule
 from tests.engines.fakes import TableMasked, board, commits
 
 
@@ -15,7 +15,7 @@ def decode(seed=0, rng_seed=0, prompt=(1, 2), **params):
     )
 
 
-@pytest.mark.parametrize(("b", "steps"), [(24, 24), (24, 5), (8, 12), (8, 3), (4, 6), (1, 24), (8, 48), (24, 1)])
+@pytest.mark.parametrize(("b", "steps"), [(24, 5), (8, 12), (1, 24), (8, 48), (24, 1)])
 @pytest.mark.parametrize("remasking", ["low_confidence", "random"])
 def test_every_block_follows_its_schedule(b, steps, remasking):
     trace = decode(block_length=b, steps=steps, remasking=remasking)
@@ -29,17 +29,11 @@ def test_every_block_follows_its_schedule(b, steps, remasking):
     assert blocks == sorted(blocks)
 
 
-@pytest.mark.parametrize(("masks", "steps"), [(m, s) for m in (0, 5, 16) for s in (1, 5, 20)])
-def test_the_schedule_shares_equally_and_the_remainder_comes_first(masks, steps):
-    plan = transfer_schedule(masks, steps)
-    assert sum(plan) == masks and len(plan) == steps
-    assert max(plan) - min(plan) <= 1 and plan == sorted(plan, reverse=True)
-
-
-def test_blocks_tile_the_answer():
-    for length in (1, 3, 7, 20):
-        blocks = {block_of(q, 5, length, 17) for q in range(5, 17)}
-        assert sorted(q for a, b in blocks for q in range(a, b)) == list(range(5, 17))
+def test_the_schedule_shares_equally_and_the_remainder_comes_first():
+    for masks, steps in itertools.product((0, 5, 16), (1, 5, 20)):
+        plan = transfer_schedule(masks, steps)
+        assert sum(plan) == masks and len(plan) == steps
+        assert max(plan) - min(plan) <= 1 and plan == sorted(plan, reverse=True)
 
 
 @pytest.mark.parametrize("params", [{"block_length": 7}, {"block_length": 8, "steps": 4}, {"block_length": 48}])
@@ -49,30 +43,7 @@ def test_sizes_that_do_not_divide_are_refused_with_ones_that_do(params):
     require_divisor("a", 3, "b", 12)
 
 
-def test_low_confidence_keeps_the_most_confident_of_the_block():
-    for step in decode(block_length=8, steps=6).steps:
-        a, b = step.spans[0].start, step.spans[0].end
-        lane = step.scores[0]
-        shown = {lane.start + i: v for i, v in enumerate(lane.values.array()) if v == v and a <= lane.start + i < b}
-        kept = set(step.commits.positions)
-        assert min(shown[q] for q in kept) >= max((v for q, v in shown.items() if q not in kept), default=0) - 1 / 254
-
-
 def test_random_order_is_the_seeds_and_not_the_models():
-    orders = [
-        [p for c in commits(decode(seed=m, rng_seed=r, remasking="random", block_length=24)) for p in c]
-        for m, r in ((0, 0), (1, 0), (0, 1))
-    ]
+    runs = [decode(m, r, remasking="random", block_length=24) for m, r in ((0, 0), (1, 0), (0, 1))]
+    orders = [[q for c in commits(trace) for q in c] for trace in runs]
     assert orders[0] == orders[1] != orders[2]
-
-
-def test_guidance_is_linear_and_feeds_two_rows():
-    model = TableMasked(reach=30)
-    x = torch.tensor([1, 2, 11, 11, 11])
-    blind = torch.tensor([11, 11, 11, 11, 11])
-    z = guided(model, x, 2, 1.5).z
-    c, u = model(x), model(blind)
-    assert torch.allclose(z[:, :11], (u + 2.5 * (c - u))[:, :11]) and (z[:, 11] == -torch.inf).all()
-    torch.testing.assert_close(guided(model, x, 2, 0).z, c)
-    plain, two = decode(block_length=8), decode(block_length=8, cfg_scale=1.0)
-    assert two.totals.forwards == plain.totals.forwards and two.totals.tokens_fed == 2 * plain.totals.tokens_fed

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.trace import check_consistency
 from engines.methods.diffusion._editing import Edits, Past
 from engines.methods.diffusion.llada22 import Block, fill, leave_circle, words_alone
 from engines.methods.diffusion.llada22.moves import NEW, follow, moved
@@ -44,22 +43,13 @@ def obeyed(stood, says, causes):
     return [(place.origin, place.token) for place in places]
 
 
-def test_delete_closes_the_gap_and_masks_fill_the_end():
-    assert obeyed([5, 6, 7, MASK], [5, DELETE, 9, DELETE], {1: "changed", 2: "changed"}) == [
-        (0, 5),
-        (2, 9),
-        (3, MASK),
-        (NEW, MASK),
-    ], "the last position says delete, but was not chosen"
-
-
-def test_split_puts_a_mask_in_front_and_what_has_no_room_is_behind():
+def test_delete_closes_the_gap_and_split_puts_a_mask_in_front():
+    """Only what was chosen is obeyed: a prompt may hold the tokens that are orders here."""
+    both = {1: "changed", 2: "changed"}
+    closed = [(0, 5), (2, 9), (3, MASK), (NEW, MASK)]
+    assert obeyed([5, 6, 7, MASK], [5, DELETE, 9, DELETE], both) == closed, "the last one was not chosen"
     assert obeyed([5, MASK, 7], [5, SPLIT, 8], {1: "quota", 2: "changed"}) == [(0, 5), (NEW, MASK), (1, MASK), (2, 8)]
     assert obeyed([5, 6, 7], [SPLIT, DELETE, SPLIT], {0: "changed", 1: "changed"}) == [(NEW, MASK), (0, 5), (2, 7)]
-
-
-def test_a_token_that_stands_is_no_order():
-    """Only what was chosen is obeyed: a prompt may hold the tokens that are orders here."""
     assert obeyed([DELETE, SPLIT], [DELETE, SPLIT], {0: "changed"}) == [(0, DELETE), (1, SPLIT)]
 
 
@@ -88,12 +78,10 @@ def test_a_state_that_was_before_takes_another_token():
     z[0, 7], z[0, 8], z[0, 9], z[1, 3] = 6, 5, 4, 9
     found = SimpleNamespace(stood=torch.tensor([1, 2]), z=z)
     past, chance, both = Block(), torch.tensor([0.6, 0.9]), torch.tensor([0, 1])
-    said = []
-    for _ in range(3):
+    for said in ([7, 3], [8, 3], [9, 3]):
         v = torch.tensor([7, 3])
         leave_circle(past, found, v, chance, both)
-        said.append(v.tolist())
-    assert said == [[7, 3], [8, 3], [9, 3]]
+        assert v.tolist() == said
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +91,18 @@ def runs():
     return [decode(), decode(prompt=[87, 101, 4, 62, 15, 53, 54, 96, 40, 113, 47, 27], **slow)]
 
 
-def looks(trace):
-    """The steps that look at the open block, with what they say became of it."""
-    return [(step, Edits(**step.records["edits"])) for step in trace.steps if "edits" in step.records]
-
-
-def test_moves_are_recorded_and_the_board_follows(runs):
+def test_a_block_ends_without_an_order_within_its_budget(runs):
     for trace in runs:
-        check_consistency(trace)
-        assert board(trace) == trace.output_ids and MASK not in trace.output_ids
-        assert any(step.commits and step.commits.moves for step in trace.steps)
+        assert board(trace) == trace.output_ids and not {MASK, DELETE, SPLIT} & set(trace.output_ids)
+    for most in (0, 6):
+        starts = [s.start for step in decode(max_post_steps=most).steps for s in step.spans if s.kind == "block"]
+        assert max(starts.count(a) for a in set(starts)) <= B + most + 1
 
 
 def test_the_record_says_what_became_of_each_position(runs):
     fates = set()
-    for step, edits in [look for trace in runs for look in looks(trace)]:
+    for step in (step for trace in runs for step in trace.steps if "edits" in step.records):
+        edits = Edits(**step.records["edits"])
         removed, inserted = (step.commits.removed, step.commits.inserted) if step.commits else ([], [])
         told = list(zip(edits.positions, edits.fates, edits.says, strict=True))
         assert removed == [q for q, fate, _ in told if fate in ("deleted", "pushed")]
@@ -126,24 +111,12 @@ def test_the_record_says_what_became_of_each_position(runs):
             assert fate != "deleted" or says == DELETE
             if fate == "split":
                 at = step.commits.moved(q) - 1
-                assert (
-                    says == SPLIT and at in inserted and step.commits.tokens[step.commits.positions.index(at)] == MASK
-                )
+                token = step.commits.tokens[step.commits.positions.index(at)]
+                assert says == SPLIT and at in inserted and token == MASK
         counted = [step.facts[name] for name in ("changed", "deleted")]
         assert counted == [edits.fates.count(fate) for fate in ("changed", "deleted")]
         fates.update(edits.fates)
     assert fates >= {"deleted", "split", "pushed", "changed", "written"}
-
-
-def test_a_block_ends_without_an_order(runs):
-    for trace in runs:
-        assert not {DELETE, SPLIT} & set(trace.output_ids)
-
-
-def test_no_block_takes_more_than_its_positions_and_its_budget():
-    for most in (0, 2, 6):
-        starts = [s.start for step in decode(max_post_steps=most).steps for s in step.spans if s.kind == "block"]
-        assert max(starts.count(a) for a in set(starts)) <= B + most + 1
 
 
 def test_a_token_that_a_person_forced_is_not_replaced_and_moves_along():
@@ -165,14 +138,11 @@ def test_the_past_moves_with_its_positions():
     assert past.fixed == set(), "what has no room is forgotten"
 
 
-@pytest.mark.parametrize(
-    ("params", "said"),
-    [
+def test_ids_that_cannot_be_orders_are_refused():
+    for params, said in (
         ({"delete_token_id": 500}, "delete_token_id 500 is no token of this model; take one of 0 to 127"),
         ({"split_token_id": MASK}, f"split_token_id {MASK} is the mask"),
         ({"split_token_id": DELETE}, f"delete_token_id and split_token_id are both {DELETE}; take two tokens"),
-    ],
-)
-def test_ids_that_cannot_be_orders_are_refused(params, said):
-    with pytest.raises(engines.UserError, match=said):
-        decode(**params)
+    ):
+        with pytest.raises(engines.UserError, match=said):
+            decode(**params)

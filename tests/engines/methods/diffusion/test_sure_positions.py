@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.masks import on_board
 from tests.engines.fakes import TableMasked, commits
 
 PROMPT, G = [1, 2, 3], 48
@@ -39,8 +38,3 @@ def test_of_sure_positions_those_of_the_official_loop_are_kept(slug):
             most_equal = max(most_equal, int((sure == 1).sum()))
             x[list(got)] = torch.tensor(list(got.values()))
     assert most_equal > 1  # there was something to decide
-
-
-def test_values_on_a_board_stand_at_their_positions():
-    board = on_board(torch.tensor([0.5, 0.25]), torch.tensor([1, 3]), 5)
-    assert board.tolist() == [-torch.inf, 0.5, -torch.inf, 0.25, -torch.inf]

@@ -10,14 +10,12 @@ import torch
 import engines
 from engines.core.kinds import counted
 from engines.core.meter import Meter
-from engines.methods.multimodal._seen import Drafter, Vision, picture_of
+from engines.methods.multimodal._seen import Drafter, picture_of
 from engines.methods.multimodal.msd.inputs import Inputs
 from engines.models.networks.scene_text import SCENE
 from engines.models.networks.vision_draft import VisionDraft, draft_of
 from engines.models.parts import load_part
 from tests.engines.fakes import chi_square_p
-
-VISION = "vision", Vision
 
 LONG = {"max_new_tokens": 48}
 DRAFTS = ("growing", "mixed", "fused", "text")
@@ -41,76 +39,53 @@ def run(slug, prompt="scene 12", **params):
     return decoded(slug, prompt, tuple(sorted({**LONG, **params}.items())))
 
 
-def chance_drafts(monkeypatch, seed):
-    """All drafts with weights by chance."""
-    from engines.models.networks import vision_draft
-
-    def made(part, name):
-        torch.manual_seed(seed)
-        draft = VisionDraft(96, str(part.card["drafts"][name]["way"]))
-        for tensor in (draft.O, draft.down):
-            tensor.data.normal_(0, 0.2)
-        return draft.requires_grad_(False)
-
-    monkeypatch.setattr(vision_draft, "draft_of", made)
-
-
-@pytest.mark.parametrize(("slug", "behind"), [("temperature", 0), ("msd", 5), ("vispec", 0)])
+@pytest.mark.parametrize(("slug", "behind"), [("temperature", 0), ("msd", 5)])
 def test_a_scene_that_was_written_is_a_word(model, slug, behind):
     """A <scene> behind the prompt opens no picture, however many words follow it: forced, or drawn at a high
     temperature. The run goes on, and taking the text in one by one or at once is the same."""
     at = len(model.tokenizer.encode_prompt("scene 12")) + behind
     params = {"temperature": 2.0, "max_new_tokens": 44}
     forced = engines.Edit(force={at: SCENE})
-    step = next(
-        s.index for s in engines.run(slug, model, "scene 12", params=params, seed=3).steps
-        if s.commits and at in s.commits.positions
-    )  # fmt: skip
+    steps = engines.run(slug, model, "scene 12", params=params, seed=3).steps
+    step = next(s.index for s in steps if s.commits and at in s.commits.positions)
     trace = engines.run(slug, model, "scene 12", params=params, seed=3, edits=[(step, forced)])
     assert trace.end.reason == "complete" and trace.output_ids[behind] == SCENE and len(trace.output_ids) > behind + 1
     ids = [*trace.header.prompt_ids, *trace.output_ids]
     assert torch.equal(model.embed(ids)[at], model.embed([SCENE])[0])
-    if slug == "temperature" and not behind:
+    if slug == "temperature":
         assert SCENE in engines.run(slug, model, "scene 12", params={"temperature": 2.0}, seed=7).output_ids
 
 
 @pytest.mark.parametrize(
-    ("slug", "params"), [*WAYS, *(pytest.param(*way, marks=pytest.mark.exhaustive) for way in FURTHER)]
+    ("slug", "params"), [*WAYS, FURTHER[1], *(pytest.param(*way, marks=pytest.mark.exhaustive) for way in FURTHER)]
 )
-@pytest.mark.parametrize("prompt", ["form: scene 5", "words: red small circle top left"])
-def test_the_text_is_the_targets_own(slug, params, prompt):
-    plain, trace = run("greedy", prompt), run(slug, prompt, **params)
-    assert trace.output_ids == plain.output_ids
-    calls = trace.totals.forwards_by_role["target"]
-    assert len(plain.output_ids) / (params.get("depth", 3) + 2) <= calls < len(plain.output_ids)
-    assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
+def test_even_an_untrained_draft_changes_no_word(model, slug, params, monkeypatch):
+    def made(part, name):
+        torch.manual_seed(3)
+        draft = VisionDraft(96, str(part.card["drafts"][name]["way"]))
+        for tensor in (draft.O, draft.down):
+            tensor.data.normal_(0, 0.2)
+        return draft.requires_grad_(False)
 
-
-@pytest.mark.parametrize(("slug", "params"), [*WAYS, FURTHER[1]])
-def test_even_an_untrained_draft_changes_no_word(slug, params, monkeypatch):
-    chance_drafts(monkeypatch, 3)
-    model = engines.load_model("tiny-vlm", dtype="float32")
+    monkeypatch.setattr("engines.models.networks.vision_draft.draft_of", made)
     trace = engines.run(slug, model, "scene 12", params={**LONG, **params})
     assert trace.output_ids == run("greedy").output_ids
+    assert all(1 <= len(step.commits.tokens) <= 5 for step in trace.steps)
 
 
 @pytest.mark.parametrize("slug", ["msd", pytest.param("vispec", marks=pytest.mark.exhaustive)])
 def test_sampling_keeps_the_distribution(slug, model):
     """The first token at which the model hesitates, 150 runs against its own distribution."""
-    prompt = "scene 12"
-    plain = engines.run("greedy", model, prompt, params=LONG)
-    ids = list(plain.header.prompt_ids)
-    text = plain.output_ids
+    plain = run("greedy")
+    ids, text = plain.header.prompt_ids, plain.output_ids
     until = next(i for i, token in enumerate(text) if model.tokenizer.piece(token).text == ".") + 1
-    cache = model.new_cache(128)
-    p = model.extend([*ids, *text[:until]], cache, last_only=True).logits[0].double().div(1.5).softmax(-1)
+    z = model.extend([*ids, *text[:until]], model.new_cache(128), last_only=True).logits[0]
+    p = z.double().div(1.5).softmax(-1)
     assert float(p.max()) < 0.95
-    seen = Counter()
+    seen, params = Counter(), {"max_new_tokens": 3, "temperature": 1.5, "nodes": 6, "depth": 1}
     for seed in range(150):
-        params = {"max_new_tokens": 3, "temperature": 1.5, "nodes": 6, "depth": 1}
         trace = engines.run(slug, model, [*ids, *text[: until - 1]], params=params, seed=seed, detail="none")
-        if trace.output_ids[0] == text[until - 1]:
-            seen[trace.output_ids[1]] += 1
+        seen[trace.output_ids[1]] += trace.output_ids[0] == text[until - 1]
     assert chi_square_p([seen[i] for i in range(model.vocab_size)], p) > 1e-3
 
 
@@ -126,20 +101,15 @@ def parts(model):
     return {name: load_part(name, [model.record]) for name in ("vision-drafts", "vision-compressor")}
 
 
-def test_visual_rows_of_msd_are_the_projectors_output(model, parts):
-    draft = draft_of(parts["vision-drafts"], "growing")
+def test_visual_rows_of_msd_are_the_projectors_output_and_without_a_picture_both_ways_are_one(model, parts):
+    draft, fused = (draft_of(parts["vision-drafts"], name) for name in ("growing", "fused"))
     ids = model.tokenizer.encode_prompt("scene 3")
     e, image = model.embed(ids)[1:], model.pictured(ids)
     h = torch.randn(len(e), 96, generator=torch.Generator().manual_seed(0))
     z, at, _ = draft.sequence(e, h, 36)
     patches = model.model.model.embed_tokens.patches(image.pixels[None])[0]
     assert torch.equal(z[:36], patches) and at.tolist() == list(range(37))
-    assert not torch.equal(draft_of(parts["vision-drafts"], "fused").sequence(e, h, 36)[0][:36], patches)
-
-
-def test_without_a_picture_both_ways_are_one(parts):
-    draft = draft_of(parts["vision-drafts"], "growing")
-    e, h = torch.randn(2, 5, 96, generator=torch.Generator().manual_seed(1))
+    assert not torch.equal(fused.sequence(e, h, 36)[0][:36], patches)
     decoupled = draft.sequence(e, h, 0)[0]
     draft.way = "fused"
     assert torch.equal(draft.sequence(e, h, 0)[0], decoupled)
@@ -158,20 +128,6 @@ def test_reading_in_parts_is_reading_at_once(model, parts):
         assert torch.allclose(one.F, whole.F, atol=1e-4) and one.past.length == whole.past.length
 
 
-def test_what_is_recorded(model):
-    trace = run("msd")
-    first, second = trace.steps[0].record(*VISION), trace.steps[1].record(*VISION)
-    image = model.pictured(trace.header.prompt_ids)
-    assert abs(first.pixels.array() * 255 - image.pixels.numpy()).max() <= 1 and second.pixels is None
-    assert second.readers == ["draft"] and second.looks.shape == [1, 36] and 0 < second.looks.array().sum() <= 1.01
-    assert run("vispec").steps[1].record(*VISION).looks.shape == [2, 36]
-    kinds = [kind for step in trace.steps for kind in step.record(*VISION).kinds]
-    said = [model.tokenizer.piece(token).text.strip() for token in trace.output_ids]
-    assert [word for word, kind in zip(said, kinds, strict=True) if kind == "place"] == [
-        word for word in said if word in ("top", "middle", "bottom", "left", "center", "right")
-    ]
-
-
 def first_guesses(model, ids, name, V):
     """What a draft says first of each token of a text from the third on, read as a whole."""
     n = model.num_layers
@@ -181,8 +137,7 @@ def first_guesses(model, ids, name, V):
     return model.unembed(draft.through(z, at), normed=True).argmax(-1).tolist()
 
 
-@pytest.mark.parametrize("prompt", ["scene 12", "words: red small circle top left"])
-@pytest.mark.parametrize("draft", ["growing", "text"])
+@pytest.mark.parametrize(("prompt", "draft"), [("scene 12", "growing"), ("words: red small circle top left", "text")])
 def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, prompt, draft):
     trace = run("msd", prompt, draft=draft)
     told = [step.record("inputs", Inputs) for step in trace.steps]
@@ -197,19 +152,3 @@ def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, promp
     for step, inputs in zip(trace.steps, told, strict=True):
         if len(step.tree.tokens) > 1:
             assert inputs.first[DRAFTS.index(draft)][0] == step.tree.tokens[1], "the first guess at the root"
-
-
-def test_after_a_change_the_other_drafts_read_the_changed_text(model):
-    original = run("msd")
-    at = len(original.header.prompt_ids) + 7
-    fork = engines.fork(original, 3, edit=engines.Edit(force={at: original.output_ids[2]}))
-    own = fork.steps[fork.header.origin.step :]
-    assert own[0].record("inputs", Inputs).patches == 36
-    ids = [*fork.header.prompt_ids, *fork.output_ids]
-    guesses = first_guesses(model, ids, "text", 36)
-    for step in own:
-        marked = zip(step.commits.positions, step.commits.causes, strict=True)
-        written = [place for place, cause in marked if cause not in ("forced", "withdrawn")]
-        inputs = step.record("inputs", Inputs)
-        for place, token in zip(written, inputs.first[3], strict=True):
-            assert token == guesses[place - 2]

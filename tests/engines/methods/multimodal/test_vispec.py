@@ -4,23 +4,12 @@ beside MSD, with the same drafts."""
 import torch
 
 from engines.methods.multimodal._seen import Vision
-from engines.models.networks.vision_draft import VisionDraft, draft_of
+from engines.models.networks.vision_draft import draft_of
 from tests.engines.methods.multimodal.test_msd import drafter, model, parts, run
 
 VISION = "vision", Vision
 
 __all__ = ["model", "parts"]  # fixtures
-
-
-def test_an_untrained_vispec_without_a_picture_is_eagle():
-    torch.manual_seed(0)
-    eagle = VisionDraft(96, "fused")
-    torch.manual_seed(0)
-    ours = VisionDraft(96, "compressed")
-    ours.load_state_dict(eagle.state_dict(), strict=False)
-    e, h = torch.randn(2, 7, 96, generator=torch.Generator().manual_seed(2))
-    at = torch.arange(7)
-    assert torch.allclose(ours.through(ours.text(e, h), at), eagle.through(eagle.text(e, h), at), atol=1e-6)
 
 
 def test_the_adaptor_has_no_positions_and_its_rows_sum_to_one(parts):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
 import torch
 
 import engines
-from engines.methods.reasoning.concise.thought import Probe, Prose, reading
+from engines.methods.reasoning.concise.thought import Prose, reading
 
 MODEL = "tiny-reasoner"
 CHAINS = ("8+9*3+0-8", "6*4*5*1+4+4", "4+8-9*7", "2*7*8*3")
@@ -43,8 +44,8 @@ def test_stopping_alone_gives_a_prefix_and_a_higher_line_never_a_shorter_one():
 def test_injection_puts_the_confident_mood_where_doubt_was_drawn():
     plain, ours = run(CHAINS[1], 3, **NEVER), run(CHAINS[1], 3, t_stop=1.0)
     assert "u" in plain.text and "u" not in ours.text
-    put = [token for step in ours.steps for token, why in zip(step.commits.tokens, step.commits.causes, strict=True)
-           if why == "injected"]  # fmt: skip
+    written = [pair for step in ours.steps for pair in zip(step.commits.tokens, step.commits.causes, strict=True)]
+    put = [token for token, why in written if why == "injected"]
     mood = engines.load_model(MODEL).tokenizer.encode("c")[0]
     assert put and set(put) == {mood} and ours.steps[-1].facts["injected"] == len(put)
     assert plain.text[: plain.text.index("u")] == ours.text[: plain.text.index("u")]
@@ -64,88 +65,33 @@ def test_the_record_of_the_model_left_alone_is_its_plain_run(model):
         assert [kind == "again" for kind in told[-1]["alone"]["kinds"]] == [span.kind == "reflection" for span in spans]
 
 
-def test_the_record_says_what_became_of_doubt():
-    ours = run(CHAINS[1], 3)
-    told = [step.records["left_alone"] for step in ours.steps]
-    drawn = [one["drawn"] for one in told if "drawn" in one]
-    doubt = engines.load_model(MODEL).tokenizer.encode("u")[0]
-    assert drawn and set(drawn) == {doubt} and len(drawn) == ours.steps[-1].facts["injected"]
-    for step, one in zip(ours.steps, told, strict=True):
-        assert ("doubt_without" in one) == ("reflection_chance" in step.facts)
-        if "doubt_without" in one:
-            assert one["doubt_with"] == pytest.approx(step.facts["reflection_chance"], abs=1e-5)
-            assert one["doubt_without"] >= one["doubt_with"]
-    never = run(CHAINS[1], 3, **NEVER).steps[0].records["left_alone"]
-    assert never["doubt_without"] == never["doubt_with"]
-
-
-def test_every_other_step_gets_a_phrase():
-    both = [run(CHAINS[1], seed, t_stop=1.0, every=2) for seed in range(4)]
-    labels = [[bool(span.label) for span in one.steps[-1].spans] for one in both]
-    assert any(any(row) for row in labels) and not any(row[i] for row in labels for i in range(1, len(row), 2))
-
-
-def test_steps_second_looks_and_probes_are_told():
-    made = run(CHAINS[3], 5, **NEVER)
-    start, text = len(made.header.prompt_ids), made.text
-    spans = made.steps[-1].spans
-    assert [span.start - start for span in spans] == [0, *(i + 1 for i, c in enumerate(text[:-1]) if c == ";")]
-    assert [span.kind == "reflection" for span in spans] == [text[span.start - start] == "w" for span in spans]
-    probes = [step for step in made.steps if step.choice]
-    assert [step.commits.positions[0] - start - 2 for step in probes] == [i for i, c in enumerate(text) if c == "#"]
-    for step in probes:
-        assert step.choice.chosen == "go on" and 0 <= step.choice.value <= 1 and step.choice.threshold == 1.0
-    assert made.steps[-1].facts["probe_forwards"] == 0
-    lanes = [lane for step in made.steps for lane in step.scores if lane.name == "reflection"]
-    assert len(lanes) == len(spans)
-
-
-def test_confidence_is_a_share_of_the_two():
-    assert Probe(0.3, 0.1, 0).confidence == pytest.approx(0.75) and Probe(0.0, 0.0, 1).confidence == 0.5
-
-
-@pytest.mark.exhaustive
-def test_both_shorten_and_the_tuned_model_is_short_without_them():
-    """The card's rows on a few held-out chains; the study measures them with intervals."""
-    lengths = {
-        name: sum(len(run(chain, seed, model, **params).output_ids) for chain in CHAINS for seed in range(4))
-        for name, model, params in (
-            ("plain", MODEL, NEVER), ("both", MODEL, {}), ("tuned", "tiny-reasoner-concise", NEVER),
-        )
-    }  # fmt: skip
-    assert lengths["both"] < 0.9 * lengths["plain"] and lengths["tuned"] < 0.9 * lengths["plain"]
-
-
 class Words:
-    """A tokenizer of words and line ends, and a model that says what it is told, for prose."""
+    """A model whose tokenizer knows words and line ends."""
 
-    def __init__(self, script: list[str]) -> None:
-        self.ids: dict[str, int] = {}
-        self.script, self.asked = script, list[list[int]]()
-        self.tokenizer, self.vocab_size, self.eos_ids = self, 200, frozenset({199})
+    vocab_size, eos_ids = 200, frozenset({199})
 
-    def encode(self, text: str) -> list[int]:
-        import re
+    def __init__(self):
+        self.tokenizer, self.ids = self, {}
 
+    def encode(self, text):
         return [self.ids.setdefault(word, len(self.ids)) for word in re.findall(r"\n| ?[^\s]+", text)]
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids):
         texts = {number: word for word, number in self.ids.items()}
         return "".join(texts.get(i, "") for i in ids)
 
 
 def test_prose_is_read_in_lines():
-    model = Words([])
+    said = (model := Words()).encode
     form = reading(model)
     assert isinstance(form, Prose)
-    said = lambda text: model.encode(text)  # noqa: E731
     assert form.starts([]) and form.starts(said("So 4\n")) and not form.starts(said("So 4"))
     assert form.reflects(said("Wait, no")) and not form.reflects(said("So Wait"))
     assert form.answered(said("I add\nThe answer is 4.\n")) and form.answered(said("\\boxed{4}\n"))
     assert not form.answered(said("The answer is 4.")) and not form.answered(said("The answer is 4.\nSo\n"))
     assert form.phrase(0) != form.phrase(1) and form.phrase(5) == form.phrase(0) and form.instead(7) == 7
     z = torch.full((200,), -50.0)
-    z[model.encode("Wait")[0]] = z[model.encode(" But")[0]] = 5.0
+    z[said("Wait")[0]] = z[said(" But")[0]] = 5.0
     assert form.reflection(z) == pytest.approx(1.0)
 
 

@@ -21,22 +21,13 @@ def ballot(*given):
     return Ballot([Voter(i, (*one, str(i))[2], one[0], math.log(one[1])) for i, one in enumerate(given)])
 
 
-def random_ballot(seed, n=12):
+def random_votes(seed, n=12):
     rng = random.Random(seed)
     return [(rng.choice("ABC"), rng.uniform(0.05, 0.95)) for _ in range(n)]
 
 
 def winners(one):
     return [one.answers[one.tally(rule).winner] for rule in RULES]
-
-
-def test_the_gradient_of_the_likelihood_is_right():
-    x, theta = np.array([0.2, 0.5, 0.55, 0.9]), np.array([0.4, 2.0, 0.7, 1.5, 0.3])
-    _, g = _weibull.likelihood(theta, x)
-    for i in range(5):
-        h = np.eye(5)[i] * 1e-6
-        slope = (_weibull.likelihood(theta + h, x)[0] - _weibull.likelihood(theta - h, x)[0]) / 2e-6
-        assert g[i] == pytest.approx(slope, rel=1e-5)
 
 
 def test_the_fit_finds_two_modes_and_leaves_hopeless_input_alone():
@@ -50,9 +41,9 @@ def test_the_fit_finds_two_modes_and_leaves_hopeless_input_alone():
         assert _weibull.fit(np.array(none)) is None
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_holds_of_any_votes(seed):
-    given = random_ballot(seed)
+    given = random_votes(seed)
     one = ballot(*given)
     assert not any(gone and one.mean <= P for gone, P in zip(one.removed, one.P, strict=True))
     for rule in RULES[:3]:
@@ -65,12 +56,6 @@ def test_what_holds_of_any_votes(seed):
         assert dict(zip(turned.answers, turned.scores(rule), strict=True)) == pytest.approx(expected)
     scaled = ballot(*[(a, P * 0.3) for a, P in given])
     assert winners(scaled)[1] == winners(one)[1]
-
-
-def test_a_text_sampled_twice_counts_once_but_for_counting():
-    once, twice = ballot(("A", 0.6, "t"), ("B", 0.5, "u")), ballot(("A", 0.6, "t"), ("B", 0.5, "u"), ("B", 0.5, "u"))
-    assert once.scores(RULES[1]) == twice.scores(RULES[1]) and twice.copies == [-1, -1, 1]
-    assert winners(twice)[1:3] == ["A", "B"]
 
 
 def test_where_pruning_leaves_nothing_the_sum_of_all_decides_and_ties_are_told():
@@ -124,27 +109,20 @@ def test_weights_are_the_models_probabilities_at_temperature_one():
 def test_the_rule_chooses_the_text_and_the_paths_stay_the_same():
     runs = {rule: decode(seed=4, rule=rule, n=16) for rule in RULES}
     votes = [trace.steps[-1].record(*VOTE) for trace in runs.values()]
-    assert all(vote.weights == votes[0].weights and vote.of == votes[0].of for vote in votes)
-    for rule, trace in runs.items():
-        vote = trace.steps[-1].record(*VOTE)
+    for (rule, trace), vote in zip(runs.items(), votes, strict=True):
+        assert vote.weights == votes[0].weights and vote.of == votes[0].of
         assert vote.tallies[0].rule == rule and board(trace) == trace.output_ids
-        assert (
-            answer_of(" ".join(map(str, trace.output_ids[:-1])), "last number") == vote.answers[vote.tallies[0].winner]
-        )
+        text = " ".join(map(str, trace.output_ids[:-1]))
+        assert answer_of(text, "last number") == vote.answers[vote.tallies[0].winner]
         assert all(t.running[-1] == t.winner and len(t.running) == 16 for t in vote.tallies)
 
 
-def test_one_path_is_plain_sampling_and_lanes_do_not_depend_on_each_other():
-    short, long = decode(n=2), decode(n=5)
-    tokens = [
-        [[t for s in trace.steps for b in s.branches if b.id == i for t in b.tokens] for i in range(2)]
-        for trace in (short, long)
-    ]
-    assert tokens[0] == tokens[1]
+def test_lanes_do_not_depend_on_each_other_and_a_path_that_is_cut_off_has_no_answer():
+    few, many = (
+        [[t for s in decode(n=n).steps for b in s.branches if b.id == i for t in b.tokens] for i in range(2)]
+        for n in (2, 5)
+    )
+    assert few == many
     assert {t.winner for t in decode(n=1, max_new_tokens=40).steps[-1].record(*VOTE).tallies} == {0}
-
-
-def test_a_path_that_is_cut_off_has_no_answer():
     vote = decode(max_new_tokens=1, n=8).steps[-1].record(*VOTE)
-    ends = [of >= 0 for of in vote.of]
-    assert not any(ends)  # an end mark alone is no answer, and another token no end
+    assert set(vote.of) == {-1}  # an end mark alone is no answer, and another token no end

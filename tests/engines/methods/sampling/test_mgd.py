@@ -11,7 +11,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.trace import Piece
 from engines.methods.sampling.mgd.monitor import Completions, Monitor, mask
-from engines.methods.sampling.mgd.names import Trie, begun, ends_name, rests
+from engines.methods.sampling.mgd.names import Trie, ends_name
 from engines.tools import completion
 from engines.tools.projects import files_of
 from tests.engines.fakes import TableCausal, board
@@ -20,22 +20,8 @@ COMPLETIONS = "completions", Completions
 
 BOOK = {"dial", "enroll_payer", "push_row", "tally_cents", "_payers", "_rows"}
 PROMPT = "from book import Book\nbook = Book()\nbook."
-WORDS = (
-    "push",
-    "_row",
-    "row",
-    "tally_",
-    "cents",
-    "dial",
-    "dial.",
-    "push_row(",
-    "push_rows",
-    "bump",
-    " dial",
-    "book.",
-    ".",
-)
-STRINGS = [*(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"), *WORDS]
+WORDS = ("push", "_row", "row", "tally_", "cents", "dial", "dial.", "push_row(", "push_rows", "bump", " dial", "book.")
+STRINGS = [*(string.ascii_letters + string.digits + "_.()[]=,:#\"' \n"), *WORDS, "."]
 EOS = len(STRINGS)
 
 
@@ -71,17 +57,15 @@ def known_names(trace):
     with completion.Analyser(files_of(trace.header.params["project"])) as analyser:
         for match in re.finditer(r"\.(\w*)", text):
             before = text[: match.start(1)]
-            if not completion.in_string_or_comment(before) and (
-                names := analyser.members(before, dunder=match[1].startswith("_")).names
-            ):
-                found.append((match[1], names, match.end() == len(text)))
+            if not completion.in_string_or_comment(before):
+                names = analyser.members(before, dunder=match[1].startswith("_")).names
+                found += [(match[1], names, match.end() == len(text))] if names else []
     return found
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
-def test_every_name_behind_a_known_dot_exists(seed, temperature):
-    found = known_names(decode(seed, temperature=temperature))
+@pytest.mark.parametrize("seed", range(4))
+def test_every_name_behind_a_known_dot_exists(seed):
+    found = known_names(decode(seed, temperature=2.0 * (seed > 0)))
     assert found, "the prompt's dot at least"
     for name, names, cut in found:
         assert name in names or (cut and any(one.startswith(name) for one in names))
@@ -93,30 +77,15 @@ def test_a_plain_run_invents_names_here():
     assert any(name not in names and not cut for name, names, cut in ends)
 
 
-@pytest.mark.parametrize("seed", [0, 5])
-def test_off_and_watching_write_what_greedy_writes(seed):
-    plain = engines.run("greedy", model(seed), PROMPT, params={"max_new_tokens": 24})
-    for monitor in ("off", "watch"):
-        assert decode(seed, monitor=monitor).output_ids == plain.output_ids
-    off = decode(seed, monitor="off")
-    assert all(step.record(*COMPLETIONS).state == "idle" for step in off.steps) and not off.steps[0].facts["questions"]
-
-
-def test_where_the_analyser_does_not_know_it_says_so_and_decodes_plainly():
-    prompt = "def f(q):\n    q."
-    trace = decode(1, prompt)
-    assert trace.output_ids == engines.run("greedy", model(1), prompt, params={"max_new_tokens": 24}).output_ids
-    first = trace.steps[0]
-    assert first.record(*COMPLETIONS).state == "unknown" and not first.record(*COMPLETIONS).held
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_single_legal_name_is_written_whatever_the_model(seed):
-    project = "# file: one.py\nclass One:\n    def only_name(self) -> int:\n        return 1\n"
-    prompt = "from one import One\nOne()."
-    trace = decode(seed, prompt, project=project, temperature=1.5)
-    text = Letters().decode(trace.output_ids)
-    assert text.startswith("only_name") and ends_name(text[len("only_name")])
+def test_off_watching_and_what_is_not_known_write_what_greedy_writes():
+    unknown = "def f(q):\n    q."
+    for prompt, monitor in ((PROMPT, "off"), (PROMPT, "watch"), (unknown, "guide")):
+        plain = engines.run("greedy", model(1), prompt, params={"max_new_tokens": 24})
+        trace = decode(1, prompt, monitor=monitor)
+        assert trace.output_ids == plain.output_ids
+        first = trace.steps[0].record(*COMPLETIONS)
+        assert first.state == {"off": "idle", "watch": "asked", "guide": "unknown"}[monitor] and not first.held
+        assert trace.steps[0].facts["questions"] == (monitor != "off")
 
 
 def test_the_mask_is_the_distribution_restricted_and_renormalised():
@@ -124,8 +93,9 @@ def test_the_mask_is_the_distribution_restricted_and_renormalised():
     allowed = Trie(dict(enumerate(STRINGS))).allowed(BOOK)
     p, q = L.softmax(-1), mask(L, allowed).softmax(-1)
     assert torch.allclose(q[allowed], p[allowed] / p[allowed].sum(), atol=1e-6)
-    assert q.sum().item() == pytest.approx(1) and q[allowed].sum().item() == pytest.approx(1)
-    assert mask(L, []) is L
+    assert q[allowed].sum().item() == pytest.approx(1) and mask(L, []) is L
+    L[allowed] = float("-inf")
+    assert mask(L, allowed) is L, "where an edit forbids all that is legal the run goes on"
 
 
 def by_definition(names, tokens):
@@ -143,14 +113,8 @@ def by_definition(names, tokens):
 def test_the_trie_gives_what_the_definition_gives(names):
     tokens = [*STRINGS, "", "row(", "rowx", "row(row", "d", "dia", "dials", "é", "(é"]
     assert Trie(dict(enumerate(tokens))).allowed(names) == by_definition(names, tokens)
-
-
-def test_tokens_of_one_string_are_all_allowed_and_special_ones_never():
-    first, last = STRINGS.index("."), len(STRINGS) - 1
-    assert STRINGS[last] == "." and first != last
-    allowed = decode(0).steps[0].record(*COMPLETIONS).allowed
-    assert allowed == len(by_definition(BOOK, STRINGS))
-    assert {first, last} <= set(Trie(dict(enumerate(STRINGS))).allowed([""]))
+    both = {STRINGS.index("."), len(STRINGS) - 1}
+    assert len(both) == 2 and both <= set(Trie(dict(enumerate(STRINGS))).allowed([""])), "tokens of one string"
 
 
 def test_one_question_at_each_dot_and_none_inside_names_strings_and_comments():
@@ -180,13 +144,8 @@ def test_the_record_says_what_was_possible_and_what_was_wanted():
     assert first.refused == [i for i in table.argsort(descending=True).tolist() if i not in allowed][:5]
     ended = [step.record(*COMPLETIONS) for step in decode(0).steps if step.record(*COMPLETIONS).name]
     assert ended and all(one.exists for one in ended)
-    watched = [
-        s.record(*COMPLETIONS)
-        for seed in range(4)
-        for s in decode(seed, monitor="watch").steps
-        if s.record(*COMPLETIONS).name
-    ]
-    assert any(one.exists is False for one in watched)
+    watched = [s.record(*COMPLETIONS) for seed in range(4) for s in decode(seed, monitor="watch").steps]
+    assert any(one.name and one.exists is False for one in watched)
 
 
 def test_a_forced_token_inside_a_name_is_followed_by_what_fits():
@@ -198,12 +157,6 @@ def test_a_forced_token_inside_a_name_is_followed_by_what_fits():
     assert board(fork) == fork.output_ids and text.startswith(("tally_cents", "enroll_payer"))
 
 
-def test_where_an_edit_forbids_all_that_is_legal_the_run_goes_on():
-    L = torch.zeros(4)
-    L[[1, 2]] = float("-inf")
-    assert mask(L, [1, 2]) is L
-
-
 def test_the_monitor_closes_its_copy_when_a_run_is_stopped():
     run = engines.stream("mgd", model(0), PROMPT, params={"max_new_tokens": 24})
     next(run)
@@ -213,28 +166,17 @@ def test_the_monitor_closes_its_copy_when_a_run_is_stopped():
     assert not monitor.analyser.folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("params", "sentence"),
-    [
-        ({"project": "# file: a.py\ndef ("}, "a.py of the project is not Python"),
-        ({"project": "no such"}, "neither one that ships"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_the_run(params, sentence):
-    with pytest.raises(UserError, match=sentence):
-        engines.stream("mgd", model(0), PROMPT, params=params)
+def test_what_cannot_be_is_refused_before_the_run():
+    for project, sentence in (
+        ("# file: a.py\ndef (", "a.py of the project is not Python"),
+        ("no such", "neither one that ships"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            engines.stream("mgd", model(0), PROMPT, params={"project": project})
 
 
-def test_the_state_is_read_from_the_text():
-    assert begun("a.b.") == ("a.b.", "") and begun("a.bc") == ("a.", "bc") and begun("a.b(") is None
-    assert rests(["ab", "abc", "x"], "ab") == {"ab": "", "abc": "c"}
-
-
-def test_a_fork_may_rename_a_member_or_switch_the_monitor():
-    plain = decode(0, monitor="off")
+def test_a_fork_may_switch_the_monitor_on_for_another_project():
     project = "# file: book.py\nclass Book:\n    def zap(self) -> int:\n        return 1\n"
-    fork = engines.fork(plain, 0, model=model(0), edit=engines.Edit(params={"monitor": "guide", "project": project}))
+    edit = engines.Edit(params={"monitor": "guide", "project": project})
+    fork = engines.fork(decode(0, monitor="off"), 0, model=model(0), edit=edit)
     assert re.match(r"zap\W", Letters().decode(fork.output_ids)) and not fork.end.message
-    held = decode(1)
-    free = engines.fork(held, 0, model=model(1), edit=engines.Edit(params={"monitor": "off"}))
-    assert free.output_ids == decode(1, monitor="off").output_ids

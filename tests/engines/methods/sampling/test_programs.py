@@ -18,18 +18,10 @@ def shorter(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
-    ("answer", "code"),
-    [
-        ("Here:\n```python\nx = 1\n```\nDone.", "x = 1\n"),
-        ("```\nx = 1\n```", "x = 1\n"),
-        ("```python\nx = 1", "x = 1"),
-        ("x = 1", "x = 1"),
-        ("```python\na\n```\n```python\nb\n```", "a\n"),
-    ],
-)
-def test_the_program_of_an_answer(answer, code):
-    assert program_of(answer) == code
+def test_the_program_of_an_answer():
+    assert program_of("Here:\n```python\nx = 1\n```\nDone.") == program_of("```\nx = 1\n```") == "x = 1\n"
+    assert program_of("```python\nx = 1") == program_of("x = 1") == "x = 1"
+    assert program_of("```python\na\n```\n```python\nb\n```") == "a\n"
 
 
 @pytest.mark.parametrize(
@@ -68,17 +60,9 @@ def test_a_public_host_runs_none(monkeypatch):
                 run_program("x = 1", [])
 
 
-def test_there_are_forty_tasks_and_each_has_a_program_that_passes():
+def test_there_are_forty_tasks_and_a_right_program_passes():
     tasks = json.loads(TASKS.read_text())["tasks"]
-    assert len(tasks) == 40 and len({task["signature"] for task in tasks}) == 40
+    assert len(tasks) == len({task["signature"] for task in tasks}) == 40
     assert all(len(task["asserts"]) == 3 and f"`{task['signature']}`" in task["prompt"] for task in tasks)
-    known = {
-        "largest(numbers)": "return max(numbers)",
-        "is_leap(year)": "return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)",
-        "unique(items)": "return list(dict.fromkeys(items))",
-        "fibonacci(n)": "return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)",
-    }
-    for task in tasks:
-        if task["signature"] in known:
-            code = f"def {task['signature']}:\n    {known[task['signature']]}"
-            assert run_program(code, task["asserts"]) == "passed"
+    (task,) = [task for task in tasks if task["signature"] == "largest(numbers)"]
+    assert run_program("def largest(numbers): return max(numbers)", task["asserts"]) == "passed"

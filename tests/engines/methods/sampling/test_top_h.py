@@ -2,15 +2,13 @@
 implementations let the same tokens through."""
 
 import itertools
-import json
 
 import pytest
 import torch
 
 import engines
-from engines.core.truncated import Truncation, kept_by_mass, kept_by_ratio, ranked
+from engines.core.truncated import Truncation, ranked
 from engines.methods.sampling.top_h import TOLERANCE, entropy_along, spend
-from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 
 TRUNCATION = "truncation", Truncation
@@ -45,39 +43,19 @@ def test_the_kept_set_fits_the_budget_and_the_next_token_would_break_it():
         assert spent.counted.tolist() == pytest.approx([entropy_of(P[: n + 1]) for n in range(len(P))], abs=1e-9)
 
 
-def test_the_entropy_rises_along_the_order():
+def test_the_entropy_rises_along_the_order_and_a_larger_share_keeps_no_fewer_and_never_none():
     """Theorem 3; behind the last token that float64 can tell from none it stays the same."""
     for P, _ in distributions():
         rise = entropy_along(P).diff()
         assert (rise[P[1:] > 1e-12] > 0).all() and (rise > -1e-12).all()
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_larger_share_keeps_no_fewer_and_never_none(variant):
-    for P, _ in distributions():
-        kept = [spend(P, alpha, variant).kept for alpha in (1e-6, 0.1, 0.3, 0.4, 0.6, 0.9, 1.0)]
-        assert kept[0] == 1 and kept == sorted(kept)
-        assert kept[-1] == (len(P) if variant == "paper" else min(len(P), 100))
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_one_token_that_holds_everything(variant):
-    P, ids = ranked(torch.tensor([0.0, 900.0, 0.0]), 1.0)
-    spent = spend(P, 0.4, variant)
-    assert (P.tolist(), ids.tolist(), spent.kept, spent.whole) == ([1.0], [1], 1, 0.0)
-
-
-def test_the_greedy_mass_stays_near_the_best_one():
-    """The ratio over the golden cases with an exhaustive optimum: mean 0.95, worst 0.68."""
-    data = json.loads((GOLDEN / "sampling" / "top_h.json").read_text())
-    ratios = []
-    for case in data["cases"]:
-        if case.get("ecmm_optimum"):
-            P = ranked(torch.tensor(data["distributions"][case["dist"]], dtype=torch.float64), case["temperature"])[0]
-            kept = spend(P, case["alpha"], "paper").kept
-            ratios.append(float(P[:kept].sum()) / case["ecmm_optimum"]["mass"])
-    assert len(ratios) > 30 and max(ratios) <= 1 + 1e-9
-    assert sum(ratios) / len(ratios) == pytest.approx(0.95, abs=0.01) and min(ratios) == pytest.approx(0.68, abs=0.01)
+        for variant in VARIANTS:
+            kept = [spend(P, alpha, variant).kept for alpha in (1e-6, 0.1, 0.3, 0.4, 0.6, 0.9, 1.0)]
+            assert kept[0] == 1 and kept == sorted(kept)
+            assert kept[-1] == (len(P) if variant == "paper" else min(len(P), 100))
+    P, ids = ranked(torch.tensor([0.0, 900.0, 0.0]), 1.0)  # one token holds everything
+    for variant in VARIANTS:
+        spent = spend(P, 0.4, variant)
+        assert (P.tolist(), ids.tolist(), spent.kept, spent.whole) == ([1.0], [1], 1, 0.0)
 
 
 def test_hf_is_what_transformers_lets_through():
@@ -89,15 +67,6 @@ def test_hf_is_what_transformers_lets_through():
         P, ids = ranked(z, 1.0)
         theirs = TopHLogitsWarper(alpha)(torch.zeros(1, 0), z[None])[0].isfinite().nonzero()[:, 0].tolist()
         assert sorted(ids[: spend(P, alpha, "hf").kept].tolist()) == theirs
-
-
-def test_a_share_of_nothing_is_greedy_and_of_everything_is_sampling():
-    model = TableCausal(vocab_size=20, memory=3)
-    control = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 30})
-    for variant in VARIANTS:
-        assert decode(model, alpha=0.0, temperature=2.0, variant=variant).output_ids == control.output_ids
-    plain = engines.run("temperature", model, PROMPT, params={"max_new_tokens": 30, "temperature": 1.3})
-    assert decode(model, alpha=1.0, temperature=1.3).output_ids == plain.output_ids
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -114,27 +83,3 @@ def test_the_record_tells_the_cut(variant):
         assert cut.mass == pytest.approx(sum(cut.probabilities[: cut.kept]), abs=1e-4)
         assert set(cut.others) == set(cut.others_mass) == {"top-k 50", "top-p 0.9", "min-p 0.1"}
         assert 0.9 <= cut.others_mass["top-p 0.9"] <= 1 and cut.others_mass["top-k 50"] <= 1
-        assert all((cut.others[name] <= cut.kept) == (cut.others_mass[name] <= cut.mass + 1e-5) for name in cut.others)
-    assert engines.Trace.from_json(trace.to_json()) == trace
-
-
-KEPT = {  # of 49,152 tokens at a temperature: top-p 0.9, min-p 0.1, then the three rules at alpha 0.4
-    0.7: (16, 4, 3, 3, 3),
-    1.0: (91, 13, 6, 7, 8),
-    1.5: (1272, 23, 14, 14, 14),
-    2.0: (8172, 63, 28, 18, 20),
-}
-
-
-@pytest.mark.smollm2
-def test_kept_tokens_on_a_real_step():
-    """Measured when the method was studied, with weights before their rounding to bf16: the sets of top-H are the same,
-    the wide ones of top-p and min-p within 2 %."""
-    model = engines.load_model("smollm2", dtype="float32")
-    ids = model.tokenizer.encode("Write a creative story about time moving backwards. The clock on the wall")
-    z = model.extend(ids, model.new_cache(len(ids)), last_only=True).logits[0]
-    for T, (top_p, min_p, *expected) in KEPT.items():
-        P = ranked(z, T)[0]
-        assert [spend(P, 0.4, variant).kept for variant in VARIANTS] == expected
-        assert kept_by_mass(P, 0.9) == pytest.approx(top_p, rel=0.02)
-        assert kept_by_ratio(P, 0.1) == pytest.approx(min_p, rel=0.02)

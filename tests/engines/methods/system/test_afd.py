@@ -33,12 +33,15 @@ def texts(trace):
     return [(b.id, b.tokens, b.fate) for step in trace.steps for b in step.branches]
 
 
-@pytest.mark.parametrize(("microbatches", "temperature"), [(1, 0.0), (3, 0.0), (2, 1.0), (4, 1.0)])
+@pytest.mark.parametrize(("microbatches", "temperature"), [(1, 0.0), (4, 1.0)])
 def test_two_processes_write_what_one_writes(model, microbatches, temperature):
     given = {"microbatches": microbatches, "texts": 2, "temperature": temperature}
     two, one = (decode(model, execution=how, **given) for how in ("two processes", "one process"))
     assert two.output_ids == one.output_ids and texts(two) == texts(one)
     assert [s.facts["processes"] for s in (two.steps[0], one.steps[0])] == [2, 1]
+    if not temperature:  # microbatches and texts change nothing on the board
+        assert one.output_ids == engines.run("greedy", model, PROMPT, params={"max_new_tokens": 8}).output_ids
+        assert {i for i, *_ in texts(one)} == set(range(2)) and one.totals.forwards == len(one.steps)
 
 
 @pytest.mark.parametrize("name", ["tiny-mha", "tiny-gqa", "tiny-mla"])
@@ -48,33 +51,20 @@ def test_every_attention_runs_apart_and_writes_its_own_greedy_text(name):
     assert decode(twin).output_ids == plain.output_ids
 
 
-def test_microbatches_and_texts_do_not_change_the_text_on_the_board(model):
-    wanted = engines.run("greedy", model, PROMPT, params={"max_new_tokens": 8}).output_ids
-    for m, b in ((1, 1), (2, 5), (4, 1)):
-        trace = decode(model, microbatches=m, texts=b, execution="one process")
-        assert trace.output_ids == wanted and {i for i, *_ in texts(trace)} == set(range(m * b))
-        assert trace.totals.forwards == len(trace.steps)
-
-
 @pytest.mark.parametrize("execution", ["two processes", "one process"])
 def test_a_part_begins_when_what_it_needs_is_there(model, execution):
     """A microbatch goes through the halves in their order, a side does one thing at a time, in the order of layers and
     microbatches: the pipeline of the report's event model."""
     m, L = 3, model.num_layers
+    labels = [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
     for step in decode(model, microbatches=m, texts=2, execution=execution).steps:
         own = {side: [i for i in step.intervals if i.track == side] for side in SIDES}
-        assert [[i.label for i in own[side]] for side in SIDES] == [
-            [f"microbatch {j + 1}, layer {layer + 1}" for layer in range(L) for j in range(m)]
-        ] * 2
-        for j in range(m):
-            way = [x for layer in range(L) for x in (own[SIDES[0]][layer * m + j], own[SIDES[1]][layer * m + j])]
-            assert all(a.end <= b.start for a, b in itertools.pairwise(way))
-        for parts in own.values():
+        assert [[i.label for i in own[side]] for side in SIDES] == [labels] * 2
+        ways = [[own[side][layer * m + j] for layer in range(L) for side in SIDES] for j in range(m)]
+        alone = [sorted(step.intervals, key=lambda i: i.start)] * (execution == "one process")
+        for parts in (*ways, *own.values(), *alone):
             assert all(a.end <= b.start for a, b in itertools.pairwise(parts))
-            assert all(i.measured and i.end > i.start for i in parts)
-        if execution == "one process":
-            both = sorted(step.intervals, key=lambda i: i.start)
-            assert all(a.end <= b.start for a, b in itertools.pairwise(both))
+        assert all(i.measured and i.end > i.start for i in step.intervals)
 
 
 def test_bytes_are_counted(model):
@@ -133,8 +123,5 @@ def test_the_process_loads_nothing_of_this_package_and_no_torch():
     code = f"import runpy, sys; runpy.run_path({feed_forward.__file__!r}, run_name='x'); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert "numpy" in found.stdout.split() and not {"torch", "engines", "transformers"} & set(found.stdout.split())
-
-
-def test_silu_of_far_away_numbers_is_quiet():
-    with np.errstate(over="raise", invalid="raise"):
+    with np.errstate(over="raise", invalid="raise"):  # numbers far away are quiet there
         assert feed_forward.silu(np.array([-1e4, 0.0, 1e4], np.float32)).tolist() == [0.0, 0.0, 1e4]

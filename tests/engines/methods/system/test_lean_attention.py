@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import engines
-from engines.core.kinds.layered import AttentionInputs, Taps
-from engines.methods.system.lean_attention.attention import Triple, Work, add, empty, merge
+from engines.core.kinds.layered import AttentionInputs
+from engines.methods.system.lean_attention.attention import Work
 from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
     lean,
@@ -28,26 +28,15 @@ def decode(prompt="add: 45 + 86", slug="lean-attention", on=MODEL, **params):
     return engines.run(slug, engines.load_model(on, dtype="float32"), prompt, params={"max_new_tokens": 24, **params})
 
 
-@pytest.mark.parametrize(("t", "G"), [([7] * 5, 8), ([1, 9, 3], 4), ([2] * 3, 6), ([5], 1), ([1] * 4, 4)])
+@pytest.mark.parametrize(("t", "G"), [([7] * 5, 8), ([1, 9, 3], 4), ([5], 1), ([1] * 4, 4)])
 def test_every_tile_is_owned_once_and_loads_differ_by_one(t, G):
     pieces = lean(t, G)
-    assert sorted((p.problem, i) for p in pieces for i in range(p.first, p.end)) == [
-        (problem, i) for problem, each in enumerate(t) for i in range(each)
-    ]
+    owned = sorted((p.problem, i) for p in pieces for i in range(p.first, p.end))
+    assert owned == [(problem, i) for problem, each in enumerate(t) for i in range(each)]
     assert pieces == sorted(pieces, key=lambda p: (p.worker, p.problem, p.first))
     loads = [end - first for first, end in ranges(sum(t), G)]
     assert max(loads) - min(loads) <= 1 and makespan(pieces) == max(loads) == math.ceil(sum(t) / G)
-    assert sum(p.first > 0 for p in pieces) == len(pieces) - len(t)  # merges
     assert max(sum(p.problem == i for p in pieces) for i in range(len(t))) <= splits_bound(sum(t), max(t), G)
-
-
-def test_no_worker_computes_two_pieces_at_once():
-    for kind in SCHEDULES:
-        pieces = schedule(kind, [5, 3, 8, 1], 3)
-        at = list(zip(pieces, timeline(pieces), strict=True))
-        for worker in range(3):
-            own = sorted(times for piece, times in at if piece.worker == worker)
-            assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
 
 
 def problem(N=100, g=3, r=3, e=8, dtype=torch.float64, sees=None):
@@ -58,7 +47,7 @@ def problem(N=100, g=3, r=3, e=8, dtype=torch.float64, sees=None):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kind", SCHEDULES)
-@pytest.mark.parametrize(("W", "b"), [(1, 16), (2, 7), (8, 16), (108, 3), (5, 512)])
+@pytest.mark.parametrize(("W", "b"), [(1, 16), (8, 16), (108, 3), (5, 512)])
 def test_the_output_is_that_of_attention(kind, W, b, dtype):
     given = problem(dtype=dtype)
     work = Work(given, schedule(kind, [math.ceil(100 / b)] * 3, W), b)
@@ -74,25 +63,15 @@ def test_positions_that_are_not_seen_count_for_nothing_even_a_whole_tile_of_them
     sees = torch.ones(1, 100, dtype=torch.bool)
     sees[0, :40] = False  # a window: the first two tiles are out of sight
     given = problem(sees=sees)
-    work = Work(given, schedule("lean", [7] * 3, 8), 16)
+    pieces = schedule("lean", [7] * 3, 8)
+    for worker in range(8):  # does one thing at a time
+        own = sorted(times for piece, times in zip(pieces, timeline(pieces), strict=True) if piece.worker == worker)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
+    work = Work(given, pieces, 16)
     seen = AttentionInputs(0, given.queries, given.keys[:, 40:], given.values[:, 40:], 0.3, sees[:, 40:])
     other = Work(seen, schedule("plain", [4] * 3, 8), 16)
     assert torch.allclose(work.run("lean", 1, None), other.run("plain", 1, None), atol=1e-12)
     assert work.error() < 1e-12
-
-
-def test_triples_merge_in_any_order_and_the_empty_one_changes_nothing():
-    q, K, V = (torch.randn(*s, dtype=torch.float64) for s in ((3, 4), (12, 4), (12, 4)))
-    a, b, c = (add(None, q, K[i : i + 4], V[i : i + 4]) for i in (0, 4, 8))
-
-    def same(x: Triple, y: Triple) -> bool:
-        return all(torch.allclose(i, j, atol=1e-12) for i, j in zip(x, y, strict=True))
-
-    assert same(merge(merge(a, b), c), merge(a, merge(b, c))) and same(merge(a, b), merge(b, a))
-    assert same(merge(a, empty(q)), a) and same(merge(empty(q), a), a)
-    nothing = merge(empty(q), empty(q))
-    assert not any(x.isnan().any() for x in nothing) and same(nothing, empty(q))
-    assert not same(Triple(a.m, a.l + b.l, a.o + b.o), merge(a, b))  # without the scales it is wrong
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
@@ -106,41 +85,22 @@ def test_the_text_is_the_librarys_by_every_schedule(kind, workers):
         assert step.facts["makespan_lean"] == math.ceil(step.facts["tiles"] / min(workers, step.facts["tiles"]))
 
 
-def test_the_log_probabilities_are_the_librarys_too():
-    model = engines.load_model(MODEL, dtype="float32")
-    ids = model.tokenizer.encode_prompt("story: Mia, boat")
-
-    def lean_of(given):
-        pieces = schedule("lean", [math.ceil(given.keys.shape[1] / 16)] * len(given.keys), 7)
-        return Work(given, pieces, 16).run("lean", 1, None)
-
-    cache, stock = model.new_cache(len(ids)), model.new_cache(len(ids))
-    model.layers(model.embed(ids[:-1]), cache, 0, model.num_layers)
-    h = model.layers(model.embed(ids[-1:]), cache, 0, model.num_layers, taps=Taps(attention=lean_of))
-    wanted = model.extend(ids, stock).logits[-1:].log_softmax(-1)
-    assert float((model.unembed(h).log_softmax(-1) - wanted).abs().max()) < 1e-3
-
-
 @pytest.mark.parametrize("kind", SCHEDULES)
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_give_the_same_and_share_the_pieces(kind, threads):
-    one, many = (decode(schedule=kind, workers=5, threads=n, max_new_tokens=6) for n in (1, threads))
+def test_threads_give_the_same_and_share_the_pieces(kind):
+    one, many = (decode(schedule=kind, workers=5, threads=n, max_new_tokens=6) for n in (1, 3))
     assert one.output_ids == many.output_ids
     for a, b in zip(one.steps, many.steps, strict=True):
         labels = [sorted(i.label for i in s.intervals if i.unit == "seconds") for s in (a, b)]
         assert labels[0] == labels[1] and all(i.measured for s in (a, b) for i in s.intervals if i.unit == "seconds")
-        assert {i.track for i in b.intervals if i.unit == "seconds"} <= {f"thread {i + 1}" for i in range(threads)}
+        assert {i.track for i in b.intervals if i.unit == "seconds"} <= {f"thread {i + 1}" for i in range(3)}
 
 
-def test_a_host_merges_behind_the_last_piece_of_its_head():
+def test_a_host_merges_behind_the_last_piece_of_its_head_and_the_two_clocks_never_mix():
     for step in decode(workers=6, threads=2, max_new_tokens=8).steps:
         done = {i.label: i for i in step.intervals if i.unit == "seconds"}
         for label, merged in ((k, v) for k, v in done.items() if k.startswith("merge")):
             head = label.split(", ")[1]
             assert all(v.end <= merged.end for k, v in done.items() if k.startswith(f"{head},"))
-
-
-def test_the_two_clocks_never_mix():
     for step in decode(schedule="plain", max_new_tokens=8).steps:
         units = {(i.track.split(": ")[0], i.unit, i.measured) for i in step.intervals}
         assert units == {*((kind, "tiles", False) for kind in SCHEDULES), ("thread 1", "seconds", True)}
@@ -158,16 +118,11 @@ def test_a_failing_piece_ends_the_run_and_does_not_hang():
         work.run("lean", 2, pool)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"workers": 7, "grid": "as published"}, "give an even number"),
-        ({"layer": 99}, "the model has 6; give one from 1 to 6"),
-    ],
-)
-def test_bad_input_is_a_sentence(given, words):
-    with pytest.raises(engines.UserError, match=words):
-        decode(**given)
+def test_bad_input_is_a_sentence():
+    with pytest.raises(engines.UserError, match="give an even number"):
+        decode(workers=7, grid="as published")
+    with pytest.raises(engines.UserError, match="the model has 6; give one from 1 to 6"):
+        decode(layer=99)
 
 
 @pytest.mark.smollm2

@@ -1,7 +1,6 @@
 """SpecMemo: buffers that are what the account says, one text for every budget, and budgets that are too small."""
 
 import dataclasses
-import itertools
 from functools import cache
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 import engines
 from engines.core.kinds import KINDS
 from engines.core.meter import Meter
-from engines.methods.system.specmemo.ledger import leaf_paths, live_bytes, stacked
+from engines.methods.system.specmemo.ledger import leaf_paths, live_bytes
 from engines.methods.system.specmemo.plan import TREES, Plan, shape
 
 MODEL = "tiny-ar-m"
@@ -36,31 +35,22 @@ def plan(**changed):
     return Plan(**{**sizes, "B": 1, "whole": False, **changed})
 
 
-def arena(step, group="arena"):
-    return {i.label: i.end - i.start for i in step.intervals if i.track.startswith(f"{group}:")}
+def arena(step):
+    return {i.label: i.end - i.start for i in step.intervals if i.track.startswith("arena:")}
 
 
-def test_a_smaller_tree_is_part_of_a_larger_one_and_paths_end_in_leaves():
-    def nodes(T):
+def test_a_smaller_tree_is_part_of_a_larger_one_and_bytes_behind_tensors_are_counted_once():
+    before = set()
+    for T in TREES:
         parents, ranks = shape(T)
-        found = [()]
+        nodes = [()]
         for parent, rank in list(zip(parents, ranks, strict=True))[1:]:
-            found.append((*found[parent], rank))
-        return set(found)
-
-    for a, b in itertools.pairwise(TREES):
-        assert len(nodes(b)) == b and nodes(a) < nodes(b)
+            nodes.append((*nodes[parent], rank))
+        assert len(set(nodes)) == T and before < set(nodes)
+        before = set(nodes)
     assert leaf_paths([-1, 0, 0, 1]) == [[0, 2, 2], [0, 1, 3]]
-
-
-def test_bytes_behind_tensors_are_counted_once():
     z = torch.zeros(4, 5)
     assert live_bytes([z, z[1:], z[0].clone()]) == 4 * 25
-    assert [(i.start, i.end, i.measured) for i in stacked("a", {"x": (3, True), "y": (0, True), "z": (4, False)})] == [
-        (0, 3, True),
-        (3, 3, True),
-        (3, 7, False),
-    ]
 
 
 def test_the_tree_grows_with_the_budget_and_what_fits_is_known_before():
@@ -74,18 +64,29 @@ def test_the_tree_grows_with_the_budget_and_what_fits_is_known_before():
     exact = one.total(4) / MB
     assert one.limit(4, exact) == 20 and one.limit(4, exact - 1e-4) < 20 < one.limit(4, exact + 1e-3)
     assert one.limit(4, 0) == 190
+    two = plan(B=2)
+    for missing in (0, 1, 500, 2000):
+        budget = (two.total(8) - missing) / MB
+        shorter = two.shortened(budget, 8)
+        assert shorter.total(8) <= budget * MB + 1e-6 and shorter.fit(budget, 8) == 8
+        if shorter.new < two.new:  # one token more would be too many
+            assert dataclasses.replace(shorter, new=shorter.new + 1).total(8) > budget * MB - 1e-6
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("allocation", ["lean", "reference"])
-def test_the_account_is_that_of_the_live_buffers(batch, allocation):
-    trace = decode(batch=batch, allocation=allocation)
-    counted = KINDS["causal"].counted(model(), "target", Meter())
+def test_the_account_is_that_of_the_live_buffers_and_the_cache_is_allocated_once(batch, allocation, monkeypatch):
+    from engines.models.slots import SlotLayer
+
+    counted, made, plain = KINDS["causal"].counted(model(), "target", Meter()), [], SlotLayer.lazy_initialization
     cache = counted.new_cache(7)
     counted.extend([5, 6], cache)
     row = cache.bytes // 7
     assert row * 7 == cache.bytes == sum(x.keys.nbytes + x.values.nbytes for x in cache.layers)
     assert counted.position_bytes == row
+    monkeypatch.setattr(SlotLayer, "lazy_initialization", lambda *given: (made.append(1), plain(*given))[1])
+    trace = decode(batch=batch, allocation=allocation)
+    assert len(made) == model().num_layers
     T, start = 16, len(trace.header.prompt_ids)
     positions = batch * counted.max_positions if allocation == "reference" else start + batch * (32 + T)
     for step in trace.steps:
@@ -95,21 +96,10 @@ def test_the_account_is_that_of_the_live_buffers(batch, allocation):
         assert step.facts["accounted"] == sum(parts.values()) <= step.facts["planned"]
         assert ("logits by path" in parts) == (allocation == "reference")
         modelled = {i.label for i in step.intervals if not i.measured and i.track.startswith("arena")}
-        assert modelled == {"weights", "mask of the tree"} and all(
-            not i.measured for i in step.intervals if "reference" in i.track
-        )
+        assert modelled == {"weights", "mask of the tree"}
+        assert not any(i.measured for i in step.intervals if "reference" in i.track)
     saved = [step.facts["saved"] for step in trace.steps]
     assert min(saved) > 0.5 if allocation == "lean" else abs(saved[-1]) < 0.1
-
-
-def test_the_cache_is_allocated_once(monkeypatch):
-    from engines.models.slots import SlotLayer
-
-    made = []
-    plain = SlotLayer.lazy_initialization
-    monkeypatch.setattr(SlotLayer, "lazy_initialization", lambda *given: (made.append(1), plain(*given))[1])
-    decode()
-    assert len(made) == model().num_layers
 
 
 def test_every_budget_that_can_hold_it_gives_the_greedy_text():
@@ -144,16 +134,6 @@ def test_a_budget_that_keeps_the_tree_shortens_the_answer():
         decode(budget=round(decoded(nodes=1).steps[0].facts["planned"] / MB - 0.05, 2), keeps="tree")
 
 
-def test_a_plan_is_shortened_to_what_the_budget_holds():
-    one = plan(B=2)
-    for missing in (0, 1, 500, 2000):
-        budget = (one.total(8) - missing) / MB
-        shorter = one.shortened(budget, 8)
-        assert shorter.total(8) <= budget * MB + 1e-6 and shorter.fit(budget, 8) == 8
-        if shorter.new < one.new:  # one token more would be too many
-            assert dataclasses.replace(shorter, new=shorter.new + 1).total(8) > budget * MB - 1e-6
-
-
 def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
     free = decoded()
     least = decoded(nodes=1).steps[0].facts["planned"] / MB
@@ -162,17 +142,8 @@ def test_a_fork_with_another_budget_shrinks_the_tree_and_keeps_the_text():
     assert fork.steps[-1].facts["T"] < 16 and fork.output_ids == free.output_ids
 
 
-def test_a_batch_writes_several_texts_in_every_forward():
-    trace = decode(batch=4, temperature=1.2)
-    assert {step.forwards["target"] for step in trace.steps} == {1}
-    assert trace.steps[0].facts["sequences"] == 4
-    one = decode(batch=1, temperature=1.2)
-    assert one.output_ids == decode(batch=1, temperature=1.2).output_ids
-
-
 def test_a_budget_below_the_weights_is_refused_before_any_forward(monkeypatch):
-    weights = 4 * model().record.parameters / MB
-    called = []
+    weights, called = 4 * model().record.parameters / MB, []
     monkeypatch.setattr(type(model()), "extend", lambda *given, **named: called.append(1))
     with pytest.raises(engines.UserError, match=r"the weights of tiny-ar-m alone are .* Give at least .* MB"):
         decode(budget=round(weights - 0.5, 2))

@@ -22,24 +22,19 @@ def counts(V=200, N=16, seed=0):
     return np.stack([rng.multinomial(40, rng.dirichlet(np.ones(N) * 0.2)) for _ in range(V)])
 
 
-def routed(B=300, N=16, k=3, seed=1):
-    rng = np.random.default_rng(seed)
-    return np.stack([rng.permutation(N)[:k] for _ in range(B)])
-
-
 def decode(**params):
     model = engines.load_model("tiny-moe", dtype="float32")
     return engines.run("speculative-moe", model, PROMPT, params={"max_new_tokens": 12, **params})
 
 
-@pytest.mark.parametrize("G", [1, 2, 4, 8])
-def test_a_placement_holds_each_expert_once_and_equal_numbers(G):
-    C = placement.grouped(counts(), G)
-    assert np.bincount(C, minlength=G).tolist() == [16 // G] * G
-    assert np.bincount(placement.in_order(16, G), minlength=G).tolist() == [16 // G] * G
-
-
-def test_no_device_bears_much_more_than_the_others():
+def test_a_placement_holds_each_expert_once_and_no_device_bears_much_more_than_the_others():
+    for G in (1, 2, 4, 8):
+        assert np.bincount(placement.grouped(counts(), G), minlength=G).tolist() == [16 // G] * G
+        assert np.bincount(placement.in_order(16, G), minlength=G).tolist() == [16 // G] * G
+    T = counts()
+    T[7] = 0  # rows of unknown ids stay in their ordinary place
+    assert put(plan(T, 4, "both"), [7, 7, 7], 5, 4).tolist() == [1, 2, 3]  # positions 5, 6 and 7 in turn
+    assert plan(T, 4, "grouped").R is None and plan(T, 4, "ordinary").R is None
     T = counts(seed=4)
     C = placement.grouped(T, 4)
     R = ours.balanced_table(T, C, 4)
@@ -49,7 +44,7 @@ def test_no_device_bears_much_more_than_the_others():
     assert (R >= 0).all() and (ours.balanced_table(np.zeros((3, 16), int), C, 4) == ours.NOWHERE).all()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_swaps_judged_together_are_the_swaps_tried_one_after_the_other(seed):
     rng = np.random.default_rng(100 + seed)
     T = rng.poisson(rng.gamma(0.3, 3, (40, 16)))
@@ -66,45 +61,12 @@ def test_swaps_judged_together_are_the_swaps_tried_one_after_the_other(seed):
     assert placement.swapped(A, C, load, 800, seed, limit).tolist() == by_hand.tolist()
 
 
-def test_swaps_never_lose_and_some_gain():
-    T = counts(seed=2)
-    A, load = placement.affinity(T.astype(float)), T.sum(0).astype(float)
-    found = [
-        placement.inside(A, placement.swapped(A, placement.in_order(16, 4), load, tries))
-        for tries in (0, 50, 500, 3000)
-    ]
-    assert found == sorted(found) and found[-1] > found[0]
-
-
-def test_with_one_device_nothing_travels_and_by_chance_a_share_of_1_over_g_stays():
-    chosen, rng = routed(4000), np.random.default_rng(0)
-    alone = ours.exchange(chosen, np.zeros(4000, int), np.zeros(16, int), 1)
-    assert (alone.lar, alone.remote, alone.visits.sum()) == (1, 0, 0)
-    for G in (2, 4, 8):
-        lar = ours.exchange(chosen, rng.integers(0, G, 4000), placement.in_order(16, G), G).lar
-        assert lar == pytest.approx(1 / G, abs=0.02)
-
-
-def test_once_to_a_device_is_never_more():
-    for seed in range(8):
-        chosen, rng = routed(60, seed=seed), np.random.default_rng(seed)
-        one = ours.exchange(chosen, rng.integers(0, 4, 60), rng.permutation(np.arange(16) % 4), 4)
-        for once, every in zip(one.bytes(8, 1, 2, once=True), one.bytes(8, 1, 2, once=False), strict=True):
-            assert 0 < once <= every
-        assert one.load.sum() == chosen.size and (one.lar == 1) == (one.remote == 0)
-
-
-def test_an_expert_that_is_off_is_no_call():
-    one = ours.exchange(np.array([[0, -1], [3, 2]]), np.array([0, 0]), np.array([0, 0, 1, 1]), 2)
-    assert (one.lar, one.remote, one.visits.tolist()) == (1 / 3, 2, [[0, 1], [0, 0]])
-
-
-def test_rows_of_unknown_ids_stay_in_their_ordinary_place():
-    T = counts()
-    T[7] = 0
-    one = plan(T, 4, "both")
-    assert put(one, [7, 7, 7], 5, 4).tolist() == [1, 2, 3]  # positions 5, 6 and 7 in turn
-    assert plan(T, 4, "grouped").R is None and plan(T, 4, "ordinary").R is None
+def test_an_expert_that_is_off_is_no_call_and_bytes_are_modelled_as_seconds():
+    off = ours.exchange(np.array([[0, -1], [3, 2]]), np.array([0, 0]), np.array([0, 0, 1, 1]), 2)
+    assert (off.lar, off.remote, off.visits.tolist()) == (1 / 3, 2, [[0, 1], [0, 0]])
+    one = ours.exchange(np.array([[1], [0]]), np.array([0, 0]), np.array([0, 1]), 2)
+    assert seconds(one, 100, 1.0, 10.0) == pytest.approx(2e-5 + 300 / 1e9)
+    assert [(i.start, i.end) for i in moved([one], 100)] == [(0, 0), (0, 300)]
 
 
 def test_the_text_is_greedy_decoding_s_under_every_placement():
@@ -116,13 +78,14 @@ def test_the_text_is_greedy_decoding_s_under_every_placement():
 
 def test_the_record_holds_where_things_are_and_what_travelled():
     run = decode()
-    first = run.steps[0]
-    kinds = [(one.kind, one.role) for one in first.routing]
+    kinds = [(one.kind, one.role) for one in run.steps[0].routing]
     assert kinds == [("expert", ""), ("device", ""), ("device", "experts")]
     assert all(len(step.routing) == 2 for step in run.steps[1:])  # the placement is told once
     for step in run.steps:
         assert max(i.end for i in step.intervals) == step.facts["bytes_moved"]
         assert 0 <= step.facts["lar"] <= 1 and step.facts["imbalance"] >= 1
+    with pytest.raises(engines.UserError, match=r"expert-counts tiny-blockffn"):
+        engines.run("speculative-moe", "tiny-blockffn", PROMPT)
     alone = decode(devices=1)
     assert all(s.facts["lar"] == 1 and s.facts["bytes_moved"] == s.facts["exchange_us"] == 0 for s in alone.steps)
 
@@ -147,14 +110,3 @@ def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
     assert told.bytes_out == told.bytes_back == visits * 12 * 4 and told.difference < 1e-5
     assert told.wait_s > 0 and told.compute_s > 0 and told.round_s > 0
     assert np.allclose(experts(x, np.zeros_like(a), up, down), 0)
-
-
-def test_modelled_seconds():
-    one = ours.exchange(np.array([[1], [0]]), np.array([0, 0]), np.array([0, 1]), 2)
-    assert seconds(one, 100, 1.0, 10.0) == pytest.approx(2e-5 + 300 / 1e9)
-    assert [(i.start, i.end) for i in moved([one], 100)] == [(0, 0), (0, 300)]
-
-
-def test_what_is_refused():
-    with pytest.raises(engines.UserError, match=r"expert-counts tiny-blockffn"):
-        engines.run("speculative-moe", "tiny-blockffn", PROMPT)
