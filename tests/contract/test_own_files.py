@@ -1,5 +1,6 @@
 """A method is its own files only. A copy of the program without one method works and does not know it; with an extra
-folder that holds just the files of a new one, every place has it. No file of others names its slug."""
+folder that holds just the files of a new one, every place has it. No file of others names its slug, and no test fails
+because there is a paper more."""
 
 from __future__ import annotations
 
@@ -226,6 +227,13 @@ def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: tu
 def test_the_site_has_a_new_method(new: tuple[Path, dict[str, Any]]):
     found = look(ROOT, "left-first", new[0], "site")
     assert {"lessons/left-first.html", "methods.html", "docs/papers.html"} <= set(found["site"])
+
+
+@pytest.mark.exhaustive
+def test_the_tests_of_all_papers_pass_with_a_paper_more(new: tuple[Path, dict[str, Any]]):
+    """What they cover stands in `a_paper_more.py`."""
+    said = python(ROOT, new[0], "-m", "tests.contract.a_paper_more", "left-first", "left-copy", "Left first")
+    assert int(said.split()[-3]) > 20, "nearly none of them was called"
 
 
 def test_a_broken_file_of_the_folder_is_named_and_a_public_host_runs_none(tmp_path: Path):

@@ -248,9 +248,11 @@ def test_without_javascript_the_text_is_there(site: Path, browser: Browser):
     page.close()
 
 
-def test_hostile_text_stays_text(foreign: Path, watched: Watched):
+@pytest.mark.parametrize("which", ["few", pytest.param("all", marks=pytest.mark.pages)])
+def test_hostile_text_stays_text(foreign: Path, watched: Watched, which: str):
     assert [path.name for path in foreign.glob("runs/*")] == ["a-b.html"]
-    for path in (foreign / "gallery.html", foreign / "runs" / "a-b.html"):
+    others = sorted(foreign.rglob("*.html")) if which == "all" else [foreign / "gallery.html"]
+    for path in (*others, foreign / "runs" / "a-b.html"):
         page = watched.open(path)
         expect(page.locator("h1")).to_be_visible()
         expect(page.locator("img[src=x]")).to_have_count(0)
