@@ -186,10 +186,7 @@ def lane(step, name):
 def chi_square_p(counts, distribution):
     """p-value of observed counts against a distribution. Cells that cannot occur must be empty; rare ones are taken
     together."""
-    counts, distribution = (
-        torch.as_tensor(counts, dtype=torch.float64),
-        torch.as_tensor(distribution, dtype=torch.float64),
-    )
+    counts, distribution = (torch.as_tensor(one, dtype=torch.float64) for one in (counts, distribution))
     if counts[distribution <= 0].sum() > 0:
         return 0.0
     expected = distribution / distribution.sum() * counts.sum()

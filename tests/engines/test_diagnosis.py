@@ -1,9 +1,9 @@
-"""Why is a drafter slow: what it says along a text is what a run drafts there, planted slips are found, right drafters
-raise no alarm."""
+"""Why is a drafter slow: planted slips are found, right drafters raise no alarm, rounds are timed."""
 
 import copy
 import functools
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,9 +16,9 @@ from engines.diagnosis import cost, loops, slips
 from engines.diagnosis.kinds import kind_of
 from engines.models.drafters import load_drafter
 from engines.models.drafters.network import Rotation
-from tests.engines.conftest import GOLDEN
+from tests.engines.models.drafters.test_drafters import DRAFTERS
+from tests.engines.refusals import refuses
 
-DRAFTERS = GOLDEN / "drafters"
 RIGHT = [
     (folder.name, one["dir"])
     for folder in sorted(DRAFTERS.iterdir())
@@ -33,8 +33,9 @@ def plain_for(names, *first):
     return [name if name in first else pytest.param(*name, marks=pytest.mark.exhaustive) for name in names]
 
 
-def target_of(folder):
-    return engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
+def loaded(folder, name="drafter"):
+    target = engines.load_model(DRAFTERS / folder / "verifier", dtype="float32")
+    return target, load_drafter(DRAFTERS / folder / name, target)
 
 
 def data_of(folder, name):
@@ -43,22 +44,16 @@ def data_of(folder, name):
     return one.get("cases") or next(other["cases"] for other in data if other["dir"] == one["cases_of"])
 
 
-def prompts_of(folder):
-    """The prompts of the data, and each shifted, so that there is more to look at."""
+def prompts_of(folder, *shifts):
+    """The prompts of the data, to whose texts the drafters were fitted, so that slips show; and each shifted."""
     given = [case["prompt"] for case in data_of(folder, "drafter")]
-    return [[(token + by) % 60 + 3 for token in prompt] if by else prompt for by in (0, 7, 19) for prompt in given]
-
-
-def fitted(folder):
-    """The prompts whose texts the drafters were fitted to: elsewhere they know nothing, and no slip shows."""
-    return [case["prompt"] for case in data_of(folder, "drafter")]
+    return given + [[(token + by) % 60 + 3 for token in prompt] for by in shifts for prompt in given]
 
 
 @pytest.mark.parametrize(("folder", "name"), RIGHT)
 def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
     """At the place where a round of the golden decode begins, as many drafted tokens are right as it accepted."""
-    target = target_of(folder)
-    drafter = load_drafter(DRAFTERS / folder / name, target)
+    target, drafter = loaded(folder, name)
     for case in data_of(folder, name):
         rounds = case.get("spec_decode") or case.get("spec_decode_chain")
         k = rounds.get("k") or len(rounds["choices"])
@@ -76,10 +71,8 @@ def test_accepted_lengths_are_those_of_the_speculative_decode(folder, name):
 
 @pytest.mark.parametrize(("folder", "name"), plain_for(RIGHT, ("eagle3-speculators", "drafter"), ("medusa", "drafter")))
 def test_a_right_drafter_raises_no_alarm(folder, name):
-    target = target_of(folder)
-    found = engines.diagnose(
-        target, load_drafter(DRAFTERS / folder / name, target), prompts_of(folder), tokens=40, timed=False
-    )
+    target, drafter = loaded(folder, name)
+    found = engines.diagnose(target, drafter, prompts_of(folder, 7, 19), tokens=40, timed=False)
     labels = [one.label for one in found.tried]
     assert found.slips == [] and len(set(labels)) == len(labels)
     assert 0 < found.accepted < found.k and found.depths[0].places > 200
@@ -91,20 +84,11 @@ def _shift(step):
 
 def _rope(base):
     def plant(drafter):
-        sizes = drafter.stack[0].sizes
-        return {
-            "rotation": Rotation(type(sizes)(**{**vars(sizes), "theta": base}), "cpu"),
-            "stack": _stack(drafter, base),
-        }
+        first = copy.copy(drafter.stack[0])
+        first.sizes = type(first.sizes)(**{**vars(first.sizes), "theta": base})
+        return {"rotation": Rotation(first.sizes, "cpu"), "stack": [first, *drafter.stack[1:]]}
 
     return plant
-
-
-def _stack(drafter, base):
-    """Layers whose config says another base."""
-    first = copy.copy(drafter.stack[0])
-    first.sizes = type(first.sizes)(**{**vars(first.sizes), "theta": base})
-    return [first, *drafter.stack[1:]]
 
 
 def _other_embeddings(drafter):
@@ -118,45 +102,38 @@ PLANTED = {  # a slip as somebody made it, and the turn that takes it back
     "outputs for inputs": ("dflash", "drafter", _shift(1), "layer ids -1"),
     "inputs for outputs": ("dflash", "drafter", _shift(-1), "layer ids +1"),
     "a state before the final norm": ("medusa", "drafter", _shift(-1), "layer ids +1"),
-    "norm_before_residual": (
-        "eagle3-speculators",
-        "drafter-normres",
-        lambda drafter: {"residual_normed": False},
-        "norm_before_residual",
-    ),
+    "residual": ("eagle3-speculators", "drafter-normres", lambda _: {"residual_normed": False}, "norm_before_residual"),
     "the target's rope base": ("dflash", "drafter", _rope(10_000.0), "rope base"),
     "embeddings of another": ("eagle3-speculators", "drafter-normres", _other_embeddings, "embeddings"),
-    "d2t read as ids": (
-        "eagle3-speculators",
-        "drafter",
-        lambda drafter: {"vocabulary": drafter.vocabulary - torch.arange(drafter.columns)},
-        "d2t",
-    ),
+    "d2t as ids": ("eagle3-speculators", "drafter", lambda d: {"vocabulary": d.vocabulary - torch.arange(44)}, "d2t"),
 }
 
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_slip_is_found(planted):
     folder, name, plant, turn = PLANTED[planted]
-    target = target_of(folder)
-    drafter = copy.copy(load_drafter(DRAFTERS / folder / name, target))
+    target, drafter = loaded(folder, name)
+    drafter = copy.copy(drafter)
     for attribute, value in plant(drafter).items():
         setattr(drafter, attribute, value)
-    found = engines.diagnose(target, drafter, fitted(folder), tokens=48, timed=False)
+    found = engines.diagnose(target, drafter, prompts_of(folder), tokens=48, timed=False)
     assert turn == next((one.name for one in found.slips), ""), [(one.name, one.state, one.low) for one in found.tried]
 
 
-def test_a_turn_that_changes_no_logit_is_listed_as_such():
-    target = target_of("eagle12-legacy")
-    drafter = load_drafter(DRAFTERS / "eagle12-legacy" / "drafter", target)
+def test_a_turn_that_changes_no_logit_is_listed_and_both_sides_of_a_round_are_timed():
+    target, drafter = loaded("eagle12-legacy")
     found = engines.diagnose(target, drafter, prompts_of("eagle12-legacy")[:2], tokens=24, timed=False)
     assert [one.state for one in found.tried if one.name == "embeddings"] == ["same"]
+    refuses(engines.UserError, "no prompt is given", engines.diagnose, target, drafter, [])
+    target, drafter = loaded("mtp")
+    found = engines.diagnose(target, drafter, prompts_of("mtp")[:1], k=3, tokens=12)
+    assert [*found.cost.rows] == [1, 2, 3, 4] and [*found.cost.drafts] == [1, 2, 3]
+    assert all(seconds > 0 for seconds in (*found.cost.rows.values(), *found.cost.drafts.values()))
 
 
 def test_what_stands_at_a_first_difference_is_what_both_sides_had():
-    target = target_of("eagle3-speculators")
-    drafter = load_drafter(DRAFTERS / "eagle3-speculators" / "drafter", target)
-    prompts = prompts_of("eagle3-speculators")[:3]
+    target, drafter = loaded("eagle3-speculators")
+    prompts = prompts_of("eagle3-speculators", 7, 19)[:3]
     found = engines.diagnose(target, drafter, prompts, tokens=40, timed=False)
     assert found.partings
     for parting in found.partings:
@@ -169,51 +146,32 @@ def test_what_stands_at_a_first_difference_is_what_both_sides_had():
     assert any(row.kind == "not in the draft vocabulary" for row in found.misses)
 
 
-def test_without_a_prompt_there_is_nothing_to_look_at():
-    target = target_of("medusa")
-    drafter = load_drafter(DRAFTERS / "medusa" / "drafter", target)
-    with pytest.raises(engines.UserError, match="no prompt is given"):
-        engines.diagnose(target, drafter, [])
-
-
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("kind", "texts"),
     [
-        ("42", "digits"),
-        (" 7", "digits"),
-        (" Ada", "name"),
-        (" word", "word"),
-        ("ing", "inside a word"),
-        (",", "punctuation"),
-        (" {", "code"),
-        ("\n", "white space"),
-        ("…→", "punctuation"),
+        ("digits", ["42", " 7"]),
+        ("name", [" Ada"]),
+        ("word", [" word"]),
+        ("inside a word", ["ing"]),
+        ("punctuation", [",", "…→"]),
+        ("code", [" {"]),
+        ("white space", ["\n"]),
     ],
 )
-def test_kinds_of_tokens(text, kind):
-    class Tokenizer:
-        def piece(self, token):
-            return engines.core.trace.header.Piece(0, text)
-
-    assert kind_of(Tokenizer(), 0) == kind
+def test_kinds_of_tokens(kind, texts):
+    for text in texts:
+        tokenizer = SimpleNamespace(piece=lambda token, text=text: SimpleNamespace(text=text, kind="text"))
+        assert kind_of(tokenizer, 0) == kind
 
 
-# slips of a loop, in a record of what it drafted
-
-LOOPS = [
-    ("eagle3-speculators", "drafter"),
-    ("eagle3-legacy", "drafter"),
-    ("eagle12-legacy", "drafter"),
-    ("mtp", "drafter"),
-]
+LOOPS = [(folder, "drafter") for folder in ("eagle3-speculators", "eagle3-legacy", "eagle12-legacy", "mtp")]
 
 
 @functools.cache
 def record_of(folder, name, loop):
     """The text of the target behind the first prompt, and rounds of four drafts that such a loop makes along it."""
-    target = target_of(folder)
-    drafter = load_drafter(DRAFTERS / folder / name, target)
-    (ids, first) = engines.diagnosis._written(target, fitted(folder)[0], 40)
+    target, drafter = loaded(folder, name)
+    (ids, first) = engines.diagnosis._written(target, prompts_of(folder)[0], 40)
     hidden, rounds, place = engines.diagnosis.states_of(target, ids), [], first
     while place < len(ids) - 6:
         rounds.append(loops.Round(place, (0, 0, 0, 0)))
@@ -249,55 +207,37 @@ def test_the_record_of_a_slip_names_it(folder, name, loop):
 @pytest.mark.exhaustive
 def test_each_slip_of_a_loop_is_told_apart_on_some_drafter():
     for loop in loops.SLIPS:
-        clear = 0
-        for folder, name in LOOPS:
-            found = loops.match_loops(*record_of(folder, name, loop))
-            clear += any(one.clear for one in found)
-        assert clear >= 1, loop.name
+        found = [one for name in LOOPS for one in loops.match_loops(*record_of(*name, loop))]
+        assert any(one.clear for one in found), loop.name
 
 
 def test_a_record_that_does_not_fit_is_refused():
-    target = target_of("medusa")
-    heads = load_drafter(DRAFTERS / "medusa" / "drafter", target)
+    target, heads = loaded("medusa")
     with pytest.raises(engines.UserError, match="keeps no rows of its own"):
         loops.match_loops(target, heads, [1, 2, 3], [loops.Round(1, (2,))])
-    target = target_of("mtp")
-    layer = load_drafter(DRAFTERS / "mtp" / "drafter", target)
-    with pytest.raises(engines.UserError, match="drafts nothing"):
-        loops.match_loops(target, layer, [1, 2, 3], [])
+    target, layer = loaded("mtp")
+    refuses(engines.UserError, "drafts nothing", loops.match_loops, target, layer, [1, 2, 3], [])
     with pytest.raises(engines.UserError, match="outside of its text of 3 tokens"):
         loops.match_loops(target, layer, [1, 2, 3], [loops.Round(7, (2,))])
 
 
 def test_a_run_that_drafted_chains_is_a_record_of_its_loop():
-    target = target_of("eagle12-legacy")
-    drafter = load_drafter(DRAFTERS / "eagle12-legacy" / "drafter", target)
-    model, prompt = engines.with_drafter(target, drafter), fitted("eagle12-legacy")[0]
-    chain = {"max_new_tokens": 40, "top_k": 1, "depth": 3, "nodes": 4}
-    found = engines.diagnose(
-        target,
-        drafter,
-        [prompt],
-        tokens=12,
-        timed=False,
-        record=engines.drafts_of(engines.run("eagle", model, prompt, params=chain)),
-    )
-    right, *others = found.loops
+    target, drafter = loaded("eagle12-legacy")
+    model, prompt = engines.with_drafter(target, drafter), prompts_of("eagle12-legacy")[0]
+
+    def drafts(slug, **params):
+        return engines.drafts_of(engines.run(slug, model, prompt, params={"max_new_tokens": 40} | params))
+
+    record = drafts("eagle", top_k=1, depth=3, nodes=4)
+    right, *others = engines.diagnose(target, drafter, [prompt], tokens=12, timed=False, record=record).loops
     assert right.same == right.drafted > 10 and not any(one.clear for one in others)
-    with pytest.raises(engines.UserError, match="drafted trees"):
-        engines.drafts_of(engines.run("eagle", model, prompt, params={"max_new_tokens": 40, "top_k": 2}))
-    with pytest.raises(engines.UserError, match="drafted nothing"):
-        engines.drafts_of(engines.run("greedy", model, prompt, params={"max_new_tokens": 4}))
-
-
-# what a round costs
+    refuses(engines.UserError, "drafted trees", drafts, "eagle", top_k=2)
+    refuses(engines.UserError, "drafted nothing", drafts, "greedy")
 
 
 @pytest.mark.parametrize(("folder", "name"), RIGHT)
 def test_what_is_timed_is_the_draft_that_a_round_makes(folder, name):
-    """The drafts that are timed hold the tokens of the golden decode's first round."""
-    target = target_of(folder)
-    drafter = load_drafter(DRAFTERS / folder / name, target)
+    target, drafter = loaded(folder, name)
     case = data_of(folder, name)[0]
     rounds = case.get("spec_decode") or case.get("spec_decode_chain")
     text = [*case["prompt"], case["first_token"]]
@@ -305,16 +245,6 @@ def test_what_is_timed_is_the_draft_that_a_round_makes(folder, name):
     looked = engines.diagnosis.Looked(target, [*text, 0], len(case["prompt"]))
     run = drafter.counted(counted(target, "target", Meter(), "layered"), Meter())
     with torch.inference_mode():
-        S = run.states(looked.hidden)[: len(case["prompt"])]
-        draft, k = cost._way(run, text, S), len(wanted)
+        draft, k = cost._way(run, text, run.states(looked.hidden)[: len(case["prompt"])]), len(wanted)
         assert draft(k) == draft(k) == wanted  # again: what a draft leaves behind is taken away
         assert len(draft(1)) == 1 and (folder == "dflash" or draft(1) == wanted[:1])  # whose slots see each other
-
-
-def test_both_sides_of_a_round_are_timed():
-    target = target_of("mtp")
-    drafter = load_drafter(DRAFTERS / "mtp" / "drafter", target)
-    found = engines.diagnose(target, drafter, fitted("mtp")[:1], k=3, tokens=12)
-    assert [*found.cost.rows] == [1, 2, 3, 4] and [*found.cost.drafts] == [1, 2, 3]
-    assert all(seconds > 0 for seconds in (*found.cost.rows.values(), *found.cost.drafts.values()))
-    assert found.cost.machine and found.cost.spread >= 1

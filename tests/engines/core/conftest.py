@@ -1,7 +1,5 @@
 """Shared by the tests of the registry: a family of methods of its own."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,7 @@
-"""Several continuations in one cache: each sees its own text only, what is shared is fed once, and an edit cuts all."""
+"""Several continuations in one cache: each sees its own text only, what is shared is fed once; and draft trees."""
 
+import itertools
+import random
 from types import SimpleNamespace
 
 import msgspec
@@ -7,10 +9,12 @@ import pytest
 import torch
 
 import engines
+from engines.core import trees
 from engines.core.paths import Paths, shared
 from engines.core.sampling import distribution, draw
 from engines.core.trace import Edit
 from tests.engines.fakes import TableCausal
+from tests.engines.refusals import refuses
 
 TEXT = [1, 2, 3]
 
@@ -25,58 +29,12 @@ def alone(model, text):
     return model.extend(text, model.new_cache(len(text)), last_only=True).logits[0]
 
 
-def rows_fed(model):
-    return [len(tokens) for _, tokens in model.calls]
-
-
 def tree(tokens, parents):
     return SimpleNamespace(tokens=tokens, parents=parents)
 
 
-# --- equal to runs of their own
-
-
-def separately(model, text, n, length, temperature, seed):
-    """Tokens and logits of n samples, each decoded with a cache of its own."""
-    found = []
-    _, made = paths_of(model, text, seed=seed, n=n)  # for their generators only
-    for path in made:
-        ids, cache, rows = list(text), model.new_cache(len(text) + length), []
-        for _ in range(length):
-            z = model.extend(ids[cache.length :], cache, last_only=True).logits[0]
-            ids.append(draw(distribution(z, temperature), path.rng))
-            rows.append(z)
-        found.append((ids, torch.stack(rows)))
-    return found
-
-
-def together(model, text, n, length, temperature, seed):
-    paths, made = paths_of(model, text, rows=n * length, seed=seed, n=n)
-    rows = [[] for _ in made]
-    for _ in range(length):
-        paths.feed()
-        for path in made:
-            rows[path.id].append(path.logits)
-            paths.write(path, [draw(distribution(path.logits, temperature), path.rng)])
-    return [(paths.read(path), torch.stack(rows[path.id])) for path in made]
-
-
-def same_runs(model, prompt, n, length, temperature=0.8):
-    text = model.tokenizer.encode_prompt(prompt)
-    ours, theirs = together(model, text, n, length, temperature, 5), separately(model, text, n, length, temperature, 5)
-    for (ids, z), (other, expected) in zip(ours, theirs, strict=True):
-        assert ids == other
-        torch.testing.assert_close(z, expected, atol=1e-4, rtol=1e-4)
-    assert len({tuple(ids) for ids, _ in ours}) > 1
-
-
-def test_paths_are_equal_to_separate_runs_on_the_tiny_model():
-    same_runs(engines.load_model("tiny-ar-m", dtype="float32"), "sort: Zoe, Mia, Leo, Ada, Kim", 4, 12, 1.5)
-
-
 @pytest.mark.parametrize("name", ["tiny-ar-m", pytest.param("smollm2", marks=pytest.mark.smollm2)])
 def test_forks_drops_and_drafts_leave_the_logits_as_they_are(name):
-    """Logits of whatever is alive, against a cache of its own, after everything that moves rows."""
     model = engines.load_model(name, dtype="float32")
     paths, (a, b) = paths_of(model, model.tokenizer.encode_prompt("copy: Ada, Tom"), n=2)
     paths.feed()
@@ -101,34 +59,46 @@ def test_forks_drops_and_drafts_leave_the_logits_as_they_are(name):
 
 def test_a_single_path_draws_what_plain_sampling_draws_and_no_path_depends_on_their_number():
     model = TableCausal(memory=2, vocab_size=20)
-    few, many = (together(model, TEXT, n, 12, 1.0, 3) for n in (2, 6))
-    assert [ids for ids, _ in many[:2]] == [ids for ids, _ in few]
+
+    def drawn(n):
+        paths, made = paths_of(model, rows=100, seed=3, n=n)
+        for _ in range(12):
+            paths.feed()
+            for path in made:
+                paths.write(path, [draw(distribution(path.logits, 1.0), path.rng)])
+        return [paths.read(path) for path in made]
+
+    few, many = drawn(2), drawn(6)
     rng, ids = torch.Generator().manual_seed(3), list(TEXT)
     for _ in range(12):
         ids.append(draw(distribution(model.logits(ids)[0], 1.0), rng))
-    assert few[0][0] == ids and few[1][0] != ids
-
-
-# --- rows
+    assert many[:2] == few and few[0] == ids != few[1]
 
 
 def test_what_is_shared_is_fed_once():
     model = TableCausal(memory=None)
     paths, made = paths_of(model, n=3)
     paths.feed()
-    assert rows_fed(model) == [3] and all(path.logits is made[0].logits for path in made)
+    assert all(path.logits is made[0].logits for path in made)
     for path in made:
         paths.write(path, [path.id])
     paths.feed()
     twin = paths.fork(made[0])
     paths.feed()
-    assert rows_fed(model) == [3, 3] and torch.equal(twin.logits, made[0].logits)  # a fork of what was read costs none
+    assert torch.equal(twin.logits, made[0].logits)  # a fork of what was read costs none
     paths.write(twin, [4])
     paths.write(made[0], [5, 6])
     paths.feed()
-    assert model.calls[-1][1] == [5, 6, 4] and rows_fed(model) == [3, 3, 3]
+    early = paths.fork(made[0], 5)
+    with pytest.raises(ValueError, match=r"path 4 has grown since it was fed"):
+        _ = early.logits
+    paths.feed()
+    assert [tokens for _, tokens in model.calls][:3] == [[1, 2, 3], [0, 1, 2], [5, 6, 4]]
+    assert paths.read(early) == [1, 2, 3, 0, 5]
     for path in paths.living:
         assert torch.equal(path.logits, alone(model, paths.read(path)))
+    for length in (2, 9):
+        refuses(ValueError, f"cannot be cut to {length}", paths.fork, early, length)
 
 
 def test_dropping_a_path_frees_its_rows_and_keeps_what_others_share():
@@ -149,43 +119,13 @@ def test_dropping_a_path_frees_its_rows_and_keeps_what_others_share():
     assert model.calls[-1] == ([1, 2, 3, 4, 5, 7, 1], [6]) and torch.equal(a.logits, alone(model, paths.read(a)))
 
 
-def test_a_fork_at_an_earlier_token_is_read_from_there():
-    model = TableCausal(memory=None)
-    paths, (a,) = paths_of(model, n=1)
-    paths.write(a, [4, 5, 6])
-    paths.feed()
-    b = paths.fork(a, 4)
-    with pytest.raises(ValueError, match=r"path 1 has grown since it was fed"):
-        _ = b.logits
-    paths.feed()
-    assert paths.read(b) == [1, 2, 3, 4] and torch.equal(b.logits, alone(model, [1, 2, 3, 4]))
-    with pytest.raises(ValueError, match="cannot be cut to 2"):
-        paths.fork(a, 2)
-    with pytest.raises(ValueError, match="cannot be cut to 9"):
-        paths.fork(a, 9)
-
-
-def test_a_probe_leaves_the_other_paths_untouched():
+def test_a_draft_below_a_path_that_was_read_already_and_before_it_was():
     model = TableCausal(memory=None)
     paths, (a, b) = paths_of(model, n=2)
-    paths.feed()
-    state, z = a.rng.get_state(), a.logits
-    probe = paths.fork(a)
-    paths.write(probe, [6, 6])
-    paths.feed()
-    assert torch.equal(probe.logits, alone(model, [1, 2, 3, 6, 6]))
-    paths.drop(probe)
-    paths.write(a, [2])
-    paths.feed()
-    assert model.calls[-1] == ([1, 2, 3], [2]) and torch.equal(a.rng.get_state(), state) and torch.equal(b.logits, z)
-
-
-def test_a_draft_below_a_path_that_was_read_already():
-    model = TableCausal(memory=None)
-    paths, (a, b) = paths_of(model, n=2)
-    paths.feed()
+    found = paths.feed({a.id: tree([3, 4], [-1, 0])})
+    assert found[a.id].before == [1, 2] and torch.equal(found[a.id].z_before[1], alone(model, [1, 2]))
+    assert found[b.id].before == [] and len(found[b.id].z_before) == 0
     found = paths.feed({a.id: tree([3, 4, 5], [-1, 0, 1]), b.id: tree([3, 4], [-1, 0])})
-    assert model.calls[-1] == ([1, 2, 3], [4, 5, 4])
     for row, text in enumerate(([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4, 5])):
         assert torch.equal(found[a.id].z[row], alone(model, text))
     assert paths.accept(a, [1, 2]) == [4, 5] and paths.accept(b, [], [7]) == [7]
@@ -194,59 +134,25 @@ def test_a_draft_below_a_path_that_was_read_already():
         assert torch.equal(path.logits, alone(model, paths.read(path)))
 
 
-def test_the_text_before_the_tip_is_read_where_drafts_are_fed():
-    model = TableCausal(memory=None)
-    paths, (a, b) = paths_of(model, n=2)
-    found = paths.feed({a.id: tree([3, 4], [-1, 0])})
-    assert found[a.id].before == [1, 2] and torch.equal(found[a.id].z_before[1], alone(model, [1, 2]))
-    assert found[b.id].before == [] and len(found[b.id].z_before) == 0
-    paths.write(b, [5, 6])
-    found = paths.feed({b.id: tree([6], [-1])})
-    assert found[b.id].before == [5] and torch.equal(found[b.id].z_before[0], alone(model, [1, 2, 3, 5]))
-
-
-# --- limits
-
-
 def test_too_little_room_is_refused_in_a_sentence():
     paths, made = paths_of(rows=3, n=4)
     paths.feed()
     for path in made:
         paths.write(path, [1])
-    with pytest.raises(engines.UserError, match=r"4 paths need 7 rows of a cache that was made for 6; take fewer"):
-        paths.feed()
+    refuses(engines.UserError, r"4 paths need 7 rows of a cache that was made for 6; take fewer", paths.feed)
     paths.drop(made[0])
     paths.feed()  # now it fits
-
-
-def test_positions_that_the_model_lacks_are_refused_in_a_sentence():
-    paths, (a, b) = paths_of(TableCausal(max_positions=5), rows=40, n=2)
-    paths.write(a, [1, 1])
-    paths.feed()
-    paths.write(b, [1, 1, 1])
-    with pytest.raises(engines.UserError, match=r"reaches position 5 and the model has 5; use a shorter prompt"):
-        paths.feed()
-
-
-# --- the record and edits
-
-
-class FakeRun:
-    """Remembers what the board is told."""
-
-    def __init__(self):
-        self.seen = []
-
-    def apply_edit(self, edit, ids, *caches):
-        self.seen.append((edit, ids))
-        return ids
+    paths, (a,) = paths_of(TableCausal(max_positions=5), rows=40, n=1)
+    paths.write(a, [1, 1, 1])
+    refuses(engines.UserError, r"reaches position 5 and the model has 5; use a shorter prompt", paths.feed)
 
 
 def edited(paths, path, **edit):
-    run = FakeRun()
+    seen = []
+    run = SimpleNamespace(apply_edit=lambda edit, ids, *caches: seen.append((edit, ids)) or ids)
     before = paths.read(path)
     paths.apply_edit(run, Edit(**edit), path)
-    assert run.seen == [(Edit(**edit), before)]
+    assert seen == [(Edit(**edit), before)]
 
 
 def test_a_forced_token_cuts_every_path_at_its_place():
@@ -278,27 +184,11 @@ def test_a_forced_token_ends_what_is_accepted_there():
     assert paths.accept(b, [1, 2, 3, 4], [0]) == [1, 2, 7] and paths.read(b) == [1, 2, 3, 1, 2, 7]
     edited(paths, a, force={4: 6})  # an earlier cut takes the later one back
     assert paths.write(b, [1]) == [1] and [paths.read(p)[3:] for p in (a, b)] == [[4, 6], [1, 6, 1]]
-
-
-def test_an_edit_within_the_shared_text():
-    """Where a method took over from a text, a person may change that text too."""
-    model = TableCausal(memory=None)
-    paths, (a, b) = paths_of(model, [1, 2, 3, 4], n=2)
-    paths.write(a, [5])
-    paths.write(b, [6])
     paths.feed()
-    edited(paths, a, force={2: 7, 3: 7})
-    assert [paths.read(p) for p in (a, b)] == [[1, 2, 7, 7]] * 2
-    paths.feed()
-    assert model.calls[-1][1] == [2, 7, 7] and torch.equal(b.logits, alone(model, [1, 2, 7, 7]))
-
-
-def test_a_token_forbidden_after_it_was_read():
-    paths, (a, b) = paths_of(n=2)
-    paths.write(b, [1])
-    paths.feed()
-    edited(paths, a, forbid={3: [2, 5]})
+    edited(paths, a, forbid={5: [2, 5]})
     assert a.logits[[2, 5]].tolist() == [-torch.inf] * 2 and torch.isfinite(b.logits).all()
+    edited(paths, a, force={1: 7, 2: 7})  # where a method took over from a text, a person may change that too
+    assert [paths.read(p) for p in (a, b)] == [[1, 7, 7]] * 2
 
 
 def test_the_record_of_branches_and_of_the_board():
@@ -321,3 +211,48 @@ def test_the_record_of_branches_and_of_the_board():
     assert paths.commits(board, a) == ([3, 4, 5], [4, 5, 7], ["sampled"] * 3)
     assert paths.commits(paths.read(a), b, "beam") == ([4, 4], [-1, 6], ["withdrawn", "beam"])
     assert paths.commits(paths.read(b), b) == ([], [], []) and shared([1, 2], [1, 2, 3]) == 2
+
+
+RANDOM = [[-1, *(random.Random(seed).randrange(row) for row in range(1, 3 + seed % 12))] for seed in range(20)]
+
+
+@pytest.mark.parametrize("parents", [[-1], *RANDOM])
+def test_mask_rows_are_the_ancestors_and_paths_and_children_describe_the_same_tree(parents):
+    mask, depths = trees.ancestor_mask(parents), trees.row_depths(parents)
+    assert mask.sum(-1).tolist() == [d + 1 for d in depths]
+    for row in range(len(parents)):
+        seen, at = set(), row
+        while at >= 0:
+            seen.add(at)
+            at = parents[at]
+        assert set(mask[row].nonzero()[:, 0].tolist()) == seen
+    below, paths = trees.children(parents), trees.leaf_paths(parents)
+    assert sorted(c for rows in below for c in rows) == list(range(1, len(parents)))
+    assert [path[-1] for path in paths] == [row for row in range(len(parents)) if not below[row]]
+    assert all(path[0] == 0 and all(parents[b] == a for a, b in itertools.pairwise(path)) for path in paths)
+
+
+@pytest.mark.parametrize("parents", RANDOM)
+def test_the_greedy_walk_finds_the_longest_matching_path(parents):
+    rng = random.Random(len(parents))
+    for _ in range(20):
+        tokens, wanted = [[rng.randrange(3) for _ in parents] for _ in range(2)]
+        seen = set()
+        for row, parent in enumerate(parents):  # siblings carry different tokens, as in every tree of ours
+            while (parent, tokens[row]) in seen:
+                tokens[row] += 1
+            seen.add((parent, tokens[row]))
+        lengths = []
+        for path in trees.leaf_paths(parents):
+            fits = [tokens[b] == wanted[a] for a, b in itertools.pairwise(path)]
+            lengths.append(fits.index(False) if False in fits else len(fits))
+        got = trees.longest_match(parents, tokens, wanted)
+        assert len(got) - 1 == max(lengths)
+        assert all(parents[b] == a and tokens[b] == wanted[a] for a, b in itertools.pairwise(got))
+
+
+def test_child_counts():
+    parents, ranks = trees.from_child_counts([2, 1, 0, 3])
+    assert (parents, ranks) == ([-1, 0, 0, 1, 3, 3, 3], [-1, 0, 1, 0, 0, 1, 2])
+    assert trees.from_child_counts([]) == ([-1], [-1])
+    refuses(ValueError, "only 1 rows", trees.from_child_counts, [0, 1])

@@ -1,11 +1,14 @@
-"""Distributions of the shared mathematics, on small random tables."""
+"""Distributions of the shared mathematics, on small random tables; and intervals that hold what they promise."""
 
 import math
+import random
+from statistics import mean, stdev
 
 import pytest
 import torch
 
 from engines.core import sampling as s
+from engines.core.statistics import bootstrap, mean_interval, median_interval, wilson
 from tests.engines.fakes import chi_square_p
 
 Z = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * 2
@@ -15,15 +18,8 @@ def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_token_probability_is_the_softmax():
-    tokens = Z.argmin(-1)
-    assert torch.allclose(s.token_probability(Z, tokens), Z.double().softmax(-1).gather(-1, tokens[:, None])[:, 0])
-    assert s.token_probability(Z[:0], tokens[:0]).shape == (0,)
-
-
 def test_token_probability_of_sure_rows_is_the_softmax_to_the_last_bit():
-    """Near 1 a rounding error decides which of several sure positions is the surest, so even a correct detour is
-    wrong."""
+    """Near 1 a rounding error decides which of several sure positions is the surest: a correct detour is wrong."""
     z = torch.randn(500, 40, generator=rng(2)) + 30
     tokens = z[:, :8].argmax(-1)
     z[torch.arange(500), tokens] += torch.linspace(8, 20, 500)
@@ -33,6 +29,7 @@ def test_token_probability_of_sure_rows_is_the_softmax_to_the_last_bit():
     assert (detour - softmax).abs().max() > 1e-7 and not torch.equal(detour.argsort(), softmax.argsort())
     double = z.double().softmax(-1).gather(-1, tokens[:, None])[:, 0]
     assert torch.equal(s.token_probability(z, tokens), double)
+    assert s.token_probability(Z[:0], tokens[:0]).shape == (0,)
 
 
 def test_entropy_has_its_bounds_and_units():
@@ -60,42 +57,28 @@ def test_temperature_zero_is_the_first_maximum_and_draws_nothing():
     assert torch.equal(one.get_state(), rng().get_state())
 
 
-def test_gumbel_draws_of_some_rows_are_those_of_the_whole_board():
-    z, rows = torch.randn(40, 6, generator=rng()), torch.tensor([0, 7, 8, 39])
-    for temperature in (0, 0.7):
-        one, other = rng(3), rng(3)
-        assert torch.equal(
-            s.gumbel_argmax(z[rows], temperature, one, rows, 40), s.gumbel_argmax(z, temperature, other)[rows]
-        )
-        assert torch.equal(one.get_state(), other.get_state())
+@pytest.mark.parametrize("temperature", [0, 0.7])
+def test_gumbel_draws_of_some_rows_are_those_of_the_whole_board(temperature):
+    z, rows, one, other = torch.randn(40, 6, generator=rng()), torch.tensor([0, 7, 8, 39]), rng(3), rng(3)
+    some = s.gumbel_argmax(z[rows], temperature, one, rows, 40)
+    assert torch.equal(some, s.gumbel_argmax(z, temperature, other)[rows])
+    assert torch.equal(one.get_state(), other.get_state())
 
 
 def test_draw_has_the_distribution_and_never_a_zero():
-    p = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
-    one = rng(2)
-    drawn = torch.tensor([s.draw(p, one) for _ in range(4000)])
+    p, one = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64), rng(2)
+    drawn = torch.tensor([s.draw(p.float(), one) for _ in range(4000)])
     assert chi_square_p(drawn.bincount(minlength=6), p) > 0.001
-
-
-@pytest.mark.parametrize(
-    ("v", "index"), [(0.0, 1), (0.4999, 1), (0.5, 3), (0.7999, 3), (0.81, 4), (1.0, 4), (1 - 1e-17, 4)]
-)
-def test_inverse_cdf_at_its_steps(v, index):
-    assert s.inverse_cdf(torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64), v) == index
+    for v, index in ((0.0, 1), (0.4999, 1), (0.5, 3), (0.7999, 3), (0.81, 4), (1.0, 4), (1 - 1e-17, 4)):
+        assert s.inverse_cdf(p, v) == index
 
 
 def test_equal_distributions_accept_everything_and_disjoint_distributions_nothing():
     p = torch.tensor([0.5, 0.5, 0, 0], dtype=torch.float64)
     q = p.flip(0)
     assert [s.accept_probability(p, p, t) for t in (0, 1)] == [1, 1] and s.residual(p, p) is None
-    assert [s.accept_probability(p, q, t) for t in (2, 3)] == [0, 0]
+    assert [s.accept_probability(p, q, t) for t in (2, 3)] == [0, 0] and s.accept_probability(p, p, 3) == 0
     assert torch.equal(s.residual(p, q), p)
-
-
-def test_a_token_that_the_target_rules_out_is_never_kept():
-    p, q = torch.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0])
-    assert s.accept_probability(p, q, 0) == 0
-    assert s.accept_probability(p, torch.tensor([1.0, 0.0]), 0) == 0
 
 
 def test_point_candidates_are_accepted_as_often_as_the_target_draws_them():
@@ -106,9 +89,6 @@ def test_point_candidates_are_accepted_as_often_as_the_target_draws_them():
         total, alive = total + alive * chance, alive * (1 - chance)
     assert math.isclose(total, float(p[[3, 1, 4]].sum()), rel_tol=1e-9)
     assert s.point_rejection(p, [3, 3])[1] == 0
-
-
-def test_expected_tokens_counts_the_geometric_sum():
     for alpha in (0.0, 0.3, 0.999, 1.0):
         assert math.isclose(s.expected_tokens(alpha, 5), sum(alpha**i for i in range(6)), rel_tol=1e-6)
 
@@ -130,3 +110,44 @@ def test_top_ids_of_a_large_vocabulary_are_found_block_by_block(V, k, grid):
     for given in (z, z.bfloat16(), torch.stack([z, z], -1)[..., 0]):  # the last one lies apart in memory
         assert torch.equal(s.top_ids(given, k), given.sort(descending=True, stable=True).indices[:, :k])
     assert s.top_ids(z[:0], k).shape == (0, k)
+
+
+@pytest.mark.parametrize(("n", "rank"), [(6, 1), (8, 1), (9, 2), (17, 5), (20, 6), (100, 40)])
+def test_a_medians_interval_is_that_of_the_sign_test(n, rank):
+    low, high = median_interval([float(i) for i in range(n, 0, -1)])
+    assert (low, high) == (rank, n + 1 - rank)
+    assert median_interval([]) is median_interval([1.0, 2.0, 3.0, 4.0, 5.0]) is None
+
+
+def test_intervals_hold_a_median_and_a_share_as_often_as_they_say():
+    rng, held = random.Random(0), 0
+    for _ in range(2000):
+        low, high = median_interval([rng.expovariate(1.0) for _ in range(9)])
+        held += low <= math.log(2) <= high
+    assert 0.95 <= held / 2000 <= 0.975  # 96.1 %
+    for tried in range(1, 60):
+        for right in range(tried + 1):
+            low, high = wilson(right, tried)
+            assert -1e-12 < low <= right / tried <= high < 1 + 1e-12
+
+
+@pytest.mark.parametrize(("n", "quantile"), [(5, 2.776), (10, 2.262), (20, 2.093), (40, 2.023), (1000, 1.962)])
+def test_a_means_interval_is_students(n, quantile):
+    values = [float(i % 7) for i in range(n)]
+    mean, low, high = mean_interval(values)
+    assert mean == pytest.approx(sum(values) / n)
+    assert (high - low) / 2 == pytest.approx(quantile * stdev(values) / math.sqrt(n), rel=0.005)
+    mean, low, high = mean_interval([3.0])
+    assert mean == 3 and math.isnan(low) and math.isnan(high)
+
+
+def test_resampled_rows_stay_together_and_agree_with_students():
+    """What differs by one on every prompt differs by one, however much the prompts themselves differ."""
+    rows = [(x, x + 1.0) for x in (1.0, 50.0, 7.0, 300.0, 2.0, 90.0)]
+    assert bootstrap(rows, lambda some: sum(b - a for a, b in some) / len(some)) == (1.0, 1.0)
+    rng = random.Random(1)
+    values = [rng.gauss(0.0, 1.0) for _ in range(200)]
+    low, high = bootstrap(values, mean)
+    middle, least, most = mean_interval(values)
+    assert (low, high) == (pytest.approx(least, abs=0.02), pytest.approx(most, abs=0.02)) and low < middle < high
+    assert (low, high) == bootstrap(values, mean)  # a seed of its own

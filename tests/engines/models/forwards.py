@@ -1,12 +1,9 @@
 """What a forward costs here beside transformers' own class on the same weights, and whether greedy writes the text of
-its `generate`.
+its `generate`:  python -m tests.engines.models.forwards [--repeats 15] [--json]
 
-    python -m tests.engines.models.forwards [--repeats 15] [--json]
-
-Beside ours stands the network as `from_pretrained` gives it: its modules, its cache, its masks. Both take turns, once
-in this order and once in the other, on rows behind the same positions; told are the medians, and the median of the
-ratios with its quarters. Other work on the machine spoils the times. --json puts the tables among those that the
-documents show (then run `python -m explorer.papers.documents`)."""
+Both take turns on rows behind the same positions; told are the medians, and the median of the ratios with its quarters.
+Other work on the machine spoils the times. --json puts the tables among those that the documents show (then run
+`python -m explorer.papers.documents`)."""
 
 from __future__ import annotations
 
@@ -125,12 +122,9 @@ def texts(model: Any, network: Any, new: int = NEW_TOKENS) -> tuple[int, int, in
         trace = engines.run("greedy", model, prompt, params={"max_new_tokens": new}, detail="none")
         ids, stops = trace.header.prompt_ids, sorted(model.eos_ids)
         with torch.no_grad():
-            made = network.generate(
-                torch.tensor([ids]), max_new_tokens=new, do_sample=False, eos_token_id=stops, pad_token_id=stops[0]
-            )
-        answers = [
-            list(takewhile(lambda t: t not in stops, one)) for one in (trace.output_ids, made[0, len(ids) :].tolist())
-        ]
+            how = {"max_new_tokens": new, "eos_token_id": stops, "pad_token_id": stops[0]}
+            made = network.generate(torch.tensor([ids]), do_sample=False, **how)[0, len(ids) :].tolist()
+        answers = [list(takewhile(lambda t: t not in stops, one)) for one in (trace.output_ids, made)]
         same += answers[0] == answers[1]
         shared += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*answers, strict=False)))
     return same, len(asked), shared
@@ -154,30 +148,17 @@ def measured(repeats: int, command: str) -> list[Measured]:
         model = engines.load_model(name)
         network = stock_of(name, model)
         rows.append(_row(name, model.record.dtype, positions, 0, board(model, network, positions, repeats)))
-    first = Measured(
-        TITLE,
-        command,
-        here,
-        date,
-        ["model", "type", "rows", "behind", "transformers, ms", "here, ms", "of transformers' time", "same bits"],
-        rows,
-        notes=[
-            f"Medians of {repeats} alternating forwards; of the ratio the median and the quarters. The last two models "
-            "read a whole board at once.",
-            "In bfloat16 the weights here lie in the kernels' layout, and the heads of up to three rows are grouped: "
-            "their last bit can be another.",
-        ],
-    )
-    second = Measured(
-        TEXTS,
-        command,
-        here,
-        date,
-        ["model", "type", "same text", "tokens up to the first other one, all prompts"],
-        said,
-        f"the first prompt of each class, {NEW_TOKENS} tokens",
-    )
-    return [first, second]
+    columns = ["model", "type", "rows", "behind", "transformers, ms", "here, ms", "of transformers' time", "same bits"]
+    notes = [
+        f"Medians of {repeats} alternating forwards; of the ratio the median and the quarters. The last two models "
+        "read a whole board at once.",
+        "In bfloat16 the weights here lie in the kernels' layout, and the heads of up to three rows are grouped: "
+        "their last bit can be another.",
+    ]
+    first = Measured(TITLE, command, here, date, columns, rows, notes=notes)
+    columns = ["model", "type", "same text", "tokens up to the first other one, all prompts"]
+    prompts = f"the first prompt of each class, {NEW_TOKENS} tokens"
+    return [first, Measured(TEXTS, command, here, date, columns, said, prompts)]
 
 
 def _row(name: str, dtype: str, rows: int, past: int, found: Cost) -> list[Cell]:

@@ -1,4 +1,4 @@
-"""Networks of transformers' own classes: two thin layers with random weights."""
+"""Networks of transformers' own classes: two thin layers with random weights; and when two tensors are the same."""
 
 from typing import Any
 
@@ -19,3 +19,8 @@ def stock(family: str, *, theta: float | None = None, head: str = "ForCausalLM",
     given = {name: value for name, value in {**SIZE, **turns, **more}.items() if value is not None}
     config = getattr(transformers, f"{family}Config")(**given)
     return getattr(transformers, f"{family}{head}")(config).eval()
+
+
+def close(a: torch.Tensor, b: torch.Tensor, atol: float = 1e-4) -> None:
+    """Equal but for rounding."""
+    torch.testing.assert_close(a, b, atol=atol, rtol=0)

@@ -40,9 +40,8 @@ def published(tmp_path_factory):
 def hub(published, tmp_path, monkeypatch):
     """A hub that this process and those that it starts ask for models; their cache is a folder of the test."""
     with serving({REPO: published}) as found:
-        ours = {"HF_ENDPOINT": found.address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-        for name, value in ours.items():
-            monkeypatch.setenv(name, value)
+        for name, value in (("ENDPOINT", found.address), ("HOME", str(tmp_path)), ("HUB_OFFLINE", "0")):
+            monkeypatch.setenv(f"HF_{name}", value)
         theirs = {"ENDPOINT": found.address, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": False}
         theirs["HUGGINGFACE_CO_URL_TEMPLATE"] = found.address + "/{repo_id}/resolve/{revision}/{filename}"
         for name, value in theirs.items():
@@ -59,11 +58,10 @@ def blobs(tmp_path):
 def part_of(blobs):
     """The file that is there in part, as soon as it is."""
     end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := [file for file in blobs.glob("*.part") if file.stat().st_size]:
-            return found[0]
+    while not (found := [file for file in blobs.glob("*.part") if file.stat().st_size]):
+        assert time.monotonic() < end, "nothing came"
         time.sleep(0.05)
-    raise AssertionError("nothing came")
+    return found[0]
 
 
 def ready(capsys):
@@ -107,7 +105,7 @@ def test_whoever_watches_a_download_can_stop_it_and_the_next_one_goes_on(hub, bl
     assert ready(capsys) == ""
 
 
-def test_what_is_not_what_the_hub_has_is_fetched_anew(hub, blobs, capsys):
+def test_what_is_not_what_the_hub_has_is_fetched_anew_or_named(hub, blobs, capsys, tmp_path, monkeypatch):
     whole = (hub.repos[REPO] / "model.safetensors").read_bytes()
     blobs.mkdir(parents=True)
     part = blobs / f"{hashlib.sha256(whole).hexdigest()}.part"
@@ -116,15 +114,9 @@ def test_what_is_not_what_the_hub_has_is_fetched_anew(hub, blobs, capsys):
     said = capsys.readouterr().err
     assert "the download of 'someone/llama' broke off (OSError: what came of model.safetensors is not" in said
     assert TOLD in ready(capsys)
-
-
-def test_an_id_that_the_hub_does_not_have(hub, capsys):
     assert main(["models", "--fetch", "someone/else"]) == 2
     said = capsys.readouterr().err
     assert "the hub has no model 'someone/else'" in said and len(said.splitlines()) == 1
-
-
-def test_a_disk_without_room_is_named_before_the_download(tmp_path, monkeypatch):
     monkeypatch.setattr(downloads.subprocess, "Popen", lambda *a, **k: pytest.fail("it began"))
     with pytest.raises(UserError, match=r"takes 1,000,000 GB and the disk of .* has .* free; make room"):
         downloads.fetch("a/b", "c", {"model.safetensors": 10**15}, tmp_path / "models--a--b")
@@ -145,6 +137,5 @@ def test_ctrl_c_ends_a_download(hub, blobs):
         part_of(blobs)
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=PATIENCE)[1]
-    assert told == f"{TOLD}\n"
+    assert (told, process.returncode) == (f"{TOLD}\n", 130)
     assert rest == "decoding-explorer: the download was stopped; the same command goes on from there.\n"
-    assert process.returncode == 130

@@ -1,7 +1,5 @@
 """A checkpoint of any family gives what its own network gives, or is refused in a sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from tests.engines.models import families
+from tests.engines.refusals import refuses
 
 PROMPT = [5, 6, 7, 8, 9, 10, 11, 12, 13, 5, 6, 7]  # longer than every window
 TREE = ([20, 21, 22, 23, 24, 25], [-1, 0, 0, 1, 2, 3])  # tokens, parents
@@ -74,19 +73,15 @@ def as_by_itself(model_type: str, folder: Path, **more: Any) -> list[str]:
     [
         ("gpt2", {}, None),
         ("deepseek_v2", {}, None),
-        ("falcon", {}, None),
         ("falcon", {"alibi": True}, "has ALiBi, which counts distances in rows of the cache"),
         ("gpt_neo", {}, "full_attention, local_attention layers, which cannot take a draft tree"),
-        ("gemma4_text", {}, "sliding_attention layers, which cannot take a draft tree"),
         ("llama4_text", {}, "chunked_attention, full_attention layers, which cannot take a draft tree"),
         ("roformer", {}, "gives other logits for the branches of a draft tree"),
         ("roberta", {}, "gives different logits with a KV cache"),
         ("bloom", {}, "of the type 'bloom', whose config has no max_position_embeddings"),
-        ("mpt", {}, "of the type 'mpt', whose config has no max_position_embeddings"),
         ("mamba", {}, "of the type 'mamba', whose network takes no cache of keys and values"),
         ("qwen3_next", {}, "has linear_attention layers; only full, sliding, local and chunked attention"),
         ("prophetnet", {}, "cannot be run with a cache of keys and values"),
-        ("bart", {}, "of the type 'bart', whose network cannot be run with a cache"),
     ],
 )
 def test_another_family_gives_what_its_network_gives_or_a_sentence(tmp_path, model_type, more, sentence):
@@ -102,42 +97,30 @@ def test_every_causal_family_gives_what_its_network_gives_or_a_sentence(tmp_path
         assert all(one.endswith(".") and "choose" in one for one in as_by_itself(model_type, tmp_path))
 
 
-def test_a_family_without_a_causal_network_is_told(tmp_path):
-    families.save("gpt2", tmp_path)
-    config = tmp_path / "config.json"
-    config.write_text('{"model_type": "vit", "architectures": ["ViTModel"]}')
-    with pytest.raises(UserError, match="of the type 'vit', which AutoModelForCausalLM of transformers does not know"):
-        engines.load_model(tmp_path)
-
-
 @pytest.mark.parametrize("first", [16, 20])
 def test_rotations_that_change_with_the_length_end_a_text_before_they_do(tmp_path, first):
-    """LongRoPE: behind `original_max_position_embeddings` all positions are turned by other angles, those in a cache
-    too; the network by itself then goes another way than one with a cache."""
+    """LongRoPE: behind `original_max_position_embeddings` all positions are turned by other angles, cached ones too."""
     more = {"rope_parameters": LONG, "original_max_position_embeddings": first, "sliding_window": None}
     network = families.save("phi3", tmp_path, **more)
-    model = engines.load_model(tmp_path)
+    model, room = engines.load_model(tmp_path), first - len(PROMPT)
     assert model.max_positions == first
-    room = first - len(PROMPT)
     found = engines.run("greedy", model, PROMPT, params={"max_new_tokens": room}).output_ids
     assert found == plain(network, PROMPT, room)[: len(found)]
     for slug in ("greedy", "token-recycling", "beam"):
         with pytest.raises(UserError, match=f"the rotations of .* .LongRoPE. change after {first} tokens"):
             engines.run(slug, model, PROMPT, params={"max_new_tokens": room + 1})
-    with pytest.raises(UserError, match=f"LongRoPE. change at position {first}"):
-        model.extend(PROMPT * 2, model.new_cache(40))
+    refuses(UserError, f"LongRoPE. change at position {first}", model.extend, PROMPT * 2, model.new_cache(40))
 
 
-def test_a_network_with_a_table_of_masks_is_not_fed_more_rows_than_that(tmp_path):
-    families.save("gpt_neo", tmp_path, attention_types=[[["global"], 4]], max_position_embeddings=32)
-    model = engines.load_model(tmp_path)
+def test_what_a_network_cannot_do_is_told_and_what_a_position_costs_is_measured(tmp_path):
+    families.save("gpt_neo", tmp_path / "table", attention_types=[[["global"], 4]], max_position_embeddings=32)
     with pytest.raises(UserError, match="causal mask as a table of 32 rows"):
-        engines.run("rpc", model, PROMPT, params={"max_new_tokens": 18})
-
-
-def test_what_a_position_costs_is_measured(tmp_path):
-    families.save("deepseek_v2", tmp_path)
-    model = engines.load_model(tmp_path)
+        engines.run("rpc", engines.load_model(tmp_path / "table"), PROMPT, params={"max_new_tokens": 18})
+    families.save("deepseek_v2", tmp_path / "latent")
+    model = engines.load_model(tmp_path / "latent")
     cache = model.new_cache(10)
     model.extend(PROMPT[:3], cache)
     assert model.position_bytes * 10 == cache.bytes
+    families.save("gpt2", tmp_path / "vit")
+    (tmp_path / "vit" / "config.json").write_text('{"model_type": "vit", "architectures": ["ViTModel"]}')
+    refuses(UserError, "of the type 'vit', which AutoModelForCausalLM of", engines.load_model, tmp_path / "vit")

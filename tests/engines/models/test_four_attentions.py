@@ -1,25 +1,22 @@
-"""Four attentions in one mixture: MFA with one head is ordinary attention, what the caches keep, MLA as it is decoded,
-the halves of a layer, and the feed-forward half in numpy."""
+"""Networks of our own: four attentions in one mixture, and power-law attention: caches, halves of layers, refusals."""
 
-from __future__ import annotations
-
-import itertools
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from engines.core.errors import UserError
-from engines.core.kinds import KINDS, kinds_of
+from engines.core.kinds import counted, kinds_of
+from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
+from engines.models.adapters.power_law import HFPowerLawLM
 from engines.models.adapters.split import HFSplitLM
-from engines.models.feed_forward import FeedForward
 from engines.models.mapping import plan
 from engines.models.networks import network_class
 from engines.models.networks.four_attentions import ATTENTIONS, FourAttentionsConfig, LatentAttention
+from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM
 from engines.models.tokens import IdTokenizer
 from engines.training.architectures.attentions import SHAPES
+from tests.engines.refusals import refuses
 
 IDS = [*range(5, 35)]
 
@@ -35,11 +32,7 @@ def network(attention="mfa", seed=0, **changed):
 
 
 def wrapped(made):
-    record = ModelRecord(
-        role="target", name="x", kind="causal", sha256="", revision="", parameters=0, dtype="float32", device="cpu",
-        threads=1, tokenizer="", licence="",
-    )  # fmt: skip
-    return HFSplitLM(made, IdTokenizer(64, {2: "<eos>"}), record, frozenset({2}))
+    return HFSplitLM(made, IdTokenizer(64, {2: "<eos>"}), ModelRecord("target", "x", "causal"), frozenset({2}))
 
 
 def rows_of(made, n=12):
@@ -51,8 +44,7 @@ def rows_of(made, n=12):
 
 @pytest.mark.parametrize("rank", [48, 96])
 def test_one_head_and_a_rank_as_large_as_the_hidden_size_are_ordinary_attention(rank):
-    """Any single-head attention is such an MFA: a square map that keeps lengths makes its norm the identity on what the
-    layer's own norm hands in, and a longer rank only rescales it."""
+    """A square map that keeps lengths makes MFA's norm the identity, and a longer rank only rescales it."""
     H = 48
     stock = network("mha", num_attention_heads=1, num_key_value_heads=1, hidden_size=H)
     ours = network("mfa", num_attention_heads=1, hidden_size=H, query_rank=rank)
@@ -72,38 +64,20 @@ def test_one_head_and_a_rank_as_large_as_the_hidden_size_are_ordinary_attention(
     assert not torch.allclose(wanted, other(hidden_states=x, position_embeddings=turns)[0], atol=1e-3)
 
 
-def test_the_cache_of_mfa_is_that_of_grouped_queries_on_one_head():
-    mfa, gqa = (wrapped(network(name, **more)) for name, more in (("mfa", {}), ("gqa", {"num_key_value_heads": 1})))
-    kept = {}
-    for name, model in (("mfa", mfa), ("gqa", gqa)):
-        cache = model.new_cache(40)
-        model.extend(IDS, cache)
-        kept[name] = cache.bytes
-        assert cache.bytes == 40 * model.position_bytes
-    assert kept["mfa"] == kept["gqa"] == 40 * 3 * 2 * 32 * 4
-
-
-@pytest.mark.parametrize(("attention", "elements"), [("mha", 256), ("gqa", 128), ("mla", 80), ("mfa", 64)])
-def test_a_cache_keeps_what_the_config_says(attention, elements):
+@pytest.mark.parametrize(
+    ("attention", "elements", "heads"),
+    [("mha", 256, 4 * 32), ("gqa", 128, 6 * 32), ("mla", 80, 4 * 80), ("mfa", 64, 8 * 32)],
+)
+def test_behind_a_cache_that_keeps_what_the_config_says_a_text_reads_as_a_whole(attention, elements, heads):
     model = wrapped(network(attention))
-    cache = model.new_cache(32)
-    model.extend(IDS, cache)
-    assert model.position_bytes == 3 * elements * 4 and cache.bytes == 32 * model.position_bytes
-    heads = {"mha": (4, 32), "gqa": (6, 32), "mla": (4, 80), "mfa": (8, 32)}[attention]
-    assert model.position_operations == 4 * 3 * heads[0] * heads[1]
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_behind_a_cache_a_text_reads_as_a_whole(attention):
-    model = wrapped(network(attention))
-    whole = model.model(torch.tensor([IDS])).logits[0]
     cache = model.new_cache(32)
     z = torch.cat([model.extend(IDS[:7], cache).logits, *(model.extend([t], cache).logits for t in IDS[7:])])
-    assert torch.allclose(whole, z, atol=1e-5)
+    assert torch.allclose(model.model(torch.tensor([IDS])).logits[0], z, atol=1e-5)
+    assert model.position_bytes == 3 * elements * 4 and cache.bytes == 32 * model.position_bytes
+    assert model.position_operations == 4 * 3 * heads
 
 
 def test_the_latent_is_read_as_if_keys_and_values_had_been_made_of_it():
-    """MLA without absorption, written out."""
     made = network("mla")
     part, c = made.model.layers[1].self_attn, made.config
     assert isinstance(part, LatentAttention)
@@ -146,15 +120,6 @@ def test_the_halves_of_all_layers_are_a_forward_for_every_text(attention):
     assert cache.length == 9
 
 
-def test_a_text_longer_than_the_model_is_refused():
-    model = wrapped(network(max_position_embeddings=4))
-    cache = model.spread(model.new_cache(1), 2, 8)
-    for _ in range(4):
-        model.attend(model.embed([5, 6]), cache, 0)
-    with pytest.raises(UserError, match="4 positions"):
-        model.attend(model.embed([5, 6]), cache, 0)
-
-
 @pytest.mark.parametrize("n", [1, 5])
 def test_the_feed_forward_half_in_numpy_is_that_of_the_network(n):
     made = network()
@@ -164,34 +129,60 @@ def test_the_feed_forward_half_in_numpy_is_that_of_the_network(n):
         assert torch.allclose(made.model.layers[layer].mlp(x), torch.from_numpy(half(x.numpy())), atol=1e-5)
 
 
-def test_experts_that_a_row_does_not_use_do_not_reach_it():
-    half = wrapped(network()).feed_forwards[0]
-    x = np.random.default_rng(0).normal(size=(6, 48)).astype(np.float32)
-    scores = x @ half.weights["router"].T
-    for i, row in enumerate(scores):
-        weights = {name: w.copy() for name, w in half.weights.items()}
-        for unused in np.argsort(row)[:-2]:
-            weights["down_rows"].reshape(8, -1, 48)[unused] = 1e3
-        assert np.allclose(FeedForward(weights, 2)(x[i : i + 1]), half(x[i : i + 1]), atol=1e-5)
-
-
-def test_the_four_have_as_many_weights_to_a_five_hundredth():
-    sizes = [
-        sum(p.numel() for n, p in network(name, hidden_size=96, num_hidden_layers=1).named_parameters() if "attn" in n)
-        for name in ATTENTIONS
-    ]
-    assert all(abs(a - b) / a < 0.002 for a, b in itertools.combinations(sizes, 2))
-
-
-def test_it_is_of_the_kind_whose_layers_come_apart():
-    model = wrapped(network())
-    assert kinds_of(model) == {"causal", "layered", "moe", "split"} and KINDS["split"].board == "causal"
+def test_its_layers_come_apart_and_what_cannot_be_is_refused():
+    model = wrapped(network(max_position_embeddings=4))
+    assert kinds_of(model) == {"causal", "layered", "moe", "split"}
     assert plan({"model_type": "four_attentions"}, "x").kinds == ("causal", "layered", "moe", "split")
-    assert plan({"model_type": "block_ffn"}, "x").kinds == ("causal", "layered", "moe")
+    cache = model.spread(model.new_cache(1), 2, 8)
+    for _ in range(4):
+        model.attend(model.embed([5, 6]), cache, 0)
+    refuses(UserError, "4 positions", model.attend, model.embed([5, 6]), cache, 0)
+    refuses(ValueError, "attention 'linear' is unknown; choose one of mha,", FourAttentionsConfig, attention="linear")
+    refuses(ValueError, "9 experts of 8", FourAttentionsConfig, num_experts_per_tok=9)
 
 
-def test_an_unknown_attention_and_too_many_experts_are_refused():
-    with pytest.raises(ValueError, match="attention 'linear' is unknown; choose one of mha, gqa, mla, mfa"):
-        FourAttentionsConfig(attention="linear")
-    with pytest.raises(ValueError, match="9 experts of 8"):
-        FourAttentionsConfig(num_experts_per_tok=9)
+TEXT = [3, 9, 4, 17, 5]
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    config = PLDRConfig(40, 24, 2, 3, 32, metric_units=2, metric_size=16, max_position_embeddings=16)
+    record = ModelRecord("target", "small", "power-law")
+    return HFPowerLawLM(PLDRForCausalLM(config), IdTokenizer(40), record, frozenset({2}))
+
+
+def test_a_whole_text_is_what_the_network_says_and_rows_behind_a_cache_are_those_with_its_g(model):
+    found = model.forward(TEXT, last_only=False)
+    assert torch.equal(found.G_LM, model.model.model(torch.tensor([TEXT])).G[:, 0])
+    assert torch.allclose(found.logits, model.model(torch.tensor([TEXT])).logits[0], atol=1e-6)
+    assert found.A_LM is not None and found.A_LM.shape == found.G_LM.shape == (2, 3, 8, 8)
+    assert 0 < found.operator_seconds < found.ended - found.began
+    assert torch.allclose(model.forward(TEXT).logits[0], found.logits[-1], atol=1e-6)
+    cache = model.new_cache(8)
+    G = model.forward(TEXT[:3], cache).G_LM
+    later = model.forward(TEXT[3:], cache, last_only=False)  # two at once, G of the cache's A
+    whole = model.forward(TEXT, G=G, last_only=False)
+    assert torch.equal(later.G_LM, G) and whole.A_LM is None and whole.operator_seconds == 0
+    assert torch.allclose(later.logits, whole.logits[3:], atol=1e-5)
+
+
+def test_cropping_forgets_rows_and_keeps_g_and_what_is_counted(model):
+    cache = model.new_cache(8)
+    first = model.forward(TEXT, cache)
+    cache.crop(3)
+    assert cache.length == 3 and torch.equal(model.forward([7], cache).G_LM, first.G_LM)
+    cache.keep(2, [1])
+    assert cache.length == 3
+    refuses(ValueError, "holds 3 positions; it cannot be cropped to 4", cache.crop, 4)
+    refuses(ValueError, "no token was fed", model.forward, [])
+    refuses(UserError, "small has 16 positions and position 16 was fed", model.forward, [1] * 17)
+    refuses(ValueError, r"\[2, 3, 8, 8\] is needed", model.forward, TEXT, G=torch.eye(8))
+    refuses(UserError, "cache", model.forward, TEXT, model.new_cache(4))
+    meter = Meter()
+    view = counted(model, "target", meter)
+    meter.forbidden = {5: {int(view.forward(TEXT).logits.argmax())}}
+    assert int(view.forward(TEXT).logits.argmax()) not in meter.forbidden[5]
+    assert (meter.forwards, meter.tokens_fed, meter.work) == ({"target": 2}, 10, {"target": 20})
+    assert view.beside(TEXT).logits.isinf().sum() == 1 and meter.forwards == {"target": 2}
+    assert view.operator_bytes == 2 * 2 * 3 * 64 * 4 and view.position_bytes == 2 * 2 * 24 * 4

@@ -1,6 +1,7 @@
-"""A forward made in parts is the whole forward: to the bit where the parts do the same sums, closely where they do
-not."""
+"""A forward made in parts is the whole forward: to the bit where the sums are the same."""
 
+from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+import engines
 from engines.core.errors import UserError
-from engines.core.kinds import KINDS, CausalLM, LayeredLM, Taps, counted, kinds_of
+from engines.core.kinds import CausalLM, LayeredLM, Taps, counted, kinds_of
 from engines.core.kinds.layered import CountedLayered
 from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
@@ -22,6 +24,8 @@ from engines.models.mapping import LAYERED, ROUTED, plan
 from engines.models.networks import OURS, network_class
 from engines.models.packed import PackedLinear, can_pack, pack
 from engines.models.tokens import IdTokenizer
+from tests.engines.models.stock import close
+from tests.engines.refusals import refuses
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="no kernels for packed weights here")
 
@@ -30,13 +34,8 @@ SIZE: dict[str, Any] = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 8,
     "pad_token_id": None, "bos_token_id": None, "eos_token_id": None,
 }  # fmt: skip
-EXPERTS = {
-    "num_experts": 4,
-    "num_local_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24,
-}
+EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
+EXPERTS |= {"moe_intermediate_size": 24, "shared_expert_intermediate_size": 24}
 SPARSE = ("mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
 PROMPT = [13, 14, 15, 9, 26, 5]
 TREE = ([7, 8, 9, 10, 11, 12], [-1, 0, 0, 1, 2, 3])  # tokens, parents
@@ -65,17 +64,58 @@ def build(family: str = "llama", attention: str = "sdpa", **changes: Any) -> HFL
     return HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
 
 
+def primed(*given: Any, room: int = 20, **changes: Any) -> tuple[HFLayeredLM, Any]:
+    """A model and a cache that holds the prompt."""
+    model = build(*given, **changes)
+    cache = model.new_cache(room)
+    model.extend(PROMPT, cache)
+    return model, cache
+
+
 def fresh(model: HFLayeredLM, ids: list[int]) -> torch.Tensor:
     with torch.no_grad():
         logits: torch.Tensor = model.model(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
     return logits
 
 
-def close(a: torch.Tensor, b: torch.Tensor) -> None:
-    torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
+def path(row: int) -> list[int]:
+    tokens, parents = TREE
+    return (path(parents[row]) if parents[row] >= 0 else []) + [tokens[row]]
 
 
-# --- the whole forward
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+@pytest.mark.parametrize("cuts", [(6,), (1, 6), (2, 4, 6), (3, 6)])
+def test_rows_of_a_tree_equal_path_by_path_forwards_and_kept_rows_go_on(family, attention, cuts):
+    """Of the causal adapter. A tree may grow call by call; what is accepted stays as if it had been read at once."""
+    model = build(family, attention)
+    extend, cache = partial(HFCausalLM.extend, model), model.new_cache(20)
+    extend(PROMPT, cache)
+    rows = [extend(TREE[0][a:b], cache, parents=TREE[1][:b]).logits for a, b in pairwise((0, *cuts))]
+    for row, logits in enumerate(torch.cat(rows)):
+        close(logits, fresh(model, PROMPT + path(row))[-1])
+    cache.keep(len(PROMPT), [0, 2, 4])
+    close(extend([20, 21], cache).logits, fresh(model, [*PROMPT, *path(4), 20, 21])[-2:])
+    cache.crop(len(PROMPT))
+    close(extend([7, 8], cache, parents=[-1, -1]).logits[1], fresh(model, [*PROMPT, 8])[-1])
+
+
+def test_last_only_hidden_writable_logits_and_limits_of_the_causal_adapter() -> None:
+    model = build()
+    extend = partial(HFCausalLM.extend, model)
+    full = extend(PROMPT, model.new_cache(8), hidden=[0, 1, 4])
+    close(extend(torch.tensor(PROMPT), model.new_cache(8), last_only=True).logits, full.logits[-1:])
+    assert set(full.hidden) == {0, 1, 4} and full.hidden[1].shape == (6, 32)
+    close(model.model.lm_head(full.hidden[4]), full.logits)
+    full.logits[0, 3] = -torch.inf  # allowed outside inference mode
+    assert model.warm_up() > 0 and model.warm_up() == 0.0
+    cache = model.new_cache(7)
+    extend(PROMPT, cache)
+    refuses(UserError, "room for 7 positions; 6 are used and 2 more", extend, [1, 2], cache)
+    assert cache.lengths == (6,) * 4
+    refuses(UserError, "64 positions and position 64 was fed", extend, [1] * 65, model.new_cache(100))
+    for other, parents in ((model.new_cache(7), [-1, 0]), (cache, []), (cache, [-1] * 8)):
+        refuses(ValueError, f"1 tokens and {len(parents)} parents", extend, [1], other, parents=parents)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.exhaustive)])
@@ -98,19 +138,14 @@ def test_the_three_calls_composed_are_the_stock_forward_to_the_bit(family: str, 
                 stock.crop(held)
 
 
-@pytest.mark.parametrize("changes", [{"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2}])
-def test_layers_of_two_types_get_their_own_masks(changes: dict[str, Any]) -> None:
-    model = build("qwen2", **changes)
+def test_layers_of_two_types_get_their_own_masks() -> None:
+    model = build("qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=2)
     assert model._types == ["full_attention"] * 2 + ["sliding_attention"] * 2
     ours, stock = model.new_cache(40), model.new_cache(40)
     for tokens in (PROMPT, [7], [8, 9, 10], [4] * 9):
         assert torch.equal(model.extend(tokens, ours).logits, HFCausalLM.extend(model, tokens, stock).logits)
-    with pytest.raises(UserError, match="full_attention, sliding_attention layers, which cannot take a draft tree"):
-        model.extend(TREE[0], ours, parents=TREE[1])
+    refuses(UserError, "full_attention, sliding_attention layers, which", model.extend, TREE[0], ours, parents=TREE[1])
     assert ours.lengths == stock.lengths
-
-
-# --- parts
 
 
 def in_parts(model: HFLayeredLM, tokens: list[int], cache: Any, cuts: tuple[int, ...], **where: Any) -> torch.Tensor:
@@ -132,8 +167,7 @@ def test_cuts_between_layers_change_no_bit(family: str, cuts: tuple[int, ...]) -
 
 
 def test_an_early_exit_fills_the_first_layers_only_and_the_rest_catch_up() -> None:
-    """Rows leave one by one behind layer 2; then the others take all of them at once. The first layers' keys are the
-    same to the bit, since the same rows went through in the same calls; what catches up does other sums."""
+    """The first layers' keys are the same to the bit; what catches up does other sums."""
     model = build()
     cache, stepwise = model.new_cache(20), model.new_cache(20)
     in_parts(model, PROMPT, cache, (0, 4))
@@ -141,31 +175,15 @@ def test_an_early_exit_fills_the_first_layers_only_and_the_rest_catch_up() -> No
     left = [model.layers(model.embed([token]), cache, 0, 2) for token in (7, 8, 9)]
     assert cache.lengths == (9, 9, 6, 6) and cache.length == 6
     logits = model.unembed(model.layers(torch.cat(left), cache, 2, 4))
-    want = torch.cat([model.extend([token], stepwise).logits for token in (7, 8, 9)])
-    close(logits, want)
+    close(logits, torch.cat([model.extend([token], stepwise).logits for token in (7, 8, 9)]))
     close(logits, fresh(model, [*PROMPT, 7, 8, 9])[-3:])
     assert torch.equal(cache.layers[1].keys[:, :, :9], stepwise.layers[1].keys[:, :, :9])
     close(cache.layers[3].keys[:, :, :9], stepwise.layers[3].keys[:, :, :9])
-    one, other = model.extend([10], cache).logits, model.extend([10], stepwise).logits
-    close(one, other)
-
-
-def test_one_row_at_a_time_catches_up_to_the_bit() -> None:
-    model = build()
-    cache, plain = model.new_cache(20), model.new_cache(20)
-    for one in (cache, plain):
-        model.extend(PROMPT, one)
-    left = [model.layers(model.embed([token]), cache, 0, 3) for token in (7, 8)]
-    caught = [model.unembed(model.layers(h, cache, 3, 4)) for h in left]
-    want = [model.extend([token], plain).logits for token in (7, 8)]
-    assert torch.equal(torch.cat(caught), torch.cat(want))
 
 
 def test_rejected_rows_are_dropped_where_they_are() -> None:
     """Three drafts behind layer 2, of which the first is kept: crop acts on the first layers only, keep on a tree."""
-    model = build()
-    cache = model.new_cache(20)
-    model.extend(PROMPT, cache)
+    model, cache = primed()
     h = model.layers(model.embed([7, 8, 9]), cache, 0, 2)
     cache.crop(7)
     assert cache.lengths == (7, 7, 6, 6)
@@ -179,37 +197,8 @@ def test_rejected_rows_are_dropped_where_they_are() -> None:
     close(logits, fresh(model, [*PROMPT, 7, 9, 11])[-3:])
 
 
-def test_a_tree_may_grow_in_the_first_layers_and_be_verified_by_the_others() -> None:
-    model = build()
-    cache = model.new_cache(20)
-    model.extend(PROMPT, cache)
-    tokens, parents = TREE
-    first = model.layers(model.embed(tokens[:2]), cache, 0, 1, parents=parents[:2])
-    second = model.layers(model.embed(tokens[2:]), cache, 0, 1, parents=parents)
-    logits = model.unembed(model.layers(torch.cat([first, second]), cache, 1, 4, parents=parents))
-    for row, path in enumerate([[7], [7, 8], [7, 9], [7, 8, 10], [7, 9, 11], [7, 8, 10, 12]]):
-        close(logits[row], fresh(model, PROMPT + path)[-1])
-
-
-def test_rows_made_up_between_layers_do_not_disturb_the_real_ones() -> None:
-    """Pseudo rows enter above layer 2, as children of a row: the real rows' logits stay, and none of them is kept."""
-    model = build()
-    cache = model.new_cache(20)
-    model.extend(PROMPT, cache)
-    h = model.layers(model.embed([7]), cache, 0, 2)
-    own = torch.randn(2, 32, generator=torch.Generator().manual_seed(1))
-    logits = model.unembed(model.layers(torch.cat([h, own]), cache, 2, 4, parents=[-1, 0, 1]))
-    assert cache.lengths == (7, 7, 9, 9)
-    close(logits[:1], fresh(model, [*PROMPT, 7])[-1:])
-    cache.crop(7)
-    close(model.extend([8], cache).logits, fresh(model, [*PROMPT, 7, 8])[-1:])
-
-
 def test_input_by_embeddings_and_positions_of_ones_own() -> None:
-    """Embeddings of tokens are what the tokens are; two rows at one position are two readings of that position."""
-    model = build()
-    cache = model.new_cache(20)
-    model.extend(PROMPT, cache)
+    model, cache = primed()
     table = model.model.get_input_embeddings().weight
     close(model.unembed(model.layers(table[[7, 8]], cache, 0, 4)), fresh(model, [*PROMPT, 7, 8])[-2:])
     cache.crop(6)
@@ -238,83 +227,52 @@ def test_some_rows_of_the_head(tied: bool) -> None:
     del few, vocabulary
     assert len(model._heads) == 0  # goes with the tensor that named it
     assert torch.equal(model.unembed(model.normed(h), normed=True), whole)
-    with pytest.raises(UserError, match="tokens 3 to 50 were asked for; ids of llama go from 0 to 49"):
-        model.unembed(h, [3, 50])
+    refuses(UserError, "tokens 3 to 50 were asked for; ids of llama go from 0 to 49", model.unembed, h, [3, 50])
 
 
 @needs_kernels
 @pytest.mark.parametrize("tied", [False, True])
 def test_packed_weights_in_bfloat16(tied: bool) -> None:
-    torch.manual_seed(0)
     stock = network("llama", tie_word_embeddings=tied).to(torch.bfloat16)
     model = HFLayeredLM(pack(stock), IdTokenizer(50), ModelRecord("target", "packed", "causal"))
     assert isinstance(model._head, PackedLinear)
     ours, other = model.new_cache(40), model.new_cache(40)
     for tokens, parents in CALLS:
-        got, want = (
-            one(model, tokens, c, parents=parents)
-            for one, c in ((HFLayeredLM.extend, ours), (HFCausalLM.extend, other))
-        )
-        assert torch.equal(got.logits, want.logits)
+        got = model.extend(tokens, ours, parents=parents).logits
+        assert torch.equal(got, HFCausalLM.extend(model, tokens, other, parents=parents).logits)
     h = model.layers(model.embed([7]).float(), ours, 0, 4)  # rows of another dtype are taken too
-    assert h.dtype == torch.bfloat16
     few = model.unembed(h, torch.tensor([4, 40, 7]))
     torch.testing.assert_close(few, model.unembed(h)[:, [4, 40, 7]], atol=0.1, rtol=0.02)
 
 
-# --- refusals
-
-
-@pytest.mark.parametrize(("first", "last"), [(0, 5), (-1, 2), (3, 2), (5, 5)])
-def test_layers_that_are_not_there_are_refused(first: int, last: int) -> None:
-    model = build()
-    cache = model.new_cache(8)
-    with pytest.raises(UserError, match=rf"layers {first} to {last} of llama were asked for and it has 4; choose"):
-        model.layers(model.embed([7]), cache, first, last)
-    assert cache.lengths == (0,) * 4
-
-
-def test_rows_that_do_not_fit_are_refused_before_anything_is_written() -> None:
-    model = build()
-    cache = model.new_cache(7)
-    model.extend(PROMPT, cache)
-    model.layers(model.embed([7]), cache, 0, 2)
-    with pytest.raises(ValueError, match="layer 1 holds 7 rows and layer 2 holds 6; layers that run in one call"):
-        model.layers(model.embed([8]), cache, 1, 4)
-    with pytest.raises(ValueError, match="layer 0 holds 7 rows and layer 2 holds 6"):
-        model.extend([8], cache)
-    with pytest.raises(UserError, match="room for 7 positions; 7 are used and 1 more"):
-        model.layers(model.embed([8]), cache, 0, 2)
-    with pytest.raises(ValueError, match="1 rows and 2 positions were given"):
-        model.layers(model.embed([8]), cache, 2, 4, positions=[6, 7])
-    with pytest.raises(UserError, match="64 positions and position 64 was fed"):
-        model.layers(model.embed([8]), cache, 2, 4, positions=[64])
+def test_layers_and_rows_that_do_not_fit_are_refused_before_anything_is_written() -> None:
+    model, cache = primed(room=7)
+    row = model.layers(model.embed([7]), cache, 0, 2)
+    for first, last in ((0, 5), (-1, 2), (3, 2), (5, 5)):
+        with pytest.raises(UserError, match=rf"layers {first} to {last} of llama were asked for and it has 4; choose"):
+            model.layers(row, cache, first, last)
+    refuses(ValueError, "layer 1 holds 7 rows and layer 2 holds 6; layers that run in", model.layers, row, cache, 1, 4)
+    refuses(ValueError, "layer 0 holds 7 rows and layer 2 holds 6", model.extend, [8], cache)
+    refuses(UserError, "room for 7 positions; 7 are used and 1 more", model.layers, row, cache, 0, 2)
+    refuses(ValueError, "1 rows and 2 positions were given", model.layers, row, cache, 2, 4, positions=[6, 7])
+    refuses(UserError, "64 positions and position 64 was fed", model.layers, row, cache, 2, 4, positions=[64])
     assert cache.lengths == (7, 7, 6, 6)
+    model = build()
+    model._layers[1]._hf_hook = object()
+    refuses(UserError, r"spread over several devices.*load it on one", run, model, Taps(attention=lambda given: None))
+    assert run(model, Taps(stream=lambda i, x: None)).shape == (2, 32)
 
 
-def test_which_models_are_layered() -> None:
-    other = HFCausalLM(
-        transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4)),
-        IdTokenizer(50),
-        ModelRecord("target", "gpt2", "causal"),
-    )
-    assert kinds_of(other) == {"causal"} and not isinstance(other, LayeredLM)
-    assert kinds_of(build()) == {"causal", "layered"} and isinstance(build(), CausalLM)
-    assert plan({"model_type": "gpt2"}, "x").kinds == ("causal",)
-    assert plan({"model_type": "qwen3_moe"}, "x").kinds == ("causal", "layered", "moe")
-    assert plan({"model_type": "llama", "is_causal": False}, "x").kinds == ("masked",)
-
-
-def test_a_causal_model_without_layers_is_refused_by_name(tmp_path: Any) -> None:
+def test_a_model_that_cannot_be_cut_is_causal_and_refused_by_name_where_layers_are_needed(tmp_path: Any) -> None:
     transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=50, n_embd=32, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None)
     ).save_pretrained(tmp_path)
-    assert kinds_of(load_folder(tmp_path, "small", kind="causal")) == {"causal"}
-    with pytest.raises(UserError, match="a layered model is needed and small is causal; choose a layered model"):
-        load_folder(tmp_path, "small", kind="layered")
-
-
-# --- seen through the meter
+    other = load_folder(tmp_path, "small", kind="causal")
+    assert kinds_of(other) == {"causal"} and not isinstance(other, LayeredLM)
+    refuses(UserError, "a layered model is needed and small is", load_folder, tmp_path, "small", kind="layered")
+    assert kinds_of(build()) == {"causal", "layered"} and isinstance(build(), CausalLM)
+    assert not hasattr(counted(build(), "target", Meter(), "causal"), "embed"), "a causal method sees no layers"
+    assert plan({"model_type": "qwen3_moe"}, "x").kinds == ("causal", "layered", "moe")
 
 
 def seen(forbidden: dict[int, set[int]] | None = None) -> tuple[CountedLayered, Meter]:
@@ -331,13 +289,9 @@ def test_parts_add_up_to_what_a_whole_forward_costs() -> None:
     assert (meter.forwards, meter.work, meter.tokens_fed) == ({"target": 1}, {"target": 24}, 6)
     cache.crop(0)
     meter.reset()
-    assert meter.work == {}
-    x = view.embed(PROMPT)
-    assert (meter.forwards, meter.work, meter.tokens_fed) == ({}, {}, 0) and meter.seconds > 0
-    x = view.layers(x, cache, 0, 3)
+    x = view.layers(view.embed(PROMPT), cache, 0, 3)
     assert (meter.forwards, meter.work, meter.tokens_fed) == ({}, {"target": 18}, 6)
-    x = view.layers(x, cache, 3, 4)
-    view.unembed(x, predicts=1)
+    view.unembed(view.layers(x, cache, 3, 4), predicts=1)
     assert (meter.forwards, meter.work, meter.tokens_fed) == ({"target": 1}, {"target": 24}, 6)
     assert [fed for *_, fed in meter.calls] == [0, 6, 0, 0]
 
@@ -345,7 +299,6 @@ def test_parts_add_up_to_what_a_whole_forward_costs() -> None:
 def test_an_early_exit_is_a_forward_that_did_less_work_and_a_draft_is_booked_as_one() -> None:
     view, meter = seen()
     cache, draft = view.new_cache(20), view.playing("draft")
-    assert isinstance(draft, CountedLayered)
     h = [draft.layers(draft.embed([token]), cache, 0, 1) for token in (7, 8)]
     for row in h:
         draft.unembed(row)
@@ -355,7 +308,7 @@ def test_an_early_exit_is_a_forward_that_did_less_work_and_a_draft_is_booked_as_
 
 
 def test_forbidden_tokens_are_minus_infinity_in_unembedded_rows_too() -> None:
-    view, _ = seen({1: {4}, 2: {5, 6}})
+    view, meter = seen({1: {4}, 2: {5, 6}})
     h = view.layers(view.embed(PROMPT[:3]), view.new_cache(8), 0, 4)
     gone = [(1, 4), (2, 5), (2, 6)]
     for predicts in (1, [1, 2, 3]):
@@ -364,26 +317,11 @@ def test_forbidden_tokens_are_minus_infinity_in_unembedded_rows_too() -> None:
     assert torch.isfinite(view.unembed(h)).all() and torch.isfinite(view.unembed(h, predicts=3)).all()
     few = view.unembed(h, [6, 40, 4], predicts=1)
     assert [(r + 1, c) for r, c in (few == -torch.inf).nonzero().tolist()] == [(1, 2), (2, 0)]
-    with pytest.raises(ValueError, match="3 rows were unembedded and 2 positions given"):
-        view.unembed(h, predicts=[1, 2])
-
-
-def test_what_is_read_for_the_record_is_booked_nowhere_and_forbids_the_same() -> None:
-    view, meter = seen({1: {4}, 2: {5, 6}})
-    h = view.layers(view.embed(PROMPT[:3]), view.new_cache(8), 0, 2)
-    z = view.unembed(h, predicts=1)
+    refuses(ValueError, "3 rows were unembedded and 2 positions given", view.unembed, h, predicts=[1, 2])
     before = (dict(meter.forwards), meter.seconds, meter.called, list(meter.calls))
-    meter.spent = True
-    assert torch.equal(view.unbooked().unembed(h, predicts=1), z)
+    meter.spent = True  # what is read for the record is booked nowhere and forbids the same
+    assert torch.equal(view.unbooked().unembed(h, predicts=1), logits)
     assert before == (meter.forwards, meter.seconds, meter.called, meter.calls)
-
-
-def test_a_method_that_needs_a_causal_model_sees_no_layers() -> None:
-    assert not hasattr(counted(build(), "target", Meter(), "causal"), "embed")
-    assert KINDS["layered"].board == "causal"
-
-
-# --- taps
 
 
 def run(model: HFLayeredLM, taps: Taps | None, first: int = 0, last: int = 4) -> torch.Tensor:
@@ -395,18 +333,9 @@ def run(model: HFLayeredLM, taps: Taps | None, first: int = 0, last: int = 4) ->
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", LAYERED)
 def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
-    model = build(family, attention)
-    found: dict[str, list[Any]] = {name: [] for name in ("stream", "reads", "feeds", "attention", "channels", "router")}
-    maps = list[tuple[int, str, int]]()
-    taps = Taps(
-        stream=lambda i, x: found["stream"].append((i, x)),
-        reads=lambda i, x: found["reads"].append((i, x)),
-        feeds=lambda i, x: found["feeds"].append((i, x)),
-        attention=lambda given: found["attention"].append(given),
-        channels=lambda i, u: found["channels"].append((i, u)),
-        linear=lambda i, name, x, y: maps.append((i, name, len(x) - len(y))),
-        router=lambda given: found["router"].append(given),
-    )
+    model, found = build(family, attention), defaultdict[str, list[Any]](list)
+    names = ("stream", "reads", "feeds", "attention", "channels", "router", "linear")
+    taps = Taps(**{name: lambda *given, name=name: found[name].append(given) for name in names})
     assert torch.equal(run(model, None), run(model, taps))
     streams = dict(found["stream"])
     assert sorted(streams) == [0, 1, 2, 3, 4]
@@ -414,36 +343,18 @@ def test_taps_hand_out_and_change_nothing(family: str, attention: str) -> None:
     assert [i for i, _ in found["feeds"]] == [0, 1, 2, 3]
     assert not any(torch.equal(x, streams[i]) for i, x in found["feeds"])  # the attention is added already
     g = 1 if family == "four_attentions" else 2  # heads of keys: its default, MFA, has one
-    for one in found["attention"]:
+    for (one,) in found["attention"]:
         assert one.queries.shape == (4, 2, 8) and one.keys.shape == one.values.shape == (g, 8, 8)
         assert one.sees.tolist() == [[True] * 7 + [False], [True] * 8] or "sliding_attention" in model._types
     sparse = family in ROUTED
     assert [i for i, _ in found["channels"]] == ([] if sparse else [0, 1, 2, 3])
-    assert [one.layer for one in found["router"]] == ([0, 1, 2, 3] if sparse else [])
-    assert {i for i, _, rows in maps if rows == 0} == {0, 1, 2, 3} and ((3, "o_proj", 0) in maps)
-    assert sparse or (3, "down_proj", 0) in maps
+    assert [one.layer for (one,) in found["router"]] == ([0, 1, 2, 3] if sparse else [])
+    maps = {(i, name) for i, name, x, y in found["linear"] if len(x) == len(y)}
+    assert {i for i, _ in maps} == {0, 1, 2, 3} and (3, "o_proj") in maps and (sparse or (3, "down_proj") in maps)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.model.modules())
 
 
-def test_what_is_added_to_a_linear_map_is_a_change_of_its_weight() -> None:
-    model, changed = build(), build()
-    up = next(one for name, one in changed._layers[2].named_modules() if name == "mlp.up_proj")
-    delta = 0.1 * torch.randn(up.weight.shape, generator=torch.Generator().manual_seed(1))
-    up.weight.data += delta
-
-    def add(layer: int, name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | None:
-        return y + x @ delta.T if (layer, name) == (2, "up_proj") else None
-
-    ours, plain, want = (
-        one.layers(one.embed(PROMPT), one.new_cache(8), 0, 4, taps=taps)
-        for one, taps in ((model, Taps(linear=add)), (model, None), (changed, None))
-    )
-    close(ours, want)
-    assert not torch.allclose(plain, want, atol=1e-2)
-
-
-def test_attention_from_what_was_handed_out() -> None:
-    """Softmax by hand over the handed-out rows, put in its place, gives the forward; so it is truly what is used."""
+def test_attention_and_a_trees_mask_are_what_was_handed_out() -> None:
     model, want = build(), run(build(), None)
 
     def by_hand(given: Any) -> torch.Tensor:
@@ -455,12 +366,7 @@ def test_attention_from_what_was_handed_out() -> None:
     other = run(model, Taps(attention=lambda given: torch.zeros_like(given.queries), layers=[2]))
     assert not torch.allclose(other, want, atol=1e-2)
     assert torch.equal(run(model, None), want)  # nothing of it stayed
-
-
-def test_a_tree_s_mask_is_handed_out_as_what_each_row_sees() -> None:
-    model = build(attention="eager")
-    cache, found = model.new_cache(20), list[torch.Tensor]()
-    model.extend(PROMPT, cache)
+    (model, cache), found = primed(attention="eager"), list[torch.Tensor]()
     taps = Taps(attention=lambda given: found.append(given.sees), layers=[0])
     model.layers(model.embed(TREE[0][:3]), cache, 0, 4, parents=TREE[1][:3], taps=taps)
     assert len(found) == 1 and found[0][:, :6].all()
@@ -479,8 +385,7 @@ def test_router_outputs_are_the_module_s_own(family: str) -> None:
         assert torch.allclose(one.weights, share, atol=1e-6) or torch.allclose(one.weights, chosen, atol=1e-6)
 
 
-def test_channels_can_be_masked() -> None:
-    """A masked channel is one whose column of the last matrix is zero."""
+def test_channels_can_be_masked_and_what_is_added_to_a_map_is_a_change_of_its_weight() -> None:
     model, cut = build(), build()
     for layer in cut._layers:
         layer.mlp.down_proj.weight.data[:, 10:] = 0
@@ -488,15 +393,25 @@ def test_channels_can_be_masked() -> None:
     taps = Taps(channels=lambda i, u: u * mask)
     h = model.layers(model.embed(PROMPT), model.new_cache(8), 0, 4, taps=taps)
     close(h, cut.layers(cut.embed(PROMPT), cut.new_cache(8), 0, 4))
+    model, changed, plain = build(), build(), run(build(), None)
+    up = next(one for name, one in changed._layers[2].named_modules() if name == "mlp.up_proj")
+    delta = 0.1 * torch.randn(up.weight.shape, generator=torch.Generator().manual_seed(1))
+
+    def add(layer: int, name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | None:
+        return y + x @ delta.T if (layer, name) == (2, "up_proj") else None
+
+    cache = changed.new_cache(20)
+    changed.extend(PROMPT, cache)
+    up.weight.data += delta
+    want = changed.layers(changed.embed([7, 8]), cache, 0, 4)
+    close(run(model, Taps(linear=add)), want)
+    assert not torch.allclose(plain, want, atol=1e-2)
 
 
 @pytest.mark.parametrize("family", ["llama", "olmo2"])
-def test_what_an_attention_reads_can_be_another_row(family: str) -> None:
-    """Layers 1 and 2 read what entered layer 1, one after the other all the same: their own keys and values come from
-    it, and what is added to stays the stream."""
-    model, start = build(family), dict[int, torch.Tensor]()
-    cache = model.new_cache(20)
-    model.extend(PROMPT, cache)
+def test_what_an_attention_or_a_feed_forward_part_reads_can_be_another_row(family: str) -> None:
+    """Layers 1 and 2 read what entered layer 1: so their keys and values. A part that reads zeros adds none."""
+    (model, cache), start = primed(family), dict[int, torch.Tensor]()
     x = model.layers(model.embed([7, 8]), cache, 0, 1)
     fuzzy = Taps(reads=lambda i, h: start.setdefault(0, h), layers=(1, 2))
     out = model.layers(x, cache, 1, 4, taps=fuzzy)
@@ -506,22 +421,16 @@ def test_what_an_attention_reads_can_be_another_row(family: str) -> None:
         read = layer.input_layernorm(read)
     values = layer.self_attn.v_proj(read).view(1, 2, 2, 8).transpose(1, 2)
     close(cache.layers[2].values[:, :, 6:8], values)
-
-
-@pytest.mark.parametrize("family", ["llama", "olmo2"])
-def test_what_a_feed_forward_part_reads_can_be_another_row(family: str) -> None:
-    """With zeros read in layer 2, that layer adds its attention alone, what its parts make of zeros being zero."""
-    model, fed, streams = build(family), dict[int, torch.Tensor](), dict[int, torch.Tensor]()
-    nothing = Taps(
-        stream=streams.__setitem__, feeds=lambda i, x: fed.setdefault(i, x) * 0 if i == 2 else None, layers=(2, 3)
-    )
-    run(model, nothing)
+    fed, streams = dict[int, torch.Tensor](), dict[int, torch.Tensor]()
+    feeds = lambda i, x: fed.setdefault(i, x) * 0 if i == 2 else None  # noqa: E731
+    run(model, Taps(stream=streams.__setitem__, feeds=feeds, layers=(2, 3)))
     close(streams[3], fed[2])
 
 
-def test_a_model_on_several_devices_hands_nothing_out() -> None:
-    model = build()
-    model._layers[1]._hf_hook = object()
-    with pytest.raises(UserError, match=r"spread over several devices.*load it on one device, without device_map"):
-        run(model, Taps(attention=lambda given: None))
-    assert run(model, Taps(stream=lambda i, x: None)).shape == (2, 32)
+@pytest.mark.parametrize("V", [2_000, 128_000])
+def test_a_step_with_a_tree_keeps_its_size_in_the_trace_whatever_the_vocabulary(V: int) -> None:
+    model = HFCausalLM(network("llama", vocab_size=V), IdTokenizer(V), ModelRecord("target", "large", "causal"))
+    params = {"max_new_tokens": 40, "template": "80"}
+    trace = engines.run("token-recycling", model, [5, 6, 7, 8], params=params)
+    assert max(len(step.tree.tokens) for step in trace.steps) > 30
+    assert len(trace.to_json()) / len(trace.steps) < 60_000

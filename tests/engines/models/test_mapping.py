@@ -1,18 +1,27 @@
-"""Checkpoints in the names that LLaDA, LLaDA-MoE, Dream, Fast-dLLM v2 and SDAR are published in, against the stock
-classes built with the same weights."""
+"""Checkpoints in their published names against stock classes with the same weights; and what cannot be loaded."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
+import engines
 from engines.core.errors import UserError
 from engines.models.mapping import plan
+from engines.models.plans import Plan
+from engines.models.tokens import HFTokenizer
+from engines.models.vocabulary import wrap
 from engines.models.zoo import load_model
+from tests.engines.models.published import checkpoint, config_of, copied
 from tests.engines.models.stock import stock as made
+from tests.engines.refusals import refuses
 
 LLADA = {
     "model_type": "llada", "architectures": ["LLaDAModelLM"],
@@ -22,31 +31,25 @@ LLADA = {
     "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "max_sequence_length": 128, "mask_token_id": 63,
     "eos_token_id": 62, "pad_token_id": 62, "weight_tying": False,
 }  # fmt: skip
-DREAM = {
-    "model_type": "Dream", "architectures": ["DreamModel"],
-    "auto_map": {"AutoModel": "modeling_dream.DreamModel"}, "hidden_size": 32, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 64,
-    "hidden_act": "silu", "rope_theta": 1000000.0, "rope_scaling": None, "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 128, "mask_token_id": 63, "eos_token_id": 62, "pad_token_id": 62,
-    "sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False,
-}  # fmt: skip
-FAST_DLLM = {
-    "model_type": "Fast_dLLM_Qwen", "architectures": ["Fast_dLLM_QwenForCausalLM"],
-    "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"}, "hidden_size": 32,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 48,
-    "vocab_size": 64, "hidden_act": "silu", "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
+QWEN = {
+    "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,
+    "intermediate_size": 48, "vocab_size": 64, "hidden_act": "silu", "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
     "max_position_embeddings": 128, "eos_token_id": 62, "tie_word_embeddings": False, "sliding_window": None,
-    "use_sliding_window": False, "max_window_layers": 2, "layer_types": ["full_attention", "full_attention"],
-    "bd_size": 32,
+    "use_sliding_window": False,
 }  # fmt: skip
-SDAR = {
-    "model_type": "sdar", "architectures": ["SDARForCausalLM"],
-    "auto_map": {"AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"}, "hidden_size": 32,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 2,
-    "intermediate_size": 48, "vocab_size": 64, "hidden_act": "silu", "rope_theta": 1000000.0,
-    "rope_scaling": None, "rms_norm_eps": 1e-6, "max_position_embeddings": 130, "eos_token_id": 62,
-    "attention_bias": False, "tie_word_embeddings": False, "use_sliding_window": False, "sliding_window": None,
-    "fuse_cross_entropy": True, "mask_token_id": 63,
+DREAM = QWEN | {
+    "model_type": "Dream", "architectures": ["DreamModel"], "auto_map": {"AutoModel": "modeling_dream.DreamModel"},
+    "rope_scaling": None, "mask_token_id": 63, "pad_token_id": 62,
+}  # fmt: skip
+FAST_DLLM = QWEN | {
+    "model_type": "Fast_dLLM_Qwen", "architectures": ["Fast_dLLM_QwenForCausalLM"], "bd_size": 32,
+    "auto_map": {"AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM"},
+    "max_window_layers": 2, "layer_types": ["full_attention", "full_attention"],
+}  # fmt: skip
+SDAR = QWEN | {
+    "model_type": "sdar", "architectures": ["SDARForCausalLM"], "head_dim": 16, "rope_scaling": None,
+    "auto_map": {"AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM"}, "max_position_embeddings": 130,
+    "attention_bias": False, "fuse_cross_entropy": True, "mask_token_id": 63,
 }  # fmt: skip
 LLADA_MOE = {
     "model_type": "llada", "architectures": ["LLaDAMoEModelLM"],
@@ -64,176 +67,93 @@ LLADA_MOE = {
 BOARD = torch.tensor([1, 16, 5, 63, 63, 63])
 
 
+LLADA_PARTS = {
+    "embed_tokens": "wte", "norm": "ln_f", "lm_head": "ff_out", "o_proj": "attn_out", "gate_proj": "ff_proj",
+    "down_proj": "ff_out", "input_layernorm": "attn_norm", "post_attention_layernorm": "ff_norm",
+}  # fmt: skip
+
+
 def llada_name(name: str) -> str:
     """The stock name of a tensor in the names of LLaDA's files."""
-    top = {
-        "model.embed_tokens.weight": "wte.weight",
-        "model.norm.weight": "ln_f.weight",
-        "lm_head.weight": "ff_out.weight",
-    }
-    if name in top:
-        return f"model.transformer.{top[name]}"
-    _, _, layer, *rest = name.split(".")
-    parts = {
-        "o_proj": "attn_out",
-        "gate_proj": "ff_proj",
-        "down_proj": "ff_out",
-        "input_layernorm": "attn_norm",
-        "post_attention_layernorm": "ff_norm",
-    }
-    return f"model.transformer.blocks.{layer}.{parts.get(rest[-2], rest[-2])}.weight"
+    *above, part, _ = name.split(".")
+    at = f"blocks.{above[2]}." if "layers" in above else ""
+    return f"model.transformer.{at}{LLADA_PARTS.get(part, part)}.weight"
 
 
-def write(folder: Path, config: dict, tensors: dict[str, torch.Tensor], files: int = 2) -> None:
+def write(folder: Path, config: dict, tensors: dict[str, torch.Tensor]) -> Path:
     """A sharded checkpoint, as the published ones are."""
     folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
-    names = [f"model-{i + 1:05}-of-{files:05}.safetensors" for i in range(files)]
-    where = {key: names[i % files] for i, key in enumerate(tensors)}
-    for file in names:
-        save_file(
-            {k: v.contiguous() for k, v in tensors.items() if where[k] == file},
-            folder / file,
-            metadata={"format": "pt"},
-        )
+    where = {key: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, key in enumerate(tensors)}
+    for file in {*where.values()}:
+        held = {k: v.contiguous() for k, v in tensors.items() if where[k] == file}
+        save_file(held, folder / file, metadata={"format": "pt"})
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    return folder
 
 
 def test_llada_maps_onto_llama(tmp_path: Path) -> None:
-    stock = made(
-        "Llama",
-        is_causal=False,
-        rms_norm_eps=1e-5,
-        theta=5e5,
-    )
-    write(tmp_path / "llada", LLADA, {llada_name(k): v for k, v in stock.state_dict().items()})
-    model = load_model(tmp_path / "llada", kind="masked")
+    stock = made("Llama", is_causal=False, rms_norm_eps=1e-5, theta=5e5)
+    tensors = {llada_name(k): v for k, v in stock.state_dict().items()}
+    model = load_model(write(tmp_path / "llada", LLADA, tensors), kind="masked")
     found = model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size
     assert found == (63, False, {62}, 128, 64)
     with torch.no_grad():
         torch.testing.assert_close(model(BOARD)[:, :63], stock(input_ids=BOARD[None]).logits[0, :, :63])
-
-
-def moe_tensors() -> dict[str, torch.Tensor]:
-    """Random weights under the names of LLaDA-MoE's files: one matrix per expert, a dense first layer."""
-    rng, found = torch.Generator().manual_seed(0), {}
-
-    def put(name: str, *shape: int) -> None:
-        found[name] = torch.randn(shape, generator=rng) * (0.3 if len(shape) > 1 else 0.2) + (len(shape) == 1)
-
-    put("model.embed_tokens.weight", 64, 32)
-    for layer in range(3):
-        at = f"model.layers.{layer}"
-        for part in "qkvo":
-            put(f"{at}.self_attn.{part}_proj.weight", 32, 32)
-        for part in "qk":
-            put(f"{at}.self_attn.{part}_norm.weight", 8)
-        for part in ("input_layernorm", "post_attention_layernorm"):
-            put(f"{at}.{part}.weight", 32)
-        for mlp, size in [(f"{at}.mlp", 48)] if layer == 0 else [(f"{at}.mlp.experts.{e}", 24) for e in range(5)]:
-            for part in ("gate", "up"):
-                put(f"{mlp}.{part}_proj.weight", size, 32)
-            put(f"{mlp}.down_proj.weight", 32, size)
-        if layer:
-            put(f"{at}.mlp.gate.weight", 5, 32)
-    put("model.norm.weight", 32)
-    put("lm_head.weight", 64, 32)
-    return found
-
-
-def moe_rows(w: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
-    """The rows [L, V] of LLaDA-MoE's network, written out from its description: norms per head, full attention, experts
-    weighed by the bare softmax."""
-
-    def norm(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
-        return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * gain
-
-    def swiglu(x: torch.Tensor, at: str) -> torch.Tensor:
-        return (torch.nn.functional.silu(x @ w[f"{at}.gate_proj.weight"].T) * (x @ w[f"{at}.up_proj.weight"].T)) @ w[
-            f"{at}.down_proj.weight"
-        ].T
-
-    angles = torch.arange(len(ids))[:, None] * 50000.0 ** (-torch.arange(0, 8, 2) / 8)  # [L, 4]
-
-    def turn(x: torch.Tensor) -> torch.Tensor:  # [h, L, 8]
-        a, b = x.chunk(2, -1)
-        return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
-
-    x = w["model.embed_tokens.weight"][ids]
-    for layer in range(3):
-        at = f"model.layers.{layer}"
-        y = norm(x, w[f"{at}.input_layernorm.weight"])
-        q, k, v = ((y @ w[f"{at}.self_attn.{part}_proj.weight"].T).view(-1, 4, 8).transpose(0, 1) for part in "qkv")
-        q, k = (turn(norm(part, w[f"{at}.self_attn.{name}_norm.weight"])) for part, name in ((q, "q"), (k, "k")))
-        seen = (q @ k.transpose(1, 2) / 8**0.5).softmax(-1) @ v
-        x = x + seen.transpose(0, 1).reshape(-1, 32) @ w[f"{at}.self_attn.o_proj.weight"].T
-        y = norm(x, w[f"{at}.post_attention_layernorm.weight"])
-        if layer == 0:
-            x = x + swiglu(y, f"{at}.mlp")
-            continue
-        best = (y @ w[f"{at}.mlp.gate.weight"].T).softmax(-1).topk(2)
-        for row in range(len(ids)):
-            x[row] += sum(
-                p * swiglu(y[row], f"{at}.mlp.experts.{int(e)}")
-                for p, e in zip(best.values[row], best.indices[row], strict=True)
-            )
-    return norm(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
+    del tensors["model.transformer.blocks.1.ff_out.weight"]
+    with pytest.raises(UserError, match=r"1 tensors are missing.*layers.1.mlp.down_proj"):
+        load_model(write(tmp_path / "broken", LLADA, tensors))
 
 
 def test_llada_moe_maps_onto_qwen3_moe(tmp_path: Path) -> None:
-    tensors = moe_tensors()
-    write(tmp_path / "moe", LLADA_MOE, tensors)
-    with pytest.raises(
-        UserError, match="mask_id=156895 is not in the vocabulary"
-    ):  # the published id; the config does not say it
-        load_model(tmp_path / "moe")
-    model = load_model(tmp_path / "moe", kind="masked", mask_id=63)
+    """One matrix per expert in its files, a dense first layer, experts weighed by the bare softmax."""
+    stock = made(
+        "Qwen3Moe", num_hidden_layers=3, num_key_value_heads=4, head_dim=8, num_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=24, mlp_only_layers=[0], norm_topk_prob=False, rms_norm_eps=1e-5, theta=5e4,
+    )  # fmt: skip
+    tensors = {}
+    for name, tensor in varied(stock).items():
+        layer, _, part = name.partition(".experts.")
+        if part == "gate_up_proj":
+            for e, (gate, up) in enumerate(one.chunk(2) for one in tensor):
+                tensors |= {f"{layer}.experts.{e}.gate_proj.weight": gate, f"{layer}.experts.{e}.up_proj.weight": up}
+        elif part:
+            tensors |= {f"{layer}.experts.{e}.down_proj.weight": one for e, one in enumerate(tensor)}
+        else:
+            tensors[name] = tensor
+    folder = write(tmp_path / "moe", LLADA_MOE, tensors)
+    with pytest.raises(UserError, match="mask_id=156895 is not in the vocabulary"):  # the published id, not in configs
+        load_model(folder)
+    model = load_model(folder, kind="masked", mask_id=63)
     found = model.mask_id, model.shift, model.eos_ids, model.max_positions, model.vocab_size
     assert found == (63, False, {62}, 128, 64)
-    rows = moe_rows(tensors, BOARD)
+    rows = block_causal(stock, BOARD, len(BOARD))
     torch.testing.assert_close(model(BOARD)[:, :63], rows[:, :63], atol=1e-4, rtol=1e-4)
     cache = model.new_cache(8)
     torch.testing.assert_close(model.feed(BOARD, cache, 0, 6), model(BOARD), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(model.feed(BOARD, cache, 2, 5), model(BOARD)[2:5], atol=1e-4, rtol=1e-4)
-    stock = Qwen3MoeForCausalLM(
-        Qwen3MoeConfig(**plan(LLADA_MOE, "x").config | {"norm_topk_prob": True})
-    ).eval()  # what must not be: weights renormalised
-    stock.load_state_dict(model.model.state_dict())
-    with torch.no_grad():
-        assert (stock(input_ids=BOARD[None]).logits[0] - rows)[:, :63].abs().max() > 1e-2
-
-
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        (
-            {"moe_router_score_function": "sigmoid"},
-            "moe_router_score_function='sigmoid'; only moe_router_score_function='softmax' .* Qwen3-MoE",
-        ),
+    for said, sentence in (
+        ({"moe_router_score_function": "sigmoid"}, "'sigmoid'; only moe_router_score_function='softmax' .* Qwen3-MoE"),
         ({"shared_expert_intermediate_size": 64}, "shared_expert_intermediate_size=64"),
         ({"norm_topk_prob": True}, "norm_topk_prob=True"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
         ({"qk_layernorm": False}, "qk_layernorm=False"),
         ({"moe_layer_freq": 2}, "moe_layer_freq=2; only moe_layer_freq=1"),
-    ],
-)
-def test_other_experts_are_refused_by_name(said: dict, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        plan(LLADA_MOE | said, "x")
+    ):
+        refuses(UserError, sentence, plan, LLADA_MOE | said, "x")
+
+
+def varied(stock: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a stock network, biases and gains among them made to tell."""
+    for name, tensor in stock.state_dict().items():
+        if tensor.dim() == 1:
+            tensor.normal_(float("norm" in name), 0.3)
+    return stock.state_dict()
 
 
 def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
-    stock = made(
-        "Qwen2",
-        is_causal=False,
-        rms_norm_eps=1e-6,
-        theta=1e6,
-    )
-    for name, tensor in stock.state_dict().items():
-        if name.endswith("bias"):
-            tensor.normal_()
-    write(tmp_path / "dream", DREAM, stock.state_dict())
-    model = load_model(tmp_path / "dream")
+    stock = made("Qwen2", is_causal=False, rms_norm_eps=1e-6, theta=1e6)
+    model = load_model(write(tmp_path / "dream", DREAM, varied(stock)))
     assert model.record.kind == "masked" and model.shift and model.mask_id == 63
     with torch.no_grad():
         torch.testing.assert_close(model(BOARD)[1:, :63], stock(input_ids=BOARD[None]).logits[0, :-1, :63])
@@ -241,98 +161,194 @@ def test_dream_maps_onto_shifted_qwen2(tmp_path: Path) -> None:
 
 
 def block_causal(stock: torch.nn.Module, ids: torch.Tensor, block: int) -> torch.Tensor:
-    """Rows of a stock network under the mask that the published model files build: block of the query >= block of the
-    key."""
+    """Rows of a stock network under the published mask: block of the query >= block of the key."""
     place = torch.arange(len(ids)) // block
+    mask = torch.where(place[:, None] >= place, 0.0, -1e9)[None, None]
     with torch.no_grad():
-        return stock(
-            input_ids=ids[None], attention_mask=torch.where(place[:, None] >= place, 0.0, -1e9)[None, None]
-        ).logits[0]
+        return stock(input_ids=ids[None], attention_mask=mask).logits[0]
 
 
 def test_fast_dllm_v2_maps_onto_block_causal_shifted_qwen2(tmp_path: Path) -> None:
-    stock = made(
-        "Qwen2",
-        rms_norm_eps=1e-6,
-        theta=1e6,
-    )
-    for name, tensor in stock.state_dict().items():
-        if name.endswith("bias"):
-            tensor.normal_()
-    write(tmp_path / "v2", FAST_DLLM, stock.state_dict())
-    with pytest.raises(
-        UserError, match="mask_id=151665 is not in the vocabulary"
-    ):  # the published id; the config does not repeat it
-        load_model(tmp_path / "v2")
-    model = load_model(tmp_path / "v2", kind="block", mask_id=63)
+    stock = made("Qwen2", rms_norm_eps=1e-6, theta=1e6)
+    folder = write(tmp_path / "v2", FAST_DLLM, varied(stock))
+    with pytest.raises(UserError, match="mask_id=151665 is not in the vocabulary"):  # the published id, not in configs
+        load_model(folder)
+    model = load_model(folder, kind="block", mask_id=63)
     found = model.record.kind, model.shift, model.block_size, model.mask_id, model.max_positions
     assert found == ("block", True, 32, 63, 128)
     ids = torch.randint(1, 62, (70,), generator=torch.Generator().manual_seed(0))
     rows = block_causal(stock, ids, 32)
     torch.testing.assert_close(model(ids)[1:, :63], rows[:-1, :63], atol=1e-4, rtol=0)
-    cache = model.new_cache(96)
-    torch.testing.assert_close(model.store(ids[:64], cache)[:63], rows[63, :63], atol=1e-4, rtol=0)
+    torch.testing.assert_close(model.store(ids[:64], model.new_cache(96))[:63], rows[63, :63], atol=1e-4, rtol=0)
     assert plan(FAST_DLLM | {"bd_size": 8}, "x").block_size == 8
     assert plan({"model_type": "qwen2", "bd_size": 8}, "x").shift
 
 
 @pytest.mark.parametrize(("said", "block"), [({}, 4), ({"block_size": 8}, 8), ({"block_length": 16}, 16)])
 def test_sdar_maps_onto_block_causal_qwen3(tmp_path: Path, said: dict, block: int) -> None:
-    stock = made(
-        "Qwen3",
-        head_dim=16,
-        max_position_embeddings=130,
-        rms_norm_eps=1e-6,
-        theta=1e6,
-    )
-    names = set(stock.state_dict())
-    assert {"model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"} <= names
-    for name, tensor in stock.state_dict().items():
-        if name.endswith("norm.weight"):
-            tensor.normal_(1.0, 0.3)
-    write(tmp_path / "sdar", SDAR | (said if "block_size" in said else {}), stock.state_dict())
-    (tmp_path / "sdar" / "generation_config.json").write_text(json.dumps(said | {"eos_token_id": [61, 62]}))
-    model = load_model(tmp_path / "sdar")
+    stock = made("Qwen3", head_dim=16, max_position_embeddings=130, rms_norm_eps=1e-6, theta=1e6)
+    folder = write(tmp_path / "sdar", SDAR | (said if "block_size" in said else {}), varied(stock))
+    (folder / "generation_config.json").write_text(json.dumps(said | {"eos_token_id": [61, 62]}))
+    model = load_model(folder)
     found = model.record.kind, model.shift, model.block_size, model.mask_id, model.eos_ids
     assert found == ("block", False, block, 63, {61, 62})
     assert model.max_positions == 130 // block * block
-    assert plan({**SDAR, "mask_token_id": 151669}, "x").mask_id == 151669
     ids = torch.randint(1, 62, (40,), generator=torch.Generator().manual_seed(0))
-    rows = block_causal(stock, ids, block)
-    torch.testing.assert_close(model(ids)[:, :63], rows[:, :63], atol=1e-4, rtol=0)
+    torch.testing.assert_close(model(ids)[:, :63], block_causal(stock, ids, block)[:, :63], atol=1e-4, rtol=0)
     cache = model.new_cache(32)
     model.store(ids[:block], cache)
     exact = block_causal(stock, ids[: 2 * block], block)[block:, :63]
     torch.testing.assert_close(model.denoise(ids[block : 2 * block], cache)[:, :63], exact, atol=1e-4, rtol=0)
-    if not said:
-        assert load_model(tmp_path / "sdar", block_size=8).block_size == 8
-
-
-def test_lost_weights_are_said(tmp_path: Path) -> None:
-    stock = made("Llama")
-    tensors = {llada_name(k): v for k, v in stock.state_dict().items()}
-    del tensors["model.transformer.blocks.1.ff_out.weight"]
-    write(tmp_path / "broken", LLADA, tensors)
-    with pytest.raises(UserError, match=r"1 tensors are missing.*layers.1.mlp.down_proj"):
-        load_model(tmp_path / "broken")
 
 
 def test_kinds_read_from_a_config() -> None:
     assert plan({"architectures": ["LlamaForCausalLM"]}, "x").kind == "causal"
-    assert plan(
-        {"architectures": ["LlamaForCausalLM"], "is_causal": False, "shift_logits": True, "mask_token_id": 1}, "x"
-    ).shift
+    ours = {"model_type": "llama", "is_causal": False, "shift_logits": True, "mask_token_id": 1}
+    assert plan(ours, "x").shift and plan(ours, "x").kinds == ("masked",)
+    found = plan(ours | {"block_size": 16}, "x")
+    assert (found.kind, found.block_size, found.shift, found.mask_id) == ("block", 16, True, 1)
+    assert not plan({"model_type": "llama", "is_causal": False, "block_size": 16}, "x").shift
     assert plan({"architectures": ["BertForMaskedLM"]}, "x").kind == "masked"
     assert plan({**LLADA, "mask_token_id": None}, "x").kind == "masked"
-    ours = plan(
-        {"model_type": "llama", "is_causal": False, "block_size": 16, "shift_logits": True, "mask_token_id": 1}, "x"
-    )
-    found = ours.kind, ours.block_size, ours.shift, ours.mask_id, ours.model_class
-    assert found == ("block", 16, True, 1, "AutoModelForCausalLM")
-    assert not plan({"model_type": "llama", "is_causal": False, "block_size": 16}, "x").shift
     assert plan({"model_type": "gpt2", "block_size": 16}, "x").kind == "causal"  # there it is a length
     assert plan({"model_type": "t5", "is_encoder_decoder": True}, "x").kind == "seq2seq"
-    with pytest.raises(UserError, match="'x' is an encoder-decoder of the type 'mbart'"):
-        plan({"model_type": "mbart", "is_encoder_decoder": True}, "x")
-    with pytest.raises(UserError, match="alibi=True"):
-        plan({**LLADA, "alibi": True}, "x")
+    refuses(UserError, "'x' is an encoder-decoder of", plan, {"model_type": "mbart", "is_encoder_decoder": True}, "x")
+    refuses(UserError, "alibi=True", plan, {**LLADA, "alibi": True}, "x")
+
+
+IDS = torch.randint(1, 62, (40,), generator=torch.Generator().manual_seed(0))
+
+
+def converted(folder: Path, family: str = "Qwen3", **said: Any) -> Any:
+    """A checkpoint of dllm's `convert`: the stock config with another type and the stock tensors. Gives the network."""
+    stock = made(family, head_dim=16, max_position_embeddings=130, tie_word_embeddings=True, eos_token_id=62)
+    own = {"model_type": f"a2d-{family.lower()}", "architectures": [f"A2D{family}LMHeadModel"]}
+    tensors = {key: tensor for key, tensor in varied(stock).items() if key != "lm_head.weight"}
+    write(folder, stock.config.to_dict() | own | said, tensors)
+    return stock
+
+
+@pytest.mark.parametrize("family", ["Qwen3", "Qwen2", "Llama"])
+def test_tiny_a2d_sees_everything(tmp_path: Path, family: str) -> None:
+    stock = converted(tmp_path / "Qwen3-0.6B-diffusion-mdlm-v0.1", family)
+    model = load_model(tmp_path / "Qwen3-0.6B-diffusion-mdlm-v0.1", mask_id=63)
+    assert (model.record.kind, model.shift, model.mask_id, model.eos_ids) == ("masked", False, 63, {62})
+    torch.testing.assert_close(model(IDS)[:, :63], block_causal(stock, IDS, 64)[:, :63], atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "options", "block"),
+    [
+        ("Qwen3-0.6B-diffusion-bd3lm-v0.1", {}, {}, 32),
+        ("mine", {}, {"block_size": 8}, 8),
+        ("mine", {"block_size": 16}, {}, 16),
+        ("mine-bd3lm", {"block_size": 16}, {"block_size": 4}, 4),
+    ],
+)
+def test_tiny_a2d_by_blocks_sees_its_block_and_what_is_before_it(tmp_path, name, said, options, block):
+    """Blocks are counted from the beginning of the text, as in training; neither file says that it is one of them."""
+    stock = converted(tmp_path / name, **said)
+    model = load_model(tmp_path / name, mask_id=63, **options)
+    assert (model.record.kind, model.shift, model.block_size) == ("block", False, block)
+    torch.testing.assert_close(model(IDS)[:, :63], block_causal(stock, IDS, block)[:, :63], atol=1e-4, rtol=0)
+    with pytest.raises(UserError, match=f"'{name}' does not say which token is its mask; give it as mask_id="):
+        load_model(tmp_path / name)
+
+
+def test_the_chat_format_of_tiny_a2d_is_asked_not_to_think(monkeypatch):
+    plain = load_model("tiny-ar-s").tokenizer.tokenizer
+    template = "{% for one in messages %}{{ one.content }}{% endfor %}{% if enable_thinking is false %}: 1{% endif %}"
+    monkeypatch.setattr(plain, "chat_template", template)
+    for how, text in ((plan({"model_type": "a2d-qwen3"} | QWEN, "mdlm"), ": 1"), (Plan("causal", "x"), "")):
+        said = wrap(plain, None, frozenset(), None, how).encode_prompt("add: 2")
+        assert said == HFTokenizer(plain).encode(f"add: 2{text}")
+
+
+LLADA2, NEMOTRON, GEMMA = "llada2", "nemotron_labs_diffusion", "diffusion_gemma"
+TEXT = config_of(GEMMA)["text_config"]
+CONFIGS = [  # what is changed in the config, the options, what is said
+    (LLADA2, {"expert_capacity": 8}, {}, "is a LLaDA2.2, whose blocks first choose expert_capacity=8 .* LLaDA2.0 or"),
+    (LLADA2, {"score_function": "softmax"}, {}, "'softmax'; only score_function='sigmoid' .* GLM-4-MoE"),
+    (LLADA2, {"use_qk_norm": False}, {}, "use_qk_norm=False"),
+    (LLADA2, {"use_qkv_bias": True}, {}, "use_qkv_bias=True"),
+    (LLADA2, {"rope_scaling": {"type": "yarn"}}, {}, "rope_scaling="),
+    (LLADA2, {}, {"block_size": 513}, "block_size=513 does not fit"),
+    (LLADA2, {}, {"trust_remote_code": True}, "no code of a checkpoint is run here, so trust_remote_code is no option"),
+    (LLADA2, {"model_type": "stranger", "auto_map": {"AutoConfig": "c.C"}}, {}, r"'stranger', which would need code"),
+    (NEMOTRON, {"mask_token_id": None}, {}, r"its mask; give it as mask_id=\.\.\. \(candidates in its tokenizer: –\)"),
+    (NEMOTRON, {}, {"mask_id": 128}, "mask_id=128 is not in the vocabulary of copy; ids go from 0 to 127"),
+    (NEMOTRON, {}, {"eos_id": "</s>"}, "eos_id='</s>' is not an integer"),
+    (NEMOTRON, {}, {"block_size": 257}, "block_size=257 does not fit copy; give a number from 1 to 256"),
+    (NEMOTRON, {"attention_bias": True}, {}, "attention_bias=True; only attention_bias=False .* Ministral 3"),
+    (NEMOTRON, {"sliding_window": 64}, {}, "sliding_window=64; only sliding_window=None .* Ministral 3"),
+    (NEMOTRON, {"model_type": "nemotron_labs_next"}, {}, "'nemotron_labs_next', which would need code from the"),
+    (GEMMA, {"canvas_length": 0}, {}, "canvas_length=0 in the config of copy cannot be; a canvas has 1 to 511 pos"),
+    (GEMMA, {"text_config": TEXT | {"num_hidden_layers": 10**7}}, {}, "=10000000, which the .* cannot fill"),
+    (GEMMA, {"text_config": None}, {}, "config.json of 'copy' has no text_config"),
+    (GEMMA, {"text_config": TEXT | {"use_bidirectional_attention": "all"}}, {}, "='all'; only .* causally"),
+]
+LOST = [
+    (LLADA2, "model.layers.1.mlp.experts.3.up_proj.weight", "'copy' has 15 of 16 experts in its files: model.layers.1"),
+    (LLADA2, "model.layers.2.attention.dense.weight", "1 tensors are missing, .* first 'model.layers.2.self_attn.o_p"),
+    (GEMMA, "model.decoder.layers.2.experts.down_proj", "tensors are missing, .*layers.2.experts.down_proj'"),
+    (GEMMA, "model.encoder.language_model.layers.0.layer_scalar", "first 'model.encoder.language_model.layers.0.lay"),
+]
+
+
+def refused(folder, sentence, **options):
+    with pytest.raises(UserError, match=sentence) as told:
+        engines.load_model(folder, **options)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(("name", "changes", "options", "sentence"), CONFIGS)
+def test_a_config_or_an_option_that_cannot_be_is_one_sentence(tmp_path, name, changes, options, sentence):
+    refused(copied(tmp_path, name, changes), sentence, **options)
+
+
+@pytest.mark.parametrize(("name", "tensor", "sentence"), LOST)
+def test_a_tensor_that_is_missing_is_one_sentence(tmp_path, name, tensor, sentence):
+    refused(copied(tmp_path, name, lost=[tensor]), sentence)
+
+
+@pytest.mark.parametrize(
+    ("key", "option", "said"),
+    [
+        ("mask_token_id", {"mask_id": 120}, r"is its mask; .* tokenizer: <\|mask_here\|> 120, <SPECIAL_MASK> 121\)\.$"),
+        ("eos_token_id", {"eos_id": 122}, r"ends an answer; .* in its tokenizer: <\|end_of_answer\|> 122\)\.$"),
+    ],
+)
+def test_a_config_without_an_id_is_asked_for_it_with_the_candidates(tmp_path, key, option, said):
+    folder = copied(tmp_path, NEMOTRON, {key: None})
+    plain = Tokenizer(WordLevel({f"w{i}": i for i in range(120)}, unk_token="w0"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain)
+    tokenizer.add_tokens(["<|mask_here|>", "<SPECIAL_MASK>", "<|end_of_answer|>", "<|other|>"], special_tokens=True)
+    tokenizer.save_pretrained(folder)
+    refused(folder, f"'copy' does not say which token {said}")
+    assert engines.load_model(folder, **option).record.options == option
+
+
+def sharded(folder, left_out=""):
+    """LLaDA2's tiny checkpoint in two files, without a tensor."""
+    shutil.copytree(checkpoint(LLADA2), folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {}
+    for i in (0, 1):
+        kept = [name for name in sorted(tensors)[i::2] if name != left_out]
+        save_file({name: tensors[name] for name in kept}, folder / f"{i}.safetensors", {"format": "pt"})
+        places |= dict.fromkeys(kept, f"{i}.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return folder
+
+
+def test_experts_that_lie_in_two_shards_are_stacked_and_one_that_is_missing_is_named(tmp_path):
+    whole = engines.load_model(checkpoint(LLADA2)).model.state_dict()
+    parts = engines.load_model(sharded(tmp_path / "whole")).model.state_dict()
+    assert whole.keys() == parts.keys() and all(whole[name].equal(parts[name]) for name in whole)
+    name = "model.layers.2.mlp.experts.7.down_proj.weight"
+    refused(sharded(tmp_path / "lacking", name), f"has 15 of 16 experts in its files: {name} is missing; download it")
+    text = {key: value for key, value in TEXT.items() if key != "eos_token_id"}
+    folder = copied(tmp_path, GEMMA, {"eos_token_id": None, "text_config": text})
+    (folder / "generation_config.json").unlink()
+    refused(folder, r"copy does not say which token ends a text; .* \(<pad> = 0, <bos> = 2\)\.$")

@@ -1,20 +1,21 @@
-"""Trained parts: found beside their base, checked against its weights and their card, kept while the file stays."""
-
-from __future__ import annotations
+"""Trained parts and stores of earlier answers: found beside their base, checked, and what is none is refused."""
 
 import json
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
-import engines
 from engines.core.errors import UserError
 from engines.core.method import method, part
 from engines.core.trace import ModelRecord
-from engines.models import parts
+from engines.models import parts, stores
 from engines.models.hub import sha256
+from engines.models.stores import answers_of, store_of
+from tests.engines.refusals import refuses
 
 BASE = ModelRecord("target", "someone/base", "causal", sha256="abc" * 20)
 TENSORS = {"W": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(2)}
@@ -36,27 +37,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_part_is_found_checked_and_read_once(folder: Path):
-    made(folder)
+    place = made(folder)
     found = parts.load_part("head", [BASE])
     assert (found.name, found.base, found.parameters) == ("base-head", "someone/base", 8)
     assert torch.equal(found.tensors["W"], TENSORS["W"])
     assert parts.load_part("head", [BASE]) is found
     record = found.record("head", BASE)
     assert (record.role, record.kind, record.parameters, record.sha256) == ("head", "part", 8, found.sha256)
-
-
-def test_a_part_beside_the_models_is_found_too(folder: Path):
-    place = made(folder)
     (folder / "models").mkdir()
     place.rename(folder / "models" / "base-head")
     assert parts.folder_of("head", "base") == folder / "models" / "base-head"
-    assert parts.load_part("head", [BASE]).parameters == 8
-
-
-def test_a_missing_part_says_which_command_makes_it(folder: Path):
-    with pytest.raises(UserError, match=r"no head for someone/base in .*python -m engines\.training head someone/base"):
-        parts.load_part("head", [BASE])
+    assert parts.load_part("head", [BASE]).parameters == 8, "a part beside the models is found too"
     assert parts.folder_of("head", "../../etc") == folder / "parts" / "etc-head"
+    assert parts.bases_of({"target_sha256": "a", "draft_sha256": "b"}) == ["a", "b"], "the fields of the first parts"
+    assert parts.bases_of({"model_sha256": "a"}) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -71,23 +65,19 @@ def test_a_missing_part_says_which_command_makes_it(folder: Path):
 )
 def test_a_part_for_another_base_or_another_file_is_refused(folder: Path, card: dict, complaint: str):
     made(folder, card)
-    with pytest.raises(UserError, match=rf"{complaint}.*python -m engines\.training head someone/base"):
-        parts.load_part("head", [BASE])
+    refuses(UserError, rf"{complaint}.*python -m engines\.training head someone/base", parts.load_part, "head", [BASE])
 
 
-def test_a_damaged_part_is_a_sentence(folder: Path):
+def test_a_damaged_part_is_a_sentence_and_a_method_declares_a_part_beside_its_model(folder: Path):
     place = made(folder)
     (place / "model.safetensors").write_bytes((place / "model.safetensors").read_bytes()[:-5])
-    with pytest.raises(UserError, match="should have"):
-        parts.load_part("head", [BASE])
+    refuses(UserError, "should have", parts.load_part, "head", [BASE])
     (place / "card.json").write_text("{")
-    with pytest.raises(UserError, match="not valid JSON"):
-        parts.load_part("head", [BASE])
-
-
-def test_the_fields_of_the_first_parts_are_read(folder: Path):
-    assert parts.bases_of({"target_sha256": "a", "draft_sha256": "b"}) == ["a", "b"]
-    assert parts.bases_of({"model_sha256": "a"}) == ["a"]
+    refuses(UserError, "not valid JSON", parts.load_part, "head", [BASE])
+    info = declared({"target": "causal", "head": part("head")}).info
+    assert (info.needs, info.parts, info.role) == ({"target": "causal"}, {"head": "head"}, "target")
+    for wrong in ({"head": part("head")}, {"head": part("head"), "target": "causal"}, {"target": "no-such-kind"}):
+        refuses(ValueError, "needs", declared, wrong)
 
 
 def declared(needs):
@@ -98,41 +88,35 @@ def declared(needs):
     return decode
 
 
-def test_a_method_declares_a_part_beside_its_model():
-    info = declared({"target": "causal", "head": part("head")}).info
-    assert (info.needs, info.parts, info.role) == ({"target": "causal"}, {"head": "head"}, "target")
-    for wrong in ({"head": part("head")}, {"head": part("head"), "target": "causal"}, {"target": "no-such-kind"}):
-        with pytest.raises(ValueError, match="needs"):
-            declared(wrong)
+STORED = ModelRecord(role="target", name="m", kind="causal", tokenizer="abc")
+TOKENS = np.array([5, 6, 2, 7, 2, 8, 9, 2], dtype=np.uint16)
 
 
-METHOD = """
-from engines.kit import Int, max_new_tokens, method, part
-
-@method("scaled", title="Scaled", family="mine", paper="", summary="", params=[max_new_tokens(4)],
-        needs={"target": "causal", "head": part("head")}, emits={"commits", "facts"})
-def decode(models, prompt, p, run):
-    ids, cache = list(prompt), models.target.new_cache(len(prompt) + p.max_new_tokens)
-    for _ in range(p.max_new_tokens):
-        z = models.target.extend(ids[cache.length:], cache, last_only=True).logits[0]
-        token = int(z.argmax())
-        ids.append(token)
-        total = float(models.head.tensors["W"].sum())
-        step = run.step(commits=([len(ids) - 1], [token], "greedy"), facts={"sum": total})
-        ids = run.apply_edit((yield step), ids, cache)
-"""
-
-
-@pytest.mark.usefixtures("registry_unchanged")
-def test_a_run_is_handed_its_part_and_names_it_in_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "mine.py").write_text(METHOD)
-    engines.load_method_file(tmp_path / "mine.py")
-    model = engines.load_model("tiny-ar-s")
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path))
-    with pytest.raises(UserError, match=r"python -m engines\.training head tiny-ar-s"):
-        engines.run("scaled", model, "copy: Tom")
-    made(tmp_path, {"bases": {"target": model.record.sha256}}, "tiny-ar-s-head")
-    trace = engines.run("scaled", model, "copy: Tom")
-    assert [step.facts["sum"] for step in trace.steps] == [15.0] * len(trace.steps)
-    assert [(one.role, one.name) for one in trace.header.parts] == [("head", "tiny-ar-s-head")]
-    assert engines.Trace.from_json(trace.to_json()) == trace
+    here = tmp_path / "models" / "m-store"
+    here.mkdir(parents=True)
+    (here / "card.json").write_text(json.dumps({"tokenizer": "abc"}))
+    return here
+
+
+def test_a_store_may_be_compressed(store: Path) -> None:
+    np.save(store / "tokens.npy", TOKENS)
+    plain = answers_of(STORED, {2})
+    (store / "tokens.npy").unlink()
+    np.savez_compressed(store / "tokens.npz", tokens=TOKENS)
+    assert stores.folders() == [store] and answers_of(STORED, {2}) == plain == [[5, 6], [7], [8, 9]]
+    assert store_of(STORED).dtype == np.uint16
+
+
+def test_what_is_no_compressed_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = store / "tokens.npz"
+    file.write_bytes(b"no archive")
+    refuses(UserError, "is not a store, which is one row of whole numbers", store_of, STORED)
+    np.savez_compressed(file, other=TOKENS)
+    refuses(UserError, "is not a store, which is one row of whole numbers", store_of, STORED)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as parts:  # small as a file, large in memory
+        parts.writestr("tokens.npy", bytes(1_000_000))
+    monkeypatch.setattr(stores, "LARGEST", 999_999)
+    refuses(UserError, "1,000,000 bytes, at most 999,999 are read", store_of, STORED)

@@ -12,50 +12,33 @@ def byte_level(template: str | None = None, extra: tuple[str, ...] = ()) -> HFTo
     vocabulary = {c: i for i, c in enumerate(sorted(BYTES, key=BYTES.__getitem__))}
     vocabulary |= {word: 256 + i for i, word in enumerate(("ĠA", "da", "ĠAda", *extra))}
     core = Tokenizer(models.BPE(vocabulary, [("Ġ", "A"), ("d", "a"), ("ĠA", "da")]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    return HFTokenizer(
-        PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<eos>", mask_token="<mask>", chat_template=template)
-    )
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    said = {"eos_token": "<eos>", "mask_token": "<mask>", "chat_template": template}
+    return HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=core, **said))
 
 
 def test_pieces() -> None:
     tokenizer = byte_level()
     looks = [(p.text, p.kind) for p in map(tokenizer.piece, (258, ord("x"), 0xE2, 259, 417))]
-    assert looks == [
-        (" Ada", "text"),
-        ("x", "text"),
-        ("0xE2", "byte"),
-        ("<eos>", "special"),
-        ("<unused 417>", "special"),
-    ]
-
-
-def test_round_trip_and_broken_bytes() -> None:
-    tokenizer = byte_level()
+    assert looks[:3] == [(" Ada", "text"), ("x", "text"), ("0xE2", "byte")]
+    assert looks[3:] == [("<eos>", "special"), ("<unused 417>", "special")]
     ids = tokenizer.encode_prompt(" Ada é世")
     assert ids[0] == 258 and tokenizer.decode([*ids, 259, 417, -1]) == " Ada é世"
     assert tokenizer.decode([0xE4, 0xB8]) == "\ufffd"
 
 
-def test_chat_template_opens_the_answer() -> None:
-    template = (
-        "{% for m in messages %}{{ '<' + m['content'] + '>' }}{% endfor %}{% if add_generation_prompt %}{{ "
-        "'A:' }}{% endif %}"
-    )
-    tokenizer = byte_level(template)
-    assert tokenizer.decode(tokenizer.encode_prompt("hi")) == "<hi>A:"
-
-
-def test_byte_fallback_tokens() -> None:
+def test_byte_fallback_tokens_and_a_chat_template_that_opens_the_answer() -> None:
     core = Tokenizer(models.BPE({"<0x0A>": 0, "<0xE2>": 1, "▁the": 2}, [], byte_fallback=True))
     core.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback()])
     tokenizer = HFTokenizer(PreTrainedTokenizerFast(tokenizer_object=core))
     found = [(p.text, p.kind) for p in map(tokenizer.piece, range(3))]
     assert found == [("\n", "text"), ("0xE2", "byte"), (" the", "text")]
+    asked = "{% for m in messages %}{{ '<' + m['content'] + '>' }}{% endfor %}"
+    tokenizer = byte_level(asked + "{% if add_generation_prompt %}{{ 'A:' }}{% endif %}")
+    assert tokenizer.decode(tokenizer.encode_prompt("hi")) == "<hi>A:"
 
 
-def test_ids_as_text() -> None:
+def test_ids_as_text_and_which_vocabularies_are_the_same() -> None:
     tokenizer = IdTokenizer(64, {62: "<eos>", 63: "<mask>"})
     assert tokenizer.encode_prompt("1 16 5") == [1, 16, 5] and tokenizer.decode([1, 16, 62]) == "1 16"
     found = tokenizer.piece(16).text, tokenizer.piece(63).text, tokenizer.piece(64).text
@@ -63,9 +46,6 @@ def test_ids_as_text() -> None:
     for bad in ("hello", "1 64", "-1", "", "1.5"):
         with pytest.raises(UserError, match="no tokenizer"):
             tokenizer.encode_prompt(bad)
-
-
-def test_same_vocabulary() -> None:
     assert same_vocabulary(byte_level(), byte_level("{{ 1 }}"))
     assert not same_vocabulary(byte_level(), byte_level(extra=("zz",)))
     assert not same_vocabulary(byte_level(), IdTokenizer(259))

@@ -1,5 +1,4 @@
-"""Text and trees in llama.cpp's cells, against a model of what llama.cpp does: each row has to see its own path, in the
-order of its text."""
+"""Text and trees in llama.cpp's cells, against a model of what it does: each row sees its own path in order."""
 
 import random
 
@@ -8,19 +7,17 @@ import pytest
 
 from engines import UserError
 from engines.models.gguf.sequences import GRAVE, SequenceCache
+from tests.engines.refusals import refuses
 
 MUCH = 1024  # cells: all that is dropped keeps its own
 
 
 class Cells:
-    """What llama.cpp does with cells, its checks included. A row's "logits" are the tokens that it sees, in the order
-    of the cells."""
+    """What llama.cpp does with cells, its checks included. A row's "logits" are the tokens that it sees, in order."""
 
     def __init__(self, cells):
-        self.cells = cells
+        self.cells, self.head, self.gathered = cells, 0, 0
         self.held = [None] * cells  # (token, position, sequences)
-        self.head = 0
-        self.gathered = 0
 
     def _members(self, sequence):
         return [cell for cell in self.held if cell and sequence in cell[2]]
@@ -31,15 +28,12 @@ class Cells:
             held = max((cell[1] for cell in self._members(sequence)), default=-1)
             assert held < 0 or min(fed) == held + 1, "llama.cpp refuses a gap"
             assert sorted(fed) == list(range(min(fed), max(fed) + 1)), "llama.cpp refuses positions that do not follow"
-        seen = []
+        rows = []
         for token, position, own in zip(tokens, positions, sequences, strict=True):
             at = next(i % self.cells for i in range(self.head, self.head + self.cells) if not self.held[i % self.cells])
             self.held[at], self.head = (token, position, set(own)), at + 1
-            seen.append((position, own[0]))
-        rows = [
-            [cell[0] for cell in self.held if cell and sequence in cell[2] and cell[1] <= position]
-            for position, sequence in seen
-        ]
+        for position, (sequence, *_) in zip(positions, sequences, strict=True):
+            rows.append([cell[0] for cell in self._members(sequence) if cell[1] <= position])
         width = max(map(len, rows))
         z = np.array([[*row, *[-1] * (width - len(row))] for row in rows], dtype=np.float32)
         return z[-1:] if last_only else z
@@ -54,8 +48,7 @@ class Cells:
             if cell and sequence in cell[2] and cell[1] >= begin and (end < 0 or cell[1] < end):
                 cell[2].discard(sequence)
                 if not cell[2]:
-                    self.held[i] = None
-                    self.head = min(self.head, i)
+                    self.held[i], self.head = None, min(self.head, i)
 
     def gather(self, sequence):
         kept = self._members(sequence)
@@ -69,35 +62,12 @@ def tokens_seen(row):
 
 def chain(cache, tokens):
     held = cache.length
-    above = range(held - 1, held + len(tokens) - 1)
     depth = len(path_of(cache, held - 1))
-    return cache.feed(tokens, list(above), list(range(depth, depth + len(tokens))))
+    return cache.feed(tokens, [*range(held - 1, held + len(tokens) - 1)], [*range(depth, depth + len(tokens))])
 
 
 def path_of(cache, row):
-    path = []
-    while row >= 0:
-        path.insert(0, row)
-        row = cache.parents[row]
-    return path
-
-
-def test_a_row_of_a_tree_sees_its_own_path():
-    cache = SequenceCache(Cells(256), 64)
-    chain(cache, [1, 2, 3])
-    z = cache.feed([4, 5, 6, 7], [2, 3, 3, 5], [3, 4, 4, 5])
-    assert list(map(tokens_seen, z)) == [[1, 2, 3, 4], [1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 3, 4, 6, 7]]
-    cache.keep(3, [0, 2, 3])  # the path 4 6 7
-    assert cache.length == 6 and cache.parents == [-1, 0, 1, 2, 3, 4]
-    assert tokens_seen(chain(cache, [8])[0]) == [1, 2, 3, 4, 6, 7, 8]
-
-
-def test_a_later_call_goes_on_from_rows_of_a_tree():
-    cache = SequenceCache(Cells(256), 64)
-    chain(cache, [1, 2])
-    cache.feed([3, 4], [1, 1], [2, 2])
-    z = cache.feed([5, 6, 7], [2, 3, 3], [3, 3, 3])
-    assert list(map(tokens_seen, z)) == [[1, 2, 3, 5], [1, 2, 4, 6], [1, 2, 4, 7]]
+    return [*path_of(cache, cache.parents[row]), row] if row >= 0 else []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -140,37 +110,24 @@ def test_cells_stay_in_the_order_of_the_text_and_move_together_when_room_is_shor
     cache, text = SequenceCache(model, 40), [1, 2, 3]
     chain(cache, text)
     for turn in range(12):
-        held, token = cache.length, 10 * (turn + 1)
-        cache.feed(
-            [token, token + 1, token + 2, token + 3, token + 4],
-            [held - 1, held - 1, held, held + 1, held + 3],
-            [held, held, held + 1, held + 1, held + 2],
-        )
-        cache.keep(held, [1, 3])
-        text += [token + 1, token + 3]
+        n, fed = cache.length, [10 * turn + 10 + i for i in range(5)]
+        cache.feed(fed, [n - 1, n - 1, n, n + 1, n + 3], [n, n, n + 1, n + 1, n + 2])
+        cache.keep(n, [1, 3])
+        text += [fed[1], fed[3]]
         assert [cell[0] for cell in model.held if cell and cell[2] - {GRAVE}] == text
     assert model.gathered > 0, "and there was not room for all that was dropped"
 
 
-def test_what_cannot_be_kept_is_refused():
-    cache = SequenceCache(Cells(256), 64)
+def test_what_cannot_be_kept_or_fed_is_refused():
+    cache = SequenceCache(Cells(1024), 305)
     chain(cache, [1, 2])
     cache.feed([3, 4], [1, 2], [2, 3])
-    with pytest.raises(ValueError, match="row 3 was kept and its parent 2 was not"):
-        cache.keep(2, [1])
-    with pytest.raises(ValueError, match="holds 4 positions"):
-        cache.keep(2, [2])
-    with pytest.raises(ValueError, match="cannot be cropped to 5"):
-        cache.crop(5)
-
-
-def test_more_ends_than_sequences_are_refused_and_nothing_is_lost():
-    cache = SequenceCache(Cells(1024), 600)
-    chain(cache, [1])
-    with pytest.raises(UserError, match="more than 255 ends"):
-        cache.feed(list(range(2, 302)), [0] * 300, [1] * 300)
-    assert cache.length == 1
-    assert tokens_seen(chain(cache, [9])[0]) == [1, 9]
+    refuses(ValueError, "row 3 was kept and its parent 2 was not", cache.keep, 2, [1])
+    refuses(ValueError, "holds 4 positions", cache.keep, 2, [2])
+    refuses(ValueError, "cannot be cropped to 5", cache.crop, 5)
+    refuses(UserError, "more than 255 ends", cache.feed, list(range(2, 302)), [0] * 300, [1] * 300)
+    refuses(UserError, "room for 305 positions; 4 are used and 302 more were fed", chain, cache, [9] * 302)
+    assert tokens_seen(chain(cache, [9])[0]) == [1, 2, 3, 4, 9], "and nothing is lost"
 
 
 def test_a_refused_call_leaves_the_cache_as_it_was():
@@ -179,19 +136,11 @@ def test_a_refused_call_leaves_the_cache_as_it_was():
     chain(cache, [1, 2])
     works = model.feed
 
-    def refuses(*given):
+    def says_no(*given):
         raise UserError("no")
 
-    model.feed = refuses
-    with pytest.raises(UserError, match="no"):
-        cache.feed([3, 4], [1, 1], [2, 2])
+    model.feed = says_no
+    refuses(UserError, "no", cache.feed, [3, 4], [1, 1], [2, 2])
     model.feed = works
     z = cache.feed([5, 6], [1, 1], [2, 2])
     assert list(map(tokens_seen, z)) == [[1, 2, 5], [1, 2, 6]]
-
-
-def test_rows_that_do_not_fit_are_refused():
-    cache = SequenceCache(Cells(256), 4)
-    chain(cache, [1, 2, 3])
-    with pytest.raises(UserError, match="room for 4 positions; 3 are used and 2 more were fed"):
-        chain(cache, [4, 5])
