@@ -13,17 +13,25 @@ test("defaults that JSON leaves out are known", () => {
   assert.deepEqual([...codec.unpack({ dtype: "u1", shape: [2], data: "AP4=" }).values], [0, 1]);
 });
 
-for (const [packed, said] of [
-  [{ dtype: "u2", shape: [3], data: "AAA=" }, "needs 6 bytes, got 2"],
-  [{ dtype: "u1", shape: [1], data: "%%" }, "not base64"],
-  [{ dtype: "i8", shape: [1], data: "" }, '"i8"'],
-])
-  test(`a broken array says what is wrong: ${said}`, () => {
-    assert.throws(
-      () => codec.unpack(packed),
-      ({ message }) => message.includes(said),
-    );
-  });
+test("what is no array and what is no trace say what is wrong", () => {
+  const saying =
+    (said) =>
+    ({ message }) =>
+      message.includes(said);
+  for (const [packed, said] of [
+    [{ dtype: "u2", shape: [3], data: "AAA=" }, "needs 6 bytes, got 2"],
+    [{ dtype: "u1", shape: [1], data: "%%" }, "not base64"],
+    [{ dtype: "i8", shape: [1], data: "" }, '"i8"'],
+  ])
+    assert.throws(() => codec.unpack(packed), saying(said));
+  for (const [text, said] of [
+    ['{"header": {"schema": 4}}', "schema version 4; this player reads version 3"],
+    ["{}", "no header"],
+    ['{"header"', "not JSON"],
+    ["null", "no header"],
+  ])
+    assert.throws(() => store.Run.from(text), saying(said));
+});
 
 test("what a module imports, another one exports in the form that a page from disk can carry", () => {
   const folder = new URL("../../assets/player/", import.meta.url);
@@ -43,19 +51,6 @@ test("glyphs", () => {
   assert.equal(codec.glyphs("\ud800x"), "\ufffdx");
   assert.equal(codec.prose("a b\nc\u202e"), "a b\nc‹202E›");
 });
-
-for (const [text, said] of [
-  ['{"header": {"schema": 4}}', "schema version 4; this player reads version 3"],
-  ["{}", "no header"],
-  ['{"header"', "not JSON"],
-  ["null", "no header"],
-])
-  test(`what is not a trace says so: ${text}`, () => {
-    assert.throws(
-      () => store.Run.from(text),
-      ({ message }) => message.includes(said),
-    );
-  });
 
 test("a tidy tree has no two nodes in one place", () => {
   const parents = [-1, 0, 0, 1, 1, 2, 3];
@@ -90,50 +85,16 @@ function written(pieces, marks = []) {
 }
 
 test("bytes are joined into the characters that they make, once all are there", () => {
-  const run = written([
-    ["a", 0],
-    ["0xE2", 1],
-    ["0x98 0x83", 2],
-    ["b", 3],
-  ]);
-  assert.deepEqual(reading(run, 2), [
-    { text: "a", kind: "old" },
-    { text: "⟨0xE2⟩", kind: "new" },
-  ]);
-  assert.deepEqual(reading(run, 3), [
-    { text: "a", kind: "old" },
-    { text: "☃", kind: "new" },
-  ]);
-  assert.deepEqual(reading(run, 4), [
-    { text: "a☃", kind: "old" },
-    { text: "b", kind: "new" },
-  ]);
+  // biome-ignore format: a table
+  const run = written([["a", 0], ["0xE2", 1], ["0x98 0x83", 2], ["b", 3]]),
+    texts = [2, 3, 4].map((t) => reading(run, t).flatMap(({ text, kind }) => [text, kind]).join(" "));
+  assert.deepEqual(texts, ["a old ⟨0xE2⟩ new", "a old ☃ new", "a☃ old b new"]);
 });
 
 test("bytes that make no character stay bytes, and a text that looks like one stays text", () => {
-  const all = written([
-    ["0x83", 0],
-    ["0xE2 0x98", 0],
-    ["0xE2", 0],
-    ["0x98", 0],
-    ["0x83", 0],
-    ["⟨0xE2⟩", 0],
-  ]);
-  assert.equal(
-    reading(all, 2)
-      .map(({ text }) => text)
-      .join(""),
-    "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩",
-  );
-  const [part] = reading(
-    written(
-      [
-        ["0xE2", 0],
-        ["0x98 0x83", 0],
-      ],
-      [1],
-    ),
-    2,
-  );
-  assert.deepEqual(part, { text: "☃", kind: "old", wrong: true });
+  const all = written(["0x83", "0xE2 0x98", "0xE2", "0x98", "0x83", "⟨0xE2⟩"].map((text) => [text, 0])),
+    texts = reading(all, 2).map(({ text }) => text);
+  assert.equal(texts.join(""), "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩");
+  const two = ["0xE2", "0x98 0x83"].map((text) => [text, 0]);
+  assert.deepEqual(reading(written(two, [1]), 2)[0], { text: "☃", kind: "old", wrong: true });
 });
