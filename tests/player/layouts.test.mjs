@@ -14,15 +14,16 @@ const said = (x, y, anchor, text) => {
   const w = 5 * text.length;
   return { x: x - w * { start: 0, middle: 0.5, end: 1 }[anchor], y: y - 11, w, h: 11, text };
 };
+const isNew = ({ state }) => state === "new";
 const middle = (one, w, h) => ({ x: one.x - w / 2, y: one.y, w, h });
 
 /** draw: of a record at a width what is asked of it: {height, labels, boxes: by kind, counts: by kind, rows: of places
- * in the order of what they tell}. */
+ * in the order of what they tell, equal: pairs}. */
 function laws(name, widths, records, draw) {
   test(`marks stand in the drawing, one for each event, and none on another: ${name}`, () => {
     for (const [which, record] of Object.entries(records))
       for (const width of widths) {
-        const { height, labels, boxes, counts = {}, rows = [] } = draw(record, width),
+        const { height, labels, boxes, counts = {}, rows = [], equal = [] } = draw(record, width),
           at = `${which} at ${width}`,
           words = labels.map(([x, y, anchor, text]) => said(x, y, anchor, String(text)));
         assert.doesNotMatch(
@@ -42,6 +43,7 @@ function laws(name, widths, records, draw) {
         }
         const marks = Object.entries(boxes).flatMap(([kind, all]) => (FRAMES.includes(kind) ? [] : all.map(box)));
         for (const one of words) assert.ok(!marks.some((mark) => meet(mark, box(one))), `${one.text} at ${at}`);
+        for (const [found, wanted] of equal) assert.deepEqual(found, wanted, at);
         for (const row of rows) assert.ok(!row.some((x, i) => x < row[i - 1]), `${at}: ${row}`);
       }
   });
@@ -95,12 +97,10 @@ laws("a vote", [340, 521, 760, 1150], votes, (one, width) => {
 test("each answer stands once below each rule, and its verdict in its colour", () => {
   const { labels, parts } = vote.layout(VOTE, 1150, 0),
     verdicts = parts.feet.flatMap(({ state }) => state ?? []);
-  for (const answer of ["12", "7"])
-    assert.equal(
-      count(labels, ([, , , text]) => text === answer),
-      3,
-      answer,
-    );
+  for (const answer of ["12", "7"]) {
+    const found = labels.filter(([, , , text]) => text === answer);
+    assert.equal(found.length, 3, answer);
+  }
   const others = vote.layout(MANY, 1150, 0).labels.filter(([, , , text]) => text === "others");
   assert.equal(others.length, 2, "a column for each of six answers, and one for all others");
   assert.deepEqual(verdicts.sort(), ["accepted", "accepted", "rejected"]);
@@ -130,12 +130,11 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
     made = filter.layout(told, { ...asked, answer: { board: ANSWER, t: 2, first: 2, all: 10 } }),
     readers = told.filter.length || told.oracle ? 2 : 1,
     written = count(plain) + (readers > 1 ? count(own) : 0);
-  assert.equal(
-    count(made.marks, ({ state }) => state === "new"),
-    written,
-  );
-  assert.equal(made.ends[1] !== "", told.end < told.length, "scissors where an end mark cut");
   return {
+    equal: [
+      [count(made.marks, isNew), written],
+      [made.ends[1] !== "", told.end < told.length], // scissors where an end mark cut
+    ],
     ...{ height: made.height, labels: made.labels },
     boxes: {
       cells: made.cells.map((one) => middle(one, 20, 10)),
@@ -155,18 +154,10 @@ laws("a trained filter", [330, 640, 1150], filters, (told, width) => {
 });
 
 const left = await view("leftalone");
-const OWN = {
-  texts: ["so ", "it is", " 4", ""],
-  starts: [0, 1, 2],
-  kinds: ["thought", "doubt", "answer"],
-  sign: (text) => `(${text})`,
-};
-const ALONE = {
-  texts: ["perhaps it is 4 or ", "5, no, it is 4"],
-  starts: [0, 1],
-  kinds: ["again", "odd"],
-  sign: () => "",
-};
+const WRITTEN = { texts: ["so ", "it is", " 4", ""], starts: [0, 1, 2], kinds: ["thought", "doubt", "answer"] };
+const OWN = { ...WRITTEN, sign: (text) => `(${text})` };
+const BARELY = { texts: ["perhaps it is 4 or ", "5, no, it is 4"], starts: [0, 1], kinds: ["again", "odd"] };
+const ALONE = { ...BARELY, sign: () => "" };
 const put = (at, drawn, is, before = 0.5, after = 0.25) => ({ at, drawn, put: is, before, after });
 const CHAIN = {
   ...{ own: OWN, alone: ALONE, longest: 33, over: false, stop: null },
@@ -185,10 +176,6 @@ const chains = {
 laws("a chain of thought left alone", [340, 420, 700, 1150], chains, (one, width) => {
   const made = left.layout({ ...one, width }),
     cards = (all) => all.map(({ at, wide: w }) => ({ x: numbers(at)[0], y: numbers(at)[1], w, h: left.CARD }));
-  assert.equal(
-    made.tabs.length,
-    count(one.done, ({ put, before, after }) => put || before - after > 0.005),
-  );
   const end = (all) => numbers(all.at(-1).at)[0] + all.at(-1).wide;
   for (const one of made.tail.map(box)) {
     assert.ok(Math.abs(one.x - end(made.own)) < 12 && Math.abs(one.right - end(made.alone)) < 12, "what was saved");
@@ -199,6 +186,7 @@ laws("a chain of thought left alone", [340, 420, 700, 1150], chains, (one, width
     assert.equal(Math.round(room), Math.round(Math.max(60, wide)), "as much room as its card");
   }
   return {
+    equal: [[made.tabs.length, count(one.done, ({ put, before, after }) => put || before - after > 0.005)]],
     ...{ height: made.height, labels: made.labels },
     boxes: { own: cards(made.own), alone: cards(made.alone), tail: made.tail },
     counts: { own: one.own.starts.length, alone: one.alone.starts.length, tail: Number(one.over) },
@@ -223,25 +211,23 @@ const PAUSE = { written: words("def", " f", "(x):\n", "  return", " x"), line: 1
 const paused = {
   now: PAUSE,
   before: { ...PAUSE, now: false },
-  "the first choice stays": { ...PAUSE, rows: [{ ...FUTURES[0], won: true }] },
   "no code": { ...PAUSE, written: [], rows: [], at: 0, now: false },
   "many lines": { ...PAUSE, written: words(..."a\nb\nc\nd\ne\nf\ng\nh".split(/(?<=\n)/)), line: 0 },
   certain: { ...PAUSE, rows: FUTURES.map((row) => ({ ...row, mean: 0 })) },
 };
 laws("pauses", [340, 600, 760, 1150], paused, (one, width) => {
   const made = pauses.layout({ ...one, width, word: (token) => `word${token}` });
-  assert.equal(
-    count(made.tokens, ({ state }) => state === "new"),
-    count(one.rows, ({ won }) => won),
-  );
   for (const { class: look, ...bar } of made.bars) {
     const crossed = made.dashed.some((d) => numbers(d)[1] >= bar.y - 0.01 && numbers(d)[1] <= box(bar).foot);
     assert.equal(look === "dx-over", crossed, "a bar of a pause crosses the dashed line");
   }
-  assert.equal(made.dashed.length, one.written.length ? new Set(made.code.map(({ y }) => y)).size : 1);
   assert.ok(made.code.every(({ y, box }) => box.y < y && y < box.y + 20));
-  assert.equal(made.arcs.length, one.now && width >= 760 ? one.rows.length : 0);
   return {
+    equal: [
+      [count(made.tokens, isNew), count(one.rows, ({ won }) => won)],
+      [made.dashed.length, one.written.length ? new Set(made.code.map(({ y }) => y)).size : 1],
+      [made.arcs.length, one.now && width >= 760 ? one.rows.length : 0],
+    ],
     ...{ height: made.height, labels: made.labels },
     boxes: {
       bars: made.bars,
@@ -278,15 +264,13 @@ laws("an arena", [340, 640, 1150], arenas, ([one, groups], width) => {
     { paths } = arena.areas(drawing),
     like = [...groups.values()].filter((parts) => parts.length > 1 && (!one.base || parts[0].name === "weights")),
     ends = boxes.map(({ x, w }) => x + w - arena.leftOf(drawing));
-  assert.deepEqual(
-    paths.map((path) => path.split("M").length - 1),
-    one.names.map((name) => count(one.at.flat(), (part) => part.name === name && part.end > one.base)),
-  );
+  const told = one.names.map((name) => count(one.at.flat(), (part) => part.name === name && part.end > one.base));
   const tops = paths.join("").matchAll(/V([\d.]+)h/g);
   for (const [, y] of tops) assert.ok(y >= 8 && y <= arena.HIGH, `an area up to ${y}`);
   const room = width - arena.leftOf(drawing) - (width < 640 ? 70 : 110);
   if (boxes.length) assert.ok(Math.abs(Math.max(...ends) - room) < 0.01, "the largest fills the room");
   return {
+    equal: [[paths.map((path) => path.split("M").length - 1), told]],
     ...{ height, labels: words, boxes: { boxes: boxes.map((part) => ({ ...part, h: arena.ROW - 8 })) } },
     counts: { boxes: like.flatMap((parts) => parts.slice(one.base ? 1 : 0)).length },
   };
@@ -301,44 +285,40 @@ const row = (parent, why = "accepted", value = null) => ({ parent, why, value })
 const TREE = { tails: false, all: 3, wide: 800, byPass: false, aligned: false, least: 0, plan: () => ({ w: 0, h: 0 }) };
 const beside = { least: 200, plan: (width) => ({ w: Math.min(width, 250), h: 120 }) };
 const BARE = [row(-1, "root"), row(0)];
+const MANY_ROWS = Array.from({ length: 206 }, (_, i) => (i < 10 ? row(0) : row(1 + (i % 10), "unreached")));
+const EXACT = { least: 800 - 64 - 308, plan: (w) => ({ w: w / 2, h: 20 }) };
 const trees = {
-  tails: [false, { ...TREE, tails: true, rows: [...BARE, row(0, "mismatch"), row(1)] }],
-  passes: [false, { ...TREE, byPass: true, rows: [...BARE, row(1, "accepted", 1), row(0, "mismatch", 2)] }],
-  sources: [false, { ...TREE, ...beside, rows: [...BARE, row(0), row(2)] }],
-  "sources above": [true, { ...TREE, ...beside, aligned: true, rows: [...BARE, row(0, "unreached")] }],
-  "sources that have no room beside": [true, { ...TREE, ...beside, wide: 340, rows: BARE }],
-  "sources that fit exactly": [
-    false,
-    { ...TREE, least: 800 - 64 - 308, plan: (w) => ({ w: w / 2, h: 20 }), rows: BARE },
-  ],
-  folded: [
-    false,
-    {
-      ...TREE,
-      rows: [
-        row(-1, "root"),
-        ...Array.from({ length: 10 }, () => row(0)),
-        ...Array.from({ length: 196 }, (_, i) => row(1 + (i % 10), "unreached")),
-      ],
-    },
-  ],
+  tails: [false, { tails: true, rows: [...BARE, row(0, "mismatch"), row(1)] }],
+  passes: [false, { byPass: true, rows: [...BARE, row(1, "accepted", 1), row(0, "mismatch", 2)] }],
+  sources: [false, { ...beside, rows: [...BARE, row(0), row(2)] }],
+  "sources above": [true, { ...beside, aligned: true, rows: [...BARE, row(0, "unreached")] }],
+  "sources that have no room beside": [true, { ...beside, wide: 340, rows: BARE }],
+  "sources that fit exactly": [false, { ...EXACT, rows: BARE }],
+  folded: [false, { rows: [row(-1, "root"), ...MANY_ROWS] }],
 };
-laws("a draft tree", [800], trees, ([over, one]) => {
-  const rows = one.rows.map((each) => ({ ...each })),
+laws("a draft tree", [800], trees, ([over, more]) => {
+  const one = { ...TREE, ...more },
+    rows = one.rows.map((each) => ({ ...each })),
     made = tree.layout({ ...one, rows }),
     { w, h } = one.plan(over ? 800 : 250),
     sources = w ? [{ x: 0, y: made.top, w: Math.min(w, 190), h }] : [],
     folded = rows.reduce((sum, each) => sum + (each.folded ?? 0), 0);
-  assert.deepEqual(
-    [made.over, made.edges.length, folded],
-    [over, made.kept.length - 1, rows.length - made.kept.length],
-  );
-  assert.deepEqual([made.kept.length <= 200, folded > 0], [true, rows.length > 200]);
+  const { length: kept } = made.kept;
   for (const i of made.kept.slice(1)) {
     const [from, to] = [rows[i].parent, i].map((each) => made.at[made.number.get(each)]);
     assert.ok(from.x + from.w < to.x, "children stand behind their parents");
   }
   return {
+    equal: [
+      [
+        [made.over, made.edges.length, folded],
+        [over, kept - 1, rows.length - kept],
+      ],
+      [
+        [kept <= 200, folded > 0],
+        [true, rows.length > 200],
+      ],
+    ],
     height: made.h,
     labels: made.slabs.map(({ name, text }) => [name.x, name.y, "start", text]),
     boxes: { at: [...sources, ...made.at], slabs: made.slabs.map(({ box }) => ({ ...box, y: 1 })) },
@@ -358,18 +338,16 @@ test("threads go from their source to their node", () => {
   for (const more of [{}, { over: true }, { above: true, over: true }, { y: 4 }, { sources: [] }]) {
     const given = { ...THREADS, ...more },
       made = origins.threads(given),
-      links = given.sources.flatMap((one) => one.links);
-    assert.equal(
-      made.length,
-      count(links, ([row, cell]) => NODES[row] && (!given.above || (cell >= 0 && cell < given.cells))),
-    );
+      seen = ([row, cell]) => NODES[row] && (!given.above || (cell >= 0 && cell < given.cells)),
+      links = given.sources.flatMap((one) => one.links.filter(seen));
+    assert.equal(made.length, links.length);
     for (const { d, "data-row": row, "data-cell": cell, "data-line": line } of made) {
       const [x, y, ...rest] = numbers(d),
         node = NODES[row],
         top = given.y + line * origins.LINE,
-        end = given.over ? [node.x + node.w / 2, node.y] : [node.x, node.y + node.h / 2];
-      assert.deepEqual(rest.slice(-2), end);
-      assert.equal(x, cell < 0 ? given.left : given.left + 6 + cell * given.pitch + given.w / 2);
+        end = given.over ? [node.x + node.w / 2, node.y] : [node.x, node.y + node.h / 2],
+        from = cell < 0 ? given.left : given.left + 6 + cell * given.pitch + given.w / 2;
+      assert.deepEqual([x, ...rest.slice(-2)], [from, ...end]);
       assert.equal(y, cell < 0 ? top + 12 : end[1] >= top + 12 ? top + origins.H : top);
     }
   }
@@ -378,39 +356,33 @@ test("threads go from their source to their node", () => {
 const bars = await view("bars");
 const BOARD = { columns: 4, w: 50, gap: 3, gutter: 30, first: 2 };
 const SCORES = [NaN, NaN, 0.5, 0.9, 0, NaN, 0.3, 1, 0.7, 0.2];
-const kindOf = (p) => (p === 3 || p === 8 ? "now" : p < 9 ? "rest" : "out");
-for (const [which, given, lifted] of [
-  ["plain", { value: (p) => SCORES[p] }, 0],
-  ["lifted", { value: (p) => SCORES[p], base: (p) => SCORES[p] - 0.2 }, 5],
-  ["lifted by nothing", { value: (p) => SCORES[p], base: (p) => SCORES[p] }, 0],
-  ["a base that is not known", { value: (p) => SCORES[p], base: () => NaN }, 0],
-  ["none", { value: null }, 0],
-])
-  test(`a bar stands at the foot of its cell: ${which}`, () => {
-    const g = bars.gridOf(BOARD, 3, 10),
-      on = { g, start: 3, widest: 10, y: (v) => g.h - g.h * v },
-      made = bars.layout({ base: null, ...on, ...given, written: new Set([3, 8]), inside: (p) => p < 9 }),
-      known = SCORES.flatMap((v, p) => (given.value && p >= 3 && !Number.isNaN(v) ? [p] : []));
-    for (const kind of ["now", "rest", "out"])
-      assert.deepEqual(
-        made[kind].map((path) => numbers(path).slice(0, 2)),
-        known.filter((p) => kindOf(p) === kind).map((p) => [37 + ((p - 2) % 4) * 53, g.h + g.rowHeight * (p > 5)]),
-      );
-    assert.equal(made.lift.length, lifted);
-    assert.deepEqual(
-      [...bars.lineOf({ ...on, threshold: 0.6 }).matchAll(/M[\d.]+,([\d.]+)/g)].map(([, y]) => Number(y)),
-      [0, 1].map((row) => Number((0.4 * g.h + row * g.rowHeight).toFixed(1))),
-    );
-    const own = bars.lineOf({ ...on, lines: (p) => (p === 7 ? NaN : SCORES[p]) });
-    assert.equal(own.split("h").length - 1, 5);
-    assert.equal(bars.lineOf(on), "");
-  });
-test("rows of bars are as high as there is room", () => {
-  const rows = [1, 5, 40].map((widest) => bars.gridOf(BOARD, 2, widest));
-  assert.deepEqual(
-    rows.flatMap(({ rows, h }) => [rows, h]),
-    [1, 96, 1, 96, 10, 28],
+const SAME = { value: (p) => SCORES[p] };
+test("a bar stands at the foot of its cell, and its line over the whole row", () => {
+  const g = bars.gridOf(BOARD, 3, 10),
+    on = { g, start: 3, widest: 10, y: (v) => g.h - g.h * v, written: new Set([3, 8]), inside: (p) => p < 9 },
+    lifted = (base) => bars.layout({ ...on, ...SAME, base }).lift.length,
+    made = bars.layout({ ...on, ...SAME, base: null });
+  for (const kind of ["now", "rest", "out"]) {
+    const places = [3, 4, 6, 7, 8, 9].filter((p) => (p === 3 || p === 8 ? "now" : p < 9 ? "rest" : "out") === kind),
+      found = made[kind].map((path) => numbers(path).slice(0, 2));
+    const corners = places.map((p) => [37 + ((p - 2) % 4) * 53, g.h + g.rowHeight * (p > 5)]);
+    assert.deepEqual(found, corners);
+  }
+  assert.deepEqual([null, (p) => SCORES[p] - 0.2, SAME.value, () => NaN].map(lifted), [0, 5, 0, 0]);
+  assert.deepEqual(bars.layout({ ...on, value: null, base: null }).rest, []);
+  const level = [...bars.lineOf({ ...on, threshold: 0.6 }).matchAll(/M[\d.]+,([\d.]+)/g)].map(([, y]) => Number(y)),
+    high = [0, 1].map((row) => Number((0.4 * g.h + row * g.rowHeight).toFixed(1)));
+  assert.deepEqual(level, high);
+  assert.equal(
+    count([...bars.lineOf({ ...on, lines: (p) => (p === 7 ? NaN : SCORES[p]) })], (c) => c === "h"),
+    5,
   );
+  assert.equal(bars.lineOf(on), "");
+});
+test("rows of bars are as high as there is room", () => {
+  const rows = [1, 5, 40].map((widest) => bars.gridOf(BOARD, 2, widest)),
+    high = rows.map(({ rows, h }) => `${rows} of ${h}`);
+  assert.deepEqual(high, ["1 of 96", "1 of 96", "10 of 28"]);
 });
 
 const operators = await view("operators");
@@ -433,15 +405,12 @@ laws("attention operators", [340, 699, 700, 1150], operated, ([lanes, series], w
     made = operators.layout(columns, lanes, series),
     told = lanes.flatMap(({ at }) => at.filter(Boolean)),
     timed = series[0].some((ms) => ms !== null);
-  assert.equal(
-    count(made.nets, ({ ran }) => ran),
-    count(told, ({ held }) => !held),
-  );
   for (const [from, y, to] of made.keeps.map(numbers)) {
     assert.ok(Math.abs(to - from - columns.pitch + MAP) < 0.1, "a map that is kept comes from the column before");
     assert.ok(made.maps.some((map) => Math.abs(map.x - to) < 0.1 && map.y < y && y < map.y + MAP));
   }
   return {
+    equal: [[count(made.nets, ({ ran }) => ran), count(told, ({ held }) => !held)]],
     ...{ height: made.height, labels: made.labels },
     boxes: {
       maps: made.maps.map(({ x, y }) => ({ x, y, w: MAP, h: MAP })),

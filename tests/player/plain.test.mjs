@@ -163,17 +163,25 @@ for (const [why, given, t, marked, ...told] of [
     assert.deepEqual(found, wanted);
   });
 
-test("a character may have four bytes, and each may come alone", () => {
-  const bytes = ["0xF0", "0x9F", "0x98", "0x80"].map((text, id) => ({ id, text, kind: "byte" }));
-  const run = made({ pieces: bytes, steps: [write([0, 1, 2, 3], [0, 1, 2, 3])] });
-  assert.deepEqual(reading(run, 1), [{ text: "😀", kind: "new" }]);
+test("bytes make a character once all are there, and a text that looks like one stays text", () => {
+  const read = (...texts) => {
+    const table = texts.map((text, id) => ({ id, text, kind: text.startsWith("0x") ? "byte" : "text" })),
+      steps = texts.map((_, i) => write([i], [i]));
+    return reading(made({ pieces: table, steps: [...steps, {}] }), steps.length + 1)
+      .map(({ text }) => text)
+      .join("|");
+  };
+  assert.equal(read("0xF0", "0x9F", "0x98", "0x80"), "😀");
+  assert.equal(read("a", "0xE2", "0x98 0x83", "b"), "a☃b");
+  assert.equal(read("0x83", "0xE2 0x98", "0xE2", "0x98", "0x83", "⟨0xE2⟩"), "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩");
 });
 
 test("the wrong word is a part of its own", () => {
   const run = made({ prompt: [1], pieces, steps: [write([1, 2, 3], [1, 2, 2]), {}] });
   run.verdict = { first: 2, last: 3, step: 0 };
-  assert.deepEqual(reading(run, 2), [
-    { text: "a", kind: "old" },
-    { text: "bb", kind: "old", wrong: true },
+  const found = parts(run, 2);
+  assert.deepEqual(found, [
+    ["a", "old", undefined],
+    ["bb", "old", true],
   ]);
 });

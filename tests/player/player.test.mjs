@@ -7,7 +7,6 @@ import { asset } from "./assets.mjs";
 const codec = await asset("player/codec.js");
 const store = await asset("player/store.js");
 const layout = await asset("player/layout.js");
-const { reading } = await asset("player/reading.js");
 
 test("defaults that JSON leaves out are known", () => {
   assert.deepEqual([...codec.unpack({ dtype: "u1", shape: [2], data: "AP4=" }).values], [0, 1]);
@@ -58,43 +57,4 @@ test("a tidy tree has no two nodes in one place", () => {
   assert.equal(new Set(places.map(({ column, row }) => `${column} ${row}`)).size, parents.length);
   assert.deepEqual([rows, columns], [3, 4]);
   assert.ok(Math.abs(places[0].row - (places[1].row + places[2].row) / 2) < 1e-9);
-});
-
-test("a large tree is folded but keeps the accepted path", () => {
-  const parents = [-1, ...Array(10).fill(0), ...Array.from({ length: 390 }, (_, i) => 1 + (i % 10))];
-  const why = ["root", "accepted", ...Array(9).fill("mismatch"), "accepted", ...Array(389).fill("unreached")];
-  const shown = layout.fold(parents, why);
-  assert.ok(shown.filter(Boolean).length <= 200);
-  assert.ok(shown[0] && shown[1] && shown[11]);
-  for (const [i, parent] of parents.entries()) assert.ok(!shown[i] || parent < 0 || shown[parent], `the way to ${i}`);
-});
-
-/** A run of pieces, each written in the step of its number; 0xE2 0x98 0x83 is a snowman. */
-function written(pieces, marks = []) {
-  const table = pieces.map(([text], id) => ({ id, text, kind: text.startsWith("0x") ? "byte" : "text" }));
-  return {
-    prompt: [],
-    eos: new Set(),
-    piece: (token) => table[token],
-    wrong: (position) => marks.includes(position),
-    board: (t) =>
-      pieces
-        .map(([, step], position) => ({ position, token: position, entry: { step } }))
-        .filter(({ entry }) => entry.step < t),
-  };
-}
-
-test("bytes are joined into the characters that they make, once all are there", () => {
-  // biome-ignore format: a table
-  const run = written([["a", 0], ["0xE2", 1], ["0x98 0x83", 2], ["b", 3]]),
-    texts = [2, 3, 4].map((t) => reading(run, t).flatMap(({ text, kind }) => [text, kind]).join(" "));
-  assert.deepEqual(texts, ["a old ⟨0xE2⟩ new", "a old ☃ new", "a☃ old b new"]);
-});
-
-test("bytes that make no character stay bytes, and a text that looks like one stays text", () => {
-  const all = written(["0x83", "0xE2 0x98", "0xE2", "0x98", "0x83", "⟨0xE2⟩"].map((text) => [text, 0])),
-    texts = reading(all, 2).map(({ text }) => text);
-  assert.equal(texts.join(""), "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩");
-  const two = ["0xE2", "0x98 0x83"].map((text) => [text, 0]);
-  assert.deepEqual(reading(written(two, [1]), 2)[0], { text: "☃", kind: "old", wrong: true });
 });

@@ -51,7 +51,7 @@ function states(board, t, { prompt }) {
 function invented(seed, kind) {
   const next = chance(seed),
     prompt = [1, 2, 3].slice(0, 1 + next(3)),
-    causes = ["", "accepted", "forced", "padding", "settled", "made up", ...(kind === "growing" ? [] : RANDOM)];
+    causes = ["", "accepted", "forced", "padding", "settled", "constructor", ...(kind === "growing" ? [] : RANDOM)];
   let width = kind === "growing" ? prompt.length : prompt.length + 6;
   const first = prompt.length,
     canvas = kind === "growing" ? null : width;
@@ -293,23 +293,14 @@ test("the wrong word stands from the step behind the one that wrote it", () => {
 });
 
 test("a piece that is not known, and an end mark, say so", () => {
-  const run = made({
-    eos: [EOS],
-    pieces: [
+  const pieces = [
       { id: 1, text: "a" },
       { id: 2, text: 5, kind: "byte" },
       { id: EOS, text: "x" },
     ],
-  });
-  assert.deepEqual(
-    [1, 2, EOS, 4].map((id) => run.piece(id)),
-    [
-      { text: "a", kind: "text" },
-      { text: "5", kind: "byte" },
-      { text: "end", kind: "special" },
-      { text: "‹token 4›", kind: "special" },
-    ],
-  );
+    run = made({ eos: [EOS], pieces }),
+    said = [1, 2, EOS, 4].map((id) => `${run.piece(id).kind} ${run.piece(id).text}`);
+  assert.deepEqual(said, ["text a", "byte 5", "special end", "special ‹token 4›"]);
 });
 
 test("a header is an object of this version; what a trace lacks is empty", () => {
