@@ -79,21 +79,6 @@ def test_the_recorded_line_of_a_judge_gives_the_recorded_decision_and_keys_move_
     expect(derived).to_have_text("")
 
 
-def test_the_strip_of_passages_and_the_tokens_say_what_the_record_says(stage: Stage) -> None:
-    trace = decoded("Passages")
-    picture, step = stage.show(trace, "Passages"), trace.steps[0]
-    expect(picture.readout).not_to_contain_text("In this step")
-    kept = [span for span in step.spans if span.kind == "retrieved"]
-    picture.seek(1)
-    strip, tokens = picture.locator("svg.dx-tree").nth(0), picture.locator("svg.dx-tree").nth(1)
-    expect(strip.locator("g[data-s=accepted]")).to_have_count(len(kept))
-    expect(strip.locator("g[data-s=unreached]")).to_have_count(len(step.spans) - len(kept))
-    expect(picture.locator("ul")).to_contain_text("Uma has a yellow toy.")
-    picture.says(f"Retrieved: {len(kept)} of {len(step.spans)} passages", "2 tokens were accepted only because")
-    by = {"draft": "both", "retrieval": "view alone", "target": "the target"}
-    expect(tokens.locator("text.dx-small")).to_have_text([by[author] for author in step.commits.authors])
-
-
 def test_another_first_guess_changes_what_is_ranked_after_it_and_nothing_of_the_control(stage: Stage) -> None:
     trace = decoded("Conveyor")
     picture = stage.show(trace, "Conveyor")

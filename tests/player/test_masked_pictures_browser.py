@@ -67,20 +67,6 @@ def test_what_goes_what_comes_and_where_the_rest_stands(stage: Stage) -> None:
     assert min(seen[kind] for kind in ("deleted", "split", "pushed", "changed", "inserted", "appended")) > 0
 
 
-CELLS = """() => ["noise", "accepted", "renoised", "settled", "changed"].map((state) =>
-  [...document.querySelectorAll(`.dx-cells .dx-cell[data-s="${state}"]`)].map((one) => one.textContent.trim()))"""
-
-
-@pytest.mark.parametrize("name", ["Canvas", "Edits"])
-def test_the_board_has_the_states_of_what_was_written(stage: Stage, name: str) -> None:
-    trace = decoded(name)
-    for step, cells in zip(trace.steps, stage.show(trace, name).each(CELLS)[1:], strict=True):
-        causes = step.commits.causes if step.commits else []
-        for state, texts in zip(("noise", "accepted", "renoised", "settled", "changed"), cells, strict=True):
-            assert len(texts) == causes.count(state), (step.index, state)
-        assert all(cells[0]), "a random token is to be seen, though nothing is written yet"
-
-
 @pytest.mark.parametrize("name", ["Canvas", "block refinement", "a corrected canvas"])
 def test_a_canvas_says_how_many_were_accepted_and_has_a_chip_for_each(stage: Stage, name: str) -> None:
     trace = decoded(name)
