@@ -34,14 +34,6 @@ export class Element {
     return this.childNodes.filter((node) => node instanceof Element);
   }
 
-  get firstChild() {
-    return this.childNodes[0] ?? null;
-  }
-
-  get lastChild() {
-    return this.childNodes.at(-1) ?? null;
-  }
-
   get textContent() {
     return this.childNodes.map((node) => node.textContent).join("");
   }

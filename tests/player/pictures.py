@@ -224,6 +224,7 @@ FORM = "0:size :|3:colour :|6:shape :|9:place :|13:;"
 CANVAS = {"max_new_tokens": 32, "max_denoising_steps": 16}
 SHUFFLE = "shuffle: Ada, Oscar, Joe, Uma"  # where many answers are right, and the model wavers
 EDITED = {"max_new_tokens": 16, "threshold": 0.5, "editing_threshold": 0.9, "max_post_steps": 5}
+WIDELY = {"threshold": 0.2, "editing_threshold": 0.9, "max_post_steps": 2}
 MOVED = {"max_new_tokens": 16, "threshold": 0.7, "editing_threshold": 0.0, "max_post_steps": 1}
 ORDERS = {"delete_token_id": 447, "split_token_id": 445}  # words of the prompt stand in for them
 MOVES = Drawn("Edits", "llada22", "tiny-blockdlm", "copy: Leo, Dora, Hugo, Ben, Gina", MOVED | ORDERS)
@@ -268,13 +269,7 @@ _MAIN = [
     Drawn("Canvas", "entropy-bound", "tiny-canvas", SHUFFLE, CANVAS),
     Drawn("Filtering", "learn2pd", "tiny-dlm", SORT, short(48)),
     Drawn("Form", "dimple", "tiny-vlm-dimple", "answer: scene 12", short(48, structure_prior=FORM, cache="prefix")),
-    Drawn(
-        "Watched",
-        "prophet",
-        "tiny-dlm",
-        "subtract: 266 - 74",
-        short(48, constraints="26:answer", answer_length=3),
-    ),
+    Drawn("Watched", "prophet", "tiny-dlm", "subtract: 266 - 74", short(48, constraints="26:answer", answer_length=3)),
     Drawn(
         "Credits",
         "creditdecoding",
@@ -311,41 +306,30 @@ _MAIN = [
 ]
 MAIN = {one.view: one for one in _MAIN}
 # Drafts of any depth, boards of any length, published checkpoints, and runs of one step or of little to see.
+_COPY = "copy: Mia"  # of which there is little to see
+# Drafts of any depth, boards of any length, published checkpoints, and runs of one step or of little to see.
 FURTHER = {
     "one exit, no drafts": Drawn("EarlyExit", "kangaroo", "tiny-ar-l", "add: 4 + 8", short(2, gamma=0)),
-    "seven runs of a layer": Drawn("Unrolled", "mtp", "tiny-ar-l", SUM, short(24, k=7)),
-    **{
-        f"a block of {n} in two roles": Drawn(
-            "TwoRoles", "nemotron-self-speculation", "tiny-two-way", SUM, short(32, block_length=n, threshold=0.9)
-        )
-        for n in (2, 24)
-    },
-    **{f"a block of {n} masks": MAIN["MaskBlock"]._replace(params=short(32, block=n)) for n in (2, 20)},
+    "seven runs of a layer": MAIN["Unrolled"]._replace(params=short(24, k=7)),
+    "a short block in two roles": MAIN["TwoRoles"]._replace(params=short(32, block_length=2, threshold=0.9)),
+    "a long block in two roles": MAIN["TwoRoles"]._replace(params=short(32, block_length=24, threshold=0.9)),
+    "a block of 2 masks": MAIN["MaskBlock"]._replace(params=short(32, block=2)),
+    "a block of 20 masks": MAIN["MaskBlock"]._replace(params=short(32, block=20)),
     "a published block": Drawn(
         "MaskBlock", "dflash", published("dflash", "drafter"), [44, 12, 45, 27, 5, 50], short(16)
     ),
-    **{f"a chain of {k}": MAIN["SharedState"]._replace(params=short(32, k=k)) for k in (1, 2, 16)},
-    **{
-        f"published {drafter}": Drawn("SharedState", "p-eagle", published("peagle", drafter), DIGITS, short(16))
-        for drafter in ("drafter", "drafter-normfc")
-    },
+    "a chain of 1": MAIN["SharedState"]._replace(params=short(32, k=1)),
+    "a chain of 16": MAIN["SharedState"]._replace(params=short(32, k=16)),
+    "a published chain": Drawn("SharedState", "p-eagle", published("peagle", "drafter-normfc"), DIGITS, short(16)),
     "a wide draft": MAIN["Fused"]._replace(params=short(24, depth=7, nodes=40, top_k=6)),
     "a draft without depth": MAIN["Fused"]._replace(params=short(24, depth=0)),
     "a chain of first guesses": MAIN["Fused"]._replace(params=short(24, top_k=1, depth=7)),
-    **{
-        f"published {drafter}": Drawn("Fused", "eagle3", published(folder, drafter), DIGITS, short(16))
-        for folder, drafter in (("eagle3-speculators", "drafter-fcnorm"), ("eagle3-legacy", "drafter-fullvocab"))
-    },
-    **{
-        f"half columns {params}": MAIN["Transferred"]._replace(params=short(12) | params)
-        for params in ({"m": 1}, {"transfer_layer": 6}, {"nodes": 0}, {"max_new_tokens": 1})
-    },
+    "a published tree": Drawn("Fused", "eagle3", published("eagle3-legacy", "drafter-fullvocab"), DIGITS, short(16)),
+    "half columns of one place": MAIN["Transferred"]._replace(params=short(12, m=1)),
+    "half columns of no node": MAIN["Transferred"]._replace(params=short(12, nodes=0)),
+    "half columns of one token": MAIN["Transferred"]._replace(params=short(1)),
     "edits in several rows": Drawn(
-        "Edits",
-        "token-editing",
-        "tiny-dlm",
-        "story: Mia, boat, lamp",
-        short(64, block_length=64, threshold=0.2, editing_threshold=0.9, max_post_steps=2),
+        "Edits", "token-editing", "tiny-dlm", "story: Mia, boat, lamp", short(64, block_length=64) | WIDELY
     ),
     "places that move": MOVES,
     "block refinement": Drawn(
@@ -356,12 +340,12 @@ FURTHER = {
     ),
     "a vote by whole paths": MAIN["Vote"]._replace(params=short(40, n=8, weight="whole path")),
     "sixteen lines": MAIN["Lines"]._replace(params={"n": 16, "let_finish": True}),
-    "little to filter": Drawn("Filtering", "learn2pd", "tiny-dlm", "copy: Mia", short(1, accept_thres=1.0)),
-    "no form": Drawn("Form", "dimple", "tiny-dlm", "copy: Mia", short(1, alg="entropy")),
-    "a short answer": Drawn("Watched", "prophet", "tiny-dlm", "copy: Mia", short(2, block_length=2, answer_length=1)),
-    "no credit": Drawn("Credits", "creditdecoding", "tiny-dlm", "copy: Mia", short(1, credit_alpha=0.0, slack=0.0)),
-    "no leap": Drawn("Leaps", "localleap", "tiny-dlm", "copy: Mia", short(1, threshold=1.01)),
-    "one boundary": Drawn("Boundary", "adablock", "tiny-dlm", "copy: Mia", short(1)),
+    "little to filter": Drawn("Filtering", "learn2pd", "tiny-dlm", _COPY, short(1, accept_thres=1.0)),
+    "no form": Drawn("Form", "dimple", "tiny-dlm", _COPY, short(1, alg="entropy")),
+    "a short answer": Drawn("Watched", "prophet", "tiny-dlm", _COPY, short(2, block_length=2, answer_length=1)),
+    "no credit": Drawn("Credits", "creditdecoding", "tiny-dlm", _COPY, short(1, credit_alpha=0.0, slack=0.0)),
+    "no leap": Drawn("Leaps", "localleap", "tiny-dlm", _COPY, short(1, threshold=1.01)),
+    "one boundary": Drawn("Boundary", "adablock", "tiny-dlm", _COPY, short(1)),
 }
 
 

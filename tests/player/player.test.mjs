@@ -7,23 +7,30 @@ import { asset } from "./assets.mjs";
 const codec = await asset("player/codec.js");
 const store = await asset("player/store.js");
 const layout = await asset("player/layout.js");
-const { reading } = await asset("player/reading.js");
 
 test("defaults that JSON leaves out are known", () => {
   assert.deepEqual([...codec.unpack({ dtype: "u1", shape: [2], data: "AP4=" }).values], [0, 1]);
 });
 
-for (const [packed, said] of [
-  [{ dtype: "u2", shape: [3], data: "AAA=" }, "needs 6 bytes, got 2"],
-  [{ dtype: "u1", shape: [1], data: "%%" }, "not base64"],
-  [{ dtype: "i8", shape: [1], data: "" }, '"i8"'],
-])
-  test(`a broken array says what is wrong: ${said}`, () => {
-    assert.throws(
-      () => codec.unpack(packed),
-      ({ message }) => message.includes(said),
-    );
-  });
+test("what is no array and what is no trace say what is wrong", () => {
+  const saying =
+    (said) =>
+    ({ message }) =>
+      message.includes(said);
+  for (const [packed, said] of [
+    [{ dtype: "u2", shape: [3], data: "AAA=" }, "needs 6 bytes, got 2"],
+    [{ dtype: "u1", shape: [1], data: "%%" }, "not base64"],
+    [{ dtype: "i8", shape: [1], data: "" }, '"i8"'],
+  ])
+    assert.throws(() => codec.unpack(packed), saying(said));
+  for (const [text, said] of [
+    ['{"header": {"schema": 4}}', "schema version 4; this player reads version 3"],
+    ["{}", "no header"],
+    ['{"header"', "not JSON"],
+    ["null", "no header"],
+  ])
+    assert.throws(() => store.Run.from(text), saying(said));
+});
 
 test("what a module imports, another one exports in the form that a page from disk can carry", () => {
   const folder = new URL("../../assets/player/", import.meta.url);
@@ -44,96 +51,10 @@ test("glyphs", () => {
   assert.equal(codec.prose("a b\nc\u202e"), "a b\nc‹202E›");
 });
 
-for (const [text, said] of [
-  ['{"header": {"schema": 4}}', "schema version 4; this player reads version 3"],
-  ["{}", "no header"],
-  ['{"header"', "not JSON"],
-  ["null", "no header"],
-])
-  test(`what is not a trace says so: ${text}`, () => {
-    assert.throws(
-      () => store.Run.from(text),
-      ({ message }) => message.includes(said),
-    );
-  });
-
 test("a tidy tree has no two nodes in one place", () => {
   const parents = [-1, 0, 0, 1, 1, 2, 3];
   const { places, rows, columns } = layout.tidy(parents);
   assert.equal(new Set(places.map(({ column, row }) => `${column} ${row}`)).size, parents.length);
   assert.deepEqual([rows, columns], [3, 4]);
   assert.ok(Math.abs(places[0].row - (places[1].row + places[2].row) / 2) < 1e-9);
-});
-
-test("a large tree is folded but keeps the accepted path", () => {
-  const parents = [-1, ...Array(10).fill(0), ...Array.from({ length: 390 }, (_, i) => 1 + (i % 10))];
-  const why = ["root", "accepted", ...Array(9).fill("mismatch"), "accepted", ...Array(389).fill("unreached")];
-  const shown = layout.fold(parents, why);
-  assert.ok(shown.filter(Boolean).length <= 200);
-  assert.ok(shown[0] && shown[1] && shown[11]);
-  for (const [i, parent] of parents.entries()) assert.ok(!shown[i] || parent < 0 || shown[parent], `the way to ${i}`);
-});
-
-/** A run of pieces, each written in the step of its number; 0xE2 0x98 0x83 is a snowman. */
-function written(pieces, marks = []) {
-  const table = pieces.map(([text], id) => ({ id, text, kind: text.startsWith("0x") ? "byte" : "text" }));
-  return {
-    prompt: [],
-    eos: new Set(),
-    piece: (token) => table[token],
-    wrong: (position) => marks.includes(position),
-    board: (t) =>
-      pieces
-        .map(([, step], position) => ({ position, token: position, entry: { step } }))
-        .filter(({ entry }) => entry.step < t),
-  };
-}
-
-test("bytes are joined into the characters that they make, once all are there", () => {
-  const run = written([
-    ["a", 0],
-    ["0xE2", 1],
-    ["0x98 0x83", 2],
-    ["b", 3],
-  ]);
-  assert.deepEqual(reading(run, 2), [
-    { text: "a", kind: "old" },
-    { text: "⟨0xE2⟩", kind: "new" },
-  ]);
-  assert.deepEqual(reading(run, 3), [
-    { text: "a", kind: "old" },
-    { text: "☃", kind: "new" },
-  ]);
-  assert.deepEqual(reading(run, 4), [
-    { text: "a☃", kind: "old" },
-    { text: "b", kind: "new" },
-  ]);
-});
-
-test("bytes that make no character stay bytes, and a text that looks like one stays text", () => {
-  const all = written([
-    ["0x83", 0],
-    ["0xE2 0x98", 0],
-    ["0xE2", 0],
-    ["0x98", 0],
-    ["0x83", 0],
-    ["⟨0xE2⟩", 0],
-  ]);
-  assert.equal(
-    reading(all, 2)
-      .map(({ text }) => text)
-      .join(""),
-    "⟨0x83⟩⟨0xE2⟩⟨0x98⟩☃⟨0xE2⟩",
-  );
-  const [part] = reading(
-    written(
-      [
-        ["0xE2", 0],
-        ["0x98 0x83", 0],
-      ],
-      [1],
-    ),
-    2,
-  );
-  assert.deepEqual(part, { text: "☃", kind: "old", wrong: true });
 });

@@ -51,7 +51,7 @@ function states(board, t, { prompt }) {
 function invented(seed, kind) {
   const next = chance(seed),
     prompt = [1, 2, 3].slice(0, 1 + next(3)),
-    causes = ["", "accepted", "forced", "padding", "settled", "made up", ...(kind === "growing" ? [] : RANDOM)];
+    causes = ["", "accepted", "forced", "padding", "settled", "constructor", ...(kind === "growing" ? [] : RANDOM)];
   let width = kind === "growing" ? prompt.length : prompt.length + 6;
   const first = prompt.length,
     canvas = kind === "growing" ? null : width;
@@ -90,18 +90,11 @@ for (const kind of ["masked", "growing", "moving"])
         run = made(given),
         boards = replay(given);
       for (const t of [8, 3, 0, 1, 2, 4, 5, 6, 7]) {
-        const cells = run.board(t);
-        assert.deepEqual(
-          cells.map(({ token }) => token),
-          boards[t].map(({ token }) => token),
-          `seed ${seed}, step ${t}`,
-        );
-        assert.deepEqual(
-          cells.map(({ state }) => state),
-          states(boards[t], t, given),
-          `seed ${seed}, step ${t}`,
-        );
-        assert.deepEqual([run.widths[t], cells.map(({ position }) => position)], [cells.length, [...cells.keys()]]);
+        const cells = run.board(t),
+          wanted = states(boards[t], t, given).map((state, position) => [position, boards[t][position].token, state]),
+          found = cells.map(({ position, token, state }) => [position, token, state]);
+        assert.deepEqual(found, wanted, `seed ${seed}, step ${t}`);
+        assert.equal(run.widths[t], cells.length);
         const answer = cells.slice(given.prompt.length).map(({ token }) => token),
           end = answer.indexOf(EOS);
         const upTo = end < 0 ? answer : answer.slice(0, end);
@@ -124,11 +117,11 @@ test("a place keeps its cell while others come and go, and is found on the board
         ids[t].forEach((id, position) =>
           assert.equal(run.place(cells[position], other), ids[other].indexOf(id), `seed ${seed}, ${t} to ${other}`),
         );
-      for (let index = 0; index < 8; index++)
+      for (let index = 0; index < t; index++)
         ids[t].forEach((id, position) => {
-          if (t > index)
-            assert.equal(run.found(index, position, t), ids[index].indexOf(id), `${seed}: ${index} at ${t}`);
-          if (t === index + 1) assert.equal(run.found(index, position), ids[index].indexOf(id));
+          const found = [run.found(index, position, t), t === index + 1 && run.found(index, position)],
+            at = ids[index].indexOf(id);
+          assert.deepEqual(found, [at, t === index + 1 && at], `${seed}: ${index} at ${t}`);
         });
     }
   }
@@ -162,40 +155,26 @@ test("a live board is drawn again when the run has grown", () => {
 });
 
 test("sums are sums, and every clock rises", () => {
+  const more = [
+    { model_seconds: 0.5, method_seconds: 0.25 },
+    { model_seconds: 1, method_seconds: 2 },
+  ];
   const steps = [
-    {
-      forwards: { target: 2, draft: 5 },
-      work: { target: 10 },
-      tokens_fed: 3,
-      model_seconds: 0.5,
-      method_seconds: 0.25,
-    },
-    { forwards: { draft: 1 }, work: { target: 7, draft: 2 }, tokens_fed: 4, model_seconds: 1, method_seconds: 2 },
+    { forwards: { target: 2, draft: 5 }, work: { target: 10 }, tokens_fed: 3, ...more[0] },
+    { forwards: { draft: 1 }, work: { target: 7, draft: 2 }, tokens_fed: 4, ...more[1] },
     { forwards: {}, tokens_fed: 0 },
   ];
   const run = made({ steps, models: [{ role: "target" }] });
   assert.deepEqual(run.sums.at(-1), {
-    forwards: 2,
-    others: 6,
-    roles: { target: 2, draft: 6 },
-    work: 19,
-    layers: { target: 17, draft: 2 },
-    fed: 7,
-    model: 1.5,
-    method: 2.25,
+    ...{ forwards: 2, others: 6, roles: { target: 2, draft: 6 } },
+    ...{ work: 19, layers: { target: 17, draft: 2 }, fed: 7, model: 1.5, method: 2.25 },
   });
-  assert.deepEqual(run.axes.steps, [0, 1, 2, 3]);
-  for (const [unit, places] of Object.entries({
-    forwards: [0, 2, 2, 2],
-    seconds: [0, 0.75, 3.75, 3.75],
-    work: [0, 10, 19, 19],
-  })) {
-    run.axes[unit].forEach((x, t) => assert.ok(Math.abs(x - places[t]) < 1e-6, `${unit} ${x}`));
-    assert.ok(
-      run.axes[unit].every((x, t) => !t || x > run.axes[unit][t - 1]),
-      unit,
-    );
-  }
+  const clocks = { steps: [0, 1, 2, 3], forwards: [0, 2, 2, 2], seconds: [0, 0.75, 3.75, 3.75], work: [0, 10, 19, 19] };
+  for (const [unit, places] of Object.entries(clocks))
+    run.axes[unit].forEach((x, t, all) => {
+      assert.ok(Math.abs(x - places[t]) < 1e-6, `${unit} ${x}`);
+      assert.ok(!t || x > all[t - 1], unit);
+    });
   assert.equal(made({ steps }).sums.at(-1).forwards, 8, "without a model that was picked all calls count");
   const blind = made({ steps, missing: ["model_seconds", "work"] });
   assert.deepEqual([blind.axes.seconds, blind.axes.work, blind.axes.forwards.length], [[0], [0], 4]);
@@ -209,47 +188,33 @@ test("what a run has is what its steps fill", () => {
       { spans: [{ kind: "block" }], intervals: [{ about: { layer: 1 } }, {}], vote: null },
     ],
   });
-  // biome-ignore format: a table
-  for (const name of [
-    "spans", "spans.fed", "spans.block", "hops", "records", "intervals", "intervals.layer", "growing",
-  ])
-    assert.ok(run.has(name), name);
+  const names = ["spans", "spans.fed", "spans.block", "hops", "records", "intervals", "intervals.layer", "growing"];
+  for (const name of names) assert.ok(run.has(name), name);
   for (const name of ["facts", "note", "vote", "masked", "end", "commits", "constructor"])
     assert.ok(!run.has(name), name);
   assert.deepEqual([run.spanKinds, [...run.records], run.steps[0].hops], [["fed", "block"], ["hops"], { floor: 1 }]);
   run.end = {};
   const board = made({ canvas: 3, mask: 8 });
   assert.deepEqual([run.has("end"), board.has("masked"), board.has("growing")], [true, true, false]);
-  assert.deepEqual(
-    [[...board.states].sort(), [...run.states].sort()],
-    [
-      ["masked", "new", "old", "prompt"],
-      ["new", "old", "prompt"],
-    ],
-  );
+  assert.deepEqual([...board.states].sort(), ["masked", "new", "old", "prompt"]);
+  assert.deepEqual([...run.states].sort(), ["new", "old", "prompt"]);
 });
 
-for (const [why, commits, added] of [
-  ["a cause that is shown", { tokens: [2], causes: ["accepted"] }, ["accepted"]],
-  ["a cause that is not", { tokens: [2], causes: ["made up"] }, []],
-  ["a mask", { tokens: [MASK], causes: [""] }, ["remasked"]],
-  ["a mask in a new place", { tokens: [MASK], causes: [""], inserted: [1] }, []],
-  ["what is taken back", { tokens: [-1], causes: [""] }, ["remasked"]],
-  ["an end mark", { tokens: [EOS], causes: [""] }, ["eos"]],
-])
-  test(`the legend has the states that the run has: ${why}`, () => {
-    const run = made({
-      prompt: [1],
-      canvas: 3,
-      mask: MASK,
-      eos: [EOS],
-      steps: [{ commits: { positions: [1], ...commits } }],
-    });
-    assert.deepEqual(
-      [...run.states].filter((one) => !["prompt", "masked", "new", "old"].includes(one)),
-      added,
-    );
-  });
+test("the legend has the states that the run has", () => {
+  for (const [commits, ...added] of [
+    [{ tokens: [2], causes: ["accepted"] }, "accepted"],
+    [{ tokens: [2], causes: ["made up"] }],
+    [{ tokens: [MASK], causes: [""] }, "remasked"],
+    [{ tokens: [MASK], causes: [""], inserted: [1] }],
+    [{ tokens: [-1], causes: [""] }, "remasked"],
+    [{ tokens: [EOS], causes: [""] }, "eos"],
+  ]) {
+    const steps = [{ commits: { positions: [1], ...commits } }],
+      run = made({ prompt: [1], canvas: 3, mask: MASK, eos: [EOS], steps }),
+      own = [...run.states].filter((one) => !["prompt", "masked", "new", "old"].includes(one));
+    assert.deepEqual(own, added, JSON.stringify(commits));
+  }
+});
 
 test("an entry says who wrote it and how likely it was, where the run tells", () => {
   const commits = { positions: [1, 2, 3], tokens: [2, 3, -1], causes: ["", "", ""] };
@@ -276,43 +241,23 @@ test("a score stands in the range of all that its lane has shown", () => {
       { scores: [{ name: "bytes", start: 0, values: { dtype: "u1", shape: [2], data: "AP4=", lo: -1, hi: 4 } }] },
     ],
   });
-  const range = (name) => [run.lanes.get(name).lo, run.lanes.get(name).hi, run.lanes.get(name).threshold];
-  assert.deepEqual(
-    [range("confidence"), range("bytes")],
-    [
-      [0, 1, 0.6],
-      [-1, 4, null],
-    ],
-  );
-  assert.equal(
-    made({ steps: [{ scores: [lane("x", [3, 1, 2])] }, { scores: [lane("x", [5])] }] }).lanes.get("x").lo,
-    1,
-  );
-  const { lo, hi } = made({ steps: [{ scores: [lane("x", [3, 1, 2])] }, { scores: [lane("x", [5, 4])] }] }).lanes.get(
-    "x",
-  );
-  assert.deepEqual([lo, hi], [1, 5]);
-  assert.deepEqual(
-    [-2, -1, 1.5, 4, 6].map((v) => run.level("bytes", v)),
-    [0, 0, 0.5, 1, 1],
-  );
+  const { lo, hi, threshold } = run.lanes.get("confidence"),
+    bytes = run.lanes.get("bytes");
+  assert.deepEqual([lo, hi, threshold, bytes.lo, bytes.hi, bytes.threshold], [0, 1, 0.6, -1, 4, null]);
+  const x = made({ steps: [{ scores: [lane("x", [3, 1, 2])] }, { scores: [lane("x", [5, 4])] }] }).lanes.get("x");
+  assert.deepEqual([x.lo, x.hi], [1, 5]);
+  const levels = [-2, -1, 1.5, 4, 6].map((v) => run.level("bytes", v));
+  assert.deepEqual(levels, [0, 0, 0.5, 1, 1]);
   assert.ok(Number.isNaN(run.level("confidence", NaN)));
   assert.equal(run.level("odd", 2), 0.5, "one value alone stands in the middle");
   assert.deepEqual([run.score(0, "gap", 1), run.score(0, "gap", 3), run.score(1, "gap", 1)], [3, 1, 5]);
-  // biome-ignore format: a table
-  for (const [index, name, at] of [
-    [0, "gap", 0], [0, "gap", 4], [2, "gap", 1], [9, "gap", 1],
-  ])
-    assert.ok(Number.isNaN(run.score(index, name, at)), `${index} ${name} ${at}`);
+  const unknown = [run.score(0, "gap", 0), run.score(0, "gap", 4), run.score(2, "gap", 1), run.score(9, "gap", 1)];
+  assert.deepEqual(unknown, [NaN, NaN, NaN, NaN]);
   assert.equal(run.deciding, "confidence", "the last with a threshold");
   const named = (...names) => made({ steps: [{ scores: names.map((name) => lane(name, [1])) }] }).deciding;
   assert.deepEqual([named("a", "confidence"), named("a", "b"), named()], ["confidence", "a", null]);
-  const lined = made({
-    steps: [
-      { scores: [lane("confidence", [1]), lane("b", [1], { threshold: 0 }), lane("c", [1], { threshold: null })] },
-    ],
-  });
-  assert.equal(lined.deciding, "b", "a threshold of 0 is one, null is none");
+  const lines = [lane("confidence", [1]), lane("b", [1], { threshold: 0 }), lane("c", [1], { threshold: null })];
+  assert.equal(made({ steps: [{ scores: lines }] }).deciding, "b", "a threshold of 0 is one, null is none");
 });
 
 test("candidates are those of their position", () => {
@@ -330,48 +275,32 @@ test("candidates are those of their position", () => {
     [run.candidates(0, 2)[0].token, run.candidates(0, 0), run.candidates(1, 1), run.candidates(7, 1)],
     [1, null, null, null],
   );
-  const one = { positions: [1], tokens: unpacked([7], [1]), probabilities: unpacked([1], [1]) };
-  assert.deepEqual(made({ prompt: [0], steps: [{ candidates: one }] }).candidates(0, 1), [
-    { token: 7, probability: 1 },
-  ]);
 });
 
 test("the wrong word stands from the step behind the one that wrote it", () => {
   const run = made({ steps: [] });
-  const wrong = () =>
-    [
-      [2, 3],
-      [3, 3],
-      [4, 3],
-      [1, 3],
-      [5, 3],
-      [3, 2],
-    ].map(([position, t]) => run.wrong(position, t));
-  assert.deepEqual(wrong(), Array(6).fill(false));
-  run.verdict = { first: 2, last: 4, step: 2 };
-  assert.deepEqual(wrong(), [true, true, true, false, false, false]);
-  run.verdict = { first: 2, last: 4, step: null };
-  assert.deepEqual(wrong(), Array(6).fill(false));
+  // biome-ignore format: a table
+  const places = [[2, 3], [3, 3], [4, 3], [1, 3], [5, 3], [3, 2]],
+    wrong = () => places.map(([position, t]) => run.wrong(position, t));
+  for (const [verdict, told] of [
+    [undefined, Array(6).fill(false)],
+    [{ first: 2, last: 4, step: 2 }, [true, true, true, false, false, false]],
+    [{ first: 2, last: 4, step: null }, Array(6).fill(false)],
+  ]) {
+    if (verdict) run.verdict = verdict;
+    assert.deepEqual(wrong(), told);
+  }
 });
 
 test("a piece that is not known, and an end mark, say so", () => {
-  const run = made({
-    eos: [EOS],
-    pieces: [
+  const pieces = [
       { id: 1, text: "a" },
       { id: 2, text: 5, kind: "byte" },
       { id: EOS, text: "x" },
     ],
-  });
-  assert.deepEqual(
-    [1, 2, EOS, 4].map((id) => run.piece(id)),
-    [
-      { text: "a", kind: "text" },
-      { text: "5", kind: "byte" },
-      { text: "end", kind: "special" },
-      { text: "‹token 4›", kind: "special" },
-    ],
-  );
+    run = made({ eos: [EOS], pieces }),
+    said = [1, 2, EOS, 4].map((id) => `${run.piece(id).kind} ${run.piece(id).text}`);
+  assert.deepEqual(said, ["text a", "byte 5", "special end", "special ‹token 4›"]);
 });
 
 test("a header is an object of this version; what a trace lacks is empty", () => {
@@ -390,15 +319,16 @@ test("a header is an object of this version; what a trace lacks is empty", () =>
   assert.deepEqual(parseTrace({ a: 1 }), { a: 1 });
 });
 
-for (const [last, batch, place] of [
-  [null, { run: "a", seq: 0 }, "start"],
-  [null, { run: "a", seq: 2 }, "gap"],
-  [null, { run: "a", seq: 2, state: "queued" }, "start"],
-  [{ run: "a", seq: 2 }, { run: "a", seq: 2, header: {} }, "old"],
-  [{ run: "a", seq: 2 }, { run: "a", seq: 1 }, "old"],
-  [{ run: "a", seq: 2 }, { run: "a", seq: 4, state: "queued" }, "gap"],
-  [{ run: "a", seq: 2 }, { run: "b", seq: 3, state: "queued" }, "start"],
-])
-  test(`batch ${JSON.stringify(batch)} after ${JSON.stringify(last)} is ${place}`, () => {
-    assert.equal(order(last, batch), place);
-  });
+test("a batch starts a run, goes on, comes late or leaves a gap", () => {
+  const last = { run: "a", seq: 2 };
+  for (const [before, batch, place] of [
+    [null, { run: "a", seq: 0 }, "start"],
+    [null, { run: "a", seq: 2 }, "gap"],
+    [null, { run: "a", seq: 2, state: "queued" }, "start"],
+    [last, { run: "a", seq: 2, header: {} }, "old"],
+    [last, { run: "a", seq: 1 }, "old"],
+    [last, { run: "a", seq: 4, state: "queued" }, "gap"],
+    [last, { run: "b", seq: 3, state: "queued" }, "start"],
+  ])
+    assert.equal(order(before, batch), place, JSON.stringify(batch));
+});

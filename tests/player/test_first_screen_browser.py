@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -81,13 +80,15 @@ def test_question_answer_and_mark_stand_in_one_line(stage: Stage) -> None:
     assert True in checked
     for right, trace in checked.items():
         page = show(stage, trace, 1)
-        line = page.locator(".dx-asked")
-        expect(line.locator(".dx-question")).to_have_text(" ".join(trace.header.prompt.split()))
-        expect(line.locator("strong")).to_have_text("✓ right" if right else "✗ wrong")
-        expect(line.locator(".dx-answer")).to_have_attribute("title", " ".join(trace.text.split()))
+        question, answer, mark = (
+            page.locator(f".dx-asked {part}") for part in (".dx-question", ".dx-answer", "strong")
+        )
+        expect(question).to_have_text(" ".join(trace.header.prompt.split()))
+        expect(mark).to_have_text("✓ right" if right else "✗ wrong")
+        expect(answer).to_have_attribute("title", " ".join(trace.text.split()))
         page.evaluate("handles[0].seek(0)")
-        expect(line.locator("strong")).to_have_text("")
-        expect(line.locator(".dx-answer")).to_have_text("" if trace.header.canvas is None else "…")
+        expect(mark).to_have_text("")
+        expect(answer).to_have_text("" if trace.header.canvas is None else "…")
         until(page, ONE_LINE)
 
 
@@ -103,11 +104,8 @@ def test_a_high_board_above_a_picture_scrolls_with_what_is_written(opened: Calla
         until(page, INSIDE_THE_BOARD, at)
     hit = board.locator(".dx-cell").nth(at)
     hit.hover()
-    expect(hit).to_have_class(re.compile("dx-picked"))  # the pointer finds it in what scrolled
+    expect(hit).to_contain_class("dx-picked")  # the pointer finds it in what scrolled
     page.get_by_role("button", name="All rows").click()
-    until(
-        page,
-        """(high) => { const { clientHeight, scrollHeight } = document.querySelector(".dx-board");
-          return clientHeight === scrollHeight && clientHeight > high; }""",
-        high,
-    )
+    whole = """(high) => { const { clientHeight, scrollHeight } = document.querySelector(".dx-board");
+      return clientHeight === scrollHeight && clientHeight > high; }"""
+    until(page, whole, high)

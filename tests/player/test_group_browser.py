@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,21 +14,16 @@ from explorer.figures.compare import saved_at_end
 from explorer.figures.metrics import measure
 from explorer.figures.noise import too_busy
 from tests.player.handmade import drafting, masked, recorded
-from tests.player.pictures import INSIDE_THE_BOARD, SIZED, becomes, until
+from tests.player.pictures import SIZED, becomes, until
 
 Call = Callable[..., Any]
 SIZES = [(1440, 900), (1920, 1080), (390, 844)]
-LAID = """() => handles.map((handle) => {
-  const { grid } = handle.views.board().view,
-    box = handle.root.querySelector('.dx-board').getBoundingClientRect(),
-    panel = handle.root.getBoundingClientRect(),
-    cells = [...handle.root.querySelectorAll('.dx-cells .dx-cell')].filter((node) => node.style.display !== 'none');
-  return {
-    columns: grid.columns, pitch: grid.rowHeight, top: box.top, panel: panel.top, above: box.top - panel.top,
-    bottom: panel.bottom,
-    places: cells.map((node) => { const at = node.getBoundingClientRect(); return [at.x - box.x, at.y - box.y]; }),
-  };
-})"""
+LAID = """() => handles.map(({ root, views }) => {
+  const { columns, rowHeight: pitch } = views.board().view.grid, { top } = root.getBoundingClientRect(),
+    box = root.querySelector('.dx-board').getBoundingClientRect(),
+    cells = [...root.querySelectorAll('.dx-cells .dx-cell')].filter((node) => node.style.display !== 'none'),
+    places = cells.map((node) => node.getBoundingClientRect()).map(({ x, y }) => [x - box.x, y - box.y]);
+  return { columns, pitch, panel: top, above: box.top - top, places }; })"""
 LEVEL = """() => {
   const rows = {};
   for (const { root } of handles) {
@@ -70,31 +64,6 @@ def test_a_token_stands_at_the_same_place_in_every_board(opened: Call, n: int) -
         until(page, LEVEL)
 
 
-def test_boards_follow_when_a_run_comes_or_goes(opened: Call) -> None:
-    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
-    before = page.evaluate(LAID)
-    page.evaluate("handles[0].clear()")
-    until(page, "(pitch) => handles[1].views.board().view.grid.rowHeight < pitch", before[1]["pitch"])
-    page.evaluate("handles[0].load(document.querySelector('script[data-trace]').textContent)")
-    becomes(lambda: [one["pitch"] for one in page.evaluate(LAID)], [before[0]["pitch"]] * 2)
-
-
-def test_heads_of_unlike_length_are_one_height(opened: Call) -> None:
-    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
-    until(page, LEVEL)
-    lift = "() => parseFloat(handles[0].root.style.getPropertyValue('--dx-lift')) || 0"
-    before = page.evaluate(lift)
-    page.evaluate(
-        "handles[1].root.querySelector('header').firstChild.append(Object.assign(document.createElement('p'), "
-        "{ className: 'grown', textContent: 'a line more' }))"
-    )
-    until(page, f"(before) => ({lift})() > before + 10", before)
-    until(page, LEVEL)
-    page.evaluate("document.querySelector('.grown').remove()")
-    until(page, f"(before) => Math.abs(({lift})() - before) < 1", before)
-    until(page, LEVEL)
-
-
 FIT = """() => {
   const boxes = handles.map(({ root }) => root.getBoundingClientRect());
   return Math.max(...boxes.map((b) => b.bottom)) - Math.min(...boxes.map((b) => b.top));
@@ -125,8 +94,12 @@ def test_from_three_runs_on_all_fit_in_one_screen(opened: Call, n: int) -> None:
     becomes(lambda: page.evaluate(COMPACT), [True] * n)
 
 
-def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
+def test_two_runs_are_compact_only_if_asked_and_runs_that_wait_count(opened: Call) -> None:
     page = opened(unlike(3), viewport={"width": 1440, "height": 900}).page
+    page.evaluate("handles[2].clear()")
+    becomes(lambda: page.evaluate(COMPACT), [False] * 3)
+    page.get_by_role("button", name="Compact", exact=True).click()
+    becomes(lambda: page.evaluate(COMPACT)[:2], [True] * 2)
     page.evaluate("() => handles.forEach((handle) => handle.clear())")
     becomes(lambda: page.evaluate(COMPACT), [False] * 3)
     page.evaluate(
@@ -137,29 +110,6 @@ def test_runs_that_wait_for_their_turn_count(opened: Call) -> None:
         }"""
     )
     becomes(lambda: page.evaluate(COMPACT), [True] * 3)
-
-
-def test_two_runs_are_compact_only_if_asked(opened: Call) -> None:
-    page = opened(unlike(2), viewport={"width": 1440, "height": 900}).page
-    becomes(lambda: page.evaluate(COMPACT), [False] * 2)
-    page.get_by_role("button", name="Compact", exact=True).click()
-    becomes(lambda: page.evaluate(COMPACT), [True] * 2)
-    page.evaluate("handles[1].clear()")
-    becomes(lambda: page.evaluate(COMPACT), [False] * 2)
-
-
-def test_a_board_too_high_for_its_strip_shows_where_it_was_written(opened: Call) -> None:
-    made = [masked(240, 12) for _ in range(4)]
-    page = opened(made, viewport={"width": 1100, "height": 700}).page
-    until(page, f"(most) => ({FIT})() <= most", 700)
-    page.evaluate("handles[0].seek(0)")
-    for step in (1, 6, 12):
-        page.evaluate("(step) => handles[0].seek(step)", step)
-        first = min(made[0].steps[step - 1].commits.positions)
-        until(page, INSIDE_THE_BOARD, first)
-
-
-# the verdict
 
 
 def twice(method: str, control: Trace) -> Trace:
@@ -187,35 +137,29 @@ def compared() -> list[Trace]:
 def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_receipt(opened: Call) -> None:
     traces = compared()
     page = opened(traces, viewport={"width": 1440, "height": 900}).page
-    strip = page.locator(".dx-verdict")
-    top = page.evaluate("() => handles[0].root.getBoundingClientRect().top")
-    expect(strip).to_contain_text("The verdict comes when all runs were shown to their end.")
-    expect(strip.locator("button")).to_have_count(0)
+    strip, at = page.locator(".dx-verdict"), "() => handles[0].root.getBoundingClientRect().top"
+    top = page.evaluate(at)
     page.evaluate("handles[0].seek(4)")
+    expect(strip).to_contain_text("The verdict comes when all runs were shown to their end.")
     expect(strip.locator("button")).to_have_count(0)
     page.evaluate("handles[0].group.seek(1e9)")
     lines = strip.locator("p")
     expect(lines).to_have_count(2)
-    expect(lines.nth(0)).to_contain_text("1 The same:")
-    expect(lines.nth(0)).to_contain_text("same text as Plain")
-    expect(lines.nth(0)).to_contain_text("1.4× tokens/s")
-    expect(lines.nth(1)).to_contain_text("text differs from Plain after 2 tokens")
     measured = {metric.name: metric for metric in measure(traces[0])}
     share = measured["acceptance_rate_of_drafted"].value
-    expect(lines.nth(0)).to_contain_text(f"{round(100 * share)} % of drafts accepted")
-    expect(lines.nth(0)).to_contain_text(f"{measured['target_calls'].value} model calls")
-    expect(lines.nth(0)).to_contain_text(f"{measured['calls_draft'].value} draft calls beside")
-    becomes(lambda: page.evaluate("() => handles[0].root.getBoundingClientRect().top"), top)  # its place was kept free
-    parts = lines.nth(0).locator("button")
+    told = ["1 The same:", "same text as Plain", "1.4× tokens/s", f"{round(100 * share)} % of drafts accepted"]
+    told += [f"{measured['target_calls'].value} model calls", f"{measured['calls_draft'].value} draft calls beside"]
+    for part in told:
+        expect(lines.nth(0)).to_contain_text(part)
+    expect(lines.nth(1)).to_contain_text("text differs from Plain after 2 tokens")
+    becomes(lambda: page.evaluate(at), top)  # its place was kept free
+    parts, box = lines.nth(0).locator("button"), page.locator(".dx-receipt")
     expect(parts).to_have_count(5)
     for part in parts.all():
         part.click()
-        box = page.locator(".dx-receipt")
         expect(box.locator("dt", has_text="formula")).to_be_visible()
         if part.get_attribute("data-part") == "speed":
-            expect(box).to_contain_text(
-                "the reading of the prompt is inside; warm-up, recording and drawing are left out"
-            )
+            expect(box).to_contain_text("warm-up, recording and drawing are left out")
             expect(box).to_contain_text(measured["tokens_per_second"].terms)
         page.keyboard.press("Escape")
         expect(box).to_have_count(0)
@@ -225,6 +169,12 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
     expect(strip).to_be_hidden()
 
 
+def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
+    read = "texts.map((text) => modules['store.js'].Run.from(text))"
+    texts = [run.to_json(), basis.to_json()]
+    return js("verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_calls_are_compared_only_where_both_runs_wrote_all_that_they_would(js: Call, stopped: bool) -> None:
     """Fewer tokens need fewer calls, whatever the method."""
@@ -232,9 +182,7 @@ def test_calls_are_compared_only_where_both_runs_wrote_all_that_they_would(js: C
     plain.steps[0].forwards = {role: 5 + calls for role, calls in plain.steps[0].forwards.items()}
     if stopped:
         same.end.reason = "stopped"
-    body = "(([run, basis]) => M.verdict(run, basis).map(({ text }) => text).join(' | '))"
-    read = "texts.map((text) => modules['store.js'].Run.from(text))"
-    said = js("verdict.js", f"{body}({read})", texts=[same.to_json(), plain.to_json()])
+    said = " | ".join(verdict(js, same, plain, "({ text }) => text"))
     assert "model calls" in said and ("instead of" in said) is not stopped
 
 
@@ -244,17 +192,14 @@ def test_what_a_rule_for_the_end_saves_is_not_credited_to_the_method(js: Call, r
     prompt = "sort: Mia, Leo, Ada"
     control = engines.run("threshold", "tiny-dlm", prompt)
     own = engines.run("creditdecoding", "tiny-dlm", prompt, params={"credit_alpha": 0.0, "stop_at_end": rule})
-    body = (
-        "(([run, basis]) => M.verdict(run, basis).map(({ name, text, value, receipt }) => "
-        "({ name, text, value, receipt: receipt() })))(texts.map((text) => modules['store.js'].Run.from(text)))"
-    )
-    said = js("verdict.js", body, texts=[own.to_json(), control.to_json()])
+    body = "({ name, text, value, receipt }) => ({ name, text, value, receipt: JSON.stringify(receipt()) })"
+    said = verdict(js, own, control, body)
     ends = [part for part in said if part["name"] == "end"]
     assert bool(ends) is rule
     if rule:
         after, calls = saved_at_end(own, control) or (0, 0)
         assert ends[0]["value"] == after and f"saves {after} of these" in ends[0]["text"]
-        assert f"{after} of the {calls} of Fast-dLLM threshold" in json.dumps(ends[0]["receipt"])
+        assert f"{after} of the {calls} of Fast-dLLM threshold" in ends[0]["receipt"]
         names = [part["name"] for part in said]
         assert names.index("end") == names.index("calls") + 1, "beside the calls that it is about"
 

@@ -3,7 +3,6 @@ a step."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.player.handmade import masked
+from tests.player.handmade import batches, masked
 from tests.player.pictures import SIZED, until
 
 Open = Callable[..., Any]
@@ -71,9 +70,7 @@ def test_canvases_out_of_sight_wait_and_are_right_when_they_are_seen_or_printed(
     near = page.evaluate(NEAR)
     assert True in near and False in near, "the board must be larger than the window"
     shown = page.evaluate(f"() => {{ handles[0].seek(9); return ({TILES})(); }}")
-    assert [tile for tile, seen in zip(shown, near, strict=True) if seen] == [
-        tile for tile, seen in zip(right[9], near, strict=True) if seen
-    ]
+    assert all(now == then for now, then, seen in zip(shown, right[9], near, strict=True) if seen)
     hidden = [i for i, seen in enumerate(near) if not seen and right[9][i] != right[31][i]]
     assert [i for i in hidden if shown[i] == right[31][i]], "out of sight the step before stays until the clock rests"
     painted(page, right[9])
@@ -106,60 +103,41 @@ def test_a_step_paints_only_what_changed_and_is_near(opened: Open, text: str) ->
 
 WORDS = """() => [".dx-words", ".dx-pill", ".dx-place", ".dx-figures", ".dx-count", ".dx-note", ".dx-fact strong"]
   .map((name) => document.querySelector(name).innerText)"""
-SCRUB = """(steps) => new Promise((done) => { const begun = performance.now(), boards = new Set();
+SCRUB = """(steps) => new Promise((done) => { const begun = performance.now(), boards = new Set(), notes = [];
   let at = 0, texts = 0;
-  const slider = document.querySelector(".dx-toolbar input[type=range]");
+  const slider = document.querySelector(".dx-toolbar input[type=range]"), note = document.querySelector(".dx-note");
   for (const { entry, view } of handles[0].views.all) {
     const show = view.show;
     if (show) view.show = (t, hurry) => { if (entry.name === "Tokens") boards.add(t);
       if (entry.name === "Text") texts += !hurry;
       show.call(view, t, hurry); };
   }
-  const frame = () => { if (at >= steps) return done({ boards: [...boards], texts, spent: performance.now() - begun });
-    slider.value = ++at; slider.dispatchEvent(new Event("input")); requestAnimationFrame(frame); }; frame(); })"""
+  const frame = () => { if (at >= steps) return done([[...boards], texts, performance.now() - begun, notes]);
+    slider.value = ++at; slider.dispatchEvent(new Event("input")); notes.push(note.textContent);
+    requestAnimationFrame(frame); }; frame(); })"""
 
 
 def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened: Open) -> None:
-    page = opened([masked(40, 60)]).page
-    until(page, SIZED)
-    shown = page.evaluate(SCRUB, 50)
-    assert shown["boards"] == list(range(1, 51)), "the board moves in every frame"
-    assert 1 <= shown["texts"] <= 4 + shown["spent"] / 150, "words are told a few times a second"
-    expect(page.locator(".dx-pill").first).to_contain_text("step 50 of 60")
-    told = page.evaluate(WORDS)
-    assert told[2] == "50 / 60"
-    page.evaluate("(text) => handles[0].load(text, { at: 50 })", masked(40, 60).to_json())
-    assert page.evaluate(WORDS) == told
-
-
-SAYING = """(steps) => new Promise((done) => { const found = [];
-  const slider = document.querySelector(".dx-toolbar input[type=range]"),
-    panel = document.querySelector(".dx-panel"), note = panel.querySelector(".dx-note");
-  const frame = (at) => { if (at > steps) return done(found);
-    slider.value = at; slider.dispatchEvent(new Event("input"));
-    found.push([panel.dataset.step, note.textContent]); requestAnimationFrame(() => frame(at + 1)); }; frame(1); })"""
-
-
-def test_the_sentence_is_of_the_board_s_step_in_every_frame(opened: Open) -> None:
     trace = masked(40, 60)
     for n, step in enumerate(trace.steps, 1):
         step.note = f"This is said of step {n}."
     page = opened([trace]).page
     until(page, SIZED)
-    assert page.evaluate(SAYING, 40) == [[str(n), f"This is said of step {n}."] for n in range(1, 41)]
-
-
-def test_a_single_step_tells_its_words_at_once(opened: Open) -> None:
-    page = opened([masked(40, 60)]).page
-    for step in (7, 31, 30):
+    boards, texts, spent, notes = page.evaluate(SCRUB, 50)
+    assert boards == list(range(1, 51)), "the board moves in every frame"
+    assert notes == [f"This is said of step {n}." for n in boards], "and the sentence is of its step"
+    assert 1 <= texts <= 4 + spent / 150, "words are told a few times a second"
+    expect(page.locator(".dx-pill").first).to_contain_text("step 50 of 60")
+    told = page.evaluate(WORDS)
+    page.evaluate("(text) => handles[0].load(text, { at: 50 })", trace.to_json())
+    assert page.evaluate(WORDS) == told
+    for step in (7, 31, 30):  # a single step tells its words at once
         told = page.evaluate(f"() => {{ handles[0].seek({step}); return ({WORDS})(); }}")
         assert f"step {step} of 60" in told[1] and told[2] == f"{step} / 60" and f"{step} / 60" in told[3]
 
 
-CELLS = (
-    "() => [...document.querySelectorAll('.dx-cells .dx-cell')].map((cell) => [cell.textContent, cell.dataset.s, "
-    "cell.style.background])"
-)
+CELLS = """() => [...document.querySelectorAll('.dx-cells .dx-cell')].map((cell) => [cell.textContent, cell.dataset.s,
+  cell.style.background])"""
 FOLLOW = """async (batches) => { const found = []; let dressed = new Set();
   const watch = new MutationObserver((all) => all.forEach(({ target }) => { const cell = target.closest?.(".dx-cell");
     if (cell) dressed.add(cell); }));
@@ -179,34 +157,17 @@ def test_a_live_board_dresses_only_the_cells_that_changed(opened: Open) -> None:
     """A run that goes on brings new entries of the token table with every batch. Cells are laid out anew where they
     need another width, not each time."""
     page = opened([masked(24, 4)]).page
-    trace = json.loads(masked(40, 20).to_json())
-    known = {piece["id"]: piece for piece in trace["pieces"]}
-    batches = [
-        {
-            "slot": 0,
-            "run": "a",
-            "seq": 1,
-            "state": "running",
-            "header": trace["header"],
-            "pieces": [known[i] for i in (0, 1, *trace["header"]["prompt_ids"])],
-        }
-    ]
-    batches += [
-        {
-            "slot": 0,
-            "run": "a",
-            "seq": step["index"] + 2,
-            "steps": [step],
-            "pieces": [known[i] for i in step["commits"]["tokens"]],
-        }
-        for step in trace["steps"]
-    ]
-    dressed = page.evaluate(FOLLOW, batches)[1:]
+    trace = masked(40, 20)
+    parts = batches(trace)[1:-1]
+    known = {piece["id"]: piece for piece in parts[1]["pieces"]}
+    parts[0]["pieces"] = [known[i] for i in (0, 1, *trace.header.prompt_ids)]
+    for part, step in zip(parts[1:], trace.steps, strict=True):
+        part["pieces"] = [known[i] for i in step.commits.tokens]
+    dressed = page.evaluate(FOLLOW, parts)[1:]
     assert all(dressed), "every step changes something"
-    assert sum(n <= 6 for n in dressed) >= 14, (
-        dressed
-    )  # up to three were written now and as many before; a few batches change the width of all cells
+    # up to three were written now and as many before; a few batches change the width of all cells
+    assert sum(n <= 6 for n in dressed) >= 14, dressed
     live = page.evaluate(CELLS)
-    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", json.dumps(trace))
+    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", trace.to_json())
     assert len(live) == 40
     until(page, f"(live) => JSON.stringify(({CELLS})()) === JSON.stringify(live)", live)

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engines.core.trace import Commits, Trace
-from tests.player.handmade import drafting, masked, moves, recorded
+from tests.player.handmade import drafting, masked, recorded
 from tests.player.pictures import rests
 
 Call = Callable[..., Any]
@@ -25,35 +25,25 @@ def asked(js: Call, trace: Trace, expression: str, **more: Any) -> Any:
 
 def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:
     masks = 0
+    answer = "q.kind === 'drafts' ? q.answer : [...q.answer]"
+    told = f"run.steps.map((_, t) => {{ const q = M.question(run, t); return q && {{ ...q, answer: {answer} }}; }})"
     for trace in recorded():
-        found = asked(
-            js,
-            trace,
-            "return run.steps.map((_, t) => { const q = M.question(run, t); return q && { ...q, answer: q.kind === "
-            "'drafts' ? q.answer : [...q.answer] }; });",
-        )
         filled: set[int] = set()
-        for step, question in zip(trace.steps, found, strict=True):
+        for step, question in zip(trace.steps, asked(js, trace, f"return {told};"), strict=True):
             if step.tree:
-                assert (question["kind"], question["answer"], question["nodes"]) == (
-                    "drafts",
-                    step.tree.why.count("accepted"),
-                    len(step.tree.parents) - 1,
-                )
-                assert question["answer"] <= question["most"] < len(step.tree.parents)
+                accepted, nodes = step.tree.why.count("accepted"), len(step.tree.parents) - 1
+                assert (question["kind"], question["answer"], question["nodes"]) == ("drafts", accepted, nodes)
+                assert accepted <= question["most"] <= nodes
             elif trace.header.canvas and question:
                 masks += 1
                 commits = step.commits or Commits([], [], [])
                 places = [i for i in range(2000) if i not in (commits.removed or [])]  # where each was before the step
                 for place in sorted(commits.inserted or []):
                     places.insert(place, -1)
-                writes = [
-                    places[p]
-                    for p, token in zip(commits.positions, commits.tokens, strict=True)
-                    if token >= 0 and token != trace.header.mask_id
-                ]
+                pairs = zip(commits.positions, commits.tokens, strict=True)
+                writes = [places[p] for p, token in pairs if token >= 0 and token != trace.header.mask_id]
                 assert sorted(question["answer"]) == sorted(p for p in writes if p in question["open"])
-                if moves(trace):
+                if any(one.commits and (one.commits.removed or one.commits.inserted) for one in trace.steps):
                     continue  # a place may be open again
                 assert not filled & set(question["open"])
                 filled |= set(writes)
@@ -62,25 +52,18 @@ def test_the_answer_is_what_the_trace_wrote(js: Call) -> None:
 
 def test_positions_are_scored_against_the_surest_ones_and_chance(js: Call) -> None:
     trace = masked(24, 4)
-    lane, step = trace.steps[0].scores[0].values.array(), trace.steps[1]
+    lane, answer = trace.steps[0].scores[0].values.array(), trace.steps[1].commits.positions
     still = [p for p in range(12, 24) if p not in trace.steps[0].commits.positions]
-    answer = step.commits.positions
     picks = [answer[0], next(p for p in still if p not in answer)]
     sure = sorted(still, key=lambda p: -np.nan_to_num(lane[p], nan=-1))[:2]
     found = asked(js, trace, "return M.scorePositions(run, 1, M.question(run, 1), picks);", picks=picks)
     assert (found["tried"], found["hits"], found["misses"], found["overlooked"]) == (2, 1, 1, answer[1:])
-    assert (found["chance"], found["baseline"]) == (
-        pytest.approx(2 * len(answer) / len(still)),
-        len({*sure} & {*answer}),
-    )
+    assert found["chance"] == pytest.approx(2 * len(answer) / len(still))
+    assert found["baseline"] == len({*sure} & {*answer})
     first = asked(js, trace, "return M.scorePositions(run, 0, M.question(run, 0), [12]);")
     assert first["baseline"] is None, "before the first step nothing has been seen"
-
-
-def test_a_position_hidden_again_or_withdrawn_is_no_answer(js: Call) -> None:
-    trace = masked(24, 4)
     trace.steps[1].commits = Commits([12, 13], [0, -1], ["remasked", "withdrawn"])
-    assert asked(js, trace, "return [...M.question(run, 1).answer];") == []
+    assert asked(js, trace, "return [...M.question(run, 1).answer];") == [], "what is hidden again is no answer"
 
 
 def test_drafts_are_scored_against_the_last_ones(js: Call) -> None:
@@ -109,18 +92,17 @@ def guess(cells: Any, position: int, guesses: Any, count: int) -> None:
 def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> None:
     trace = masked(24, 4)
     page = opened([trace])
-    view = page.page.locator("[data-view=Predict]")
+    view, lens = page.page.locator("[data-view=Predict]"), page.page.locator("[data-view=Hindsight]")
     board, cells = page.page.locator(".dx-board"), page.page.locator(".dx-cells .dx-cell")
-    view.get_by_role("button", name="Predict").click()
-    expect(page.page.locator("[data-view=Hindsight]")).to_be_hidden()
+    predict, said = view.get_by_role("button", name="Predict"), view.get_by_role("status")
+    predict.click()
+    expect(lens).to_be_hidden()
     expect(view).to_contain_text("12 positions open")
     right = trace.steps[0].commits.positions
     wrong = next(p for p in range(12, 24) if p not in right)
     guesses = page.page.locator('.dx-marks [data-m="guess"]:visible')
-    guess(cells, right[0], guesses, 1)
-    guess(cells, wrong, guesses, 2)
-    guess(cells, 3, guesses, 2)  # a token of the prompt is no answer
-    guess(cells, wrong, guesses, 1)
+    for position, count in ((right[0], 1), (wrong, 2), (3, 2), (wrong, 1)):  # a token of the prompt is no answer
+        guess(cells, position, guesses, count)
     page.page.mouse.move(2, 2)
     page.page.keyboard.press("Escape")
     board.focus()
@@ -131,30 +113,25 @@ def test_a_person_predicts_positions_by_mouse_and_by_keyboard(opened: Call) -> N
     expect(guesses).to_have_count(2)
     view.get_by_role("button", name="Reveal (2 positions)").press("Enter")
     page.stands(1)
-    expect(page.page.locator('.dx-marks [data-m="hit"]:visible')).to_have_text("✓")
-    expect(page.page.locator('.dx-marks [data-m="miss"]:visible')).to_have_text("✗")
-    expect(page.page.locator('.dx-marks [data-m="overlooked"]:visible')).to_have_count(len(right) - 1)
-    expect(view.get_by_role("status")).to_contain_text(
-        f"Step 1: 1 of 2 right, 1 not written, {len(right) - 1} position"
-    )
-    expect(view.get_by_role("status")).to_contain_text("So far 1 of 2 right (50 %)")
-    expect(view.get_by_role("status")).not_to_contain_text("Baseline")
+    marks = {"hit": ["✓"], "miss": ["✗"], "overlooked": ["+"] * (len(right) - 1)}
+    for kind, signs in marks.items():
+        expect(page.page.locator(f'.dx-marks [data-m="{kind}"]:visible')).to_have_text(signs)
+    expect(said).to_contain_text(f"Step 1: 1 of 2 right, 1 not written, {len(right) - 1} position")
+    expect(said).to_contain_text("So far 1 of 2 right (50 %)")
+    expect(said).not_to_contain_text("Baseline")
     for count, place in enumerate(trace.steps[1].commits.positions, 1):
         guess(cells, place, guesses, count)
     view.get_by_role("button", name="Reveal").click()
     n = len(trace.steps[1].commits.positions)
-    expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right")
-    expect(view.get_by_role("status")).to_contain_text("most confident of one step before")
+    expect(said).to_contain_text(f"So far {1 + n} of {2 + n} right")
+    expect(said).to_contain_text("most confident of one step before")
     page.page.evaluate("handles[0].seek(1)")
     cells.nth(trace.steps[2].commits.positions[0]).click()
     view.get_by_role("button", name="Reveal").click()
-    (
-        expect(view.get_by_role("status")).to_contain_text(f"So far {1 + n} of {2 + n} right"),
-        "a step that was seen is not scored again",
-    )
-    view.get_by_role("button", name="Predict").click()
+    expect(said).to_contain_text(f"So far {1 + n} of {2 + n} right")  # a step that was seen is not scored again
+    predict.click()
     expect(page.page.locator(".dx-marks b:visible")).to_have_count(0)
-    expect(page.page.locator("[data-view=Hindsight]")).to_be_visible()
+    expect(lens).to_be_visible()
 
 
 def test_the_race_does_not_tell_what_is_predicted(opened: Call) -> None:
@@ -180,14 +157,13 @@ def test_the_race_does_not_tell_what_is_predicted(opened: Call) -> None:
 def test_a_person_predicts_how_many_drafts_are_accepted(opened: Call) -> None:
     page = opened([drafting()])
     view = page.page.locator("[data-view=Predict]")
+    said = view.get_by_role("status")
     view.get_by_role("button", name="Predict").click()
     expect(view).to_contain_text("A draft of 9 tokens, up to 4 deep")
     view.get_by_role("button", name="2", exact=True).click()
-    expect(view.get_by_role("status")).to_contain_text("Step 1: off by 2 (you said 2)")
+    expect(said).to_contain_text("Step 1: off by 2 (you said 2)")
     view.get_by_role("button", name="1", exact=True).press("Enter")
-    expect(view.get_by_role("status")).to_contain_text(
-        "Step 2: right (you said 1). So far 1 of 2 right (50 %). Blind chance: 0.400."
-    )
-    expect(view.get_by_role("status")).to_contain_text("“as many as last time”: 0 of 1, where you have 1.")
+    expect(said).to_contain_text("Step 2: right (you said 1). So far 1 of 2 right (50 %). Blind chance: 0.400.")
+    expect(said).to_contain_text("“as many as last time”: 0 of 1, where you have 1.")
     page.page.evaluate("handles[0].seek(4)")
     expect(view).to_contain_text("Nothing can be asked before this step")
