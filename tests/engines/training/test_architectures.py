@@ -15,7 +15,7 @@ from engines.training.architectures.corpus import LENGTH, ROWS, held_out, rows
 from engines.training.architectures.language import Language
 from engines.training.architectures.pldr import PowerLaw, losses, operators
 from engines.training.core.data import IGNORED
-from engines.training.core.loop import Until, restore, run
+from tests.engines.training.running import goes_on
 
 FOLDER = engines.models.hub.assets() / "models"
 
@@ -30,18 +30,19 @@ def test_rows_are_whole_and_made_from_their_number():
     assert torch.equal(held_out(4).ids, held_out(4).ids)
 
 
+class Short(PowerLaw):
+    """Looks at every step, with one prompt and one row."""
+
+    def glimpse(self, network, step):
+        return {"loss": float(next(network.parameters()).abs().sum())}
+
+
 @pytest.mark.training
-def test_a_training_goes_on_exactly(tmp_path):
-    what = MIXTURES[1]
-    whole = Language(what, 0, 4)
-    run(whole, Until(4))
-    first, file = Language(what, 0, 4), tmp_path / "half.pt"
-    run(first, Until(2), checkpoint=file)
-    second = Language(what, 0, 4)
-    restore(second, file)
-    run(second, Until(4))
-    for name, tensor in whole.network.state_dict().items():
-        assert torch.equal(tensor, second.network.state_dict()[name]), name
+@pytest.mark.parametrize("what", [MIXTURES[1], Short()], ids=["mixture", "curve"])
+def test_a_training_and_its_curve_go_on_exactly(what, tmp_path):
+    whole, later = goes_on(lambda: Language(what, 0, 4), 4, 2, tmp_path / "half.pt")
+    assert later.curve == whole.curve
+    assert not isinstance(what, Short) or [one["step"] for one in whole.curve] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.training
@@ -74,31 +75,7 @@ def test_the_cards_say_what_was_measured(name):
     assert min(held["experts_ever_used"]) > 2 and held["loss"] < 2.5 and card["licence"].startswith("Apache-2.0")
 
 
-@pytest.mark.training
-def test_a_curve_goes_on_where_it_was(tmp_path):
-    class Short(PowerLaw):
-        """Looks at every step, with one prompt and one row."""
-
-        def glimpse(self, network, step):
-            return {"loss": float(next(network.parameters()).abs().sum())}
-
-    whole, file = Language(Short(), 0, 3), tmp_path / "half.pt"
-    run(whole, Until(3))
-    first = Language(Short(), 0, 3)
-    run(first, Until(1), checkpoint=file)
-    second = Language(Short(), 0, 3)
-    restore(second, file)
-    run(second, Until(3))
-    assert [one["step"] for one in whole.curve] == [0, 1, 2, 3] and second.curve == whole.curve
-
-
-def test_a_plan_may_be_longer_than_its_training():
-    what = PowerLaw()
-    assert Language(what, 0, what.steps).plan == (what.plan or what.steps) >= what.steps
-    assert Language(what, 0, 2).plan == 2
-
-
-def test_the_card_of_the_power_law_model_has_its_curve():
+def test_the_card_of_the_power_law_model_has_its_curve_and_a_plan_may_be_longer_than_its_training():
     card = json.loads((FOLDER / PowerLaw.name / "card.json").read_text())
     held, curve = card["held_out"], card["curve"]
     assert [one["step"] for one in curve][:5] == [0, 10, 25, 50, 100] and curve[-1]["step"] == card["steps"]
@@ -106,5 +83,7 @@ def test_the_card_of_the_power_law_model_has_its_curve():
     assert held["losses"]["own"] == pytest.approx(held["loss"], abs=1e-3)
     assert held["losses"]["other"] - held["losses"]["own"] < 0.01 < held["losses"]["identity"] - held["losses"]["own"]
     network = engines.load_model(PowerLaw.name, dtype="float32").model
-    packed = held_out(4)
-    assert losses(network, packed, operators(network))["own"] < 2.0
+    assert losses(network, held_out(4), operators(network))["own"] < 2.0
+    what = PowerLaw()
+    assert Language(what, 0, what.steps).plan == (what.plan or what.steps) >= what.steps
+    assert Language(what, 0, 2).plan == 2

@@ -7,21 +7,18 @@ from engines.training.core.loop import Until, run, update
 from engines.training.pictures import words
 
 
-def test_the_words_and_those_held_out():
+def test_a_batch_is_that_of_its_step_and_held_out_words_are_not_in_it():
     learnt, out = words.words()
     assert len(learnt) > 1500 and len(out) > 200 and not set(learnt) & set(out)
     assert all(2 <= len(word) <= LONGEST and set(word) <= set(LETTERS) for word in (*learnt, *out))
-
-
-def test_a_batch_is_that_of_its_step():
     training = words.Reading(0, 4)
     training.progress.step = 3
     texts, pictures = training.batch(0.0)
     again, same = training.batch(0.5)
     assert texts == again and torch.equal(pictures, same) and pictures.shape == (words.BATCH, HEIGHT, WIDTH)
-    known = set(words.words()[0])
-    assert 0.5 < sum(text in known for text in texts) / len(texts) < 1.0
-    assert not set(texts) & set(words.words()[1]) or words.BY_CHANCE > 0
+    assert 0.5 < sum(text in learnt for text in texts) / len(texts) < 1.0
+    assert not set(texts) & set(out) or words.BY_CHANCE > 0
+    assert training.settings != words.Reading(0, 5).settings
 
 
 def test_a_looked_up_look_stays_in_its_ranges():
@@ -31,10 +28,7 @@ def test_a_looked_up_look_stays_in_its_ranges():
         values = [getattr(look, name) for look in looks]
         assert all(low <= value <= high or value == 0.0 for value in values) and len(set(values)) > 50
     assert {look.font for look in looks} == {"sans", "bold", "mono"}
-    assert {look.noise == 0 for look in looks} == {
-        True,
-        False,
-    }
+    assert {look.noise == 0 for look in looks} == {True, False}
 
 
 def test_both_decoders_learn_and_a_folder_is_left(tmp_path, monkeypatch):
@@ -48,8 +42,3 @@ def test_both_decoders_learn_and_a_folder_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(words, "words", lambda: (("ab",), ("cd", "ef")))
     folder = words.install(training, tmp_path / "made")
     assert {file.name for file in folder.iterdir()} == {"card.json", "config.json", "model.safetensors"}
-
-
-def test_another_setting_is_another_training(tmp_path):
-    assert words.Reading(0, 4).settings != words.Reading(0, 5).settings
-    assert words.Reading(0, 5).command.endswith("tiny-reader --steps 5")
