@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from engines.core.lazy import torch
-from engines.core.verify import Case, checks, differ
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import written
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences
 from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
+
+from .cases import Given, Values, chain, computes, float64, walked
 
 GRAM = 3  # of the official loop
 
 
-def match(given: Mapping[str, Any]) -> dict[str, Any]:
+@computes("iad_match")
+def match(given: Given) -> Values:
     """Where copying resumes."""
     longest = given["max_gram"]
     return {"resume_at": anchor(occurrences(given["source"], longest), given["tokens"], longest).at}
 
 
-def spans(given: Mapping[str, Any]) -> dict[str, Any]:
+@computes("iad_spans")
+def spans(given: Given) -> Values:
     """Every step of an edit whose greedy text is given: what a forward would put first follows from the place alone,
     for only right copies are kept."""
     x, y = given["source"], given["greedy_output"][: given["max_len"]]
@@ -31,9 +30,8 @@ def spans(given: Mapping[str, Any]) -> dict[str, Any]:
         at = anchor(index, tokens, GRAM).at if tokens else 0
         pasted = x[at:] if at >= 0 else []
         ahead = [*y[len(tokens) :], *[given["eos"]] * len(pasted)][: len(pasted) + 1]
-        z = torch.nn.functional.one_hot(torch.tensor(ahead), max(*x, *y) + 1).float()
-        draft = Draft.of([0, *pasted], range(-1, len(pasted)), "retrieval")
-        verdict = verify(z, draft, 0.0, torch.Generator(), frozenset({given["eos"]}))
+        draft = chain([0, *pasted])
+        verdict = walked(ahead, draft, frozenset({given["eos"]}))
         gained = written(draft, verdict)
         steps.append(
             {
@@ -48,21 +46,13 @@ def spans(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"steps": steps, "forward_passes": len(steps), "output": tokens}
 
 
-def block(given: Mapping[str, Any]) -> dict[str, Any]:
+@computes("gad_block")
+def block(given: Given) -> Values:
     """The bifurcation of a block; tokens that are not in the verifier's list are out of question."""
     k, beta = given["k"], len(given["topk"][0])
     tokens = max(*given["block"], *(t for row in given["topk"] for t in row)) + 1
     z = torch.full((k + 1, tokens), -torch.inf, dtype=torch.float64)
     for row, (ids, scores) in enumerate(zip(given["topk"], given["topk_score"], strict=True)):
-        z[row, ids] = torch.tensor(scores, dtype=torch.float64)
+        z[row, ids] = float64(scores)
     b = bifurcation(z, given["block"], beta, given["tau"])
     return {"bifurcation": b, "emitted": [*given["block"][:b], int(z[b].argmax())]}
-
-
-COMPUTED = {"iad_match": match, "iad_spans": spans, "gad_block": block}
-
-
-@checks(*COMPUTED)
-def check(case: Case, data: Mapping[str, Any], _: Path) -> str | None:
-    """iad_match.json, iad_spans.json and gad_block.json."""
-    return differ("", COMPUTED[data["kind"]](case["in"]), case["out"])

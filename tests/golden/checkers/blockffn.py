@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
 from engines.models import activation
 
+from .cases import Given, ancestors, float64
+
 
 @checks("blockffn")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """All that is expected of a case; its gain of the norm is ones."""
     from engines.models.networks.block_ffn import relu_norm
 
     given = case["inputs"]
-    a0 = torch.tensor(given["raw_scores"], dtype=torch.float64)
+    a0 = float64(given["raw_scores"])
     documents = torch.repeat_interleave(torch.tensor(given["document_lengths"]))
     a = relu_norm(a0, torch.ones(a0.shape[1], dtype=torch.float64), given["eps"])
     on = a != 0
     got = {
         "router_output": a.tolist(),
-        "active_experts": [row.nonzero()[:, 0].tolist() for row in on],
+        "active_experts": ancestors(on),
         "tls": activation.tls(on),
         "cls": {length: activation.cls(on, int(length)) for length in case["expected"]["cls"]},
         "union_of_first_chunk": activation.union(on[: given["chunk_length"]]),

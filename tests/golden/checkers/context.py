@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from engines.core.verify import Case, checks, differ
+from .cases import Given, Values, computes
 
 
-@checks("context_str")
-def context_str(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+@computes("context_str")
+def context_str(given: Given) -> Values:
     """Every item as released: L against the whole caption."""
     from engines.methods.multimodal.context_str.context import gate, score
 
-    given = case["inputs"]
     alpha, beta = given["alpha"], given["beta"]
     got = []
     for item in given["items"]:
@@ -32,4 +27,4 @@ def context_str(case: Case, data: Mapping[str, Any], folder: Path) -> str | None
                 "final": found.answer if found.bypass else None,
             }
         )
-    return differ("", got, case["expected"], 1e-9)
+    return got

@@ -5,7 +5,7 @@ One folder for each format (`cases.json` with its checkpoints beside it), and a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
+from .cases import Given, Values
 from .drafter_heads import HeadsCheck, HydraCheck, tops
 
 FOLDERS = ("eagle3-speculators", "eagle3-legacy", "eagle12-legacy", "peagle", "mtp", "dflash", "medusa", "hydra")
@@ -50,7 +51,7 @@ LOOKED_AT = {  # of a case; a key that no check reads is an error, so that a new
 
 
 @checks(*FOLDERS, sections=("drafters",))
-def drafters(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def drafters(case: Case, data: Given, folder: Path) -> str | None:
     """One checkpoint: refused, or loaded and held against all of its cases."""
     target = engines.load_model(folder / "verifier", **loading(dtype="float32"))
     try:
@@ -75,7 +76,7 @@ def drafters(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 class Check:
     """One prompt with a target and a drafter."""
 
-    def __init__(self, target: Any, drafter: Any, case: Mapping[str, Any]) -> None:
+    def __init__(self, target: Any, drafter: Any, case: Given) -> None:
         self.meter = Meter()
         self.model = counted(target, "target", self.meter, "layered")
         self.drafter, self.case, self.n = drafter.counted(self.model, self.meter), case, target.num_layers
@@ -120,9 +121,7 @@ class Check:
         target = Target(self.model, self.prompt, SimpleNamespace(max_new_tokens=64, temperature=0.0), 64)
         return target.verify(list(self.prompt), Draft(self.prompt[-1]), torch.Generator(), hidden=self.drafter.reads)
 
-    def rounds(
-        self, wanted: Mapping[str, Any], draft: Callable[[list[int]], Draft], learn: Callable[[Turn], None]
-    ) -> dict[str, Any]:
+    def rounds(self, wanted: Given, draft: Callable[[list[int]], Draft], learn: Callable[[Turn], None]) -> Values:
         """As many rounds of the speculative decode as are wanted, behind the one that reads the prompt."""
         target = Target(self.model, self.prompt, SimpleNamespace(max_new_tokens=512, temperature=0.0), 64)
         ids, rounds = list(self.prompt), []
@@ -135,9 +134,7 @@ class Check:
         first = rounds[0]["emitted"]
         return {"first": first, "rounds": rounds[1:], "text": ids[len(self.prompt) :]}
 
-    def same_rounds(
-        self, name: str, got: Mapping[str, Any], wanted: Mapping[str, Any], *, own_token_first: bool = False
-    ) -> str | None:
+    def same_rounds(self, name: str, got: Given, wanted: Given, *, own_token_first: bool = False) -> str | None:
         """Whether drafts, accepted numbers and emitted tokens are as wanted, and the text is the verifier's.
         own_token_first: whether a round of the data begins with the verifier's own token and ends before the next one,
         as that of code which keeps logits between rounds does."""
@@ -216,7 +213,7 @@ class RowsCheck:
         got = {"tokens": tokens, "parents": parents, "depths": row_depths(parents), "scores": scores}
         return differ(f"{name}.tree", got, {key: wanted[key] for key in got}, TOLERANCE)
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
+    def decode(self, name: str, wanted: Given) -> str | None:
         """Rounds of a chain of k, or of the tree that the case describes."""
         drafter, shape = Drafter(Published(self.check.drafter)), self.case.get("tree")
         k, depth, n = (
@@ -253,7 +250,7 @@ class BlockCheck:
         yield differ(f"{name}.block", tops(z, d, case["block"]), case["block"], TOLERANCE)
         yield self.decode(f"{name}.spec_decode", case["spec_decode"])
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
+    def decode(self, name: str, wanted: Given) -> str | None:
         """Rounds, each of one pass over what is new of the text and the masks behind it."""
         d, k = self.check.drafter, wanted["k"]
         pasts, new = d.pasts(), []
@@ -286,7 +283,7 @@ class FlashCheck(BlockCheck):
         yield differ(f"{name}.block", tops(z, d, case["block"]), case["block"], TOLERANCE)
         yield self.decode(f"{name}.spec_decode", case["spec_decode"])
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
+    def decode(self, name: str, wanted: Given) -> str | None:
         """Rounds: the context takes the states of what was accepted."""
         d, k = self.check.drafter, wanted["k"]
         pasts, new = d.pasts(), []

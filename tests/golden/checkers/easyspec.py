@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from engines.core.verify import Case, checks
 from engines.methods.system.easyspec.fuzzy import groups_of, schedule
 
-from .speculative import by_kind
+from .cases import Given, Values, kinds
 
 
-def timed(given: Mapping[str, Any]) -> dict[str, Any]:
+def timed(given: Given) -> Values:
     """One exact calibration gives the first token of a round, the others come from fuzzy steps."""
     a, m, head = given["attn_ms"], given["mlp_ms"], given["head_ms"]
     first = groups_of(len(a), given["group_size"], given["exclude_first"], given["exclude_last"])
@@ -27,7 +22,4 @@ def timed(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("easyspec")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """The one kind of case in the file."""
-    return by_kind({"schedule": timed}, case)
+kinds("easyspec", schedule=timed)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from engines.core.verify import Case, checks, differ
 from engines.methods.reasoning.ffs.finish import Trace, chosen, cutoff, first, votes
 
+from .cases import Given
+
 
 @checks("ffs")
-def ffs(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def ffs(case: Case, data: Given, folder: Path) -> str | None:
     """Winner, waiting and writing of FFS, and cutoff, votes, answer and writing of FFS-k for every k."""
     traces = [Trace(length, answer) for length, answer in case["traces"]]
     longest, number = case["max_len"], first(traces)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
-from engines.core.lazy import torch
-from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.system.lean_attention.attention import add, empty, merge
 from engines.methods.system.lean_attention.partition import (
     Piece,
@@ -21,6 +17,8 @@ from engines.methods.system.lean_attention.partition import (
     tiles,
 )
 
+from .cases import Given, Values, float64, kinds
+
 
 def by_worker(pieces: Sequence[Piece], heads: int) -> list[list[list[int]]]:
     """[batch, head, first, end] of each worker's pieces."""
@@ -30,7 +28,7 @@ def by_worker(pieces: Sequence[Piece], heads: int) -> list[list[list[int]]]:
     return found
 
 
-def published(given: Mapping[str, Any]) -> dict[str, Any]:
+def published(given: Given) -> Values:
     """The host code's numbers, and FlashDecoding's splits for the same two slots on each processor."""
     problems, b = given["batch"] * given["kv_heads"], tile_tokens(given["head_dim"])
     t = tiles(given["context"], b)
@@ -55,7 +53,7 @@ def published(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def pure(given: Mapping[str, Any]) -> dict[str, Any]:
+def pure(given: Given) -> Values:
     """As many workers as asked for, at most one for each tile."""
     t = [tiles(given["context"], given["tile_tokens"])] * (given["batch"] * given["heads"])
     pieces = lean(t, min(given["workers"], sum(t)))
@@ -64,9 +62,9 @@ def pure(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"total_tiles": sum(t), "assignment": rows, "max_tiles_per_worker": most}
 
 
-def partials(given: Mapping[str, Any]) -> dict[str, Any]:
+def partials(given: Given) -> Values:
     """Triples of the pieces of one head, and what they merge to."""
-    q, K, V = (torch.tensor(given[name], dtype=torch.float64) for name in ("q", "K", "V"))
+    q, K, V = (float64(given[name]) for name in ("q", "K", "V"))
     q, cuts = q[None] * given["scale"], given["token_cuts"]
     found = [add(None, q, K[a:z], V[a:z]) for a, z in pairwise(cuts)]
     whole = empty(q)
@@ -79,12 +77,4 @@ def partials(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-KINDS = {"schedule": published, "pure-stream-k": pure, "partials": partials}
-
-
-@checks("lean_attention")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """All kinds of cases in the file."""
-    if case["kind"] not in KINDS:
-        raise NotCovered
-    return differ("", KINDS[case["kind"]](case["inputs"]), case["expected"])
+kinds("lean_attention", **{"schedule": published, "pure-stream-k": pure, "partials": partials})

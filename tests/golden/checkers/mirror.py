@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from engines.core.lazy import torch
 from engines.core.verify import Case, checks
-from engines.methods.speculative._verify import Draft, verify
 from engines.methods.system.mirror_sd.rounds import Latency, channel, internal_steps, overlap, reused
 
-from .speculative import by_kind
+from .cases import Given, Values, by_kind, chain, float64, walked
 
 SLACK = 1e-9  # a draft that ends with the upper layers is hidden
 
 
-def latency(given: Mapping[str, Any]) -> dict[str, Any]:
+def latency(given: Given) -> Values:
     """Equations 5, 10 and 14."""
     times, at = given["layer_ms"], given["exit_layer"]
     step = Latency(sum(times[:at]), sum(times[at:]), given["draft_step_ms"], given["rv_ee_ms"], given["rv_fv_ms"])
@@ -35,9 +31,9 @@ def latency(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def mass(given: Mapping[str, Any]) -> dict[str, Any]:
+def mass(given: Given) -> Values:
     """Equations 7 and 9."""
-    q, z = (torch.tensor([given[name]], dtype=torch.float64) for name in ("final_logits", "exit_logits"))
+    q, z = (float64([given[name]]) for name in ("final_logits", "exit_logits"))
     tokens, chances = channel(z, given["kappa"])
     omega = float(overlap(q.softmax(-1), tokens))
     return {
@@ -48,11 +44,10 @@ def mass(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def accept(given: Mapping[str, Any]) -> dict[str, Any]:
+def accept(given: Given) -> Values:
     """Equations 3 and 11, on first choices: the target's tokens behind each of the window's rows."""
     d, y = given["draft"], given["target"]
-    z = torch.nn.functional.one_hot(torch.tensor([*y, 0]), 1 + max(*d, *y)).double()
-    found = verify(z, Draft.of([0, *d], range(-1, len(d)), "draft"), 0.0, torch.Generator())
+    found = walked([*y, 0], chain([0, *d]))
     A = len(found.path) - 1
     missed = len(d) > A
     return {
@@ -62,18 +57,18 @@ def accept(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def reuse(given: Mapping[str, Any]) -> dict[str, Any]:
+def reuse(given: Given) -> Values:
     """Section 3.1."""
     return {"reuse": reused(given["tree_paths"], [*given["accepted_prefix"], given["correction"]]) is not None}
 
 
-def steps(given: Mapping[str, Any]) -> dict[str, Any]:
+def steps(given: Given) -> Values:
     """Counted directly."""
     return {"draft_steps": internal_steps(given["gamma"], given["tokens_per_step"])}
 
 
 @checks("mirror_sd")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """The kinds of case in the file."""
     kinds = {"latency": latency, "overlap": mass, "accept": accept, "reuse": reuse, "ss_steps": steps}
     return by_kind(kinds, case)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ import numpy as np
 from engines.core.verify import Case, checks, differ
 from engines.methods.system.speculative_moe import exchanges as ours
 
+from .cases import Given, Values
 
-def layer(route: Any, C: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+
+def layer(route: Any, C: Any, given: Given) -> Values:
     """What is expected of one layer."""
     found = ours.exchange(np.array(route), np.array(given["home_device"]), np.array(C), given["devices"])
     sizes = given["hidden"], given["dispatch_bytes_per_element"], given["combine_bytes_per_element"]
@@ -31,7 +32,7 @@ def layer(route: Any, C: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def routes(given: Mapping[str, Any]) -> dict[str, Any]:
+def routes(given: Given) -> Values:
     """Layers as they are; then a table from the first half of the tokens in layer 0, used on the second half."""
     half, G = len(given["token_ids"]) // 2, given["devices"]
     tokens, home = np.array(given["token_ids"]), np.array(given["home_device"])
@@ -50,7 +51,7 @@ def routes(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("moe_comm")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """Routes, or requests."""
     given = case["inputs"]
     if case.get("kind") == "request-schedule":

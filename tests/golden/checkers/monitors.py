@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
 from engines.methods.sampling.mgd.names import Trie, begun, rests
+
+from .cases import Given
 
 
 def states(case: Case) -> list[dict[str, Any]]:
@@ -24,6 +25,6 @@ def states(case: Case) -> list[dict[str, Any]]:
 
 
 @checks("mgd")
-def mgd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def mgd(case: Case, data: Given, folder: Path) -> str | None:
     """mgd.json."""
     return differ("steps", states(case), [*case["steps"], {"text": case["text"]}])

@@ -3,20 +3,21 @@ and the metric learner."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
 
+from .cases import Given, Values, float64
+
 PARTS = {"denseAs": "dense", "gluw": "w", "layernormA": "norm"}  # names of the published layer -> ours
 
 
 @checks("plga")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """All that is expected of a layer or of a metric learner; a numeric deviation counts against the largest value."""
-    given = {k: torch.tensor(v, dtype=torch.float64) for k, v in case["inputs"].items() if _numeric(v)}
+    given = {k: float64(v) for k, v in case["inputs"].items() if _numeric(v)}
     got = _layer(given) if case.get("kind") == "plga-layer" else _metric(given["q"], case["inputs"]["residual_units"])
     largest = max((float(torch.tensor(v).abs().max()) for v in case["expected"].values() if _numeric(v)), default=1.0)
     return differ("", got, case["expected"], 1e-6 * max(1.0, largest))
@@ -28,7 +29,7 @@ def _numeric(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _layer(given: Mapping[str, Any]) -> dict[str, Any]:
+def _layer(given: Given) -> Values:
     from engines.models.networks.pldr import attend, deduce, scores
     from engines.models.operators import identity
 
@@ -45,12 +46,12 @@ def _layer(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _metric(q: Any, units: list[dict[str, Any]]) -> dict[str, Any]:
+def _metric(q: Any, units: list[dict[str, Any]]) -> Values:
     from engines.models.networks.pldr import Unit, density
 
     A = density(q)
     for published in units:
-        state = {_ours(name): torch.tensor(value, dtype=torch.float64) for name, value in published.items()}
+        state = {_ours(name): float64(value) for name, value in published.items()}
         dense = sum(name.endswith("w1.weight") for name in state)
         inner, d = state["dense.0.w1.weight"].shape
         unit = Unit(d, dense, inner).double()

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from engines.core.lazy import torch
 from engines.core.sampling import accept_probability
-from engines.core.verify import Case, checks
 from engines.methods.speculative.rapid.transfer import Transfer
 
-from .speculative import by_kind
+from .cases import Given, Values, float64, kinds
 
 
-def transfer(given: Mapping[str, Any]) -> dict[str, Any]:
+def transfer(given: Given) -> Values:
     """One position with all that follows from it."""
-    z, z_draft = (torch.tensor(given[name], dtype=torch.float64) for name in ("target_logits", "draft_logits"))
+    z, z_draft = (float64(given[name]) for name in ("target_logits", "draft_logits"))
     one = Transfer.of(z, z_draft.softmax(-1), given["eta"], given["alpha"])
     chances = [accept_probability(one.p_hat, one.q, token) for token in range(len(z))]
     return {
@@ -35,7 +30,4 @@ def transfer(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("rapid")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """The one kind of case in the file."""
-    return by_kind({"transfer": transfer}, case)
+kinds("rapid", transfer=transfer)

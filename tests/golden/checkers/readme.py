@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
 from engines.methods.routing.read_me.experts import (
     BELADY,
@@ -21,14 +18,16 @@ from engines.methods.routing.read_me.experts import (
     served,
 )
 
+from .cases import Given, float64
+
 RULES = {"belady": (BELADY, NEVER), "lru": (LRU, NEVER), "lookahead_4": (LOOKAHEAD, 4)}
 
 
 @checks("readme")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """Everything that a case asks for."""
     given, wanted = case["inputs"], case["expected"]
-    mask = masks(channel_ranks(torch.tensor(given["activations"], dtype=torch.float64)), given["keep"])
+    mask = masks(channel_ranks(float64(given["activations"])), given["keep"])
     stream, queues = given["expert_sequence"], given["queues"]
     batch, taken = batch_of(queues, given["batch_capacity"])
     left, counts = [len(queue) for queue in queues], dict(taken)

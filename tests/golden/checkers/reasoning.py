@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
 from engines.methods.reasoning._votes import Ballot, Voter
 
+from .cases import Given
+
 
 @checks("rpc")
-def rpc(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def rpc(case: Case, data: Given, folder: Path) -> str | None:
     """Who is pruned, and the winners and confidences of the four rules. Of the fit only its likelihood: optimisers
     differ."""
     given = zip(case["completions"], case["answers"], case["mean_logprob"], strict=True)

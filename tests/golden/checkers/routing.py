@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from engines.core.verify import Case, checks, differ
 from engines.methods.routing.ead import next_model
 
+from .cases import Given
+
 
 @checks("ead")
-def ead(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def ead(case: Case, data: Given, folder: Path) -> str | None:
     """The switching rule on given entropies."""
     names = {"S": "small", "L": "large"}
     active, c, read, writers, rolling, switches = names[case["start"]], 0, [], [], [], []

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engines.core.lazy import torch
 from engines.core.truncated import ranked
 from engines.core.verify import Case, checks, differ
 from engines.methods.sampling.adadec import Future, score
 from engines.methods.sampling.top_h import entropy_along, spend
 from engines.studies._threshold import learn
 
+from .cases import Given, float64
+
 VARIANTS = {"paper": "paper", "official_code": "official", "transformers": "hf"}  # in the file -> here
 
 
 @checks("top_h")
-def top_h(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def top_h(case: Case, data: Given, folder: Path) -> str | None:
     """The three rules on given logits; where the cut falls among equal probabilities, their number and not the ids."""
-    z = torch.tensor(data["distributions"][case["dist"]], dtype=torch.float64)
+    z = float64(data["distributions"][case["dist"]])
     P, order = ranked(z, case["temperature"])
     got: dict[str, Any] = {}
     for name, variant in VARIANTS.items():
@@ -36,7 +36,7 @@ def top_h(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("adadec", sections=("threshold_learning", "rerank"))
-def adadec(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def adadec(case: Case, data: Given, folder: Path) -> str | None:
     """The threshold learned from given entropies, or the choice among given futures."""
     if case["section"] == "threshold_learning":
         parts = [case[part][name] for part in ("balanced_train", "test") for name in ("entropy", "rank1")]

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from engines.core.lazy import torch
 from engines.core.sampling import expected_tokens, residual
-from engines.core.verify import Case, checks
 from engines.studies._scaling import loglinear, miss
 
-from .speculative import by_kind
+from .cases import Given, Values, float64, kinds
 
 
-def fit(given: Mapping[str, Any]) -> dict[str, Any]:
+def fit(given: Given) -> Values:
     """Slope per decade, what it explains and predicts, also for its own last point."""
     line = loglinear(given["x"], given["y"])
     return {
@@ -26,15 +21,15 @@ def fit(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def iid(given: Mapping[str, Any]) -> dict[str, Any]:
+def iid(given: Given) -> Values:
     """Equation 1 and theorem 3.8 of Leviathan et al."""
     tokens = expected_tokens(given["alpha"], given["gamma"])
     return {"tokens_per_step": tokens, "walltime_factor": tokens / (given["gamma"] * given["cost_ratio"] + 1)}
 
 
-def acceptance(given: Mapping[str, Any]) -> dict[str, Any]:
+def acceptance(given: Given) -> Values:
     """The sum of minima, and what is left after a refusal."""
-    p, q = (torch.tensor(given[name], dtype=torch.float64) for name in "pq")
+    p, q = (float64(given[name]) for name in "pq")
     accept, left = float(torch.minimum(p, q).sum()), residual(p, q)
     return {
         "accept": accept,
@@ -43,7 +38,7 @@ def acceptance(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def measured(given: Mapping[str, Any]) -> dict[str, Any]:
+def measured(given: Given) -> Values:
     """Figures of a run from its accepted counts."""
     kept, gamma = given["accepted_per_step"], given["gamma"]
     tau = sum(kept) / len(kept) + 1
@@ -54,7 +49,4 @@ def measured(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("loglinear_fit", "sd_arithmetic")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """The kinds of case in both files."""
-    return by_kind({"fit": fit, "iid": iid, "acceptance": acceptance, "measured": measured}, case)
+kinds("loglinear_fit", "sd_arithmetic", fit=fit, iid=iid, acceptance=acceptance, measured=measured)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engines.core.verify import Case, checks, differ
 from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, State
 
+from .cases import Given, Values
+
 
 @checks("a_star")
-def a_star(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def a_star(case: Case, data: Given, folder: Path) -> str | None:
     """Order of the pops with g, h and f, calls of the reward model, result and path of every cost rule."""
     for rule in COSTS:
         if fault := differ(rule, searched(case, rule), case["expected"][rule], 1e-9):
@@ -19,7 +20,7 @@ def a_star(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return None
 
 
-def searched(case: Case, rule: str) -> dict[str, Any]:
+def searched(case: Case, rule: str) -> Values:
     """The search over a given tree."""
     nodes, frontier, expansions = case["nodes"], Frontier(rule), 0
     root = frontier.push(nodes[case["root"]]["r"], item=case["root"])

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from engines.core.verify import Case, checks
 from engines.methods.system.specmemo.ledger import lean_bytes, reference_bytes
 
-from .speculative import by_kind
+from .cases import Given, Values, kinds
 
 
-def medusa(given: Mapping[str, Any]) -> dict[str, Any]:
+def medusa(given: Given) -> Values:
     """Both ledgers, with the heads' own weights beside them."""
     d, V, K, b, B = (given[name] for name in ("hidden", "vocab", "draft_heads", "bytes_per_element", "batch"))
     kv_row = 2 * given["num_layers"] * B * given["kv_heads"] * (d // given["heads"]) * b
@@ -33,7 +28,4 @@ def medusa(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("specmemo_bytes")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """The one kind of case in the file."""
-    return by_kind({"medusa_bytes": medusa}, case)
+kinds("specmemo_bytes", medusa_bytes=medusa)

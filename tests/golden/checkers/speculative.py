@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,10 @@ from engines.core.sampling import (
     residual,
 )
 from engines.core.trees import ancestor_mask, from_child_counts, leaf_paths, longest_match, row_depths
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, checks, differ
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
+
+from .cases import Given, Values, by_kind, float64, kinds
 
 Row = Sequence[str]
 
@@ -31,17 +32,7 @@ def row(values: Row) -> torch.Tensor:
     return torch.tensor([float(Fraction(v)) for v in values], dtype=torch.float64)
 
 
-def by_kind(table: Mapping[str, Callable[[Mapping[str, Any]], Any]], case: Case) -> str | None:
-    """Compute what the case's kind asks for and compare everything that is expected."""
-    if case["kind"] not in table:
-        raise NotCovered
-    return differ("", table[case["kind"]](case["input"]), case["expect"])
-
-
-# --- one chain -------------------------------------------------------------------------------------------------------
-
-
-def one_row(given: Mapping[str, Any]) -> dict[str, Any]:
+def one_row(given: Given) -> Values:
     """Accept probability, residual and the distribution of one accept-or-resample step."""
     p, q = row(given["p"]), row(given["q"])
     left = residual(p, q)
@@ -56,7 +47,7 @@ def one_row(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def chain_tape(given: Mapping[str, Any]) -> dict[str, Any]:
+def chain_tape(given: Given) -> Values:
     """Speculative sampling with its random numbers given: u for the tests, v for the last token."""
     p, q = [row(r) for r in given["p"]], [row(r) for r in given["q"]]
     chances = [accept_probability(p[i], q[i], x) for i, x in enumerate(given["draft"])]
@@ -72,14 +63,14 @@ def chain_tape(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def greedy_chain(given: Mapping[str, Any]) -> dict[str, Any]:
+def greedy_chain(given: Given) -> Values:
     """At temperature 0 a chain is a one-branch tree walked by the argmax."""
     draft, wanted = given["draft"], given["target_argmax"]
     path = longest_match(list(range(-1, len(draft))), [-1, *draft], wanted)
     return {"n_accepted": len(path) - 1, "tokens": [*draft[: len(path) - 1], wanted[path[-1]]]}
 
 
-def chain_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def chain_distribution(given: Given) -> Values:
     """The exact distribution of the tokens of one whole step, by enumeration of all drafts."""
     distribution: dict[str, float] = {}
 
@@ -112,29 +103,14 @@ def chain_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def iid(given: Mapping[str, Any]) -> dict[str, Any]:
+def iid(given: Given) -> Values:
     """Closed forms for a constant accept rate."""
     alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
     tau = expected_tokens(alpha, given["gamma"])
     return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
 
 
-@checks("chain")
-def chain(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """chain.json."""
-    return by_kind(
-        {
-            "row": one_row,
-            "chain_tape": chain_tape,
-            "greedy_chain": greedy_chain,
-            "chain_law": chain_distribution,
-            "iid": iid,
-        },
-        case,
-    )
-
-
-# --- several candidates ----------------------------------------------------------------------------------------------
+kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution, iid=iid)
 
 
 def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tuple[list[float], torch.Tensor]:
@@ -161,7 +137,7 @@ def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tu
     return accepted, emitted
 
 
-def rrs(given: Mapping[str, Any]) -> dict[str, Any]:
+def rrs(given: Given) -> Values:
     """Recursive rejection sampling with and without replacement."""
     p, q, k = row(given["p"]), row(given["q"]), given["k"]
     wo, distribution = stages(p, q, k, replacement=False)
@@ -177,7 +153,7 @@ def rrs(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def rrs_ordered(given: Mapping[str, Any]) -> dict[str, Any]:
+def rrs_ordered(given: Given) -> Values:
     """Accept probabilities of fixed candidates in their order."""
     chances, left = recursive_rejection(
         row(given["p"]), row(given["q"]), given["candidates"], replacement=not given["without_replacement"]
@@ -185,7 +161,7 @@ def rrs_ordered(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"accept_prob": chances, "residual": left.tolist() if left is not None else None}
 
 
-def delta(given: Mapping[str, Any]) -> dict[str, Any]:
+def delta(given: Given) -> Values:
     """Deterministic candidates: accepted with the residual's own probability."""
     p = row(given["p"])
     return {
@@ -196,14 +172,14 @@ def delta(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("multi_candidate")
-def multi_candidate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def multi_candidate(case: Case, data: Given, folder: Path) -> str | None:
     """multi_candidate.json. The negative cases give the distribution of a wrong verifier: ours must reproduce p and
     stay away from it."""
     if case["kind"].startswith("negative_"):
         given = case["input"]
         p, q = row(given["p"]), row(given["q"])
         _, distribution = stages(p, q, given["k"], replacement=False)
-        wrong = torch.tensor(case["expect"]["wrong_law"], dtype=torch.float64)
+        wrong = float64(case["expect"]["wrong_law"])
         apart = float((distribution - wrong).abs().sum() / 2)
         return differ("law", distribution.tolist(), p.tolist()) or differ(
             "distance to the wrong distribution", apart, case["expect"]["tv_to_target"]
@@ -211,33 +187,25 @@ def multi_candidate(case: Case, data: Mapping[str, Any], folder: Path) -> str | 
     return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered, "delta": delta}, case)
 
 
-# --- trees -----------------------------------------------------------------------------------------------------------
+def tree_mask(given: Given) -> Values:
+    """A tree behind a prefix, and what is kept of the cache."""
+    parents, past = given["parents"], given["prefix_len"]
+    depth = row_depths(parents)
+    keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
+    return {
+        "depth": depth,
+        "mask": ancestor_mask(parents).int().tolist(),
+        "position_ids": [past + d for d in depth],
+        "leaf_paths": leaf_paths(parents),
+        "cache_keep": keep,
+        "cache_len_after": len(keep),
+    }
 
 
-@checks("tree_mask")
-def tree_mask(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """tree_mask.json."""
-
-    def compute(given: Mapping[str, Any]) -> dict[str, Any]:
-        parents, past = given["parents"], given["prefix_len"]
-        depth = row_depths(parents)
-        keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
-        return {
-            "depth": depth,
-            "mask": ancestor_mask(parents).int().tolist(),
-            "position_ids": [past + d for d in depth],
-            "leaf_paths": leaf_paths(parents),
-            "cache_keep": keep,
-            "cache_len_after": len(keep),
-        }
-
-    return by_kind({"tree_mask": compute}, case)
+kinds("tree_mask", tree_mask=tree_mask)
 
 
-# --- Token Recycling -------------------------------------------------------------------------------------------------
-
-
-def official_template(given: Mapping[str, Any]) -> dict[str, Any]:
+def official_template(given: Given) -> Values:
     """The 80-node template as we ship it."""
     parents, ranks = from_child_counts(TEMPLATES["80"])
     depth = row_depths(parents)
@@ -268,7 +236,7 @@ def recycle(
     return tokens, path, [*(tokens[r] for r in path[1:]), ranked[path[-1]][0]]
 
 
-def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
+def one_step(given: Given) -> Values:
     """One turn with the target's ranking given per node."""
     M, ranked = np.array(given["matrix"]), iter(given["topk"])
     tokens, path, out = recycle(M, given["root"], given["children_per_node_bfs"], lambda _: next(ranked))
@@ -281,7 +249,7 @@ def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def episode(given: Mapping[str, Any]) -> dict[str, Any]:
+def episode(given: Given) -> Values:
     """A whole decoding from an all-zero table against a target that ranks by the last two tokens; the prompt's forward
     gives the first token."""
     M = np.zeros((given["vocab"], given["K"]), dtype=np.int64)
@@ -300,7 +268,4 @@ def episode(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"out_tokens": written, "accept_lengths": lengths, "first_trees": trees[:4], "matrix_after": M.tolist()}
 
 
-@checks("token_recycling")
-def token_recycling(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """token_recycling.json."""
-    return by_kind({"official_template": official_template, "step": one_step, "episode": episode}, case)
+kinds("token_recycling", official_template=official_template, step=one_step, episode=episode)

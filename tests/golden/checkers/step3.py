@@ -10,8 +10,10 @@ from typing import Any
 from engines.core.verify import Case, NotCovered, checks, differ
 from engines.studies._decode_costs import DEVICES, Device, Pipeline, Shape, least_sparsity, price, stage_seconds
 
+from .cases import Given, Values
 
-def token_cost(given: Mapping[str, Any]) -> dict[str, Any]:
+
+def token_cost(given: Given) -> Values:
     """Bytes, operations and prices of one token."""
     shape, n, element = Shape(**given["config"]), given["context"], given["kv_bytes_per_element"]
     prices = {name: price(shape, device, n, element) for name, device in DEVICES.items()}
@@ -27,7 +29,7 @@ def token_cost(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def throughput(given: Mapping[str, Any]) -> dict[str, float]:
+def throughput(given: Given) -> dict[str, float]:
     """batch / (GPUs x seconds), solved for the step and at 50 ms."""
     batch, gpus = given["batch"], given["gpus"]
     return {
@@ -36,12 +38,12 @@ def throughput(given: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def scaling(given: Mapping[str, Any]) -> dict[str, float]:
+def scaling(given: Given) -> dict[str, float]:
     """More attention servers for longer texts: the same tokens from more GPUs."""
     return {"new_tgs": given["base_tgs"] * sum(given["base"]) / sum(given["new"])}
 
 
-def budget(given: Mapping[str, Any]) -> dict[str, float]:
+def budget(given: Given) -> dict[str, float]:
     """The time of a stage, or of a microbatch on a link."""
     if "tpot_ms" in given:
         return {"stage_us": 1e6 * stage_seconds(given["tpot_ms"] / 1e3, given["layers"], given["stages"])}
@@ -49,7 +51,7 @@ def budget(given: Mapping[str, Any]) -> dict[str, float]:
     return {"us": bits / (given["gbit_per_s"] * 1e3)}
 
 
-def sparsity(given: Mapping[str, Any]) -> dict[str, float]:
+def sparsity(given: Given) -> dict[str, float]:
     """The smallest sparsity that each device's network allows."""
     found = {}
     for name, flops in given["flops"].items():
@@ -58,7 +60,7 @@ def sparsity(given: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def pipeline(given: Mapping[str, Any]) -> dict[str, Any]:
+def pipeline(given: Given) -> Values:
     """The step, both servers' busy share and the first two layers' times."""
     made = Pipeline(**given)
     return {
@@ -69,22 +71,18 @@ def pipeline(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-KINDS = {
-    "per-token-cost": token_cost,
-    "throughput": throughput,
-    "scaling": scaling,
-    "budget": budget,
-    "sparsity": sparsity,
-    "afd-pipeline": pipeline,
-}
-
-
 @checks("step3")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """One case, by its kind, to the six digits that the file has."""
     if case["kind"] not in KINDS:
         raise NotCovered
     return differ("", _rounded(KINDS[case["kind"]](case["inputs"])), _rounded(case["expected"]))
+
+
+KINDS = {
+    "per-token-cost": token_cost, "throughput": throughput, "scaling": scaling, "budget": budget, "sparsity": sparsity,
+    "afd-pipeline": pipeline,
+}  # fmt: skip
 
 
 def _rounded(value: Any) -> Any:

@@ -15,7 +15,8 @@ from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 
-from .speculative import by_kind, row
+from .cases import Given, Values, float64, kinds
+from .speculative import row
 
 Context = tuple[int, ...]
 Distribution = dict[Context, float]
@@ -31,16 +32,13 @@ def given_distributions(draft: Draft, table: Mapping[str, Sequence[str]]) -> Cal
     return lambda rows: torch.stack([row(table[key(draft.path(r))]) for r in rows])
 
 
-# --- RSD -------------------------------------------------------------------------------------------------------------
-
-
-def gumbel_topk(given: Mapping[str, Any]) -> dict[str, Any]:
+def gumbel_topk(given: Given) -> Values:
     """Tokens without replacement in draw order."""
-    tokens, scores = rsd.gumbel_topk(row(given["q"]), torch.tensor(given["u"], dtype=torch.float64), given["k"])
+    tokens, scores = rsd.gumbel_topk(row(given["q"]), float64(given["u"]), given["k"])
     return {"order": tokens, "perturbed": scores}
 
 
-def tape(draft: Draft, given: Mapping[str, Any]) -> dict[str, Any]:
+def tape(draft: Draft, given: Given) -> Values:
     """Recursive rejection down the tree with its random numbers given: a uniform per node for the tests, v for the last
     token."""
     below, path, tests = children(draft.parents), [0], []
@@ -71,9 +69,7 @@ def tape(draft: Draft, given: Mapping[str, Any]) -> dict[str, Any]:
         path.append(step)
 
 
-def tree_case(
-    given: Mapping[str, Any], grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]
-) -> dict[str, Any]:
+def tree_case(given: Given, grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]) -> Values:
     """Grow from the uniforms given per context and token, then verify by the tape."""
     draft = Draft(-1)
     grown = grow(
@@ -84,10 +80,10 @@ def tree_case(
     return {"parents": draft.parents, "tokens": [None, *draft.tokens[1:]], **grown, **tape(draft, given)}
 
 
-def rsd_c(given: Mapping[str, Any]) -> dict[str, Any]:
+def rsd_c(given: Given) -> Values:
     """Constant branching."""
 
-    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         perturbed = rsd.fan(draft, given["branch"], distributions, noise)
         below = children(draft.parents)
         return {
@@ -98,10 +94,10 @@ def rsd_c(given: Mapping[str, Any]) -> dict[str, Any]:
     return tree_case(given, grow)
 
 
-def rsd_s(given: Mapping[str, Any]) -> dict[str, Any]:
+def rsd_s(given: Given) -> Values:
     """Stochastic beam search."""
 
-    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         phi, psi = rsd.beams(draft, given["width"], given["length"], distributions, noise)
         depths = draft.depths()
         levels = [[r for r, depth in enumerate(depths) if depth == level] for level in range(max(depths) + 1)]
@@ -110,9 +106,7 @@ def rsd_s(given: Mapping[str, Any]) -> dict[str, Any]:
     return tree_case(given, grow)
 
 
-def fan_distribution(
-    given: Mapping[str, Any], branch: Sequence[int], *, replacement: bool, context: Context = ()
-) -> Distribution:
+def fan_distribution(given: Given, branch: Sequence[int], *, replacement: bool, context: Context = ()) -> Distribution:
     """Exact distribution of one step of a tree with constant branching, by enumeration of all draws; the trees below
     siblings are independent."""
     p, tokens = row(given["p"][key(context)]), range(given["vocab"])
@@ -168,7 +162,7 @@ def mean_block(distribution: Distribution) -> float:
     return sum(chance * len(block) for block, chance in distribution.items())
 
 
-def summary(distribution: Distribution, vocab: int) -> dict[str, Any]:
+def summary(distribution: Distribution, vocab: int) -> Values:
     """What every distribution case asks for."""
     blocks = {key(block): chance for block, chance in distribution.items()}
     return {
@@ -177,7 +171,7 @@ def summary(distribution: Distribution, vocab: int) -> dict[str, Any]:
     }
 
 
-def rsd_c_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def rsd_c_distribution(given: Given) -> Values:
     """The distribution of one step, and tokens per step beside the i.i.d. tree of the same shape and the chain of the
     same depth."""
     distribution = fan_distribution(given, given["branch"], replacement=False)
@@ -189,18 +183,13 @@ def rsd_c_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("rsd")
-def check_rsd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """rsd.json."""
-    return by_kind({"gumbel_topk": gumbel_topk, "rsd_c": rsd_c, "rsd_s": rsd_s, "rsd_c_law": rsd_c_distribution}, case)
+kinds("rsd", gumbel_topk=gumbel_topk, rsd_c=rsd_c, rsd_s=rsd_s, rsd_c_law=rsd_c_distribution)
 
-
-# --- DySpec ----------------------------------------------------------------------------------------------------------
 
 NO_LIMIT = 1000
 
 
-def greedy_tree(given: Mapping[str, Any], threshold: float) -> dict[str, Any]:
+def greedy_tree(given: Given, threshold: float) -> Values:
     """The greedy tree, and whether the one built layer by layer with this threshold is the same."""
 
     def grown() -> tuple[dyspec.Growth, list[list[int]]]:
@@ -260,7 +249,7 @@ def every_tree(table: Mapping[str, Sequence[str]], budget: int) -> Iterator[tupl
             scripts += [((*script, t), chance * c) for t, c in enumerate(open_distribution) if c > 0]
 
 
-def adaptive_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def adaptive_distribution(given: Given) -> Values:
     """The exact distribution of one step over all trees and all verifications."""
     total: Distribution = {}
     for draft, chance in every_tree(given["q"], given["budget"]):
@@ -280,7 +269,7 @@ def adaptive_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("dyspec")
-def check_dyspec(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def check_dyspec(case: Case, data: Given, folder: Path) -> str | None:
     """dyspec.json."""
     given, expected = case["input"], case["expect"]
     if case["kind"] == "greedy_tree":

@@ -3,23 +3,23 @@ the set of slots that a chunk touches; from queries and keys, without norms and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
 from engines.models.activation import distinct
 
+from .cases import Given, float64
+
 
 @checks("ultramem_v2")
-def check(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def check(case: Case, _: Given, __: Path) -> str | None:
     """All that is expected of a case; the ranks of its queries share one row and one column query."""
     from engines.models.networks.ultra_mem import pre_scores, search, weighted
 
     given = case["inputs"]
     q, keys, C, V, P, p, W_o = (
-        torch.tensor(given[name], dtype=torch.float64)
+        float64(given[name])
         for name in ("query", "keys", "cores", "values", "pre_values", "pre_input", "out_projection")
     )
     q = q[:, :, None].expand(-1, -1, C.shape[1], -1)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from engines.core.lazy import torch
-from engines.core.verify import Case, checks, differ
+from .cases import Given, Values, computes, float64
 
 
-@checks("cppd")
-def cppd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+@computes("cppd")
+def cppd(given: Given) -> Values:
     """Targets, the loss of each part, the characters' with and without smoothing, and decoded strings."""
     from engines.models.networks.cppd import character_loss, count_loss, place_loss, targets, text_of
 
-    given = case["inputs"]
-    counts, places, edges = (
-        torch.tensor(given[name], dtype=torch.float64) for name in ("count_logits", "position_logits", "edge_logits")
-    )
+    counts, places, edges = (float64(given[name]) for name in ("count_logits", "position_logits", "edge_logits"))
     wanted = targets(given["words"], given["charset"], given["max_len"])
-    got = {
+    return {
         "labels": wanted.labels.tolist(),
         "counts": wanted.counts.tolist(),
         "position_targets": wanted.filled.tolist(),
@@ -30,4 +22,3 @@ def cppd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
         "loss_edge_smoothed": character_loss(edges, wanted.labels).item(),
         "decoded": [text_of(row, given["charset"]) for row in edges.argmax(-1).tolist()],
     }
-    return differ("", got, case["expected"], 1e-9)
