@@ -52,21 +52,9 @@ def test_the_tokenizer_is_one_for_the_family(tokenizer):
             assert ("tokenizer_from" in config) != (MODELS / name / "tokenizer.json").exists()
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "block"])
-def test_batches_repeat_and_go_on_from_any_position(kind, tokenizer):
-    recipe = dataclasses.replace(TINY, kind=kind)
-    first = list(islice(data.batches(recipe, tokenizer), 9))
-    again = islice(data.batches(recipe, tokenizer, first[3][0]), 5)
-    for (place, batch), (place_again, batch_again) in zip(first[4:], again, strict=True):
-        assert place == place_again and all(torch.equal(batch[key], batch_again[key]) for key in batch)
-    for _, batch in first:
-        rows = 2 if kind == "block" else 1
-        assert batch["input_ids"].numel() <= 512 or batch["input_ids"].shape[0] == rows
-        assert (batch["targets"] != data.IGNORED).any()
-
-
 def test_causal_targets_are_the_answer_and_its_end(tokenizer):
     _, batch = next(data.batches(TINY, tokenizer))
+    assert batch["input_ids"].numel() <= TINY.batch
     for ids, targets in zip(batch["input_ids"].tolist(), batch["targets"].tolist(), strict=True):
         answer = [t for t in targets if t != data.IGNORED]
         start = ids.index(4)  # <turn>

@@ -3,7 +3,6 @@ distribution of a whole step."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 
 from .cases import Given, Values, float64, kinds
-from .speculative import row
+from .speculative import draws, row
 
 Context = tuple[int, ...]
 Distribution = dict[Context, float]
@@ -43,40 +42,30 @@ def tape(draft: Draft, given: Given) -> Values:
     token."""
     below, path, tests = children(draft.parents), [0], []
     while True:
-        left: torch.Tensor | None = row(given["p"][key(draft.path(path[-1]))])
-        step = None
-        if candidates := below[path[-1]]:
-            chances, left = recursive_rejection(
-                left, draft.distributions[path[-1]].double(), [draft.tokens[c] for c in candidates]
-            )
-            for c, chance in zip(candidates, chances, strict=False):
+        at, step = path[-1], None
+        left: torch.Tensor | None = row(given["p"][key(draft.path(at))])
+        if candidates := below[at]:
+            tokens = [draft.tokens[c] for c in candidates]
+            chances, left = recursive_rejection(left, draft.distributions[at].double(), tokens)
+            for c, token, chance in zip(candidates, tokens, chances, strict=False):
                 u = given["u_accept"][c]
-                tests.append(
-                    {"node": c, "token": draft.tokens[c], "accept_prob": chance, "u": u, "accepted": u < chance}
-                )
+                tests.append({"node": c, "token": token, "accept_prob": chance, "u": u, "accepted": u < chance})
                 if u < chance:
                     step = c
                     break
         if step is None:
             assert left is not None
-            final = inverse_cdf(left, given["v_final"])
-            return {
-                "accepted_nodes": path[1:],
-                "out_tokens": [*draft.path(path[-1]), final],
-                "tests": tests,
-                "final_dist": left.tolist(),
-            }
+            written = [*draft.path(at), inverse_cdf(left, given["v_final"])]
+            found = {"accepted_nodes": path[1:], "out_tokens": written, "tests": tests}
+            return found | {"final_dist": left.tolist()}
         path.append(step)
 
 
 def tree_case(given: Given, grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]) -> Values:
     """Grow from the uniforms given per context and token, then verify by the tape."""
     draft = Draft(-1)
-    grown = grow(
-        draft,
-        given_distributions(draft, given["q"]),
-        lambda r: torch.tensor(given["u_noise"][key(draft.path(r))], dtype=torch.float64),
-    )
+    distributions = given_distributions(draft, given["q"])
+    grown = grow(draft, distributions, lambda r: float64(given["u_noise"][key(draft.path(r))]))
     return {"parents": draft.parents, "tokens": [None, *draft.tokens[1:]], **grown, **tape(draft, given)}
 
 
@@ -116,38 +105,27 @@ def fan_distribution(given: Given, branch: Sequence[int], *, replacement: bool, 
     k = k if replacement else min(k, int((q > 0).sum()))
     deeper = [fan_distribution(given, branch, replacement=replacement, context=(*context, t)) for t in tokens]
     total: Distribution = {}
-    for drawn in itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k):
-        chance, mass = 1.0, 1.0
-        for t in drawn:
-            chance *= float(q[t]) / mass
-            mass -= 0.0 if replacement else float(q[t])
-        if chance > 0:
-            merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
+    for drawn, chance in draws(q, k, replacement):
+        merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
     return total
 
 
 def spread(
-    p: torch.Tensor,
-    q: torch.Tensor | None,
-    context: Context,
-    drawn: Sequence[int],
-    deeper: Sequence[Distribution],
-    *,
-    replacement: bool = False,
-) -> Distribution:
+    p: torch.Tensor, q: torch.Tensor | None, context: Context, drawn: Sequence[int], deeper: Sequence[Distribution],
+    *, replacement: bool = False,
+) -> Distribution:  # fmt: skip
     """Exact distribution of the walk from a node whose children were drawn from q: below the one accepted its own
     distribution, else a draw of the residual."""
     distribution: Distribution = {}
-    chances, left = (
-        recursive_rejection(p, q, list(drawn), replacement=replacement) if q is not None and drawn else ([], p)
-    )
+    chances, left = [], p
+    if q is not None and drawn:
+        chances, left = recursive_rejection(p, q, list(drawn), replacement=replacement)
     alive = 1.0
     for chance, below in zip(chances, deeper, strict=False):
         merge(distribution, below, alive * chance)
         alive *= 1 - chance
-    merge(
-        distribution, {(*context, t): value for t, value in enumerate(left.tolist() if left is not None else [])}, alive
-    )
+    rest = left.tolist() if left is not None else []
+    merge(distribution, {(*context, t): value for t, value in enumerate(rest)}, alive)
     return distribution
 
 
