@@ -1,4 +1,5 @@
-"""Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table."""
+"""Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table;
+the judge, reflective verification and aggressive decoding."""
 
 from __future__ import annotations
 
@@ -20,9 +21,14 @@ from engines.core.sampling import (
 )
 from engines.core.trees import ancestor_mask, from_child_counts, leaf_paths, longest_match, row_depths
 from engines.core.verify import Case, checks, differ
+from engines.methods.speculative._verify import verify, written
+from engines.methods.speculative.aggressive_decoding import anchor, occurrences
+from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
+from engines.methods.speculative.judge_decoding.rule import or_mask
+from engines.methods.speculative.reflective_verification import fuse
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
 
-from .cases import Given, Values, by_kind, float64, kinds
+from .cases import Given, Values, by_kind, chain, computes, float64, kinds, walked
 
 Row = Sequence[str]
 
@@ -269,3 +275,80 @@ def episode(given: Given) -> Values:
 
 
 kinds("token_recycling", official_template=official_template, step=one_step, episode=episode)
+
+
+def judged(given: Given) -> Values:
+    """The mask and how many tokens it keeps, with and without the judge, from the judge's logits."""
+    plain = given["standard_accept"]
+    score = float64(given["judge_logits"]).sigmoid().tolist()
+    accept, accepted = or_mask(plain, score, given["delta"])
+    return {"accept": accept, "accepted": accepted, "accepted_standard": or_mask(plain, score, 1.0)[1]}
+
+
+kinds("judge", or_mask=judged)
+
+
+def fusion(given: Given) -> Values:
+    """Fused logits and distributions, which drafted tokens they put first, and what a greedy walk keeps and writes."""
+    z0, zr = (float64(given[name]) for name in ("original_logits", "reflective_logits"))
+    z, d = fuse(z0, zr, given["alpha"]), given["draft"]
+    verdict = verify(z, chain([0, *d]), 0.0, torch.Generator())
+    return {
+        "fused_logits": z.tolist(),
+        "fused_probs": z.softmax(-1).tolist(),
+        "greedy_match": (z.argmax(-1) == torch.tensor(d)).tolist(),
+        "accepted": len(verdict.path) - 1,
+        "correction": verdict.emitted if verdict.emitted >= 0 else None,
+    }
+
+
+kinds("reflective", fusion=fusion)
+
+
+GRAM = 3  # of the official loop
+
+
+@computes("iad_match")
+def match(given: Given) -> Values:
+    """Where copying resumes."""
+    longest = given["max_gram"]
+    return {"resume_at": anchor(occurrences(given["source"], longest), given["tokens"], longest).at}
+
+
+@computes("iad_spans")
+def spans(given: Given) -> Values:
+    """Every step of an edit whose greedy text is given: what a forward would put first follows from the place alone,
+    for only right copies are kept."""
+    x, y = given["source"], given["greedy_output"][: given["max_len"]]
+    index, steps = occurrences(x, GRAM), []
+    tokens: list[int] = []
+    while len(tokens) < len(y):
+        at = anchor(index, tokens, GRAM).at if tokens else 0
+        pasted = x[at:] if at >= 0 else []
+        ahead = [*y[len(tokens) :], *[given["eos"]] * len(pasted)][: len(pasted) + 1]
+        draft = chain([0, *pasted])
+        verdict = walked(ahead, draft, frozenset({given["eos"]}))
+        gained = written(draft, verdict)
+        steps.append(
+            {
+                "mode": "copy" if pasted else "single",
+                "source_index": at if pasted else -1,
+                "drafted": len(pasted),
+                "accepted": len(verdict.path) - 1,
+                "emitted": gained,
+            }
+        )
+        tokens += gained
+    return {"steps": steps, "forward_passes": len(steps), "output": tokens}
+
+
+@computes("gad_block")
+def block(given: Given) -> Values:
+    """The bifurcation of a block; tokens that are not in the verifier's list are out of question."""
+    k, beta = given["k"], len(given["topk"][0])
+    tokens = max(*given["block"], *(t for row in given["topk"] for t in row)) + 1
+    z = torch.full((k + 1, tokens), -torch.inf, dtype=torch.float64)
+    for row, (ids, scores) in enumerate(zip(given["topk"], given["topk_score"], strict=True)):
+        z[row, ids] = float64(scores)
+    b = bifurcation(z, given["block"], beta, given["tau"])
+    return {"bifurcation": b, "emitted": [*given["block"][:b], int(z[b].argmax())]}
