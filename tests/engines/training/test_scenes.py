@@ -39,7 +39,10 @@ def test_half_of_the_kinds_name_a_typical_word_and_words_sometimes_mislead():
     assert sum(a != b for a, b in zip("city", alike("city", pick), strict=True)) == 1
 
 
-@pytest.fixture(params=[(scenes, scenes.Looking, ("mask", "caption")), (words, words.Reading, ("parallel", "side"))])
+LEARN = (scenes, scenes.Looking, ("mask", "caption")), (words, words.Reading, ("parallel", "one_by_one", "side"))
+
+
+@pytest.fixture(params=LEARN, ids=["scenes", "words"])
 def learner(request, monkeypatch):
     """(module, training, names of its losses), of four pictures in a step."""
     monkeypatch.setattr(request.param[0], "BATCH", 4)

@@ -10,7 +10,7 @@ from transformers import DynamicCache
 import engines
 from engines.models.adapters.causal import HFCausalLM
 from tests.engines.watching import strangers
-from tests.engines.watching.conftest import by_step
+from tests.engines.watching.conftest import same_commits
 from tests.engines.watching.strangers import followed, said
 
 PROMPT = "sort: Mia, Leo, Ada, Tom, Eva, Max, Ida, Ben"
@@ -46,10 +46,10 @@ def test_one_token_per_forward(ar, text, cached):
 
     trace, out = followed(ar.model, loop, kind="causal", tokenizer=ar.tokenizer)
     ours = engines.run("greedy", ar, PROMPT, params={"max_new_tokens": 16})
-    assert torch.equal(out, loop()) and by_step(trace) == by_step(ours) and trace.text == ours.text
+    same_commits(trace, ours)
+    assert torch.equal(out, loop()) and trace.text == ours.text
     assert trace.header.prompt_ids == text[0].tolist() and trace.header.canvas is None and "again" not in said(trace)
     for mine, theirs in zip(ours.steps, trace.steps, strict=True):
-        assert theirs.commits.probabilities == pytest.approx(mine.commits.probabilities, abs=1e-4)
         assert theirs.candidates.positions == mine.candidates.positions
         assert theirs.candidates.tokens.array().tolist() == mine.candidates.tokens.array().tolist()
 
