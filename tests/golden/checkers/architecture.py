@@ -132,7 +132,6 @@ def _ours(name: str) -> str:
 
 
 def rows(given: Given) -> Values:
-    """The teacher's rows."""
     from engines.training.architectures import distillation
 
     found = distillation.teacher_slice(given["encoder_len"], given["decoder_len"])
@@ -140,7 +139,6 @@ def rows(given: Given) -> Values:
 
 
 def loss(given: Given) -> Values:
-    """Both parts of the loss, and it."""
     from engines.training.architectures import distillation
 
     kl = distillation.forward_kl(float64(given["student_logits"]), float64(given["teacher_logits"]))
@@ -228,7 +226,6 @@ kinds("lean_attention", **{"schedule": published, "pure-stream-k": pure, "partia
 
 
 def layer(route: Any, C: Any, given: Given) -> Values:
-    """What is expected of one layer."""
     found = ours.exchange(np.array(route), np.array(given["home_device"]), np.array(C), given["devices"])
     sizes = given["hidden"], given["dispatch_bytes_per_element"], given["combine_bytes_per_element"]
     (out, back), (out_once, back_once) = found.bytes(*sizes, once=False), found.bytes(*sizes, once=True)
@@ -266,7 +263,6 @@ def routes(given: Given) -> Values:
 
 @checks("moe_comm")
 def moe_comm(case: Case, _: Given, __: Path) -> str | None:
-    """Routes, or requests."""
     given = case["inputs"]
     if case.get("kind") == "request-schedule":
         device, scores = ours.schedule_requests(np.array(given["table"]), given["requests"], given["devices"])
@@ -283,7 +279,6 @@ RULES = {
 
 @checks("readme")
 def readme(case: Case, _: Given, __: Path) -> str | None:
-    """Everything that a case asks for."""
     given, wanted = case["inputs"], case["expected"]
     mask = experts.masks(experts.channel_ranks(float64(given["activations"])), given["keep"])
     stream, queues = given["expert_sequence"], given["queues"]

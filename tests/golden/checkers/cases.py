@@ -21,12 +21,10 @@ def found(case: Case, *names: str) -> Any:
 
 
 def given_of(case: Case) -> Given:
-    """What a case starts from."""
     return found(case, "inputs", "input", "in")
 
 
 def wanted_of(case: Case) -> Given:
-    """What a case expects."""
     return found(case, "expected", "expect", "out")
 
 

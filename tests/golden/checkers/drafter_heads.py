@@ -48,7 +48,6 @@ class HeadsCheck:
         self.check, self.case = check, check.case
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
         yield self.logits(name)
         case = self.case
         if "tree" in case:
@@ -62,7 +61,6 @@ class HeadsCheck:
             yield self.decode(f"{name}.spec_decode_tree", case["spec_decode_tree"], paths, True)
 
     def heads(self) -> Any:
-        """The heads as the method has them."""
         return medusa.Published(self.check.drafter)
 
     def logits(self, name: str) -> str | None:

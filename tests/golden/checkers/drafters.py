@@ -155,7 +155,6 @@ class RowsCheck:
         return drafter
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
         case, ids = self.case, [*self.check.prompt, self.case["first_token"]]
         if "draft_input_ids" in case:
             yield differ(f"{name}.draft_input_ids", ids[1:], case["draft_input_ids"])
@@ -194,7 +193,6 @@ class RowsCheck:
         return differ(f"{name}.training_forward", tops(torch.cat(seen), d, wanted), wanted, TOLERANCE)
 
     def tree(self, name: str, ids: list[int]) -> str | None:
-        """The confident tree below the first token."""
         wanted, drafter = self.case["tree"], self.fresh()
         drafter.read(ids, wanted["top_k"])
         pool = expanded(drafter.fan, ids[-1], wanted["top_k"], wanted["depth"])
@@ -230,7 +228,6 @@ class BlockCheck:
         self.d, self.ids = check.drafter, [*check.prompt, check.case["first_token"]]
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
         case, k = self.case, len(self.case["block"])
         yield self.fed(name, k)
         z = self.guessed(self.ids, self.check.all_states(), self.d.pasts(), k)
@@ -238,7 +235,6 @@ class BlockCheck:
         yield self.decode(f"{name}.spec_decode", case["spec_decode"])
 
     def fed(self, name: str, k: int) -> str | None:
-        """What the drafter reads."""
         masks = [self.d.mask_id] * (k - 1)
         return differ(f"{name}.draft_input_ids", [*self.ids[1:], *masks], self.case["draft_input_ids"])
 
@@ -268,7 +264,6 @@ class FlashCheck(BlockCheck):
     """DFlash: the block stands behind the context, which takes the states."""
 
     def fed(self, name: str, k: int) -> str | None:
-        """What the drafter reads, and where it stands."""
         n, masks = len(self.check.prompt), [self.d.mask_id] * k
         return differ(f"{name}.block_input_ids", [self.ids[-1], *masks], self.case["block_input_ids"]) or differ(
             f"{name}.block_positions", list(range(n, n + k + 1)), self.case["block_positions"]

@@ -32,7 +32,6 @@ def kangaroo_stop(given: Given) -> Values:
 
 
 def counted(given: Given) -> Counts:
-    """Counts as they are given."""
     seen = Counts(given["counts"])
     seen.n = float64(given["counts"])
     return seen

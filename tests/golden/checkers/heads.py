@@ -62,20 +62,17 @@ def draft_of(given: Given) -> Draft:
 
 @computes("greedy_accept", tolerance=TOLERANCE, partly=True)
 def greedy_accept(given: Given) -> Values:
-    """The walk at temperature 0."""
     draft = draft_of(given)
     verdict = walked(given["argmax"], draft)
     return kept(draft, verdict.path) | {"next_root": verdict.emitted}
 
 
 def kept(draft: Draft, path: list[int]) -> Values:
-    """What a path means."""
     return {"accept_length": len(path) - 1, "path": path, "emitted": [draft.tokens[row] for row in path]}
 
 
 @computes("typical_accept", tolerance=TOLERANCE, partly=True)
 def typical_accept(given: Given) -> Values:
-    """Thresholds and the path that is kept."""
     draft, p = draft_of(given), float64(given["probs"])
     return kept(draft, accepted_path(p, draft, given["epsilon"], given["delta"])) | {
         "entropy": (-(p * (p + 1e-5).log()).sum(-1)).tolist(),

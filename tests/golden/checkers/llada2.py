@@ -177,7 +177,6 @@ def forwards(trace: Trace) -> list[Step]:
 
 
 def block(step: Step) -> list[int]:
-    """Its block [start, end)."""
     return next([span.start, span.end] for span in step.spans if span.kind == "block")
 
 

@@ -36,18 +36,15 @@ class Heard(HFTwoWayLM):
         self.forwards.append({"mode": mode, "kept": kept, "fed": [first, first + len(ids)], "ids": ids})
 
     def extend(self, tokens: Any, cache: Any, **options: Any) -> Any:
-        """See `CausalLM`."""
         self._note("causal", True, tokens, cache.length)
         return super().extend(tokens, cache, **options)
 
     def denoise(self, tokens: Any, cache: Any, *, keep: bool = False) -> Any:
-        """See `TwoWayLM`."""
         self._note("bidirectional", keep, tokens, cache.length)
         return super().denoise(tokens, cache, keep=keep)
 
 
 def loaded(folder: Path, **options: Any) -> Any:
-    """The checkpoint beside the cases."""
     return engines.load_model(folder / "checkpoint", **loading(dtype="float32", **options))
 
 

@@ -25,7 +25,6 @@ def ids(key: str) -> tuple[int, ...]:
 
 
 def shown(table: Table) -> dict[str, dict[str, float]]:
-    """A table as the file writes it."""
     return {",".join(map(str, pair)): {str(c): w for c, w in found.items()} for pair, found in table.weights.items()}
 
 
@@ -61,7 +60,6 @@ def mcts(given: Given) -> Values:
 
 
 def puct_value(given: Given) -> Values:
-    """One PUCT value."""
     node = Node([], given["prior"], given["visits"], given["score_sum"])
     value = puct(node, given["parent_visits"], given["c1"], given["c2"])
     return {"value": None if math.isinf(value) else value, "infinite": math.isinf(value)}
@@ -77,12 +75,10 @@ def aded(case: Case, data: Given, folder: Path) -> str | None:
 
 
 def as_text(distribution: Mapping[int, float]) -> dict[str, float]:
-    """A distribution as the file writes it."""
     return {str(x): distribution[x] for x in sorted(distribution)}
 
 
 def store(given: Given) -> Values:
-    """A text stored position by position."""
     known = stored(given)
     return {
         "store": {
@@ -103,7 +99,6 @@ def stored(given: Given) -> Store:
 
 
 def look_ups(given: Given, contexts: Sequence[Given]) -> list[dict[str, Any]]:
-    """The key that each context finds."""
     known, found = stored(given), []
     for one in contexts:
         hit = known.look_up(one["context"], sorted(given["orders"], reverse=True))
@@ -156,7 +151,6 @@ def optimise_tree(given: Given) -> Values:
 
 @checks("stand")
 def stand(case: Case, data: Given, folder: Path) -> str | None:
-    """stand.json."""
     given, expected = case["input"], case["expect"]
     if case["kind"] == "store" and (
         wrong := differ("lookups", look_ups(given, expected["lookups"]), expected["lookups"])

@@ -30,12 +30,10 @@ def prefix(key: str) -> Prefix:
 
 
 def key(prefix: Prefix) -> str:
-    """The other way round."""
     return ",".join(map(str, prefix))
 
 
 def prune_and_fuse(given: Given) -> Values:
-    """Trie, scores and the merged tree."""
     draft, rows = Draft(-1), {(): 0}
     for path in map(tuple, given["draft_tree_paths"]):
         rows[path] = draft.add(rows[path[:-1]], path[-1])
@@ -71,15 +69,12 @@ class Script:
         self.record = ModelRecord(role="", name="script", kind="causal")
 
     def warm_up(self) -> float:
-        """Nothing to warm up."""
         return 0.0
 
     def new_cache(self, capacity: int) -> ScriptCache:
-        """See `CausalLM`."""
         return ScriptCache()
 
     def extend(self, tokens: Sequence[int], cache: ScriptCache, *, last_only: bool = False, **options: Any) -> Extended:
-        """See `CausalLM`; chains only."""
         places = range(cache.length, cache.length + len(tokens))
         cache.length += len(tokens)
         z = torch.zeros(len(tokens), self.vocab_size)
@@ -94,11 +89,9 @@ class ScriptCache:
     length = 0
 
     def crop(self, length: int) -> None:
-        """See `KVCache`."""
         self.length = length
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """See `KVCache`."""
         self.length = base + len(rows)
 
 

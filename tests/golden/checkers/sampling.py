@@ -109,7 +109,6 @@ def states(case: Case) -> list[dict[str, Any]]:
 
 @checks("mgd")
 def mgd(case: Case, data: Given, folder: Path) -> str | None:
-    """mgd.json."""
     return differ("steps", states(case), [*case["steps"], {"text": case["text"]}])
 
 
@@ -175,7 +174,6 @@ def a_star(case: Case, data: Given, folder: Path) -> str | None:
 
 
 def searched(case: Case, rule: str) -> Values:
-    """The search over a given tree."""
     nodes, frontier, expansions = case["nodes"], Frontier(rule), 0
     root = frontier.push(nodes[case["root"]]["r"], item=case["root"])
     pops, seen, result = list[list[Any]](), {root.item: root}, None

@@ -212,7 +212,6 @@ kinds("tree_mask", tree_mask=tree_mask)
 
 
 def official_template(given: Given) -> Values:
-    """The 80-node template as we ship it."""
     parents, ranks = from_child_counts(TEMPLATES["80"])
     depth = row_depths(parents)
     same = TEMPLATES["80"] == given["children_per_node_bfs"]
@@ -310,7 +309,6 @@ GRAM = 3  # of the official loop
 
 @computes("iad_match")
 def match(given: Given) -> Values:
-    """Where copying resumes."""
     longest = given["max_gram"]
     return {"resume_at": anchor(occurrences(given["source"], longest), given["tokens"], longest).at}
 

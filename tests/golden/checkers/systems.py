@@ -3,18 +3,15 @@ transfer, Scylla's log-linear fit and the arithmetic of speculative decoding."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from engines.core.lazy import torch
 from engines.core.sampling import accept_probability, expected_tokens, residual
-from engines.core.verify import Case, checks
 from engines.methods.speculative.rapid.transfer import Transfer
 from engines.methods.system.easyspec.fuzzy import groups_of, schedule
 from engines.methods.system.mirror_sd.rounds import Latency, channel, internal_steps, overlap, reused
 from engines.methods.system.specmemo.ledger import lean_bytes, reference_bytes
 from engines.studies._scaling import loglinear, miss
 
-from .cases import Given, Values, by_kind, chain, float64, kinds, walked
+from .cases import Given, Values, chain, float64, kinds, walked
 
 
 def timed(given: Given) -> Values:
@@ -108,20 +105,14 @@ def accept(given: Given) -> Values:
 
 
 def reuse(given: Given) -> Values:
-    """Section 3.1."""
     return {"reuse": reused(given["tree_paths"], [*given["accepted_prefix"], given["correction"]]) is not None}
 
 
 def steps(given: Given) -> Values:
-    """Counted directly."""
     return {"draft_steps": internal_steps(given["gamma"], given["tokens_per_step"])}
 
 
-@checks("mirror_sd")
-def check(case: Case, _: Given, __: Path) -> str | None:
-    """The kinds of case in the file."""
-    kinds = {"latency": latency, "overlap": mass, "accept": accept, "reuse": reuse, "ss_steps": steps}
-    return by_kind(kinds, case)
+kinds("mirror_sd", latency=latency, overlap=mass, accept=accept, reuse=reuse, ss_steps=steps)
 
 
 def transfer(given: Given) -> Values:
@@ -178,7 +169,6 @@ def acceptance(given: Given) -> Values:
 
 
 def measured(given: Given) -> Values:
-    """Figures of a run from its accepted counts."""
     kept, gamma = given["accepted_per_step"], given["gamma"]
     tau = sum(kept) / len(kept) + 1
     return {

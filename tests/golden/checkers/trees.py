@@ -70,7 +70,6 @@ def tree_case(given: Given, grow: Callable[[Draft, rsd.Distributions, rsd.Noise]
 
 
 def rsd_c(given: Given) -> Values:
-    """Constant branching."""
 
     def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         perturbed = rsd.fan(draft, given["branch"], distributions, noise)
@@ -84,7 +83,6 @@ def rsd_c(given: Given) -> Values:
 
 
 def rsd_s(given: Given) -> Values:
-    """Stochastic beam search."""
 
     def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         phi, psi = rsd.beams(draft, given["width"], given["length"], distributions, noise)
@@ -136,7 +134,6 @@ def merge(distribution: Distribution, other: Distribution, weight: float) -> Non
 
 
 def mean_block(distribution: Distribution) -> float:
-    """Expected tokens of a step."""
     return sum(chance * len(block) for block, chance in distribution.items())
 
 
@@ -248,7 +245,6 @@ def adaptive_distribution(given: Given) -> Values:
 
 @checks("dyspec")
 def check_dyspec(case: Case, data: Given, folder: Path) -> str | None:
-    """dyspec.json."""
     given, expected = case["input"], case["expect"]
     if case["kind"] == "greedy_tree":
         return differ("", greedy_tree(given, expected["same_tree_by_threshold"]["threshold"]), expected)
