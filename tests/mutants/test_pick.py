@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -42,11 +44,8 @@ def test_every_token_that_has_an_opposite_is_a_place_for_a_fault(tree: Path):
     }, "neither docstrings nor what is said in an error"
 
 
-def test_the_same_code_gives_the_same_faults(tree: Path):
+def test_each_fault_of_this_checkout_is_code_and_each_part_has_some(tree: Path):
     assert faults(tree) == faults(tree) and {fault.part for fault in faults(tree)} == {"run"}
-
-
-def test_each_fault_of_this_checkout_is_code_and_each_part_has_some():
     found = faults(ROOT)
     assert {fault.part for fault in found} == PARTS.keys()
     for fault in found:
@@ -55,8 +54,8 @@ def test_each_fault_of_this_checkout_is_code_and_each_part_has_some():
         lines[fault.line - 1] = fault.new
         if fault.file.endswith(".py"):
             ast.parse("\n".join(lines))
-    decoders = {fault.file for fault in found if fault.part == "decode"}
-    assert all("def decode(" in (ROOT / file).read_text("utf-8") for file in decoders) and decoders
+        if fault.part == "decode":
+            assert any("def decode(" in line for line in lines)
 
 
 def test_a_fault_is_written_found_again_where_its_line_moved_and_taken_back(tree: Path):
@@ -72,20 +71,10 @@ def test_a_fault_is_written_found_again_where_its_line_moved_and_taken_back(tree
     assert file.read_text() == "gone = True\n"
 
 
-class Seen:
-    """A map of four tests."""
-
-    def __init__(self) -> None:
-        self.seconds = {"a": 1.0, "b": 14.5, "c": 2.0, "d": 0.5}
-        self.tiers = {"a": ["browser"], "b": [], "c": [], "d": ["slow"]}
-
-    def of(self, file: str, line: int) -> list[str]:
-        return ["a", "c", "b", "d"]
-
-
 def test_the_default_tier_comes_first_and_the_time_is_bounded():
     fault = Fault("run", "engines/driver/run.py", "f", 1, "", "")
-    seen = Seen()
+    seen: Any = SimpleNamespace(seconds={"a": 1.0, "b": 14.5, "c": 2.0, "d": 0.5}, of=lambda file, line: list("acbd"))
+    seen.tiers = {"a": ["browser"], "b": [], "c": [], "d": ["slow"]}
     assert chosen(fault, seen, default=False) == ["c"]  # with b it would be more than fifteen seconds
     seen.seconds["b"] = 1.0
     assert chosen(fault, seen, default=False) == ["c", "b", "a", "d"]
@@ -112,11 +101,8 @@ def test_a_test_that_fails_without_the_fault_has_found_nothing(tree: Path, monke
     assert judged(tree, fault, [always], 1_000_000_000, passes) == ("not run", 1.0, "")
     assert asked.count([always]) == 2, "asked once without the fault"
     assert file.read_text() == CODE
-
-
-def test_a_file_that_cannot_be_collected_names_no_test(tmp_path: Path):
-    (tmp_path / "log").write_text("ERROR tests/t.py - SyntaxError\n")
-    assert failed(tmp_path / "log", ["tests/t.py::one"]) == ""
+    (tree / "log").write_text("ERROR tests/t.py - SyntaxError\n")
+    assert failed(tree / "log", ["tests/t.py::one"]) == "", "a file that cannot be collected names no test"
 
 
 def test_kept_faults_are_found_by_their_text_and_scripts_by_a_seed(tree: Path):

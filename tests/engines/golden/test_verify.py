@@ -24,12 +24,8 @@ from engines.core.verify import NotCovered, differ
 )
 def test_the_first_difference_is_named(got, expected, where):
     assert differ("x", got, expected).startswith(where)
-
-
-@pytest.mark.parametrize("value", [1, 1.5, "a", None, [1, [2.0, {}]], {"a": (1, 2)}])
-def test_a_value_equals_itself(value):
-    assert differ("x", value, json.loads(json.dumps(value))) is None
-    assert differ("x", 1.0 + 1e-10, 1.0) is None
+    for value in (got, expected):
+        assert value != value or differ("x", value, json.loads(json.dumps(value))) is None
 
 
 @pytest.fixture
@@ -70,13 +66,6 @@ def test_files_of_all_kinds(tmp_path, checker, text, state, covered, words):
     assert (report.state, report.covered) == (state, covered) and words in report.mismatch
 
 
-def test_folders_that_hold_nothing_are_a_sentence(tmp_path):
-    with pytest.raises(engines.UserError, match="no golden JSON"):
-        engines.verify(tmp_path)
-    with pytest.raises(engines.UserError, match="not a folder"):
-        engines.verify(tmp_path / "nowhere")
-
-
 @pytest.fixture
 def nobody(monkeypatch, tmp_path):
     """An installation: no checkers beside the package, and none registered."""
@@ -86,9 +75,15 @@ def nobody(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_an_installation_says_where_the_checkers_are(nobody):
-    with pytest.raises(engines.UserError, match=r"clone the repository .*--checkers"):
-        engines.verify(nobody)
+def test_folders_that_hold_nothing_are_a_sentence(nobody):
+    (nobody / "empty").mkdir()
+    for folder, said in (
+        ("", r"clone the repository .*--checkers"),
+        ("empty", "no golden JSON"),
+        ("nowhere", "not a folder"),
+    ):
+        with pytest.raises(engines.UserError, match=said):
+            engines.verify(nobody / folder)
 
 
 def test_checkers_of_a_folder_import_each_other(nobody):

@@ -5,7 +5,6 @@ from itertools import islice
 import pytest
 
 import engines
-from engines import UserError
 from engines.methods.reasoning._votes import answer_of
 from engines.studies import confident_steps
 from engines.studies.confident_steps import Told, told
@@ -43,9 +42,3 @@ def test_the_tables_say_what_was_found(monkeypatch):
     tokens = found.figures[0].series[0]
     assert tokens.y == sorted(tokens.y) and tokens.y[-1] == pytest.approx(rows["plain"][4])
     assert found.receipts[0].result == pytest.approx(1 - rows["both"][4] / rows["plain"][4])
-
-
-@pytest.mark.parametrize("name", ["tiny-dlm", "tiny-ar-s"])
-def test_a_model_without_marked_steps_is_refused(name):
-    with pytest.raises(UserError, match="does not write marked steps; give tiny-reasoner"):
-        engines.run_study("confident-steps", {**SMALL, "model": name})

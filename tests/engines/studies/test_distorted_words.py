@@ -21,13 +21,3 @@ def test_more_distortion_reads_less(distortion, monkeypatch):
     assert max(worst[1:3]) < min(plain[1:3])
     mean = sum(len(word) + 1 for word in words()[1]) / len(words()[1])
     assert all(row[5] > 0 and row[6] > 0 for row in rows) and abs(plain[7] - mean) < 1.5
-
-
-def test_bad_input_is_a_sentence():
-    for given, sentence in (
-        ({"model": "tiny-ar-s"}, "'tiny-ar-s' is a causal model; give a reader of word images"),
-        ({"distortion": "glare"}, "glare"),
-        ({"words": 1}, "words=1 is out of range"),
-    ):
-        with pytest.raises(engines.UserError, match=sentence):
-            engines.study("distorted-words", **given)

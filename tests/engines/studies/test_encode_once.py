@@ -3,7 +3,6 @@
 import pytest
 
 import engines
-from engines.core.errors import UserError
 from engines.studies.encode_once import Times, best, drawn
 
 
@@ -20,23 +19,7 @@ def test_an_untrained_pair_is_measured_and_marked_so():
     assert found.models == []
 
 
-def test_the_pairs_have_equal_weights():
+def test_the_pairs_have_equal_weights_and_the_best_of_each_is_taken():
     one, two = drawn(96)
     assert sum(one.weights.values()) == sum(two.weights.values())
-
-
-def test_the_best_of_each_is_taken():
     assert best([Times(3, 1, 5, 2), Times(2, 4, 6, 1)]) == Times(2, 1, 5, 1)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"lengths": "x"}, "holds what is not a number"),
-        ({"lengths": "2"}, "does not fit"),
-        ({"width": 100}, "cannot be shared by 8 heads"),
-    ],
-)
-def test_bad_input_is_refused(inputs, message):
-    with pytest.raises(UserError, match=message):
-        engines.study("encode-once", **inputs)

@@ -17,6 +17,10 @@ def test_belady_bounds_every_rule_on_the_same_stream():
     assert sum(share for _, share in found.table("experts").rows) == pytest.approx(1)
     stays, grouped = found.receipts
     assert 0 <= stays.result <= 1 and grouped.result <= 1
+    for receipt in found.receipts:
+        assert {name.strip() for name in receipt.formula.split("/")} <= receipt.inputs.keys(), receipt.sentence
+    kept = next(one for one in found.receipts if one.formula == "kept / all")
+    assert kept.result == kept.inputs["kept"] / kept.inputs["all"]
 
 
 def test_look_ahead_knows_the_rest_of_the_round_and_no_more():
@@ -31,24 +35,3 @@ def test_every_token_is_served_once_and_grouping_needs_fewer_experts():
     assert batches(experts, 4, by_expert=False) == pytest.approx((3 + 2 + 3) / 3)
     assert batches(experts, 2, by_expert=True) <= batches(experts, 2, by_expert=False)
     assert batches([[0]], 1, by_expert=True) == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"model": "tiny-dlm"}, "masked model"),
-        ({"model": "tiny-ar-l"}, "domain-experts tiny-ar-l"),
-        ({"requests": 1}, "requests=1 is out of range"),
-    ],
-)
-def test_bad_input_is_a_sentence(given, words):
-    with pytest.raises(engines.UserError, match=words):
-        engines.study("expert-cache", **given)
-
-
-def test_a_receipt_prints_every_number_of_its_formula():
-    found = engines.study("expert-cache", tokens=16)
-    for receipt in found.receipts:
-        assert {name.strip() for name in receipt.formula.split("/")} <= receipt.inputs.keys(), receipt.sentence
-    kept = next(one for one in found.receipts if one.formula == "kept / all")
-    assert kept.result == kept.inputs["kept"] / kept.inputs["all"]

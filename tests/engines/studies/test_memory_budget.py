@@ -27,13 +27,3 @@ def test_the_budget_that_keeps_a_share_is_the_smallest_one(share, T):
     least, kept = told([*lean, whole], share, None).receipts
     assert least.inputs["T"] == 2 and least.result == pytest.approx(0.012)
     assert kept.inputs["T"] == T and kept.result == pytest.approx(0.01 + T / 1000)
-
-
-def test_bad_input_is_a_sentence():
-    for given, words in (
-        ({"model": "tiny-dlm"}, "masked model"),
-        ({"prompts": "|"}, "no prompt was given"),
-        ({"batch": 9}, "batch=9 is out of range"),
-    ):
-        with pytest.raises(engines.UserError, match=words):
-            engines.study("memory-budget", **given)

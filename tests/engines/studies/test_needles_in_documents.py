@@ -22,17 +22,3 @@ def test_the_retrieved_view_finds_what_the_target_loses_and_the_counts_fit():
     n, one, many, draft = cost[:4]
     assert (n, draft) == (256, one) and cost[4] == pytest.approx((5 * draft + many) / one)
     assert cost[6] == pytest.approx((5 * draft + many) / moved[9]) and cost[7] == pytest.approx(one / cost[6])
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"model": "tiny-ar-l", "characters": 4000, "documents": 2}, "has 512; ask for fewer characters|512 positions"),
-        ({"model": "tiny-dlm"}, "not a causal model"),
-        ({"eta": 51}, "eta"),
-        ({"documents": 1}, "documents"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(given, sentence):
-    with pytest.raises(engines.UserError, match=sentence):
-        engines.study("needles-in-documents", **given)

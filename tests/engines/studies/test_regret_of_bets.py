@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 import engines
-from engines.core.row_costs import RowCosts
+from engines.core.row_costs import KNOWN, RowCosts
 from engines.studies import _bet_replay
 from engines.studies._bet_replay import Known, Round, Rule, accepted, foreseen, replay, spent
 from engines.studies.regret_of_bets import FIXED, PLAIN, Replayed, told
@@ -30,10 +30,8 @@ def ran(model, prompt, **params):
 
 
 def known(model, trace):
-    start = len(trace.header.prompt_ids)
-    return Known(
-        model, [*trace.header.prompt_ids, *trace.output_ids], start, start + trace.header.params["max_new_tokens"]
-    )
+    whole, start = [*trace.header.prompt_ids, *trace.output_ids], len(trace.header.prompt_ids)
+    return Known(model, whole, start, start + trace.header.params["max_new_tokens"])
 
 
 def recorded(trace):
@@ -47,29 +45,25 @@ def replayed(rounds):
 
 
 @pytest.mark.parametrize("params", [{}, {"copies": False}, {"table": False}, {"rows": 3}, {"depth": 2}, {"rows": 0}])
-@pytest.mark.parametrize("row_cost", [0.0, 0.02, 0.1, 0.3])
-@pytest.mark.parametrize("prompt", [[1, 2, 3, 1, 2], [4, 4, 4], [1]])
+@pytest.mark.parametrize(("prompt", "row_cost"), [([1, 2, 3, 1, 2], 0.0), ([4, 4, 4], 0.02), ([1], 0.1), ([4, 4], 0.3)])
 def test_the_replay_of_the_method_gives_the_rounds_of_its_trace(prompt, row_cost, params):
     model = TableCausal()
     trace = ran(model, prompt, row_cost=row_cost, **params)
     p = trace.header.params
     rule = Rule("bets", p["copies"], p["table"], p["rows"], p["depth"], bets=True)
-    assert replayed(replay(known(TableCausal(), trace), rule, RowCosts.sloped(row_cost))) == recorded(trace)
+    assert replayed(replay(known(model, trace), rule, RowCosts.sloped(row_cost))) == recorded(trace)
 
 
 @pytest.mark.parametrize("memory", [2, None])
 def test_it_does_at_an_end_mark_without_trees_and_behind_a_long_prompt(monkeypatch, memory):
     for module in ("engines.methods.speculative.adaptive_drafts", "engines.studies._bet_replay"):
         monkeypatch.setattr(f"{module}.READ", 4)
-    ended = 0
+    ended, rule = 0, Rule("bets", True, True, 32, 16, bets=True)
     for seed, trees in itertools.product(range(6), (True, False)):
         model = (TableCausal if trees else Chains)(seed=seed, memory=memory, eos_ids=(3,))
         trace = ran(model, [1, 2, 5, 1, 2, 5, 4, 1, 2])
         ended += trace.output_ids[-1] == 3 and len(trace.output_ids) > 1
-        text = known(model, trace)
-        assert replayed(replay(text, Rule("bets", True, True, 32, 16, bets=True), RowCosts.sloped(0.02))) == recorded(
-            trace
-        )
+        assert replayed(replay(known(model, trace), rule, RowCosts.sloped(0.02))) == recorded(trace)
     assert ended
 
 
@@ -100,9 +94,10 @@ def test_a_refused_row_is_asked_once_and_in_forwards_of_limited_size(monkeypatch
     assert max(len(fed) for _, fed in model.calls[1:]) <= 4
 
 
-def test_drafted_rows_are_accepted_as_far_as_the_text_has_them():
+def test_drafted_rows_are_accepted_as_far_as_the_text_has_them_and_a_round_is_paid_by_its_tokens():
     rows = [(1,), (2,), (1, 5), (2, 6), (2, 6, 7)]
     assert [accepted(rows, text) for text in ([2, 6, 9], [1, 5, 7], [2, 6, 7, 8], [3], [])] == [2, 2, 3, 0, 0]
+    assert spent([Round(5, 3, 2, 1.5), Round(7, 0, 1, 1.0)]) == pytest.approx([0.75, 1.5, 2.5])
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.1, 0.6, 1.0])
@@ -117,10 +112,6 @@ def test_who_foresees_the_text_pays_no_more_than_plain_decoding_or_any_copies(pr
     assert len(longest) <= len(ideal)
     if slope == 1.0:
         assert spent(ideal)[-1] == pytest.approx(TOKENS)
-
-
-def test_the_cost_of_a_round_is_spread_over_its_tokens():
-    assert spent([Round(5, 3, 2, 1.5), Round(7, 0, 1, 1.0)]) == pytest.approx([0.75, 1.5, 2.5])
 
 
 def text_of(bets, **fixed):
@@ -156,7 +147,7 @@ def study():
     return engines.study("regret-of-bets", model="tiny-ar-m", prompts="add: 457 + 86 | sort: Zoe, Mia, Leo", tokens=12)
 
 
-def test_the_study_replays_its_own_traces(study):
+def test_the_study_replays_its_own_traces_and_its_figures_end_where_its_tables_do(study):
     assert "gives the recorded rounds of all 2 texts." in study.notes[1]
     *each, together = study.table("texts").rows
     for i in (1, 2, 3, 4, 5):
@@ -166,47 +157,34 @@ def test_the_study_replays_its_own_traces(study):
         assert regret == pytest.approx(bets - least) and per_token == pytest.approx(regret / tokens)
     assert len(study.table("choices").rows) == len(FIXED) == 61
     assert engines.Study.from_json(study.to_json()) == study
-
-
-def test_it_tells_how_far_it_is_and_what_there_is_after_each_text():
-    parts, made = [], []
-    found = engines.study(
-        "regret-of-bets",
-        model="tiny-ar-s",
-        prompts="add: 4 + 5 | add: 2 + 3",
-        tokens=8,
-        progress=lambda done, total: parts.append((done, total)),
-        partial=made.append,
-    )
-    assert parts[-1] == (2 * len(FIXED) - 1, 2 * len(FIXED)) and parts == sorted(parts)
-    assert [len(made[i]().table("texts").rows) for i in (0, -1)] == [2, 2]  # the first text, and its sum
-    assert len(found.table("texts").rows) == 3
-
-
-def test_its_figures_end_where_its_tables_do(study):
     ends = [series.y[-1] for series in study.figure("regret").series]
-    *each, _ = study.table("texts").rows
     assert ends == pytest.approx([row[8] for row in each])
     costs = {series.name: series.y for series in study.figure("costs").series}
     assert costs["bets"] == pytest.approx([row[5] / row[1] for row in each])
     assert study.table("lengths").rows[-1][2] == pytest.approx(sum(ends)) == study.receipts[0].result
 
 
+def test_it_tells_how_far_it_is_and_what_there_is_after_each_text():
+    parts, made = [], []
+    given = {"model": "tiny-ar-s", "prompts": "add: 4 + 5 | add: 2 + 3", "tokens": 8, "partial": made.append}
+    found = engines.study("regret-of-bets", **given, progress=lambda done, total: parts.append((done, total)))
+    assert parts[-1] == (2 * len(FIXED) - 1, 2 * len(FIXED)) and parts == sorted(parts)
+    assert [len(made[i]().table("texts").rows) for i in (0, -1)] == [2, 2]  # the first text, and its sum
+    assert len(found.table("texts").rows) == 3
+
+
 def test_costs_may_be_those_of_this_machine_and_what_is_told_of_them_is_told(monkeypatch):
     table = RowCosts((1, 32), (1.0, 1.31), warning="They were measured anew.")
+
+    def measured(model):
+        KNOWN[model] = table
+        return table
+
     for module in ("engines.studies.regret_of_bets", "engines.driver.roles"):
-        monkeypatch.setattr(f"{module}.row_costs_of", lambda model: kept(model, table))
+        monkeypatch.setattr(f"{module}.row_costs_of", measured)
     found = engines.study("regret-of-bets", model="tiny-ar-s", prompts="add: 4 + 5", tokens=8, row_cost=-1)
-    assert found.notes[-1] == (
-        "They were measured anew. A round with 32 drafted rows costs 1.32 forwards of one row, as measured here."
-    )
-
-
-def kept(model, table):
-    from engines.core.row_costs import KNOWN
-
-    KNOWN[model] = table
-    return table
+    told = "They were measured anew. A round with 32 drafted rows costs 1.32 forwards of one row, as measured here."
+    assert found.notes[-1] == told
 
 
 @pytest.mark.smollm2
@@ -216,13 +194,3 @@ def test_on_smollm2_the_replay_gives_the_rounds_of_the_trace():
     trace = engines.run(SLUG, model, "List: red, green, blue. Write the list twice.", params=given)
     rounds = replay(known(model, trace), Rule("bets", True, True, 32, 16, bets=True), RowCosts.sloped(0.03))
     assert replayed(rounds) == recorded(trace) and max(one.taken for one in rounds) > 0
-
-
-def test_bad_input_is_a_sentence():
-    for given, words in (
-        ({"model": "tiny-dlm"}, "is a masked model; a draft is verified by a causal one"),
-        ({"model": "tiny-ar-s", "prompts": " | "}, "no prompt was given"),
-        ({"tokens": 0}, "tokens=0 is out of range"),
-    ):
-        with pytest.raises(engines.UserError, match=words):
-            engines.study("regret-of-bets", **given)

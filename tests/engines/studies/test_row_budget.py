@@ -26,13 +26,3 @@ def test_each_budget_is_run_and_the_best_is_the_one_with_the_largest_gain():
 def test_time_that_does_not_grow_asks_for_the_largest_budget_and_steep_time_for_the_smallest(slope, best):
     points = [Point(B, search(A, B), 1.0 + B, 40 + slope * (B - 20), 1.0) for B in BUDGETS]
     assert f"B = {best}," in told(points, 40.0, None).receipts[0].name
-
-
-def test_bad_input_is_a_sentence():
-    for given, words in (
-        ({"model": "tiny-dlm"}, "masked model"),
-        ({"model": "tiny-ar-s"}, "training prompt-tokens tiny-ar-s"),
-        ({"repeats": 0}, "repeats=0 is out of range"),
-    ):
-        with pytest.raises(engines.UserError, match=words):
-            engines.study("row-budget", **given)

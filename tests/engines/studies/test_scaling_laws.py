@@ -1,6 +1,7 @@
 """Scylla's laws on numbers that are known, the counting of rounds against a real loop, and the study on the shipped
 grid."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,21 +29,23 @@ def test_a_line_is_found_and_a_bend_is_seen():
     assert abs(laws.miss("saturating", x, bent)) < 1e-6 < 0.1 < laws.miss("log-linear", x, bent)
     assert laws.miss("constant", x, [1.0, 1.5, 2.0, 2.5]) == pytest.approx(-1)
     assert laws.miss("linear", x, [10.0, 100.0, 1000.0, 10000.0]) == pytest.approx(0)
+    assert laws.loglinear(x, [0.25] * 4).r2 is None, "where nothing varies there is nothing to explain"
+    assert scaling_laws.nearest_form([0.0, 0.0, 0.0, 1e-15]) == "no difference"
+    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.1]) == "no difference"
+    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.4]) == laws.FORMS[1]
 
 
 @pytest.mark.parametrize(
-    ("x", "sentence"), [([5.0], "two different points and 1 is given"), ([0.0, 1.0], "has no logarithm")]
+    ("law", "x", "sentence"),
+    [
+        (laws.loglinear, [5.0], "two different points and 1 is given"),
+        (laws.loglinear, [0.0, 1.0], "has no logarithm"),
+        (partial(laws.miss, "log-linear"), [1.0, 10.0], "2 points are given"),
+    ],
 )
-def test_what_has_no_line_is_refused(x, sentence):
+def test_what_has_no_line_is_refused(law, x, sentence):
     with pytest.raises(engines.UserError, match=sentence):
-        laws.loglinear(x, [1.0] * len(x))
-
-
-def test_an_extrapolation_needs_three_points():
-    with pytest.raises(engines.UserError, match="2 points are given"):
-        laws.miss("log-linear", [1.0, 10.0], [1.0, 2.0])
-    with pytest.raises(engines.UserError, match="1 point is given"):
-        engines.study("scaling-laws", points=1)
+        law(x, [1.0] * len(x))
 
 
 def test_rounds_by_hand():
@@ -79,7 +82,7 @@ def shipped():
     return model, told, drafts
 
 
-def test_the_rounds_are_those_of_a_real_loop(shipped):
+def test_the_rounds_are_those_of_a_real_loop_and_shared_mass_is_one_minus_total_variation(shipped):
     """Draft gamma tokens one by one, compare with the target's greedy answer, go on behind the first that differs."""
     _, told, drafts = shipped
     *_, draft = drafts[-1]
@@ -92,30 +95,15 @@ def test_the_rounds_are_those_of_a_real_loop(shipped):
             drafted = list(ids)
             for _ in range(3):
                 drafted.append(int(draft(torch.tensor([drafted]))[0, -1].argmax()))
-            left = answer[len(ids) - first :]
-            kept = 0
+            left, kept = answer[len(ids) - first :], 0
             while kept < min(3, len(left)) and drafted[len(ids) + kept] == left[kept]:
                 kept += 1
             ids, steps = [*ids, *left[: kept + 1]], steps + 1
         assert (found[text].rounds, found[text].tokens) == (steps, n)
         start += n
-
-
-def test_shared_mass_is_one_minus_total_variation(shipped):
-    _, told, drafts = shipped
-    *_, draft = drafts[0]
-    found, _ = grid.compared(draft, told, 3)
     q = draft(told.ids)[told.rows[:, 0], told.rows[:, 1]].double().softmax(-1)
     tvd = (told.p - q).abs().sum(-1) / 2
     assert sum(one.shared for one in found) == pytest.approx(float((1 - tvd).sum()), abs=1e-6)
-
-
-def test_the_card_and_the_grid_agree(shipped):
-    _, _, drafts = shipped
-    assert len(drafts) == 24 and len({size.name for size, *_ in drafts}) == 4
-    for size, *_, draft in drafts:
-        body = sum(t.numel() for name, t in draft.named_parameters() if name.startswith("body.layers"))
-        assert body == size.body
 
 
 @pytest.fixture(scope="module")
@@ -136,25 +124,19 @@ def test_the_study_measures_and_other_prompts_give_other_points(studied):
     assert other.table("points").rows != points.rows
 
 
-def test_a_stop_is_heard_while_batches_are_timed(shipped):
-    model, _, drafts = shipped
-    heard = []
-
-    def stop():
-        heard.append(1)
-        if len(heard) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        grid.timed(model, drafts[0][-1], (1, 2), (1,), stop)
-    assert len(heard) == 3, "before each batch of each turn"
-
-
-def test_forwards_of_batches_are_timed_and_leave_the_caches_as_they_were(shipped):
+def test_batches_are_timed_for_every_width_and_a_stop_is_heard_meanwhile(shipped):
     model, _, drafts = shipped
     target_ms, draft_ms = grid.timed(model, drafts[0][-1], (1, 2), (1, 3))
     assert set(target_ms) == {(1, 1), (1, 3), (2, 1), (2, 3)} and set(draft_ms) == {1, 2}
     assert min(*target_ms.values(), *draft_ms.values()) > 0
+    heard = iter([None, None, KeyboardInterrupt()])
+
+    def stop():
+        if error := next(heard):
+            raise error
+
+    with pytest.raises(KeyboardInterrupt):  # before each batch of each turn
+        grid.timed(model, drafts[0][-1], (1, 2), (1,), stop)
 
 
 def test_a_plan_takes_the_size_that_is_fastest_for_its_budget():
@@ -197,16 +179,7 @@ def test_points_come_one_by_one_with_what_plays_them(studied):
     assert [one.name for one in first.figure("training").series] == ["d16x1"]  # no line through one point
     assert [one.name for one in third.figure("training").series] == ["d16x1", "d16x1: line"]
     assert third.table("laws").rows and third.receipts[0].inputs["D"] == 31113
-    runs = [run for one in whole.figure("training").series for run in one.runs]
-    assert len(runs) == 24 and runs[-1].model == "tiny-ar-l@d64x4.512" and runs[-1].params == {"gamma": 5}
-    trace = engines.run(
-        runs[-1].method, runs[-1].model, "add: 45 + 86", params={**runs[-1].params, "max_new_tokens": 8}
-    )
+    *_, last = runs = [run for one in whole.figure("training").series for run in one.runs]
+    assert len(runs) == 24 and last.model == "tiny-ar-l@d64x4.512" and last.params == {"gamma": 5}
+    trace = engines.run(last.method, last.model, "add: 45 + 86", params=last.params | {"max_new_tokens": 8})
     assert trace.header.models[1].name == "tiny-ar-l-draft-grid@d64x4.512"
-
-
-def test_where_nothing_varies_there_is_nothing_to_explain_and_no_form_wins():
-    assert laws.loglinear([1, 10, 100], [0.25] * 3).r2 is None
-    assert scaling_laws.nearest_form([0.0, 0.0, 0.0, 1e-15]) == "no difference"
-    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.1]) == "no difference"
-    assert scaling_laws.nearest_form([0.2, -0.1, 0.3, 0.4]) == laws.FORMS[1]

@@ -1,7 +1,5 @@
 """The gate of context over its line: a table of real runs, and bad input."""
 
-import pytest
-
 import engines
 from engines.studies import scene_gate
 from engines.studies.scene_gate import LINES, Both, scenes, told
@@ -34,12 +32,3 @@ def test_the_scenes_are_of_every_kind_and_the_same_again():
     made = scenes(24, "some")
     assert made == scenes(24, "some") and len({look["scene"] for _, look in made}) == 12
     assert all("blur" not in look for _, look in scenes(12, "none"))
-
-
-def test_bad_input_is_a_sentence():
-    for given, sentence in (
-        ({"model": "tiny-ar-s"}, "'tiny-ar-s' is a causal model; give a reader of word images"),
-        ({"scenes": 1}, "scenes=1 is out of range"),
-    ):
-        with pytest.raises(engines.UserError, match=sentence):
-            engines.study("scene-gate", **given)

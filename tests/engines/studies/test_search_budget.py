@@ -2,9 +2,6 @@
 
 from itertools import islice
 
-import pytest
-
-from engines.core.errors import UserError
 from engines.core.study import run_study
 from engines.studies import search_budget
 
@@ -25,9 +22,3 @@ def test_costs_are_counted_for_every_rule(monkeypatch):
     assert rows["one sample"][4] == rows["vote of 3"][4] == 0 < rows["A*, k = 2"][4] <= 2 * 2
     assert all(low <= right <= high for right, low, high, *_ in rows.values())
     assert [one.name for one in study.figures[1].series] == ["best", "particles", "A*"]
-
-
-@pytest.mark.parametrize(("model", "why"), [("tiny-dlm", "masked model"), ("tiny-ar-s", "engines.training prm")])
-def test_a_model_that_cannot_be_searched_is_refused(model, why):
-    with pytest.raises(UserError, match=why):
-        run_study("search-budget", {"model": model, "problems": 10})

@@ -46,27 +46,11 @@ def squares(p, progress):
     for done in range(p.n + 1):
         progress(done, p.n)
     xs = list(range(1, p.n + 1))
-    return Study(
-        tables=[
-            Table(
-                "squares",
-                "Squares",
-                [Column("name"), Column("x", "", "given"), Column("x squared", "m", "derived", 1)],
-                [[f"row {x}", x, float(x * x)] for x in xs],
-            )
-        ],
-        figures=[
-            Figure(
-                "curve",
-                "A curve",
-                Axis("x", log=p.scale == "log"),
-                Axis("y", "m"),
-                [Series("squares", xs, [x * x for x in xs], "derived")],
-            )
-        ],
-        receipts=[Receipt("last", "n * n", {"n": p.n}, float(p.n * p.n), "m")],
-        notes=["A note."],
-    )
+    columns = [Column("name"), Column("x", "", "given"), Column("x squared", "m", "derived", 1)]
+    table = Table("squares", "Squares", columns, [[f"row {x}", x, float(x * x)] for x in xs])
+    series = [Series("squares", xs, [x * x for x in xs], "derived")]
+    figure = Figure("curve", "A curve", Axis("x", log=p.scale == "log"), Axis("y", "m"), series)
+    return Study([table], [figure], [Receipt("last", "n * n", {"n": p.n}, float(p.n * p.n), "m")], ["A note."])
 
 
 def test_a_study_is_filled_in_by_the_driver_and_survives_json():
@@ -113,18 +97,21 @@ def test_what_is_there_by_now_is_a_whole_record_that_says_so():
         ({"n": 3}, r"n=3 is odd"),
     ],
 )
-def test_bad_inputs_are_refused_in_a_sentence(inputs, said):
+def test_bad_inputs_and_unknown_names_are_refused_in_a_sentence(inputs, said):
     with pytest.raises(engines.UserError, match=said):
         run_study(squares, inputs)
-
-
-def test_an_unknown_study_is_refused_with_those_there_are():
     with pytest.raises(engines.UserError, match=r"unknown study 'nope'; choose one of .*parallelbench"):
         engines.study("nope")
+    with pytest.raises(engines.UserError, match="has no figure 'g'; there is f"):
+        figure().figure("g")
 
 
 def changed(**new):
     return json.dumps(json.loads(run_study(squares, {}).to_json()) | new)
+
+
+def with_row(row):
+    return changed(tables=[{"name": "t", "title": "", "columns": [{"name": "a"}], "rows": [row]}])
 
 
 @pytest.mark.parametrize(
@@ -136,14 +123,8 @@ def changed(**new):
         (lambda: b"\xff\xfe", "this is not a study"),
         (lambda: changed(colour=1), "this is not a study: .*colour"),
         (lambda: changed(tables=[]), "there is no table"),
-        (
-            lambda: changed(tables=[{"name": "t", "title": "", "columns": [{"name": "a"}], "rows": [[1, 2]]}]),
-            "row of 2 cells for 1 columns",
-        ),
-        (
-            lambda: changed(tables=[{"name": "t", "title": "", "columns": [{"name": "a"}], "rows": [[1]]}]),
-            "column 'a' of table 't' holds numbers and no provenance",
-        ),
+        (lambda: with_row([1, 2]), "row of 2 cells for 1 columns"),
+        (lambda: with_row([1]), "column 'a' of table 't' holds numbers and no provenance"),
     ],
 )
 def test_a_record_that_does_not_hold_together_is_refused(text, said):
@@ -166,6 +147,7 @@ def figure(**series):
         ({"y": [1.0, math.nan]}, "a number is finite"),
         ({"x": [0.0, 1.0]}, "logarithmic axis"),
         ({"text": ["one"]}, "2 x and 1 text"),
+        ({"style": "share"}, "'share'.*style"),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_found(series, said):
@@ -174,15 +156,9 @@ def test_a_figure_that_cannot_be_drawn_is_found(series, said):
         check_study(figure(**series))
 
 
-def test_names_are_there_once_and_are_found():
-    found = figure()
-    with pytest.raises(ValueError, match="two tables are called 't'"):
-        check_study(msgspec.structs.replace(found, tables=found.tables * 2))
-    with pytest.raises(engines.UserError, match="has no figure 'g'; there is f"):
-        found.figure("g")
-
-
 def test_a_declaration_that_contradicts_itself_is_refused():
+    with pytest.raises(ValueError, match="two tables are called 't'"):
+        check_study(msgspec.structs.replace(figure(), tables=figure().tables * 2))
     for inputs in ([Int("n", 1, 0, 2, help=""), Int("n", 1, 0, 2, help="")], [Int("progress", 1, 0, 2, help="")]):
         with pytest.raises(ValueError, match="declares an input twice, or one called 'progress'"):
             study("x", "X", "", summary="", inputs=inputs)
@@ -232,14 +208,12 @@ def test_the_study_of_the_document_runs(folder):
     assert not engines.broken_studies() and found.table().rows[-1] == [1024.0, found.receipts[0].result]
 
 
-# --- every study that ships
-
-
-@pytest.mark.parametrize("slug", [info.slug for info in engines.list_studies()])
-def test_a_shipped_study_declares_itself(slug):
-    one = engines.get_study(slug)
-    assert isinstance(one, DeclaredStudy) and one.info.summary and one.info.paper and one.info.title
-    assert all(p.help for p in one.info.inputs) and not engines.broken_studies()
+def test_every_shipped_study_declares_itself():
+    for info in engines.list_studies():
+        one = engines.get_study(info.slug)
+        assert isinstance(one, DeclaredStudy) and info.summary and info.paper and info.title
+        assert all(p.help for p in info.inputs)
+    assert not engines.broken_studies()
 
 
 def test_parallelbench_gives_what_the_benchmark_gives():
@@ -252,18 +226,3 @@ def test_parallelbench_gives_what_the_benchmark_gives():
     assert [one.name for one in found.figures] == ["shuffle: exact", "shuffle: bound"]
     assert found.receipts[0].result == pytest.approx(math.factorial(6) / 6**6)
     assert found.models[0].name == "oracle" and engines.Study.from_json(found.to_json()) == found
-
-
-def test_parallelbench_says_what_it_cannot_run():
-    with pytest.raises(engines.UserError, match="benchmark runs on masked models"):
-        engines.study("parallelbench", model="tiny-ar-s", task="copy", prompts=1)
-    with pytest.raises(engines.UserError, match="task=dance is not offered"):
-        engines.study("parallelbench", task="dance")
-
-
-def test_what_could_not_be_read_again_is_not_made():
-    """A style that there is not was written to a file which `study --open` then refused."""
-    wrong = Series("a", [1.0], [2.0], "measured", "share")
-    made = Study(tables=[Table("t", "", [Column("a")], [])], figures=[Figure("f", "", Axis("x"), Axis("y"), [wrong])])
-    with pytest.raises(ValueError, match=r"'share'.*style"):
-        check_study(made)

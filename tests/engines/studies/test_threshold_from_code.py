@@ -24,23 +24,11 @@ def test_the_numbers_are_those_of_the_references(found):
     assert rows["share of steps that would pause"] == sum(h >= learned.threshold for h in H) / len(H)
 
 
-def test_the_histograms_hold_every_step(found):
+def test_the_histograms_hold_every_step_and_the_chosen_p_is_the_first_of_the_best(found):
     first, others, chance, line = found.figure("histograms").series
     assert sum(first.y) == pytest.approx(1) and sum(others.y) == pytest.approx(1)
     assert all(0 < value < 1 for value in chance.y) and len(set(line.x)) == 1
-
-
-def test_the_chosen_p_is_the_first_of_the_best(found):
     tried, chosen = found.figure("accuracies").series
     assert len(tried.x) == 99 and tried.x[0] == 0.01 and chosen.x[0] == found.receipts[0].inputs["p"]
     assert engines.read_study(found.to_json()) == found
     assert tried.x[tried.y.index(max(tried.y))] == chosen.x[0] and chosen.y[1] == max(tried.y)
-
-
-def test_a_model_that_is_not_there_is_a_sentence():
-    with pytest.raises(engines.UserError, match="nothing"):
-        engines.study("threshold-from-code", model="nothing", functions=4)
-    with pytest.raises(engines.UserError, match=r"'tiny-dlm' is a masked model; .* give a causal one"):
-        engines.study("threshold-from-code", model="tiny-dlm", functions=4)
-    with pytest.raises(engines.UserError, match="functions=3 is out of range"):
-        engines.study("threshold-from-code", functions=3)

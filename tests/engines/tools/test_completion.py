@@ -21,6 +21,18 @@ def patience(monkeypatch):
     monkeypatch.setattr(completion, "SECONDS", 60.0)
 
 
+@pytest.fixture
+def own_process(monkeypatch):
+    """A process of the test's own, and what is said without jedi."""
+    with monkeypatch.context() as patch:
+        patch.setattr(completion, "_origin", lambda name: None)
+        with pytest.raises(UserError, match="pip install jedi"):
+            Analyser({})
+    process = completion._Process()
+    monkeypatch.setattr(completion, "_process", lambda: process)
+    return process
+
+
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory):
     """The project below a folder of its own: what tests put beside it is nobody else's."""
@@ -70,151 +82,101 @@ def test_a_detail_says_where_a_name_is_defined(ledger):
         assert name in code and lines[line - 1].strip() == code
 
 
-def test_no_two_underscores_and_the_standard_library_is_known(ledger):
+def test_the_standard_library_is_known_and_this_program_keeps_its_search_path_and_modules(ledger):
+    before, modules = list(sys.path), set(sys.modules)
     names = ledger.members("import math\nmath.").names
     assert "sqrt" in names and not any(name.startswith("__") for name in names)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import torch\ntorch.",
-        "import numpy\nnumpy.",
-        "import engines\nengines.",
-        "import pytest\npytest.",
-        "from ..secret import a\na.",
-        "from . \\\n  .secret import a\na.",
-        "import sys\nsys . path.append('/')\nimport secret\nsecret.",
-        "import sys\n(sys.#c\npath.append(ABOVE))\nimport secret\nsecret.",
-        "import sys\n(sys.#c\rpath.append(ABOVE))\nimport secret\nsecret.",
-        "import sys\n(sys.#c\npath.insert(0, ABOVE))\nfrom secret import a\na.",
-        "import sys as s\ns.path.append(ABOVE)\nimport secret\nsecret.",
-        "from sys import path\npath.append(ABOVE)\nimport secret\nsecret.",
-        "from .#c\f\n.secret import a\na.",
-        "import jedi\njedi.",
-        "import parso\nparso.",
-        "import jedi\njedi.Script().",
-    ],
-)
-def test_it_sees_nothing_outside_of_the_project(ledger, secret, text):
-    text = text.replace("ABOVE", repr(str(secret.parent)))
-    assert ledger.members(text).names == () and ledger.members(text).why
-    assert ledger.signatures(text[:-1] + "(").names == ()
-
-
-def test_what_the_look_at_the_text_misses_the_analyser_does_not_follow(ledger, secret, monkeypatch):
-    """Two doors: a text that changes the path is not asked about, and if it were, jedi would not follow it."""
-    monkeypatch.setattr(completion, "leaves", lambda code: False)
-    text = f"import sys\nsys.path.append({str(secret.parent)!r})\nimport secret\nsecret."
-    assert ledger.members(text).names == ()
-
-
-def test_lines_end_as_the_analyser_ends_them(ledger):
-    answer = ledger.members("x = 1\r\nimport math\rmath.")
+    assert sys.path == before and "jedi" not in set(sys.modules) - modules
+    answer = ledger.members("x = 1\r\nimport math\rmath.")  # lines end as the analyser ends them
     assert "sqrt" in answer.names and (answer.line, answer.column) == (3, 5)
-    assert in_string_or_comment("# a\rb.") is False
 
 
-def test_a_package_without_files_of_its_own_is_known_where_it_is_the_projects():
-    with Analyser({"pkg/sub/a.py": "y = 1\n"}) as analyser:
-        assert analyser.members("import pkg\npkg.").names == ("sub",)
-        assert analyser.members("import pkg.sub.a\npkg.sub.a.").names == ("y",)
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_it_sees_nothing_outside_of_the_project(ledger, secret, monkeypatch, looked_at):
+    """Two doors: a text that changes the path is not asked about, and if it were, jedi would not follow it."""
+    if not looked_at:
+        monkeypatch.setattr(completion, "leaves", lambda code: False)
+    for text in OUTSIDE if looked_at else ["import sys\nsys.path.append(ABOVE)\nimport secret\nsecret."]:
+        text = text.replace("ABOVE", repr(str(secret.parent)))
+        assert ledger.members(text).names == () and (ledger.members(text).why or not looked_at), text
+        assert not looked_at or ledger.signatures(text[:-1] + "(").names == (), text
 
 
-def test_a_file_of_the_project_may_not_lead_out_either():
+OUTSIDE = [
+    *(f"import {name}\n{name}." for name in ("torch", "numpy", "engines", "pytest", "jedi", "parso")),
+    "import jedi\njedi.Script().",
+    "from ..secret import a\na.",
+    "from . \\\n  .secret import a\na.",
+    "import sys\nsys . path.append('/')\nimport secret\nsecret.",
+    "import sys\n(sys.#c\npath.append(ABOVE))\nimport secret\nsecret.",
+    "import sys\n(sys.#c\rpath.append(ABOVE))\nimport secret\nsecret.",
+    "import sys\n(sys.#c\npath.insert(0, ABOVE))\nfrom secret import a\na.",
+    "import sys as s\ns.path.append(ABOVE)\nimport secret\nsecret.",
+    "from sys import path\npath.append(ABOVE)\nimport secret\nsecret.",
+    "from .#c\f\n.secret import a\na.",
+]
+
+
+def test_nothing_of_a_project_is_run_or_left_and_nothing_of_it_leads_out(tmp_path):
+    mark = tmp_path / "was-run"
+    code = f"open({str(mark)!r}, 'w')\n"
+    files = {
+        "a.py": code + "y = 1\n",
+        "pkg/__init__.py": code,
+        "pkg/b.py": code + "x = 2\n",
+        "bare/sub/c.py": "z = 3\n",
+    }
+    with Analyser(files) as analyser:
+        assert analyser.members("import a\na.").names == ("y",)
+        assert analyser.members(f"{code}from pkg import b\nb.").names == ("x",)
+        assert analyser.members("import bare\nbare.").names == ("sub",)
+        assert analyser.members("import bare.sub.c\nbare.sub.c.").names == ("z",)
+        assert (analyser.folder / "pkg" / "b.py").is_file()
+    assert not mark.exists() and not analyser.folder.exists()
     with Analyser({"a.py": "import sys\nsys.path.append('/')\n"}) as analyser:
         assert "outside" in analyser.members("import math\nmath.").why
     assert not leaves("import os.path\nfrom .a import b\n")
 
 
-def test_nothing_of_a_project_is_run(tmp_path):
-    mark = tmp_path / "was-run"
-    code = f"open({str(mark)!r}, 'w')\n"
-    with Analyser({"a.py": code + "y = 1\n", "pkg/__init__.py": code, "pkg/b.py": code + "x = 2\n"}) as analyser:
-        assert analyser.members("import a\na.").names == ("y",)
-        assert analyser.members(f"{code}from pkg import b\nb.").names == ("x",)
-    assert not mark.exists()
+def test_strings_and_comments():
+    inside = ("# a.", "'a.", "'''a\nb.", "'\\'a.", "x = '#' # 'a.", 'f"{a.')
+    outside = ("a.", "# a\nb.", "# a\rb.", "'a' + b.", "'a\nb.", "'''a'''.", '"# a".', "'\\\\'.")
+    for text in inside + outside:
+        assert in_string_or_comment(text) is (text in inside), text
 
 
-def test_the_copy_is_removed():
-    with Analyser({"pkg/a.py": "y = 1\n"}) as analyser:
-        folder = analyser.folder
-        assert (folder / "pkg" / "a.py").is_file()
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [
-        ("a.", False),
-        ("# a.", True),
-        ("# a\nb.", False),
-        ("'a.", True),
-        ("'a' + b.", False),
-        ("'a\nb.", False),
-        ("'''a\nb.", True),
-        ("'''a'''.", False),
-        ('"# a".', False),
-        ("'\\'a.", True),
-        ("'\\\\'.", False),
-        ("x = '#' # 'a.", True),
-        ('f"{a.', True),
-    ],
-)
-def test_strings_and_comments(text, inside):
-    assert in_string_or_comment(text) is inside
-
-
-def test_without_jedi_one_line_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(completion, "_origin", lambda name: None)
-    with pytest.raises(UserError, match="pip install jedi") as caught:
-        Analyser({})
-    assert "\n" not in str(caught.value)
-
-
-def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(monkeypatch, tmp_path, ledger):
+def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(own_process, monkeypatch, tmp_path, ledger):
     slow = tmp_path / "slow.py"
     slow.write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
     monkeypatch.setattr(completion, "SECONDS", 0.3)
-    process = completion._Process()
-    monkeypatch.setattr(completion, "_process", lambda: process)
     monkeypatch.setattr(completion, "PROGRAM", slow)
     began = time.perf_counter()
     assert "took longer" in ledger.members("import math\nmath.").why and time.perf_counter() - began < 5
-    assert process.child.poll() is not None
+    assert own_process.child.poll() is not None
+    spoiled = Path(own_process.cache)
     for leftover in ("half", "a/file.pkl"):
-        (Path(process.cache) / leftover).parent.mkdir(exist_ok=True)
-        (Path(process.cache) / leftover).write_bytes(b"\x80")
-    spoiled = process.cache
+        (spoiled / leftover).parent.mkdir(exist_ok=True)
+        (spoiled / leftover).write_bytes(b"\x80")
     monkeypatch.setattr(completion, "PROGRAM", Path(completion.__file__).with_name("_jedi_process.py"))
     monkeypatch.setattr(completion, "SECONDS", 20.0)
     assert "sqrt" in ledger.members("import math\nmath.").names
-    assert not Path(spoiled).exists(), "half a file of the one that was ended is not read again"
-    process.end()
-    assert not Path(process.cache).exists()
+    assert not spoiled.exists(), "half a file of the one that was ended is not read again"
+    own_process.end()
+    assert not Path(own_process.cache).exists()
 
 
-def test_this_program_keeps_its_search_path_and_modules(ledger):
-    before, modules = list(sys.path), set(sys.modules)
-    ledger.members("import colorsys\ncolorsys.")
-    assert sys.path == before and "jedi" not in set(sys.modules) - modules
-
-
-def test_the_seconds_of_an_answer_hold_no_start(monkeypatch, tmp_path, ledger):
+def test_the_seconds_of_an_answer_hold_no_start(own_process, monkeypatch, tmp_path, ledger):
     """Behind a question that took too long the process starts anew, and a start may take longer than an answer."""
     late = tmp_path / "late.py"
     late.write_text(
         "import json, sys, time\ntime.sleep(1.5)\nprint(flush=True)\n"
         "for line in sys.stdin:\n    print(json.dumps({'rows': [['pi', 'module']]}), flush=True)\n"
     )
-    process = completion._Process()
-    monkeypatch.setattr(completion, "_process", lambda: process)
     monkeypatch.setattr(completion, "PROGRAM", late)
     monkeypatch.setattr(completion, "SECONDS", 1.0)
-    assert ledger.members("import math\nmath.").names == ("pi",)
-    process._kill()
-    assert ledger.members("import math\nmath.").names == ("pi",)
+    for _ in range(2):
+        assert ledger.members("import math\nmath.").names == ("pi",)
+        own_process._kill()
     monkeypatch.setattr(completion, "START", 0.1)
-    process._kill()
-    assert "took longer" in ledger.members("import math\nmath.").why and process.child.poll() is not None
-    process.end()
+    assert "took longer" in ledger.members("import math\nmath.").why and own_process.child.poll() is not None
+    own_process.end()

@@ -17,18 +17,6 @@ def test_those_that_ship_are_small_packages_and_survive_as_text():
             assert code == (FOLDER / name / path).read_text() and ast.parse(code).body
 
 
-def test_they_run_as_python_programs_do(monkeypatch):
-    """They are real code, not only text that parses."""
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    monkeypatch.syspath_prepend(str(FOLDER / "ledger"))
-    from book import Book
-
-    book = Book()
-    book.enroll_payer(7)
-    book.push_row(7, 1250)
-    assert book.tally_cents() == book.dial._notches == 1250
-
-
 @pytest.mark.parametrize(
     ("project", "sentence"),
     [

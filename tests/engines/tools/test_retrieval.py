@@ -13,7 +13,4 @@ def test_a_score_by_hand_and_the_order_of_passages():
     assert have == pytest.approx(weight * (K1 + 1) / (1 + K1 * (1 - B + B * 4 / 2.5))) and lack == 0
     once, twice, long = bm25("key", ["key box", "key key", "key " + "box " * 20])
     assert twice > once > long > 0
-
-
-def test_nothing_to_find_scores_nothing():
     assert bm25("key", ["", ""]) == [0, 0] and bm25("", ["key"]) == [0] and bm25("key", []) == []

@@ -16,13 +16,9 @@ from engines.training.core import coding
 from engines.training.core.coding import code, convert
 
 LLAMA: dict[str, Any] = {
-    "vocab_size": 128,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
+    "vocab_size": 128, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2,
     "max_position_embeddings": 32,
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -71,33 +67,32 @@ def test_int8_makes_other_weights_and_says_so(folder: Path) -> None:
     assert torch.equal(logits(folder), new)
 
 
-def test_a_copy_leaves_its_original(folder: Path) -> None:
-    before = (folder / "model.safetensors").read_bytes()
-    out = convert(folder, "lossless", out=folder.parent / "copy")
-    assert (folder / "model.safetensors").read_bytes() == before and (out / "config.json").is_file()
-    assert stored.MARK in metadata(out / "model.safetensors")
-    assert identity(out / "model.safetensors") == identity(folder / "model.safetensors")
-
-
-def test_a_changed_byte_is_found_by_the_card(folder: Path) -> None:
-    convert(folder, "lossless")
+def test_a_copy_leaves_its_original_and_bad_input_is_a_sentence(folder: Path) -> None:
     file = folder / "model.safetensors"
-    changed = bytearray(file.read_bytes())
-    changed[-1] ^= 1
-    file.write_bytes(changed)
-    with pytest.raises(UserError, match=r"model\.safetensors is not the file that was published: its sha256 is "):
-        zoo.load_model(folder)
+    before = file.read_bytes()
+    out = convert(folder, "lossless", out=folder.parent / "copy")
+    assert (out / "config.json").is_file() and stored.MARK in metadata(out / "model.safetensors")
+    assert identity(out / "model.safetensors") == identity(file)
+    with pytest.raises(UserError, match="'int4' is not a way to store weights; choose one of lossless, int8, plain"):
+        code(file, "int4")
+    with pytest.raises(UserError, match=r"has no tensor 'nobody' to keep; it has for example 'model\.embed_tokens"):
+        code(file, "int8", keep=["nobody"])
+    with pytest.raises(UserError, match=r"holds no model\.safetensors; give the folder of a model or part"):
+        convert(folder.parent, "int8")
+    assert file.read_bytes() == before
 
 
-def test_without_a_card_the_damage_is_found_in_the_tensor(folder: Path) -> None:
+def test_damage_is_found_by_the_card_and_without_one_in_the_tensor(folder: Path) -> None:
     convert(folder, "lossless")
-    (folder / "card.json").unlink()
     file = folder / "model.safetensors"
     entry = header(file)["model.embed_tokens.weight.exponents"]["data_offsets"]
     changed = bytearray(file.read_bytes())
     start = 8 + int.from_bytes(changed[:8], "little")
     changed[start + entry[0] + 900 : start + entry[0] + 940] = bytes(40)
     file.write_bytes(changed)
+    with pytest.raises(UserError, match=r"model\.safetensors is not the file that was published: its sha256 is "):
+        zoo.load_model(folder)
+    (folder / "card.json").unlink()
     with pytest.raises(UserError, match=r"is damaged: .*'model\.embed_tokens\.weight'.*restore the file"):
         zoo.load_model(folder)
 
@@ -109,17 +104,6 @@ def test_coded_weights_without_the_class_of_their_model(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config | {"architectures": wrong}))
         with pytest.raises(UserError, match=rf"as `architectures` in config\.json, which is {told}; name one"):
             zoo.load_model(folder)
-
-
-def test_bad_input_in_a_sentence(folder: Path) -> None:
-    before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(UserError, match="'int4' is not a way to store weights; choose one of lossless, int8, plain"):
-        code(folder / "model.safetensors", "int4")
-    with pytest.raises(UserError, match=r"has no tensor 'nobody' to keep; it has for example 'model\.embed_tokens"):
-        code(folder / "model.safetensors", "int8", keep=["nobody"])
-    with pytest.raises(UserError, match=r"holds no model\.safetensors; give the folder of a model or part"):
-        convert(folder.parent, "int8")
-    assert (folder / "model.safetensors").read_bytes() == before
 
 
 def test_only_large_matrices_are_coded() -> None:

@@ -9,7 +9,6 @@ from itertools import islice
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 import engines
 from engines.core.errors import UserError
@@ -19,46 +18,24 @@ from engines.training import table
 from engines.training.__main__ import main
 from engines.training.core import data
 from engines.training.tiny import card, certainty, dparallel, forcing, marks, train
-from engines.training.tiny.dparallel import Settings
 from engines.training.tiny.networks import build, load_network
 from engines.training.tiny.recipes import RECIPES
-from engines.training.tiny.tokenizer import FOLDER, load_tokenizer
+from engines.training.tiny.tokenizer import FOLDER
+from tests.engines.training.running import tiny
 
-PARENT = dataclasses.replace(
-    RECIPES["tiny-dlm"],
-    name="tiny-test",
-    hidden=16,
-    layers=1,
-    heads=2,
-    mlp=32,
-    batch=512,
-    init_from=None,
-    mixture={"copy": 1.0, "tell": 1.0},
-)
+PARENT = tiny("tiny-dlm", block=16, mixture={"copy": 1.0, "tell": 1.0})
 CHILD = dataclasses.replace(
-    PARENT,
-    name="tiny-test-dparallel",
-    init_from="tiny-test",
-    distilled=True,
-    steps=5,
-    warmup=2,
-    learning_rate=1e-3,
+    PARENT, name="tiny-test-dparallel", init_from="tiny-test", distilled=True, steps=5, learning_rate=1e-3
 )
 BLOCK = 4
 PAIRS = [([3, 9, 9, 4], [*range(20, 20 + n), 2]) for n in (1, 3, 4, 6, 11)]
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return load_tokenizer()
-
-
 @pytest.fixture
 def here(tmp_path, tmp_path_factory, monkeypatch, tokenizer):
-    """A parent of some thousand weights and a recipe that is distilled from it, in folders of their own; every parrot
-    of an answer passes."""
+    """A parent of some thousand weights and a recipe that is distilled from it, in folders of their own."""
     monkeypatch.setitem(RECIPES, "tiny-test", PARENT)
-    monkeypatch.setitem(RECIPES, "tiny-test-dparallel", CHILD)
+    monkeypatch.setitem(RECIPES, CHILD.name, CHILD)
     monkeypatch.setattr(train, "MODELS", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.setattr(dparallel, "MARKED", 2)
@@ -77,6 +54,10 @@ def answers(monkeypatch, tokenizer):
     monkeypatch.setattr(dparallel, "own_answers", lambda *_: (pairs, {"copy": [30, 24]}))
 
 
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
 def boards(seed, ratio=0.5):
     """(ids [R, L], boards [2R, L], hidden [2R, L]) of PAIRS."""
     length = max(len(p) + len(a) for p, a in PAIRS) + 5
@@ -88,10 +69,9 @@ def boards(seed, ratio=0.5):
 
 def test_the_copies_partition_the_active_block():
     """Invariant 5."""
-    seen, hides = set(), 0
+    seen, hides, rows = set(), 0, len(PAIRS)
     for seed in range(60):
         ids, x, hidden = boards(seed)
-        rows = len(ids)
         one, other = hidden[:rows], hidden[rows:]
         assert not (one & other).any() and (x[hidden] == 1).all()
         for i, (prompt, answer) in enumerate(PAIRS):
@@ -108,11 +88,11 @@ def test_the_copies_partition_the_active_block():
     assert seen == {(i, j) for i, (_, answer) in enumerate(PAIRS) for j in range((len(answer) - 1) // BLOCK + 1)}
     assert abs(hides) < 300  # of about 2,800 places: neither copy is the one that hides
     _, _, hidden = boards(0, ratio=1.0)
-    assert hidden[: len(PAIRS)].any(1).all() and not hidden[len(PAIRS) :].any()
+    assert hidden[:rows].any(1).all() and not hidden[rows:].any()
 
 
-def random_case(rows=4, m=30, V=9, seed=0):
-    g = torch.Generator().manual_seed(seed)
+def random_case(rows=4, m=30, V=9):
+    g = torch.Generator().manual_seed(0)
     z, y = 2 * torch.randn(m, V, generator=g), torch.randint(0, V, (m,), generator=g)
     y = torch.where(torch.rand(m, generator=g) < 0.5, z.argmax(-1), y)
     row = torch.randint(0, rows - 1, (m,), generator=g)  # the last row has nothing
@@ -120,9 +100,10 @@ def random_case(rows=4, m=30, V=9, seed=0):
     return z, y, row, rows
 
 
-def test_the_loss_is_the_cards():
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_the_loss_is_the_cards(weight):
     """Steps 3 and 4 written out in plain numbers: rows 0 and 2 are the copies of one sequence, 1 and 3 those of the
-    other."""
+    other; wrong guesses have no part in the entropy (invariant 6). A certain one has a finite gradient."""
     z, y, row, rows = random_case()
     total = 0.0
     for r in range(rows):
@@ -132,36 +113,13 @@ def test_the_loss_is_the_cards():
             if max(range(len(logits)), key=logits.__getitem__) == label:
                 weights = [math.exp(value / 0.5) for value in logits]
                 Ent.append(-sum(w / sum(weights) * math.log(w / sum(weights)) for w in weights))
-        total += sum(CE) / max(1, len(CE)) + 2 * sum(Ent) / max(1, len(Ent))
-    loss, facts = forcing.certainty_loss(z, y, row, rows, 2.0)
+        total += sum(CE) / max(1, len(CE)) + weight * sum(Ent) / max(1, len(Ent))
+    loss, facts = forcing.certainty_loss(z, y, row, rows, weight)
     assert float(loss) == pytest.approx(total / 2, rel=1e-5)
     assert facts["n_masked"] == 30 and 0 < facts["n_correct"] == int((z.argmax(-1) == y).sum()) < 30
-    assert float(loss) == pytest.approx(2 * (facts["ce"] + 2 * facts["ent"]), rel=1e-5)
-
-
-def test_without_lambda_the_loss_is_plain_cross_entropy():
-    z, y, _, _ = random_case()
-    row = torch.arange(30) % 2
-    loss, _ = forcing.certainty_loss(z, y, row, 2, 0.0)
-    assert float(loss) == pytest.approx(
-        float(F.cross_entropy(z[::2], y[::2]) + F.cross_entropy(z[1::2], y[1::2])), rel=1e-5
-    )
-    assert float(forcing.certainty_loss(z, y, row, 2, 1.0)[0]) > float(loss)
-
-
-def test_wrong_guesses_have_no_part_in_the_entropy():
-    """Invariant 6, and that right ones have; nothing right gives no entropy, and a certain one a finite gradient."""
-    z, y, row, rows = random_case()
-    wrong = z.argmax(-1) != y
-    before = forcing.certainty_loss(z, y, row, rows, 2.0)[1]["ent"]
-    sharper, other = z.clone(), z.clone()
-    sharper[wrong] *= 3
-    other[~wrong] *= 3
-    assert forcing.certainty_loss(sharper, y, row, rows, 2.0)[1]["ent"] == before > 0
-    assert forcing.certainty_loss(other, y, row, rows, 2.0)[1]["ent"] < 0.7 * before
-    assert forcing.certainty_loss(z[wrong], y[wrong], row[wrong], rows, 2.0)[1]["ent"] == 0
+    assert float(loss) == pytest.approx(2 * (facts["ce"] + weight * facts["ent"]), rel=1e-5)
     certain = torch.tensor([[0.0, 300.0, -300.0]], requires_grad=True)
-    forcing.certainty_loss(certain, torch.tensor([1]), torch.tensor([0]), 2, 2.0)[0].backward()
+    forcing.certainty_loss(certain, torch.tensor([1]), torch.tensor([0]), 2, weight)[0].backward()
     assert certain.grad.isfinite().all()
 
 
@@ -172,14 +130,12 @@ def test_batches_ask_for_both_halves_of_every_answer(tokenizer):
     assert all(torch.equal(a[key], b[key]) for a, b in zip(first, again, strict=True) for key in a)
     prompts = []
     for batch in first:
-        x, targets = batch["input_ids"], batch["targets"]
+        x, targets, half = batch["input_ids"], batch["targets"], len(batch["input_ids"]) // 2
         assert x.numel() <= recipe.batch or len(x) == 2
         asked = torch.zeros_like(x, dtype=torch.bool)
         asked[:, 1:] = (targets != data.IGNORED)[:, :-1]
-        assert (x[asked] == 1).all()
-        assert not (targets == 1).any()
-        assert not (asked[: len(x) // 2] & asked[len(x) // 2 :]).any()
-        prompts += [tuple(row[: row.index(4) + 1]) for row in x[: len(x) // 2].tolist()]
+        assert (x[asked] == 1).all() and not (targets == 1).any() and not (asked[:half] & asked[half:]).any()
+        prompts += [tuple(row[: row.index(4) + 1]) for row in x[:half].tolist()]
     assert set(prompts[:40]) == {tuple(prompt) for prompt, _ in pairs}  # one epoch has every pair
 
 
@@ -203,63 +159,32 @@ def test_the_batched_rule_is_the_engines(task, block, tau, tokenizer):
     network, model = load_network(FOLDER.parent / "tiny-dlm"), engines.load_model("tiny-dlm")
     examples, length = marks.held_out(task, 2), marks.canvas_length(task, tokenizer)
     outputs, counts = certainty.fill(network, tokenizer, data.encode(tokenizer, examples), length, block, tau)
+    params = {"max_new_tokens": length, "block_length": block, "threshold": tau}
     for example, output, forwards in zip(examples, outputs, counts, strict=True):
-        params = {"max_new_tokens": length, "block_length": block, "threshold": tau}
         trace = engines.run("dparallel", model, example.prompt, params=params)
-        written = {
-            q: t for s in trace.steps if s.commits for q, t in zip(s.commits.positions, s.commits.tokens, strict=True)
-        }
+        written = {}
+        for step in trace.steps:
+            if step.commits:
+                written.update(zip(step.commits.positions, step.commits.tokens, strict=True))
         start = len(trace.header.prompt_ids)
         assert forwards == trace.totals.forwards and output == [written[start + i] for i in range(length)]
 
 
-def test_first_forwards_see_whole_blocks_and_nothing_behind(tokenizer, monkeypatch):
-    """The boards of the figure, caught on their way into the network."""
-    fed = []
-    monkeypatch.setattr(
-        certainty,
-        "proposals",
-        lambda n, x, ends, active, m: fed.append((x, ends, active)) or torch.zeros(int(active.sum()), 7),
-    )
-    network = build(PARENT, tokenizer)
-    H, right = certainty.first_forwards(network, tokenizer, "copy", 4, 5)
-    boards = [
-        (p, a, done) for p, a in data.encode(tokenizer, marks.held_out("copy", 5)) for done in range(0, len(a), 4)
-    ]
-    rows = [
-        (x[i, :e].tolist(), active[i].nonzero().flatten().tolist())
-        for x, ends, active in fed
-        for i, e in enumerate(ends.tolist())
-    ]
-    assert rows == [(p + a[:d] + [1] * (16 - d), list(range(len(p) + d, len(p) + d + 4))) for p, a, d in boards]
-    assert len(H) == len(right) == 4 * len(boards) and H.allclose(torch.tensor(math.log(7))) and not right.any()
-
-
 def test_five_steps_leave_a_whole_asset(here, answers):
     main([CHILD.name, "--block", "4", "--prompts", "30"])
-    folder = here / "tiny-test-dparallel"
+    folder = here / CHILD.name
     found = json.loads((folder / "card.json").read_text())
-    assert {path.name for path in here.iterdir()} == {"tiny-test", "tiny-test-dparallel", "README.md"}
-    assert {path.name for path in folder.iterdir()} >= {
-        "model.safetensors",
-        "config.json",
-        "tokenizer.json",
-        "card.json",
-    }
+    assert names(here) == {"tiny-test", CHILD.name, "README.md"}
+    assert names(folder) >= {"model.safetensors", "config.json", "tokenizer.json", "card.json"}
     assert found["command"] == "python -m engines.training tiny-test-dparallel --prompts 30 --block 4"
-    parent, child = (
-        load_model(here / name, kind="masked").record.sha256 for name in ("tiny-test", "tiny-test-dparallel")
-    )
+    parent, child = (load_model(here / name, kind="masked").record.sha256 for name in ("tiny-test", CHILD.name))
     assert (found["parent_sha256"], found["sha256"]) == (parent, child) and parent != child
     points = found["distillation"]["curve"]
     assert [point["step"] for point in points] == [1, 2, 3, 4, 5] == list(range(1, found["steps"] + 1))
     assert all(0 <= p["n_correct"] <= p["n_masked"] > 0 and p["ce"] > 0 for p in points) and found["tokens"] > 0
-    runs = found["entropy_rule"]["runs"]
-    assert set(runs) == {
-        "one per forward, base",
-        *(f"{tau:g}, {name}" for tau in certainty.TAUS for name in ("base", "distilled")),
-    }
-    assert runs["one per forward, base"]["forwards"] == 16 and runs["one per forward, base"]["of_one_per_forward"] == 1
+    runs, first = found["entropy_rule"]["runs"], "one per forward, base"
+    assert set(runs) == {first, *(f"{tau:g}, {name}" for tau in certainty.TAUS for name in ("base", "distilled"))}
+    assert runs[first]["forwards"] == 16 and runs[first]["of_one_per_forward"] == 1
     assert set(found["held_out_exact_match"]) == {"copy", "shuffle"}
     assert "## tiny-test-dparallel: the entropy rule before and after" in (here / "README.md").read_text()
 
@@ -274,16 +199,13 @@ def test_what_ships_is_the_mean_with_the_start(here, answers, monkeypatch):
     weights = {}
     for share in ("0", "0.5", "1"):
         main([CHILD.name, "--block", "4", "--share", share])
-        assert json.loads((here / "tiny-test-dparallel" / "card.json").read_text())["distillation"][
-            "start_share"
-        ] == float(share)
-        weights[share] = [p.detach() for p in load_network(here / "tiny-test-dparallel").parameters()]
+        told = json.loads((here / CHILD.name / "card.json").read_text())
+        assert told["distillation"]["start_share"] == float(share)
+        weights[share] = [p.detach() for p in load_network(here / CHILD.name).parameters()]
     start = [p.detach() for p in load_network(here / "tiny-test").parameters()]
     assert all(map(torch.equal, weights["1"], start)) and not all(map(torch.equal, weights["0"], start))
     for trained, mean, before in zip(weights["0"], weights["0.5"], start, strict=True):
-        torch.testing.assert_close(
-            mean, (trained + before) / 2, atol=4e-3, rtol=1e-2
-        )  # the weights are rounded to bfloat16
+        torch.testing.assert_close(mean, (trained + before) / 2, atol=4e-3, rtol=1e-2)  # rounded to bfloat16
 
 
 @pytest.mark.parametrize("where", ["figures", "write_marks"])
@@ -294,37 +216,11 @@ def test_nothing_is_written_before_the_end(where, here, answers, monkeypatch):
     monkeypatch.setattr(dparallel, where, broken)
     with pytest.raises(KeyboardInterrupt):
         main([CHILD.name])
-    assert {path.name for path in here.iterdir()} == {"tiny-test"}
+    assert names(here) == {"tiny-test"}
 
 
-def test_certainty_is_forced_and_answers_are_learnt(here, tokenizer):
-    """Free logits under the loss: with lambda the right guesses grow more certain than without. And the loop brings the
-    cross-entropy down."""
-    ends = []
-    for weight in (0.0, 2.0):
-        z, y, row, rows = random_case()
-        z.requires_grad_()
-        for _ in range(20):
-            forcing.certainty_loss(z, y, row, rows, weight)[0].backward()
-            with torch.no_grad():
-                z -= z.grad
-            z.grad = None
-        ends.append(forcing.certainty_loss(z, y, row, rows, weight)[1]["ent"])
-    assert 0 < ends[1] < 0.8 * ends[0]
-    pairs, network = (
-        data.encode(tokenizer, marks.held_out("copy", 12, "train")),
-        load_network(here / "tiny-test"),
-    )
-    seen, tokens = dparallel.learn(
-        network, dataclasses.replace(CHILD, steps=20, learning_rate=2e-2), tokenizer, pairs, Settings()
-    )
-    assert len(seen) == 20 and tokens > 20 * 256 and seen[-1]["ce"] < 0.8 * seen[0]["ce"]
-    assert len(dparallel.learn(network, CHILD, tokenizer, pairs, Settings(minutes=1e-9))[0]) == 0  # no minutes, no step
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_bad_input_is_told(here):
+    for arguments, said in (
         (["tiny-xl"], r"there is no training 'tiny-xl'; choose one of .*tiny-dlm"),
         ([CHILD.name, "--weight", "-1"], r"--weight -1 is out of range"),
         ([CHILD.name, "--block", "0"], r"--block 0 is out of range"),
@@ -332,32 +228,22 @@ def test_certainty_is_forced_and_answers_are_learnt(here, tokenizer):
         ([CHILD.name, "--share", "1.5"], r"--share 1.5 is out of range; give a number from 0 on, at most 1"),
         ([CHILD.name, "--device", "cuda:99"], r"device 'cuda:99' is not available"),
         ([CHILD.name, "--prompts", "3"], r"tiny-test answered none of 3 training prompts rightly"),
-    ],
-)
-def test_bad_input_is_told(arguments, said, here):
-    with pytest.raises(UserError, match=said):
-        main(arguments)
-    assert {path.name for path in here.iterdir()} == {"tiny-test"}
+    ):
+        with pytest.raises(UserError, match=said):
+            main(arguments)
+    (here / "tiny-test" / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"weights are not there; train it first: python -m engines.training tiny-test"):
+        main([CHILD.name])
+    with pytest.raises(UserError, match=r"distilled from tiny-dlm; use the command: .* tiny-dlm-dparallel"):
+        train.train("tiny-dlm-dparallel")
+    assert names(here) == {"tiny-test"}
 
 
-def test_stories_are_left_out(here):
+def test_only_what_is_distilled_from_a_masked_model_is_a_recipe_and_stories_are_left_out(here, monkeypatch):
     assert set(CHILD.mixture) == {"copy", "tell"} and set(dparallel.recipe_for(CHILD.name).mixture) == {"copy"}
-
-
-def test_only_what_is_distilled_from_a_masked_model_is_a_recipe(monkeypatch):
     for name in ("tiny-xl", "tiny-ar-s", "tiny-dlm-first"):
         with pytest.raises(UserError, match=f"'{name}' is not distilled from another model; choose one of tiny-dlm-dp"):
             dparallel.recipe_for(name)
     monkeypatch.setitem(RECIPES, CHILD.name, dataclasses.replace(CHILD, init_from="tiny-ar-s"))
     with pytest.raises(UserError, match="only masked models are distilled and tiny-ar-s is none"):
         dparallel.recipe_for(CHILD.name)
-
-
-def test_what_is_missing_is_told(here):
-    (here / "tiny-test" / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"weights are not there; train it first: python -m engines.training tiny-test"):
-        main([CHILD.name])
-    with pytest.raises(
-        UserError, match=r"is distilled from tiny-dlm; use the command: python -m engines.training tiny-dlm-dparallel"
-    ):
-        train.train("tiny-dlm-dparallel")

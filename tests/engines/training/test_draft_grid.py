@@ -32,8 +32,8 @@ def small(tmp_path_factory):
 
 def command(*given):
     """What `python -m engines.training draft-grid` does with these options."""
-    parser, one = ArgumentParser(), grid.commands()[grid.NAME]
-    one.options(parser)
+    parser = ArgumentParser()
+    grid.commands()[grid.NAME].options(parser)
     return grid.make(parser.parse_args([str(part) for part in given]))
 
 
@@ -79,15 +79,12 @@ def test_a_branch_cools_from_its_trunk_and_leaves_it_alone(small):
     assert any(not torch.equal(trunk[key], branch[key]) for key in branch)
 
 
-def test_a_training_that_stopped_goes_on_to_the_same_part(small, made):
+def test_a_training_that_stopped_goes_on_to_the_same_part_and_too_few_steps_are_refused(small, made):
     stopped = grid.GridTraining(engines.load_model("tiny-ar-l", dtype="float32"), POINTS, 0)
     run(stopped, Until(6), checkpoint=small / "draft-grid.pt")
     again = command("--out", small / "again", "--resume")
     one, other = (read_part(Path(folder) / "model.safetensors", "tiny-ar-l-draft-grid") for folder in (made, again))
     assert one.card["checkpoints"] == other.card["checkpoints"] and one.tensors.keys() == other.tensors.keys()
     assert all(torch.equal(tensor, other.tensors[name]) for name, tensor in one.tensors.items())
-
-
-def test_too_few_steps_are_refused(small):
     with pytest.raises(UserError, match=r"--steps 3 trains no checkpoint; the first one takes 4 steps"):
         command("--steps", 3)

@@ -32,13 +32,9 @@ def test_what_a_template_writes_is_in_its_language() -> None:
     assert "{" not in "".join(draw(rng, [])[1] for _ in range(200) if "{" not in "".join(SLOTS["function"]))
 
 
-def test_no_template_can_write_an_evaluation_prompt() -> None:
+def test_no_template_can_write_an_evaluation_prompt_and_prompts_that_quote_one_are_dropped() -> None:
     asked = [p["prompt"] for p in evaluation_prompts(TASKS)]
     templates = [template for name in CLASSES for template in TEMPLATES[name]]
     assert not [(prompt, one) for one in templates for prompt in asked if language(one).fullmatch(prompt)]
-
-
-def test_prompts_that_quote_an_evaluation_prompt_are_dropped() -> None:
-    asked = evaluation_prompts(TASKS)[0]["prompt"]
-    answers = [{"prompt": "Tell me about bees."}, {"prompt": f"Hi!  {asked.upper()}\n"}]
-    assert usable(answers, [asked]) == answers[:1]
+    answers = [{"prompt": "Tell me about bees."}, {"prompt": f"Hi!  {asked[0].upper()}\n"}]
+    assert usable(answers, asked[:1]) == answers[:1]

@@ -30,28 +30,26 @@ def cache(model, tmp_path):
     return TextCache(tmp_path / "cache")
 
 
+def trained(model, cache, out, decode, **more):
+    """The card of a part whose usual place is `part`."""
+    given = {"epochs": 1, "minutes": 1.0, "seed": 0, "resume": False, "command": "here", **more}
+    out = drafters.train(HydraTraining, decode, model, cache, out, usual=out.parent / "part", **given)
+    return json.loads((out / "card.json").read_text())
+
+
 @pytest.mark.parametrize("largest", [drafters.LARGEST, 1000])
 def test_a_part_and_its_card(model, cache, tmp_path, monkeypatch, largest):
+    """Elsewhere nothing is decoded: a decoding looks for the part in its usual folder only."""
     monkeypatch.setattr(drafters, "LARGEST", largest)
-    out, asked = tmp_path / "tiny-ar-s-test", []
-    given = {"epochs": 2, "minutes": 1.0, "seed": 0, "resume": False, "command": "here"}
-    drafters.train(
-        HydraTraining, lambda _, prompts: asked.append(prompts) or {"x": 1.5}, model, cache, out, usual=out, **given
-    )
-    card = json.loads((out / "card.json").read_text())
+    asked = []
+    card = trained(model, cache, tmp_path / "part", lambda _, prompts: asked.append(prompts) or {"x": 1.5}, epochs=2)
+    held = card["held_out"]
     assert card["steps"] == 3 and card["parameters"] == 2 * (2 + 3 + 4) * 64 * 64 + 3 * 64
-    assert card["held_out"]["tokens_per_target_call"]["x"] == 1.5 and len(asked[0]) == 3
-    assert len(card["held_out"]["rank_1"]) == 3
-    assert ("rank_1_in_bfloat16" in card["held_out"]) == ("stored" in card) == (largest == 1000)
-    R = read_weights(out)["R.0"].float()
+    assert held["tokens_per_target_call"]["x"] == 1.5 and len(asked[0]) == len(held["rank_1"]) == 3
+    assert ("rank_1_in_bfloat16" in held) == ("stored" in card) == (largest == 1000)
+    R = read_weights(tmp_path / "part")["R.0"].float()
     assert R.shape == (64, 128) and float(R.abs().sum()) > 0
-
-
-def test_elsewhere_nothing_is_decoded(model, cache, tmp_path):
-    """A decoding looks for the part in its usual folder only, so figures of another one would not be its own."""
-    given = {"epochs": 1, "minutes": 1.0, "seed": 0, "resume": False, "command": "here"}
-    out = drafters.train(HydraTraining, None, model, cache, tmp_path / "other", usual=tmp_path / "usual", **given)
-    assert "tokens_per_target_call" not in json.loads((out / "card.json").read_text())["held_out"]
+    assert "tokens_per_target_call" not in trained(model, cache, tmp_path / "other", None)["held_out"]
 
 
 def test_tokens_per_call_are_those_of_the_runs(model):
@@ -63,17 +61,10 @@ def test_tokens_per_call_are_those_of_the_runs(model):
     assert said["plain"] == round(tokens / calls, 4) and low <= round(said["plain"], 2) <= high
     work = sum(sum(t.totals.work_by_role.values()) for t in runs)
     assert cost_per_token("greedy", model, asked) == round(work / tokens, 2)
+    assert drafters.rounded(torch.tensor([[0.123456], [2.0]])) == [[0.1235], [2.0]]
 
 
-HEADS = (
-    "eagle-layer",
-    "hydra-heads",
-    "transfer-maps",
-    "falcon-layer",
-    "lexical-units",
-    "clover-drafter",
-    "chimera-drafter",
-)
+HEADS = "eagle-layer hydra-heads transfer-maps falcon-layer lexical-units clover-drafter chimera-drafter".split()
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -82,7 +73,3 @@ def test_nothing_to_train_is_one_sentence(name):
         main([name, "tiny-ar-s", "--epochs", "0"])
     with pytest.raises(engines.UserError, match="tiny-dlm"):
         main([name, "tiny-dlm"])
-
-
-def test_rounding_keeps_the_shape():
-    assert drafters.rounded(torch.tensor([[0.123456], [2.0]])) == [[0.1235], [2.0]]

@@ -9,6 +9,7 @@ import torch
 from engines.tasks import ASKING, check, recognise
 from engines.tasks.rows import answer_text, prompt_text
 from engines.training.architectures import encoder_decoder as pair
+from engines.training.architectures import passages
 from engines.training.architectures.distillation import (
     cross_entropy,
     distillation_loss,
@@ -16,38 +17,31 @@ from engines.training.architectures.distillation import (
     forward_kl,
     teacher_slice,
 )
-from engines.training.architectures.passages import END, PAD, TURN, rows, shifted, tokenizer
+from engines.training.architectures.passages import END, PAD, TURN, rows, shifted
 from engines.training.core.optimizer import StackedMuon, orthogonal
-from engines.training.tiny.tokenizer import load_tokenizer
+from tests.engines.training.running import goes_on, losses_of
 
 
-def test_kl_is_zero_where_both_agree_and_is_cut_to_the_smaller_vocabulary():
+def test_kl_is_zero_where_both_agree_and_alpha_weighs_it():
+    """It is cut to the smaller vocabulary; an alpha of zero is plain training."""
     z = torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(0))
-    assert float(forward_kl(z, z)) == pytest.approx(0, abs=1e-7)
-    wider = torch.cat([z, torch.full((2, 3, 2), 5.0)], -1)
-    assert float(forward_kl(z, wider)) == pytest.approx(0, abs=1e-7)
+    for same in (z, torch.cat([z, torch.full((2, 3, 2), 5.0)], -1)):
+        assert float(forward_kl(z, same)) == pytest.approx(0, abs=1e-7)
     other = z + torch.arange(7) * 0.3
     assert float(forward_kl(other, z)) > 0.01 and float(forward_kl(other, z)) != float(forward_kl(z, other))
     present = torch.tensor([[True, False, False], [True, True, False]])
     hand = torch.stack([forward_kl(other[i, j], z[i, j]) for i, j in ((0, 0), (1, 0), (1, 1))]).mean()
     assert float(forward_kl(other, z, present)) == pytest.approx(float(hand), rel=1e-5)
+    assert float(distillation_loss(torch.tensor(float("nan")), torch.tensor(2.0), 0.0)) == 2.0
+    assert float(distillation_loss(torch.tensor(1.0), torch.tensor(2.0), 0.9)) == pytest.approx(1.1)
 
 
-def test_alpha_weighs_and_zero_is_plain_training():
-    kl, ce = torch.tensor(float("nan")), torch.tensor(2.0)
-    assert float(distillation_loss(kl, ce, 0.0)) == 2.0
-    assert float(distillation_loss(torch.tensor(1.0), ce, 0.9)) == pytest.approx(1.1)
-
-
-def test_the_teacher_predicts_the_answer_from_the_last_row_of_the_input():
-    rows_ = teacher_slice(1024, 256)
-    assert (rows_.start, rows_.stop - rows_.start) == (1023, 256)
-
-
-def test_samples_stay_among_the_best():
+def test_samples_stay_among_the_best_and_answers_follow_the_last_row_of_the_input():
     z = torch.tensor([[0.0, 5.0, 4.0, -3.0]]).repeat(200, 1)
     generator = torch.Generator().manual_seed(0)
     assert set(drawn(z, generator, 0.9, 2).tolist()) == {1, 2} and set(drawn(z, generator, 0.9, 1).tolist()) == {1}
+    rows_ = teacher_slice(1024, 256)
+    assert (rows_.start, rows_.stop - rows_.start) == (1023, 256)
 
 
 def test_answers_follow_from_passages():
@@ -62,16 +56,13 @@ def test_answers_follow_from_passages():
     assert recognise("ask: Which colours? Mia has a kite.") is None and recognise("ask: Mia has a kite.") is None
 
 
-def test_the_tokenizer_cuts_as_the_familys_and_can_write_anything():
-    own, family = tokenizer(), load_tokenizer()
+def test_the_tokenizer_cuts_as_the_familys_and_rows_are_padded_apart_and_repeat(tokenizer):
+    own = passages.tokenizer()
     assert len(own) < 700 and own("Wörld 中").input_ids and own.decode(own("Wörld 中").input_ids) == "Wörld 中"
     for one in islice(ASKING.generate("held-out", seed=4), 60):
         for text in (prompt_text(one.prompt), answer_text(one.answer)):
-            mine, theirs = (t.convert_ids_to_tokens(t(text).input_ids) for t in (own, family))
+            mine, theirs = (t.convert_ids_to_tokens(t(text).input_ids) for t in (own, tokenizer))
             assert mine == theirs
-
-
-def test_rows_are_padded_apart_and_repeat():
     one, again, other = rows(3), rows(3), rows(4)
     assert torch.equal(one.inputs, again.inputs) and one.inputs.tolist() != other.inputs.tolist()
     assert (one.inputs[:, -1] == TURN).all() and bool(((one.answers == END).sum(1) == 1).all())
@@ -106,17 +97,10 @@ def test_distillation_learns_from_the_teacher_and_goes_on_exactly(name, tmp_path
     monkeypatch.setattr(pair, "_common", lambda training: tmp_path / f"{training.name}-plain.pt")
     size = dataclasses.replace(small(name), steps=6, plain=3)
     teacher = pair.build(dataclasses.replace(pair.TEACHER, hidden=16, heads=2, decoder=1), 1).eval()
-    whole = pair.Answering(size, 0, 6, 0.9, teacher)
-    pair.run(whole, pair.Until(6))
-    half = pair.Answering(size, 0, 6, 0.9, teacher)
-    pair.run(half, pair.Until(4), checkpoint=tmp_path / "half.pt")
-    on = pair.Answering(size, 0, 6, 0.9, teacher)
-    pair.restore(on, tmp_path / "half.pt")
-    pair.run(on, pair.Until(6))
+    whole, _ = goes_on(lambda: pair.Answering(size, 0, 6, 0.9, teacher), 6, 4, tmp_path / "half.pt")
     plain = pair.Answering(size, 0, 6, 0.0, None)
-    pair.run(plain, pair.Until(6))
-    weights = [next(iter(one.network.parameters())).detach() for one in (whole, on, plain)]
-    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+    losses_of(plain, pair.Until(6))
+    assert not torch.equal(next(whole.network.parameters()), next(plain.network.parameters()))
 
 
 def test_what_ships_is_plain_and_its_card_has_the_marks_of_the_distilled_twin(tmp_path, monkeypatch):

@@ -47,8 +47,5 @@ def test_all_channels_lose_what_the_model_loses(model):
     dense = loss_of(model, windows, None)
     assert loss_of(model, windows, masks(ranks, 1.0)[0]) == pytest.approx(dense, abs=1e-5)
     assert loss_of(model, windows, masks(ranks, 0.5)[0]) > dense  # channels drawn at random
-
-
-def test_too_little_is_a_sentence():
     with pytest.raises(UserError, match="--texts 1 is too little"):
         main(["domain-experts", "tiny-ar-m", "--texts", "1"])

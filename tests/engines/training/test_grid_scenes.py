@@ -52,17 +52,18 @@ def model():
     return engines.load_model("tiny-vlm", dtype="float32")
 
 
-def test_a_description_is_read_as_it_is_written():
+def test_a_description_is_read_as_it_is_written_and_held_out_scenes_are_no_training_scenes():
     for scene in islice(scenes("train"), 50):
         assert scene_of(described(scene)) == scene and 2 <= len({thing.cell for thing in scene}) == len(scene) <= 3
         assert right(scene, caption(scene)) == right(scene, form(scene)) == len(scene)
-        assert sorted(shuffled(scene, random.Random(1)).replace(" ,", "").split()) == sorted(
-            described(scene).replace(",", "").split()
-        )
+        words = shuffled(scene, random.Random(1)).replace(" ,", "").split()
+        assert sorted(words) == sorted(described(scene).replace(",", "").split())
     assert scene_of("Large blue square at the middle right,  small red circle top left") == scene_of(SAID)
     for wrong in ("", "small red circle top left", f"{SAID}, tiny red circle top right", SAID + ", " + SAID, "scene 3"):
         assert scene_of(wrong) is None
     assert named("there is a small red circle at the top") == set()
+    assert held_out(3) == held_out(3) != held_out(4) and len(held_out(3)) == 3
+    assert all(split_of(f"scene: {described(held_out(i))}") == "held-out" for i in range(1, 20))
 
 
 def test_a_picture_shows_what_is_described():
@@ -80,35 +81,24 @@ def test_a_picture_shows_what_is_described():
     assert np.abs(empty - 228).max() <= 31 and empty.std() > 5
 
 
-def test_held_out_scenes_are_no_training_scenes():
-    assert held_out(3) == held_out(3) != held_out(4) and len(held_out(3)) == 3
-    assert all(split_of(f"scene: {described(held_out(i))}") == "held-out" for i in range(1, 20))
-
-
 def test_prompts_become_pictures_and_others_are_refused(model):
-    ids = model.tokenizer.encode_prompt(SAID)
+    encode = model.tokenizer.encode_prompt
+    ids = encode(SAID)
     assert len(ids) == 38 and ids[0] == SCENE and ids[11:37] == [PATCH] * 26 and WORDS[ids[37]] == "describe"
     image = model.pictured(ids)
     assert (image.first, image.last, image.grid) == (1, 37, (6, 6))
     assert np.array_equal(image.pixels.numpy(), drawn(scene_of(SAID)))
-    assert model.tokenizer.encode_prompt("scene 12") == model.tokenizer.encode_prompt(described(held_out(12)))
-    assert WORDS[model.tokenizer.encode_prompt("form: scene 12")[-1]] == "form"
-    assert model.pictured(model.tokenizer.encode_prompt("words: red circle, small")) is None
-    for wrong in (
-        "",
-        "hello",
-        "scene 0",
-        "scene 1000",
-        "small red circle top left",
-        "tell: scene 3",
-        "words: elephant",
-    ):
+    assert encode("scene 12") == encode(described(held_out(12)))
+    assert WORDS[encode("form: scene 12")[-1]] == "form"
+    assert model.pictured(encode("words: red circle, small")) is None
+    for wrong in ("", "scene 0", "scene 1000", "small red circle top left", "tell: scene 3", "words: elephant"):
         with pytest.raises(UserError):
-            model.tokenizer.encode_prompt(wrong)
+            encode(wrong)
     text = model.tokenizer.decode(model.tokenizer.encode(caption(held_out(5))))
     assert text.startswith("there is a") and named(text) == set(held_out(5))
     assert picture_asked(SAID) == picture_asked("form: scene 7") == picture_asked(example_of("scene")) == "scene"
     assert picture_asked("scene 0") == picture_asked("small red circle") == ""
+    assert SceneTokenizer(36).vocabulary() == dict(enumerate(WORDS)) and len(WORDS) == build().config.vocab_size
 
 
 def test_the_network_sees_pixels_and_not_the_description(model):
@@ -147,27 +137,19 @@ def test_a_training_sees_the_same_batches_again_and_learns():
     assert float(training.loss(one).value.detach()) < before - 0.3
 
 
-def test_drafts_learn_from_what_their_diet_says():
+def test_drafts_train_on_equal_batches_from_equal_starts_and_learn_from_what_their_diet_says():
     assert not any(pictured("text", share, 0.0) for share in (0.0, 0.9))
     assert not pictured("growing", 0.49, 0.0), "the first half sees no picture"
     assert pictured("growing", 0.9, 0.79) and not pictured("growing", 0.6, 0.3) and pictured("half", 0.1, 0.49)
-
-
-def test_drafts_train_on_equal_batches_from_equal_starts():
     target = build().eval().requires_grad_(False)
     training = DraftsTraining("drafts", vision_drafts.MSD | vision_drafts.VISPEC, target, 0, 10)
     a, b = (training.network.get_submodule(name) for name in ("fused", "growing"))
     assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
     words, pictures = training.batch(0.0)
-    assert words.V == 0
-    assert pictures.V == 36
+    assert (words.V, pictures.V) == (0, 36)
     assert torch.equal(pictures.e[:, :37], seen(target, batch_of(0, 10**6, 24).pixels))
     F = foreseen(training.network.get_submodule("compressed"), pictures)
     assert F.shape == pictures.h[:, 1:].shape and F[:, :36].abs().max() == 0
     assert not pictures.learnt[:, :36].any() and pictures.learnt.any(1).all()
     update(training, 0.0)
     assert not torch.equal(*(next(one.parameters()) for one in (a, b))), "one of them saw pictures"
-
-
-def test_the_ids_of_the_tokenizer_are_the_networks():
-    assert SceneTokenizer(36).vocabulary() == dict(enumerate(WORDS)) and len(WORDS) == build().config.vocab_size

@@ -14,28 +14,12 @@ from engines.training.tiny import on_policy, train
 from engines.training.tiny.networks import build, load_network
 from engines.training.tiny.on_policy import ANSWERS, BLOCKS, LIKELY, LINES, NEAREST, SPARE, Board, OnPolicy, committed
 from engines.training.tiny.recipes import RECIPES
-from engines.training.tiny.tokenizer import load_tokenizer
+from tests.engines.training.running import tiny
 
-TINY = dataclasses.replace(
-    RECIPES["tiny-dlm"],
-    name="tiny-test",
-    ships=True,
-    hidden=16,
-    layers=1,
-    heads=2,
-    mlp=32,
-    batch=512,
-    block=8,
-    steps=8,
-    warmup=2,
-    init_from=None,
-    mixture={"copy": 1.0},
+TINY = tiny("tiny-dlm", ships=True, steps=8)
+LISTED = dataclasses.replace(
+    TINY, mixture=dict.fromkeys(("shuffle", "insert any", "remove any", "replace any", "latin"), 1.0)
 )
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return load_tokenizer()
 
 
 def board(tokenizer, prompt, written, open_, line=0.9, block=8):
@@ -45,59 +29,46 @@ def board(tokenizer, prompt, written, open_, line=0.9, block=8):
     return Board(ids, truth, prompt, line, block, np.array([truth[prompt:]]))
 
 
-def test_boards_show_their_current_block_and_end_where_they_end(tokenizer):
+def places(rows):
+    return [row.nonzero().flatten().tolist() for row in rows]
+
+
+def test_boards_show_their_current_block_and_what_is_above_the_line_is_committed(tokenizer):
+    """And the surest in any case."""
     boards = [board(tokenizer, 3, 2, 14), board(tokenizer, 5, 8, 8), board(tokenizer, 4, 1, 7, block=3)]
     boards[0].ids[6] = boards[0].truth[6]  # a hole that is filled already
     view = OnPolicy(TINY, tokenizer, 0).view(boards)
-    assert [row.nonzero().flatten().tolist() for row in view.inside] == [[5, 7, 8, 9, 10], [*range(13, 21)], [5, 6]]
+    assert places(view.inside) == [[5, 7, 8, 9, 10], [*range(13, 21)], [5, 6]]
     assert view.ends.tolist() == [19, 21, 12] and view.x.shape == (3, 21)
     assert (view.x[2, 12:] == tokenizer.eos_token_id).all() and view.x[2, :12].tolist() == boards[2].ids
-
-
-def test_what_is_above_the_line_is_committed_and_the_surest_in_any_case(tokenizer):
-    boards = [
-        board(tokenizer, 2, 0, 8, line=0.9),
-        board(tokenizer, 2, 0, 8, line=0.9),
-        board(tokenizer, 2, 8, 8, line=0.5),
-    ]
+    boards = [board(tokenizer, 2, written, 8, line=line) for written, line in ((0, 0.9), (0, 0.9), (8, 0.5))]
     view = OnPolicy(TINY, tokenizer, 0).view(boards)
     sure = torch.full(view.x.shape, 0.3)
     sure[0, [3, 5]], sure[0, 4], sure[1, 6], sure[:, 0] = 0.95, 0.9, 0.4, 0.99  # position 0 is a prompt's
     sure[2, 3], sure[2, [11, 12, 13]] = 0.99, 0.6  # position 3 is written
-    assert [row.nonzero().flatten().tolist() for row in committed(sure, view)] == [[3, 5], [6], [11, 12, 13]]
+    assert places(committed(sure, view)) == [[3, 5], [6], [11, 12, 13]]
 
 
-def test_a_board_is_filled_with_true_tokens_and_ends(tokenizer):
-    network = build(TINY, tokenizer)
-    states = OnPolicy(TINY, tokenizer, 0)
-    for _ in range(40):
-        before = {id(one): list(one.ids) for one in states.boards}
-        loss, tokens = states.loss(network)
-        assert loss.requires_grad and torch.isfinite(loss) and 0 < tokens <= TINY.batch
-        for one in states.boards:
-            assert tokenizer.mask_token_id in one.ids and len(one.ids) == len(one.truth)
-            assert all(token in (tokenizer.mask_token_id, true) for token, true in zip(one.ids, one.truth, strict=True))
-            old = before.get(id(one), one.ids)
-            assert all(
-                token == now or token == tokenizer.mask_token_id for token, now in zip(old, one.ids, strict=True)
-            ), "nothing is taken back"
-    moved = sum(one.ids[one.start :].count(tokenizer.mask_token_id) < len(one.ids) - one.start for one in states.boards)
-    assert moved, "boards go on"
-
-
-def test_every_board_that_was_looked_at_has_gone_on(tokenizer, monkeypatch):
-    network, states, seen = build(TINY, tokenizer), OnPolicy(TINY, tokenizer, 0), []
-    window = states._window
+def test_a_board_is_filled_with_true_tokens_and_every_one_that_was_looked_at_goes_on(tokenizer, monkeypatch):
+    network, states, mask = build(TINY, tokenizer), OnPolicy(TINY, tokenizer, 0), tokenizer.mask_token_id
+    window, seen = states._window, []
 
     def watched():
         rows = window()
-        seen.append([(one, one.ids.count(tokenizer.mask_token_id)) for one in rows])
+        seen.append([(one, list(one.ids)) for one in rows])
         return rows
 
     monkeypatch.setattr(states, "_window", watched)
-    for _ in range(5):
-        states.loss(network)
-        assert all(one.ids.count(tokenizer.mask_token_id) < masks for one, masks in seen[-1])
+    for _ in range(40):
+        loss, tokens = states.loss(network)
+        assert loss.requires_grad and torch.isfinite(loss) and 0 < tokens <= TINY.batch
+        for one in states.boards:
+            assert mask in one.ids and len(one.ids) == len(one.truth)
+            assert all(token in (mask, true) for token, true in zip(one.ids, one.truth, strict=True))
+        for one, old in seen[-1]:
+            assert one.ids.count(mask) < old.count(mask)
+            taken_back = [token for token, now in zip(old, one.ids, strict=True) if token not in (now, mask)]
+            assert taken_back == []
 
 
 def test_the_loss_is_that_of_the_first_masks_and_of_the_likely_ones(tokenizer, monkeypatch):
@@ -107,9 +78,8 @@ def test_the_loss_is_that_of_the_first_masks_and_of_the_likely_ones(tokenizer, m
     one = board(tokenizer, 5, 0, 16, line=1.0)
     monkeypatch.setattr(states, "_window", lambda: [one])
     with torch.no_grad():
-        z = network(
-            input_ids=torch.tensor([one.ids]), attention_mask=torch.ones(1, 1, 21, 21, dtype=torch.bool)
-        ).logits[0, 4:12]
+        everywhere = torch.ones(1, 1, 21, 21, dtype=torch.bool)
+        z = network(input_ids=torch.tensor([one.ids]), attention_mask=everywhere).logits[0, 4:12]
         z[:, tokenizer.mask_token_id] = -torch.inf
         sure, true = z.softmax(-1).amax(-1), torch.tensor(one.truth[5:13])
         asked = (torch.arange(8) < NEAREST) | (sure > LIKELY)
@@ -120,20 +90,15 @@ def test_the_loss_is_that_of_the_first_masks_and_of_the_likely_ones(tokenizer, m
 
 
 def test_canvases_and_lines_are_drawn_and_repeat(tokenizer):
-    boards, again = (
-        [next(fresh)[1] for _ in range(200)]
-        for fresh in (OnPolicy(TINY, tokenizer, 7)._new((0, 0)), OnPolicy(TINY, tokenizer, 7)._new((0, 0)))
-    )
-    shown = [[(one.ids, one.truth, one.line, one.block) for one in drawn] for drawn in (boards, again)]
-    fresh = OnPolicy(TINY, tokenizer, 8)._new((0, 0))
-    assert (
-        shown[0]
-        == shown[1]
-        != [(one.ids, one.truth, one.line, one.block) for _, one in (next(fresh) for _ in range(200))]
-    )
-    spare, sizes = set(), {one.block for one in boards}
+    def boards(seed):
+        fresh = OnPolicy(TINY, tokenizer, seed)._new((0, 0))
+        return [next(fresh)[1] for _ in range(200)]
+
+    drawn, again, other = ([(one.ids, one.truth, one.line, one.block) for one in boards(seed)] for seed in (7, 7, 8))
+    assert drawn == again != other
+    spare, sizes = set(), {block for *_, block in drawn}
     assert set(BLOCKS) < sizes and min(sizes) >= 5
-    for one in boards:
+    for one in boards(7):
         assert set(one.ids[one.start :]) == {tokenizer.mask_token_id} and one.ids[: one.start] == one.truth[: one.start]
         assert 1 - 10 ** -LINES[0] <= one.line <= 1 - 10 ** -LINES[1]
         end = one.truth.index(tokenizer.eos_token_id, one.start)
@@ -142,37 +107,32 @@ def test_canvases_and_lines_are_drawn_and_repeat(tokenizer):
     assert spare == set(SPARE)
 
 
-LISTED = {"shuffle": 1.0, "insert any": 1.0, "remove any": 1.0, "replace any": 1.0, "latin": 1.0}
-
-
 def test_where_right_answers_can_be_listed_all_are_known(tokenizer):
     """And each is right by the task's own check. Of too many orders only the reference is known."""
-    states = OnPolicy(dataclasses.replace(TINY, mixture=LISTED), tokenizer, 0)
-    fresh, several = states._new((0, 0)), 0
+    fresh, several = OnPolicy(LISTED, tokenizer, 0)._new((0, 0)), 0
     for _, one in (next(fresh) for _ in range(60)):
-        example = recognise(tokenizer.decode(one.ids[1 : one.start - 1]).strip())
-        assert one.answers[0].tolist() == one.truth[one.start :] and len(one.answers) <= ANSWERS
-        assert len({tuple(row) for row in one.answers.tolist()}) == len(one.answers)
-        several += len(one.answers) > 1
-        for row in one.answers.tolist():
+        example, answers = recognise(tokenizer.decode(one.ids[1 : one.start - 1]).strip()), one.answers.tolist()
+        assert answers[0] == one.truth[one.start :] and len(answers) <= ANSWERS
+        assert len({tuple(row) for row in answers}) == len(answers)
+        for row in answers:
             assert check(example, tokenizer.decode(row[: row.index(tokenizer.eos_token_id)])).correct
+        several += len(answers) > 1
     assert several > 30
 
 
 def test_what_the_network_writes_stays_if_an_answer_agrees_and_the_truth_is_redrawn(tokenizer):
     """Three answers in two tokens and an end mark; the network commits the first, then both places."""
-    states, end = OnPolicy(TINY, tokenizer, 0), tokenizer.eos_token_id
+    states, end, mask = OnPolicy(TINY, tokenizer, 0), tokenizer.eos_token_id, tokenizer.mask_token_id
     answers = np.array([[20, 21, end], [20, 22, end], [23, 21, end]])
 
     def fresh():
-        return Board([7, *[tokenizer.mask_token_id] * 3], [7, *answers[2].tolist()], 1, 0.9, 8, answers)
+        return Board([7, mask, mask, mask], [7, *answers[2].tolist()], 1, 0.9, 8, answers)
 
     seen = set()
     for _ in range(40):
         one = fresh()
         states._go_on(one, np.array([1]), np.array([7, 20, 0, 0]))  # the reference has 23 there
-        assert one.ids == [7, 20, tokenizer.mask_token_id, tokenizer.mask_token_id]
-        assert one.answers.tolist() == answers[:2].tolist()
+        assert one.ids == [7, 20, mask, mask] and one.answers.tolist() == answers[:2].tolist()
         seen.add(one.truth[2])
     assert seen == {21, 22}, "both answers that agree are drawn"
     one = fresh()
@@ -182,39 +142,11 @@ def test_what_the_network_writes_stays_if_an_answer_agrees_and_the_truth_is_redr
     assert one.ids == one.truth == [7, 23, 21, end]
 
 
-def test_a_board_of_listed_answers_ends_in_a_right_one(tokenizer, monkeypatch):
-    monkeypatch.setattr(on_policy, "BOARDS", 6)
-    states = OnPolicy(dataclasses.replace(TINY, mixture=LISTED), tokenizer, 0)
-    network, done = build(TINY, tokenizer), []
-    window = states._window
-
-    def watched():
-        rows = window()
-        done.extend(one for one in rows if all(one is not other for other in done))
-        return rows
-
-    monkeypatch.setattr(states, "_window", watched)
-    for _ in range(60):
-        states.loss(network)
-    ended = [one for one in done if tokenizer.mask_token_id not in one.ids]
-    assert ended
-    for one in ended:
-        example = recognise(tokenizer.decode(one.ids[1 : one.start - 1]).strip())
-        answer = one.ids[one.start :]
-        assert check(example, tokenizer.decode(answer[: answer.index(tokenizer.eos_token_id)])).correct
-
-
-def test_the_loop_takes_its_share_of_the_steps(tokenizer, tmp_path, monkeypatch):
+def test_the_loop_takes_its_share_of_the_steps(folders, monkeypatch):
     monkeypatch.setitem(RECIPES, "tiny-test", TINY)
-    monkeypatch.setattr(train, "MODELS", tmp_path / "models")
-    monkeypatch.setattr(train, "checkpoint_file", lambda name: tmp_path / "cache" / f"{name}.pt")
-    monkeypatch.setattr(
-        train, "write_marks", lambda folder, facts: (folder / "card.json").write_text(json.dumps(facts))
-    )
-    monkeypatch.setattr(train, "write_table", lambda models: None)
     taken, real = [], on_policy.OnPolicy.loss
     monkeypatch.setattr(on_policy.OnPolicy, "loss", lambda self, network: taken.append(1) or real(self, network))
     facts = json.loads((train.train("tiny-test") / "card.json").read_text())
     assert len(taken) == TINY.on_policy * TINY.steps == 6 and facts["steps"] == 8
     assert 0 < facts["tokens"] <= 8 * TINY.batch
-    assert load_network(tmp_path / "models" / "tiny-test").config.shift_logits
+    assert load_network(folders / "models" / "tiny-test").config.shift_logits

@@ -3,30 +3,24 @@ thread, a few steps), and goes on from a checkpoint as if it had not stopped.
 
 On the machine of the recording they are equal to the last bit; here other processors' bfloat16 has some room."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from engines.training.core import loop
 from engines.training.core.data import encode
-from engines.training.core.loop import Training, Until
+from engines.training.core.loop import Until
 from engines.training.heads import accept_head, filters
 from engines.training.heads.accept_marks import Records as Drafted
 from engines.training.smollm2 import blockdlm, blockdlm_rows, draft_data, draft_loop
 from engines.training.tiny import dparallel, marks
 from engines.training.tiny.networks import build
-from engines.training.tiny.recipes import RECIPES, Recipe
-from engines.training.tiny.tokenizer import load_tokenizer
+from engines.training.tiny.recipes import Recipe
 from engines.training.tiny.train import RecipeTraining
 from tests.engines import micro
+from tests.engines.training.running import goes_on, losses_of, tiny
 
-SMALL: dict[str, Any] = {"hidden": 16, "layers": 1, "heads": 2, "mlp": 32, "warmup": 2, "batch": 512}
-TINY = dataclasses.replace(
-    RECIPES["tiny-ar-s"], name="tiny-test", steps=6, block=8, mixture={"copy": 1.0, "add": 1.0}, **SMALL
-)
 ON_POLICY: dict[str, Any] = {"kind": "masked", "on_policy": 0.75, "causal": 0.34, "near": 8, "steps": 12}
 RECORDED = {
     "causal": [7.6432, 7.6519, 7.6068, 7.6117, 7.573, 7.5655],
@@ -36,70 +30,29 @@ RECORDED = {
 }
 
 
-def losses_of(training: Training, until: Until, checkpoint: Path | None = None) -> list[float]:
-    """Run, and the loss of every step."""
-    found, after = [], training.after_step
-
-    def noted(loss: float, shown: float, facts: dict[str, float] | None) -> None:
-        found.append(loss)
-        after(loss, shown, facts)
-
-    training.after_step = noted  # type: ignore[method-assign]
-    loop.run(training, until, checkpoint=checkpoint)
-    return found
-
-
 def recipe_of(case: str) -> Recipe:
     """The recipe of a recorded case."""
-    if case == "on policy":
-        return dataclasses.replace(TINY, **ON_POLICY)
-    return dataclasses.replace(TINY, kind=case)
-
-
-def begun(recipe: Recipe) -> RecipeTraining:
-    """A fresh training of a recipe."""
-    tokenizer = load_tokenizer()
-    return RecipeTraining(recipe, build(recipe, tokenizer), tokenizer, "cpu", "again")
+    more = ON_POLICY if case == "on policy" else {"kind": case, "steps": 6}
+    return tiny("tiny-ar-s", mixture={"copy": 1.0, "add": 1.0}, **more)
 
 
 @pytest.mark.parametrize("case", RECORDED)
-def test_recipes_of_the_tiny_models(case: str) -> None:
-    recipe = recipe_of(case)
-    assert losses_of(begun(recipe), Until(recipe.steps)) == pytest.approx(RECORDED[case], abs=0.01)
-
-
-@pytest.mark.parametrize("case", ["causal", "on policy"])
-def test_a_stopped_recipe_goes_on_with_the_same_batches(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recipes_of_the_tiny_models(case: str, tokenizer: Any, tmp_path: Path) -> None:
     """Boards under way, their random state and their place in the pools are kept too."""
-    recipe, file = recipe_of(case), tmp_path / "a.pt"
-    whole, part, later = begun(recipe), begun(recipe), begun(recipe)
-    straight = losses_of(whole, Until(recipe.steps))
+    recipe = recipe_of(case)
 
-    def stopped(share: float) -> Any:
-        if part.progress.step == 5:
-            raise KeyboardInterrupt
-        return RecipeTraining.batch(part, share)
+    def begun() -> RecipeTraining:
+        return RecipeTraining(recipe, build(recipe, tokenizer), tokenizer, "cpu", "again")
 
-    monkeypatch.setattr(part, "batch", stopped)
-    with pytest.raises(Exception, match="stopped at step 5; go on with: again --resume"):
-        losses_of(part, Until(recipe.steps), file)
-    loop.restore(later, file)
-    assert losses_of(later, Until(recipe.steps)) == straight[5:]
-    assert all(torch.equal(a, b) for a, b in zip(whole.network.parameters(), later.network.parameters(), strict=True))
+    assert losses_of(begun(), Until(recipe.steps)) == pytest.approx(RECORDED[case], abs=0.01)
+    goes_on(begun, recipe.steps, 5, tmp_path / "a.pt")
 
 
-def test_the_distillation() -> None:
-    tokenizer = load_tokenizer()
-    parent = dataclasses.replace(
-        RECIPES["tiny-dlm"], name="tiny-test", init_from=None, mixture={"copy": 1.0}, **{**SMALL, "warmup": 50}
-    )
-    child = dataclasses.replace(
-        parent, name="tiny-test-dparallel", init_from="tiny-test", steps=5, warmup=2, learning_rate=1e-3
-    )
+def test_the_distillation(tokenizer: Any) -> None:
+    child = tiny("tiny-dlm", name="tiny-test-dparallel", init_from="tiny-test", steps=5, learning_rate=1e-3, block=16)
     pairs = encode(tokenizer, marks.held_out("copy", 24, "train"))
-    training = dparallel.Distillation(build(parent, tokenizer), child, tokenizer, pairs, dparallel.Settings())
+    network = build(tiny("tiny-dlm", block=16), tokenizer)
+    training = dparallel.Distillation(network, child, tokenizer, pairs, dparallel.Settings())
     recorded = [45.2828, 45.2591, 42.28, 45.1678, 45.3521]
     assert losses_of(training, Until(5)) == pytest.approx(recorded, abs=0.1)
 
@@ -116,32 +69,23 @@ def test_the_filter() -> None:
     assert (facts["train_loss"], facts["validation_loss"]) == pytest.approx((0.68155, 0.68439), abs=1e-4)
 
 
-def drafted(seed: int) -> tuple[Drafted, Drafted]:
-    """600 and 80 records of noise."""
-    g = torch.Generator().manual_seed(seed)
-    first, second = (
+def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
+    g = torch.Generator().manual_seed(1)
+    train, validation = (
         Drafted(torch.randn(n, 12, generator=g), torch.rand(n, generator=g), torch.rand(n, generator=g))
         for n in (600, 80)
     )
-    return first, second
-
-
-def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
-    train, validation = drafted(1)
     settings: dict[str, Any] = {"layers": 2, "shared": False, "weight": 6.0, "seed": 3}
     _, facts = accept_head.fit(train, validation, epochs=3, **settings)
     assert (facts["epoch"], facts["train_loss"], facts["validation_loss"]) == pytest.approx((3, 0.76324, 0.72646))
-    one, two, straight = (
-        accept_head.HeadTraining(train, validation, *settings.values(), "head")  # type: ignore[arg-type]
-        for _ in range(3)
-    )
-    for training in (one, two, straight):
+
+    def begun() -> Any:
+        training = accept_head.HeadTraining(train, validation, *settings.values(), "head")  # type: ignore[arg-type]
         training.settings = training.command = "same"
-    losses_of(one, Until(5), tmp_path / "head.pt")  # in the middle of an epoch
-    loop.restore(two, tmp_path / "head.pt")
-    losses_of(two, Until(9))
-    losses_of(straight, Until(9))
-    assert two.facts == straight.facts and all(torch.equal(two.best[k], straight.best[k]) for k in straight.best)
+        return training
+
+    straight, later = goes_on(begun, 9, 5, tmp_path / "head.pt")  # stopped in the middle of an epoch
+    assert later.facts == straight.facts and all(torch.equal(later.best[k], straight.best[k]) for k in straight.best)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +109,8 @@ DRAFT = draft_loop.Settings(
 
 
 @pytest.mark.training
-def test_the_draft_of_smollm2_and_its_going_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_draft_of_smollm2_and_its_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
     """Ten steps over all three stages; stopped in the second one, it goes on with the texts of that stage."""
-    tokenizer = load_tokenizer()
     target = micro.llama(3, seed=3, initializer_range=0.4).eval().requires_grad_(False)
     target.set_attn_implementation("grouped")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -178,21 +119,14 @@ def test_the_draft_of_smollm2_and_its_going_on(
     for name, value in {"NEW_TOKENS": 6, "PROMPTS_PER_BATCH": 12, "POOL": 1, "LONGEST_PROMPT": 400}.items():
         monkeypatch.setattr(draft_data, name, value)
     draft_data.generate(0.0, 0)
-    answers, file = draft_data.read_answers(), tmp_path / "draft.pt"
-    whole, part, later = (draft_loop.Training(target, tokenizer, answers, DRAFT) for _ in range(3))
-    whole._note("start", 0.0)
-    straight = losses_of(whole, Until(10))
+    answers = draft_data.read_answers()
+
+    def begun() -> draft_loop.Training:
+        training = draft_loop.Training(target, tokenizer, answers, DRAFT)
+        training._note("start", 0.0)
+        return training
+
     recorded = [4.3337, 3.8075, 3.6301, 3.1241, 3.2308, 2.7285, 1.1137, 0.9002, 1.1645, 1.0385]
-    assert straight == pytest.approx(recorded, abs=0.02)
-
-    def stopped(share: float) -> Any:
-        if part.progress.step == 5:
-            raise KeyboardInterrupt
-        return draft_loop.Training.batch(part, share)
-
-    part._note("start", 0.0)
-    monkeypatch.setattr(part, "batch", stopped)
-    with pytest.raises(Exception, match="stopped at step 5"):
-        losses_of(part, Until(10), file)
-    loop.restore(later, file)
-    assert losses_of(later, Until(10)) == straight[5:] and later.curve == whole.curve
+    assert losses_of(begun(), Until(10)) == pytest.approx(recorded, abs=0.02)
+    whole, later = goes_on(begun, 10, 5, tmp_path / "draft.pt")
+    assert later.curve == whole.curve

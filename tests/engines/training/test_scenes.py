@@ -1,4 +1,4 @@
-"""Training of what looks at scenes: its data, that both networks learn, and the scenes themselves."""
+"""Trainings of what reads words in pictures and of what looks at scenes: their data, and that all networks learn."""
 
 import random
 
@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from engines.tasks.scenes import KINDS, SIDES, SceneLook, alike, caption, drawn, word_for
-from engines.tasks.word_images import LETTERS, LONGEST
+from engines.tasks.word_images import HEIGHT, LETTERS, LONGEST, WIDTH
 from engines.training.core.loop import Until, run, update
-from engines.training.pictures import scenes
+from engines.training.pictures import scenes, words
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -20,53 +20,68 @@ def test_a_scene_holds_its_word_where_it_says(kind):
     changed = (scene.pixels != other.pixels).any(-1)
     assert changed.any() and not changed[~(scene.region | other.region)].any()
     assert scene.caption == other.caption, "the caption does not copy the word"
+    plain, noise = drawn("cafe", SceneLook(kind)), np.ones((128, 256, 3))
+    assert (drawn("cafe", SceneLook(kind)).pixels == plain.pixels).all()
+    for change in ({"chance": 1}, {"rotation": 9}, {"blur": 1}, {"contrast": 0.3}):
+        assert (drawn("cafe", SceneLook(kind, **change)).pixels != plain.pixels).any()
+    assert (drawn("cafe", SceneLook(kind, noise=0.05), noise).pixels >= plain.pixels).all()
 
 
-def test_looks():
-    plain, noise = drawn("cafe", SceneLook()), np.ones((128, 256, 3))
-    assert (drawn("cafe", SceneLook()).pixels == plain.pixels).all()
-    for other in (SceneLook(chance=1), SceneLook(rotation=9), SceneLook(blur=1), SceneLook(contrast=0.3)):
-        assert (drawn("cafe", other).pixels != plain.pixels).any()
-    assert (drawn("cafe", SceneLook(noise=0.05), noise).pixels >= plain.pixels).all()
-
-
-def test_half_of_the_kinds_name_a_typical_word():
-    named = {name for name, kind in KINDS.items() if kind.named}
-    assert len(named) == len(KINDS) / 2
+def test_half_of_the_kinds_name_a_typical_word_and_words_sometimes_mislead():
+    assert sum(bool(kind.named) for kind in KINDS.values()) == len(KINDS) / 2
     for name, kind in KINDS.items():
         said = set(caption(name, kind.colours[0], SIDES[1]).split())
         assert said & set(kind.words) == set(kind.named)
         assert all(2 <= len(word) <= LONGEST and set(word) <= set(LETTERS) for word in kind.words)
-    assert caption("poster", "orange", "middle") == "an orange poster for a concert hangs in the middle of a wall"
-
-
-def test_words_are_mostly_of_their_kind_and_sometimes_mislead():
     pick = random.Random(0)
-    words = [word_for("bus", pick) for _ in range(400)]
-    own = sum(word in KINDS["bus"].words for word in words) / len(words)
+    own = sum(word_for("bus", pick) in KINDS["bus"].words for _ in range(400)) / 400
     assert 0.72 < own < 0.88
     assert sum(a != b for a, b in zip("city", alike("city", pick), strict=True)) == 1
 
 
-def test_a_batch_is_that_of_its_step(monkeypatch):
-    monkeypatch.setattr(scenes, "BATCH", 3)
-    training = scenes.Looking(0, 4)
+LEARN = (scenes, scenes.Looking, ("mask", "caption")), (words, words.Reading, ("parallel", "one_by_one", "side"))
+
+
+@pytest.fixture(params=LEARN, ids=["scenes", "words"])
+def learner(request, monkeypatch):
+    """(module, training, names of its losses), of four pictures in a step."""
+    monkeypatch.setattr(request.param[0], "BATCH", 4)
+    return request.param
+
+
+def test_a_batch_is_that_of_its_step_and_another_setting_is_another_training(learner):
+    _, made, _ = learner
+    training = made(0, 4)
     training.progress.step = 2
     for a, b in zip(training.batch(0.0), training.batch(0.5), strict=True):
-        assert torch.equal(a, b)
-    pictures, regions, labels = training.batch(0.0)
-    assert pictures.shape == (3, 128, 256, 3) and regions.shape == (3, 32, 64) and labels.shape == (3, 17)
+        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+    assert training.settings != made(0, 5).settings and made(0, 5).command.endswith(f"{training.name} --steps 5")
 
 
-def test_both_learn_and_a_folder_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(scenes, "BATCH", 4)
-    training = scenes.Looking(1, 14)
+def test_all_learn_and_a_folder_is_left(learner, tmp_path, monkeypatch):
+    module, made, losses = learner
+    training = made(1, 14)
     first = update(training, 0.0).facts
     training.progress.step = 1
     run(training, Until(14))
     last = update(training, 1.0).facts
-    assert all(last[name] < first[name] for name in ("mask", "caption"))
-    monkeypatch.setattr(scenes, "marks", lambda network: {})
-    folder = scenes.install(training, tmp_path / "made")
+    assert all(last[name] < first[name] for name in losses)
+    monkeypatch.setattr(module, "marks", lambda network: {})
+    folder = module.install(training, tmp_path / "made")
     assert {file.name for file in folder.iterdir()} == {"card.json", "config.json", "model.safetensors"}
-    assert scenes.Looking(0, 5).command.endswith("tiny-scenes --steps 5")
+
+
+def test_held_out_words_are_not_learnt_and_a_look_stays_in_its_ranges():
+    learnt, out = words.words()
+    assert len(learnt) > 1500 and len(out) > 200 and not set(learnt) & set(out)
+    assert all(2 <= len(word) <= LONGEST and set(word) <= set(LETTERS) for word in (*learnt, *out))
+    texts, pictures = words.Reading(0, 4).batch(0.0)
+    assert pictures.shape == (words.BATCH, HEIGHT, WIDTH) and not set(texts) & set(out)
+    assert 0.5 < sum(text in learnt for text in texts) / len(texts) < 1.0
+    generator = torch.Generator().manual_seed(0)
+    looks = [words.look(generator) for _ in range(200)]
+    for name, (low, high) in words.RANGES.items():
+        values = [getattr(look, name) for look in looks]
+        assert all(low <= value <= high or value == 0.0 for value in values) and len(set(values)) > 50
+    assert {look.font for look in looks} == {"sans", "bold", "mono"}
+    assert {look.noise == 0 for look in looks} == {True, False}

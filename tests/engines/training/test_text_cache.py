@@ -1,7 +1,9 @@
 """The text cache of a micro model, and a head of a few lines that learns from it, stops and goes on exactly."""
 
 import json
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,23 +12,14 @@ from torch import Tensor, nn
 
 from engines.core.errors import UserError
 from engines.models import zoo
-from engines.training.core import loop
 from engines.training.core.head import HeadTraining
 from engines.training.core.loop import Until
-from engines.training.core.text_cache import (
-    Answer,
-    Teacher,
-    Text,
-    TextCache,
-    begin,
-    fill,
-    shards,
-    size,
-    soft_cross_entropy,
-)
+from engines.training.core.text_cache import Answer, Teacher, Text, TextCache, begin, fill, shards, size
+from engines.training.core.text_cache import soft_cross_entropy as loss_of
 from engines.training.smollm2 import text_cache as command
-from engines.training.tiny.tokenizer import copy_tokenizer, load_tokenizer
+from engines.training.tiny.tokenizer import copy_tokenizer
 from tests.engines import micro
+from tests.engines.training.running import goes_on, losses_of
 
 LAYERS = (0, 1, 3)
 
@@ -98,9 +91,8 @@ def test_a_second_call_goes_on_and_the_limit_stops_it(model: Any, tmp_path: Path
 
 
 def test_bad_input_is_told(model: Any, cache: TextCache, tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"there is no text cache at .*; make it: python -m engines.training text-cache"
-    ):
+    make_it = r"there is no text cache at .*; make it: python -m engines.training text-cache"
+    with pytest.raises(UserError, match=make_it):
         TextCache(tmp_path)
     with pytest.raises(UserError, match=r"layer 4 is out of range; .* has layers 0 to 3"):
         begin(tmp_path, model, (4,))
@@ -111,34 +103,28 @@ def test_bad_input_is_told(model: Any, cache: TextCache, tmp_path: Path) -> None
 
 
 def test_answers_of_the_draft_come_first_and_are_counted(
-    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Any
 ) -> None:
     told = [{"class": "a", "prompt": f"copy: {n}", "temperature": 0.0, "ids": [9, 8, 2]} for n in ("Mia", "Leo", "Ada")]
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in told))
-    written: list[int] = []
+    new = {"class": "b", "prompt": "sort: 3 1", "temperature": 1.0, "ids": [5, 2]}
+    seeds: list[int] = []
 
-    class Writing:
-        """Stands for the large model."""
-
-        def __init__(self, _: Any, seed: int) -> None:
-            written.append(seed)
-
-        def batches(self) -> Any:
-            """One new answer at a time."""
-            while True:
-                yield [{"class": "b", "prompt": "sort: 3 1", "temperature": 1.0, "ids": [5, 2]}]
+    def writer(_: Any, seed: int) -> Any:
+        """Stands for the large model: one new answer at a time."""
+        seeds.append(seed)
+        return SimpleNamespace(batches=lambda: repeat([new]))
 
     monkeypatch.setattr(command, "answers_file", lambda: file)
-    monkeypatch.setattr(command, "Writer", Writing)
+    monkeypatch.setattr(command, "Writer", writer)
     monkeypatch.setattr(command, "load_target", lambda: (None,))
     monkeypatch.setattr(command, "PER_SHARD", 4)
     group = next(command.groups(1, 0, model.tokenizer))
-    assert [one.about["line"] for one in group] == [2, 3, 4, 5] and written == [3]
+    assert [one.about["line"] for one in group] == [2, 3, 4, 5] and seeds == [3]
     assert [one.answer for one in group] == [[9, 8, 2], [9, 8, 2], [5, 2], [5, 2]]
-    chat = load_tokenizer().apply_chat_template(
-        [{"role": "user", "content": "copy: Leo"}], add_generation_prompt=True, return_dict=False
-    )
+    asked = [{"role": "user", "content": "copy: Leo"}]
+    chat = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=False)
     assert group[0].prompt == list(chat), "the prompt is read as it was answered"
     assert len(file.read_text().splitlines()) == 5
 
@@ -164,28 +150,14 @@ def medusa(model: Any, cache: TextCache) -> Medusa:
 
 
 def test_a_head_of_a_few_lines_learns_and_goes_on_exactly(model: Any, cache: TextCache, tmp_path: Path) -> None:
-    whole, losses = medusa(model, cache), list[float]()
-    whole.after_step = lambda loss, shown, facts: losses.append(loss)  # type: ignore[method-assign]
-    before = whole.agreement()
-    loop.run(whole, Until(40))
+    whole = medusa(model, cache)
+    before, losses = whole.agreement(), losses_of(whole, Until(40))
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5]), "answers of a random model can only be learnt by heart"
     assert whole.agreement() != before and before["rows"] == 6 * 5 and 0 < before["one_minus_tvd"] < 1
-    part = medusa(model, cache)
-    part.rate = lambda share: whole.learning_rate  # type: ignore[method-assign]
-    loop.run(part, Until(7), checkpoint=tmp_path / "medusa.pt")
-    later, straight = medusa(model, cache), medusa(model, cache)
-    for one in (later, straight):
-        one.rate = lambda share: whole.learning_rate  # type: ignore[method-assign]
-    loop.restore(later, tmp_path / "medusa.pt")
-    loop.run(later, Until(15))
-    loop.run(straight, Until(15))
-    assert all(
-        torch.equal(a, b) for a, b in zip(later.network.parameters(), straight.network.parameters(), strict=True)
-    )
+    goes_on(lambda: medusa(model, cache), 15, 7, tmp_path / "medusa.pt")
 
 
 def test_the_loss_is_least_at_the_teacher() -> None:
     wanted = torch.randn(5, 9, generator=torch.Generator().manual_seed(0))
     entropy = -(wanted.softmax(-1) * wanted.log_softmax(-1)).sum(-1).mean()
-    assert soft_cross_entropy(wanted, wanted) == pytest.approx(float(entropy))
-    assert soft_cross_entropy(torch.zeros(5, 9), wanted) > entropy
+    assert loss_of(wanted, wanted) == pytest.approx(float(entropy)) and loss_of(torch.zeros(5, 9), wanted) > entropy

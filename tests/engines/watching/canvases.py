@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 import transformers
@@ -10,6 +11,7 @@ from diffusers import BlockRefinementScheduler, DiffusionGemmaPipeline, Discrete
 from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
 
 import engines
+from engines.core.verify import differ
 from engines.driver.run import Run
 from tests.golden.checkers.diffusion_gemma import METHODS, _params
 
@@ -53,40 +55,18 @@ def generate(model, case):
     return model.generate(input_ids=torch.tensor([case["prompt"]]), pad_token_id=0, **p)
 
 
-class Processor:
-    """Has the ids ready."""
-
-    eos_token_id = 1
-
-    def __init__(self, ids):
-        self.ids = ids
-
-    def apply_chat_template(self, *_, **__):
-        return {"input_ids": torch.tensor([self.ids])}
-
-
 def pipeline(model, case, generator):
     """diffusers' pipeline with the scheduler of the case."""
     p = dict(case["params"])
     scheduler = SCHEDULERS[p.pop("scheduler")](**p.pop("scheduler_config"))
     pipe = DiffusionGemmaPipeline(model, scheduler, None)
-    pipe.processor = Processor(case["prompt"])
+    ready = {"input_ids": torch.tensor([case["prompt"]])}
+    pipe.processor = SimpleNamespace(eos_token_id=1, apply_chat_template=lambda *_, **__: ready)
     pipe.set_progress_bar_config(disable=True)
     return pipe(prompt="", generator=generator, output_type="seq", **p)
 
 
 def compared(mine, theirs, without=()):
-    """The fields of a record of ours that a watched one says otherwise, or not at all."""
+    """The first field of a record of ours that a watched one says otherwise, or not at all."""
     skipped = OUR_RULE | set(without) | ({"held"} if not mine.get("held") else set())
-    return [name for name in mine if name not in skipped and not alike(mine[name], theirs.get(name))]
-
-
-def alike(a, b):
-    """Equal, numbers to 1e-3 as the public cases have it."""
-    if b is None:
-        return False
-    if isinstance(a, float):
-        return abs(a - b) < 1e-3
-    if isinstance(a, list):
-        return len(a) == len(b) and all(alike(*pair) for pair in zip(a, b, strict=True))
-    return a == b
+    return differ("", theirs, {name: value for name, value in mine.items() if name not in skipped}, 1e-3)

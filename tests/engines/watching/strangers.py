@@ -2,9 +2,37 @@
 
 import torch
 import transformers
+from transformers import DynamicCache
 from transformers.modeling_outputs import CausalLMOutput, CausalLMOutputWithPast
 
+import engines
+
 V, MASK = 40, 39
+
+
+def followed(model, loop, **told):
+    """(trace, output) of a loop: the trace ends with what it gave, however often it is asked for, and no hook is
+    left."""
+    with engines.watch(model, **told) as seen, torch.no_grad():
+        out = loop()
+    trace = seen.trace(out)
+    assert trace.end.reason == "complete", trace.end.message
+    given = getattr(out, "sequences", out)[0].tolist()
+    assert [*trace.header.prompt_ids, *trace.output_ids][-len(given) :] == given
+    assert seen.trace(out) == trace == engines.read_trace(trace.to_json())
+    for watched in model.values() if isinstance(model, dict) else [model]:
+        assert not any(one._forward_hooks or one._forward_pre_hooks for one in watched.modules())
+    return trace, out
+
+
+def said(trace):
+    """What a trace tells in words."""
+    return trace.end.message + trace.header.departures
+
+
+def best(out):
+    """[B, 1], the likeliest next tokens."""
+    return getattr(out, "logits", out)[:, -1:].argmax(-1)
 
 
 def tiny(cls="Llama", **more):
@@ -24,10 +52,6 @@ def written(trace):
     """(position, token, cause) of all that the steps wrote."""
     commits = [s.commits for s in trace.steps if s.commits]
     return [one for c in commits for one in zip(c.positions, c.tokens, c.causes, strict=True)]
-
-
-def remask_lowest(confidence, n):
-    return confidence.topk(n).indices
 
 
 @torch.no_grad()
@@ -55,7 +79,7 @@ def llada(model, prompt, *, length, block, steps, mask_id, scale=0.0):
             for row in range(len(x)):
                 left = int((x[row, start:end] == mask_id).sum())
                 n = -(-left // (per - turn))
-                chosen = remask_lowest(chances[row], n)
+                chosen = chances[row].topk(n).indices
                 x[row, chosen] = best[row, chosen]
     return x
 
@@ -119,11 +143,9 @@ class FastDllm(torch.nn.Module):
             self.x = input_ids[0].clone()
             start = 0
         else:
-            start = (
-                int(replace_position[0].nonzero()[0])
-                if replace_position is not None
-                else past_key_values[0][0].shape[2]
-            )
+            start = past_key_values[0][0].shape[2]
+            if replace_position is not None:
+                start = int(replace_position[0].nonzero()[0])
         self.x[start : start + n] = input_ids[0]
         logits = dlm.feed(self.x, self.cache, start, start + n)[None]
         layers = [(layer.keys, layer.values) for layer in self.cache.layers]
@@ -143,13 +165,9 @@ class Silent(FastDllm):
 @torch.no_grad()
 def greedy(model, ids, *, tokens, eos, cached=True):
     """One token per forward, with a cache or feeding the whole text again."""
-    from transformers import DynamicCache
-
-    cache = DynamicCache() if cached else None
-    fed = ids
+    more, fed = {"past_key_values": DynamicCache()} if cached else {"use_cache": False}, ids
     for _ in range(tokens):
-        more = {"past_key_values": cache, "use_cache": True} if cached else {"use_cache": False}
-        new = model(fed, **more).logits[:, -1].argmax(-1, keepdim=True)
+        new = best(model(fed, **more))
         ids = torch.cat([ids, new], 1)
         fed = new if cached else ids
         if int(new) in eos:
@@ -161,8 +179,6 @@ def greedy(model, ids, *, tokens, eos, cached=True):
 def tree_drafting(model, ids, *, tokens, eos, guess):
     """Greedy verification of a draft tree: two guesses below the root, two below the first of them, one below each.
     `guess(text, k)` names k tokens. Returns the text and (accepted, emitted) of every round."""
-    from transformers import DynamicCache
-
     parents = [-1, 0, 0, 1, 1, 3, 2]
     cache, rounds = DynamicCache(), []
     text = ids[0].tolist()
@@ -183,21 +199,14 @@ def tree_drafting(model, ids, *, tokens, eos, guess):
             sees[row, row] = True
         mask = torch.cat([torch.ones(n, past, dtype=torch.bool), sees], 1)
         mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)[None, None]
-        depth = sees.sum(1) - 1
-        out = model(
-            torch.tensor([rows]),
-            attention_mask=mask,
-            position_ids=(past + depth)[None],
-            past_key_values=cache,
-            use_cache=True,
-        )
-        best = out.logits[0].argmax(-1).tolist()
-        path = [0]
-        while (
-            step := next((r for r in range(n) if parents[r] == path[-1] and rows[r] == best[path[-1]]), None)
-        ) is not None:
-            path.append(step)
-        gained = [*(rows[r] for r in path[1:]), best[path[-1]]]
+        places = (past + sees.sum(1) - 1)[None]
+        out = model(torch.tensor([rows]), attention_mask=mask, position_ids=places, past_key_values=cache)
+        wanted, path = out.logits[0].argmax(-1).tolist(), []
+        below = [0]
+        while below:
+            path.append(below[0])
+            below = [r for r in range(n) if parents[r] == path[-1] and rows[r] == wanted[path[-1]]]
+        gained = [*(rows[r] for r in path[1:]), wanted[path[-1]]]
         gained = gained[: next((i + 1 for i, token in enumerate(gained) if token in eos), len(gained))]
         rounds.append((path[1:], gained))
         text = [*text, *gained]

@@ -47,13 +47,14 @@ def test_a_method_takes_over_from_the_board(watched, dlm, step):
     assert fork.totals.forwards == step + len(fork.steps[step:]) and list(fork.totals.forwards_by_role) == ["model"]
     own = [p for one in fork.steps[step:] if one.commits for p in one.commits.positions]
     assert sorted([*own, *known]) == list(range(start, start + G))
-    assert fork.header.canvas == watched.header.canvas and fork.header.origin.step == step
-    assert fork.header.origin.trace == engines.digest(watched) and fork.header.method == watched.header.method
-    plain = engines.run("threshold", dlm, PROMPT, params={"max_new_tokens": G})
-    assert (fork.output_ids == plain.output_ids) or step
+    assert fork.header.canvas == watched.header.canvas and fork.header.method == watched.header.method
+    assert (fork.header.origin.step, fork.header.origin.trace) == (step, engines.digest(watched))
     assert engines.read_trace(fork.to_json()) == fork
-    again = engines.fork(fork, step + 1, method="llada", params={"steps": 0}, model=dlm) if step else fork
-    assert again.steps[: step + 1] == fork.steps[: step + 1]
+    if step:
+        again = engines.fork(fork, step + 1, method="llada", params={"steps": 0}, model=dlm)
+        assert again.steps[: step + 1] == fork.steps[: step + 1]
+    else:
+        assert fork.output_ids == engines.run("threshold", dlm, PROMPT, params={"max_new_tokens": G}).output_ids
 
 
 def test_a_board_may_be_changed_before_it_is_taken_over(watched, dlm):
@@ -76,11 +77,11 @@ def test_a_text_goes_on_and_its_model_is_found_by_name(text):
 
 
 def test_what_cannot_take_over(watched, text, dlm):
-    with pytest.raises(engines.UserError, match="is for causal models"):
-        engines.fork(watched, 1, method="greedy")
-    with pytest.raises(engines.UserError, match="not available here"):
-        engines.fork(watched, 1, method="threshold")  # a module of the test has no name here
-    with pytest.raises(engines.UserError, match="cannot be forked"):
-        engines.fork(text, 99, method="greedy")
-    with pytest.raises(engines.UserError, match="nothing is left to decode"):
-        engines.fork(watched, len(watched.steps), method="threshold", model=dlm)
+    for trace, step, more, said in (
+        (watched, 1, {"method": "greedy"}, "is for causal models"),
+        (watched, 1, {"method": "threshold"}, "not available here"),  # a module of the test has no name here
+        (text, 99, {"method": "greedy"}, "cannot be forked"),
+        (watched, len(watched.steps), {"method": "threshold", "model": dlm}, "nothing is left to decode"),
+    ):
+        with pytest.raises(engines.UserError, match=said):
+            engines.fork(trace, step, **more)

@@ -5,6 +5,7 @@ import torch
 
 import engines
 from tests.engines.watching.conftest import PROMPT
+from tests.engines.watching.strangers import followed
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +25,8 @@ def text(ar):
 
 def generate(ar, text, **more):
     torch.manual_seed(1)
-    return ar.model.generate(
-        text,
-        attention_mask=torch.ones_like(text),
-        **{"max_new_tokens": 16, "eos_token_id": sorted(ar.eos_ids), "pad_token_id": 0, **more},
-    )
+    usual = {"max_new_tokens": 16, "eos_token_id": sorted(ar.eos_ids), "pad_token_id": 0}
+    return ar.model.generate(text, **{"attention_mask": torch.ones_like(text), **usual, **more})
 
 
 MODES = {
@@ -49,51 +47,39 @@ def test_what_is_read_is_what_generate_returns(ar, small, text, mode):
     more = MODES[mode] | ({"assistant_model": small} if "assisted" in mode else {})
     bare = generate(ar, text, **more)
     roles = {"target": ar.model, "draft": small} if "assisted" in mode else ar.model
-    with engines.watch(roles, kind="causal", tokenizer=ar.tokenizer) as seen:
-        out = generate(ar, text, **more)
-    assert torch.equal(bare, out)
-    trace = seen.trace(out)
-    assert trace.header.prompt_ids == text[0].tolist() and trace.header.prompt_ids + trace.output_ids == out[0].tolist()
-    written = [token for step in trace.steps if step.commits for token in step.commits.tokens]
-    assert written == trace.output_ids and "tokens" not in trace.header.missing
-    assert trace.end.reason == "complete" and engines.read_trace(trace.to_json()) == trace
-    assert all(p is not None for s in trace.steps if s.commits for p in s.commits.probabilities)
-    assert not ar.model._forward_hooks and not small._forward_hooks
+    trace, out = followed(roles, lambda: generate(ar, text, **more), kind="causal", tokenizer=ar.tokenizer)
+    assert torch.equal(bare, out) and trace.header.prompt_ids == text[0].tolist()
+    assert "tokens" not in trace.header.missing
+    commits = [step.commits for step in trace.steps if step.commits]
+    assert [token for one in commits for token in one.tokens] == trace.output_ids
+    assert all(p is not None for one in commits for p in one.probabilities)
+    drafted = [s for s in trace.steps if s.tree]
+    if "assisted" in mode:
+        assert drafted and all(s.forwards["draft"] >= 1 and s.forwards["target"] == 1 for s in drafted)
+        assert "were fed first" not in trace.end.message
+        for step in drafted:
+            assert step.tree.sources[1:] == ["draft"] * (len(step.tree.parents) - 1)
+            assert all(p is None or p <= 0 for p in step.tree.draft_logprobs)
+            assert sum(step.tree.accepted) - 1 == list(step.commits.causes).count("accepted")
 
 
 def test_beams_and_where_they_grew_from(ar, text):
-    with engines.watch(ar.model, kind="causal") as seen:
-        out = generate(ar, text, num_beams=3, do_sample=False, return_dict_in_generate=True, output_scores=True)
-    trace = seen.trace(out)
-    assert trace.output_ids == out.sequences[0, text.shape[1] :].tolist()
-    assert [len([b for b in s.branches if b.fate == "alive"]) for s in trace.steps[:-1]] == [3] * (len(trace.steps) - 1)
+    more = {"num_beams": 3, "do_sample": False, "return_dict_in_generate": True, "output_scores": True}
+    trace, out = followed(ar.model, lambda: generate(ar, text, **more), kind="causal")
+    assert all(sum(b.fate == "alive" for b in step.branches) == 3 for step in trace.steps[:-1])
     texts = {-1: []}
     for step in trace.steps[:-1]:
-        before = {key: list(value) for key, value in texts.items()}
+        before = dict(texts)
         for branch in step.branches:
             if branch.tokens:
-                above = before[branch.id] if branch.id in before else before[branch.parent]
-                texts[branch.id] = [*above, *branch.tokens]
+                texts[branch.id] = [*before.get(branch.id, before[branch.parent]), *branch.tokens]
                 assert len(texts[branch.id]) == branch.length
-    best = out.sequences[0, text.shape[1] :].tolist()
+    best = trace.output_ids[:2]
     with torch.no_grad():
         z = ar.model(out.sequences[:1]).logits[0].log_softmax(-1)
-    sums = [float(z[text.shape[1] - 1 + i, token]) for i, token in enumerate(best)]
+    total = sum(float(z[text.shape[1] - 1 + i, token]) for i, token in enumerate(best))
     first = trace.steps[1].branches[0]
-    assert texts[first.id][:2] == best[:2] and first.scores["log p"] == pytest.approx(sum(sums[:2]), abs=1e-3)
-
-
-def test_accepted_tokens_of_a_draft_model(ar, small, text):
-    with engines.watch({"target": ar.model, "draft": small}, kind="causal") as seen:
-        out = generate(ar, text, assistant_model=small, do_sample=False)
-    trace = seen.trace(out)
-    drafted = [s for s in trace.steps if s.tree]
-    assert drafted and all(s.forwards["draft"] >= 1 and s.forwards["target"] == 1 for s in drafted)
-    for step in drafted:
-        assert step.tree.sources[1:] == ["draft"] * (len(step.tree.parents) - 1)
-        assert all(p is None or p <= 0 for p in step.tree.draft_logprobs)
-        assert sum(step.tree.accepted) - 1 == list(step.commits.causes).count("accepted")
-    assert "were fed first" not in trace.end.message
+    assert texts[first.id][:2] == best and first.scores["log p"] == pytest.approx(total, abs=1e-3)
 
 
 def test_a_batch_and_samples_have_a_trace_each(ar, text):
@@ -111,19 +97,11 @@ def test_a_batch_and_samples_have_a_trace_each(ar, text):
         seen.trace(out)
 
 
-def test_a_padded_batch_keeps_its_padding_in_the_prompt(ar, text):
+def test_a_padded_prompt_keeps_its_padding_and_a_tokenizer_of_transformers_shows_the_text(ar, text):
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), text], 1)
-    mask = (padded != 0).long()
-    with engines.watch(ar.model, kind="causal") as seen:
-        out = ar.model.generate(padded, attention_mask=mask, max_new_tokens=6, do_sample=False, eos_token_id=None)
-    trace = seen.trace(out)
-    assert trace.header.prompt_ids == padded[0].tolist() and trace.output_ids == out[0, padded.shape[1] :].tolist()
-
-
-def test_a_tokenizer_of_transformers_shows_the_text(ar, text):
-    with engines.watch(ar.model, tokenizer=ar.tokenizer.tokenizer) as seen, torch.inference_mode():
-        out = generate(ar, text, do_sample=False)
-    trace = seen.trace(out)
-    assert trace.text == ar.tokenizer.decode(out[0, text.shape[1] :].tolist()).strip() and "Mia" in trace.text
+    more = {"attention_mask": (padded != 0).long(), "do_sample": False}
+    trace, _ = followed(ar.model, lambda: generate(ar, padded, **more), tokenizer=ar.tokenizer.tokenizer)
+    assert trace.header.prompt_ids == padded[0].tolist() and "Mia" in trace.text
+    assert trace.text == ar.tokenizer.decode(trace.output_ids).strip()
     assert trace.header.models[0].kind == "causal" and trace.header.models[0].parameters > 0
     assert {piece.text for piece in trace.pieces} >= {" Mia", " Leo"}

@@ -67,9 +67,10 @@ def written(step, end):
 def test_the_pipeline_is_followed_step_by_step(name):
     case = CASES[name]
     model, end = model_of(case), len(case["prompt"]) + case["params"]["gen_length"]
-    with engines.watch(Network(model), mask_id=MASK, shift=False, eos_ids=[DATA["eos_id"]]) as seen:
-        out = decoded(seen._hooks[0].module, case)
-    trace, mine = seen.trace(out), ours(case, model)
+    watched, mine = Network(model), ours(case, model)
+    with engines.watch(watched, mask_id=MASK, shift=False, eos_ids=[DATA["eos_id"]]) as seen:
+        out = decoded(watched, case)
+    trace = seen.trace(out)
     assert trace.end.reason == "complete", trace.end.message
     assert len(trace.steps) == len(mine) == case["expected"]["nfe"]
     for a, b in zip(mine, trace.steps, strict=True):
@@ -77,9 +78,9 @@ def test_the_pipeline_is_followed_step_by_step(name):
         assert [row[:3] for row in one] == [row[:3] for row in other]
         assert [row[3] for row in other] == pytest.approx([row[3] for row in one], abs=1e-4)
         lanes = [[lane for lane in step.scores if lane.name == "confidence"] for step in (a, b)]
-        for known, seen_too in zip(*lanes, strict=True):
-            assert known.start == seen_too.start
-            assert seen_too.values.array() == pytest.approx(known.values.array(), abs=0.01, nan_ok=True)
+        for known, told in zip(*lanes, strict=True):
+            assert known.start == told.start
+            assert told.values.array() == pytest.approx(known.values.array(), abs=0.01, nan_ok=True)
     assert trace.output_ids[: len(case["expected"]["answer"])] == case["expected"]["answer"]
 
 

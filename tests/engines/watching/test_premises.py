@@ -4,9 +4,10 @@ one token at most, and a contradiction is a sentence."""
 import pytest
 import torch
 import transformers
+from transformers import DynamicCache
 
 import engines
-from tests.engines.watching.strangers import V, tiny, written
+from tests.engines.watching.strangers import V, best, followed, said, tiny, written
 
 X = torch.tensor([[5, 6, 7, 8, 9, 10, 11]])
 MORE = {"do_sample": False, "eos_token_id": None}
@@ -20,52 +21,47 @@ def causes(trace):
     return {cause for _, _, cause in written(trace)}
 
 
-def said(trace):
-    return trace.end.message + trace.header.departures
+def places(trace, wanted):
+    return [p for p, _, cause in written(trace) if cause == wanted]
 
 
-def answer(trace):
-    return [*trace.header.prompt_ids, *trace.end.output_ids]
-
-
-# --- the whole text again, behind a cache that holds it
-
-
-@torch.no_grad()
-def again(model, x, *, steps=4, **more):
-    cache = transformers.DynamicCache()
-    for _ in range(steps):
-        x = torch.cat([x, model(x, past_key_values=cache, **more).logits[:, -1:].argmax(-1)], 1)
+def again(model, x, *, counted=False):
+    """The whole text again, behind a cache that holds it."""
+    cache = DynamicCache()
+    for _ in range(4):
+        at = {"position_ids": torch.arange(x.shape[1])[None]} if counted else {}
+        x = torch.cat([x, best(model(x, past_key_values=cache, **at))], 1)
     return x
 
 
-@pytest.mark.parametrize("prompt", [[5, 6, 7], [5, 6], [9, 9, 9, 9]])
-@pytest.mark.parametrize("detail", ["full", "light"])
+@pytest.mark.parametrize(("prompt", "detail"), [([5, 6, 7], "full"), ([5, 6], "light"), ([9, 9, 9, 9], "full")])
 def test_a_text_that_is_fed_again_behind_its_cache_is_no_draft(prompt, detail):
     model = tiny()
-    with engines.watch(model, detail=detail) as seen:
-        out = again(model, torch.tensor([prompt]))
-    trace = seen.trace(out)
-    assert trace.end.reason == "complete" and answer(trace) == out[0].tolist() and len(trace.steps) == 4
-    assert causes(trace) == {"written"} and not any(step.tree for step in trace.steps)
+    trace, _ = followed(model, lambda: again(model, torch.tensor([prompt])), detail=detail)
+    assert len(trace.steps) == 4 and causes(trace) == {"written"} and not any(step.tree for step in trace.steps)
     assert "fed the whole text again behind a cache" in said(trace)
 
 
 def test_with_places_that_begin_anew_it_is_seen_once_the_cache_has_outgrown_the_text():
-    model, x, cache = tiny(), torch.tensor([[5, 6, 7]]), transformers.DynamicCache()
-    with engines.watch(model) as seen, torch.no_grad():
-        for _ in range(4):
-            at = torch.arange(x.shape[1])[None]
-            x = torch.cat([x, model(x, position_ids=at, past_key_values=cache).logits[:, -1:].argmax(-1)], 1)
-    trace = seen.trace(x)
+    model = tiny()
+    trace, _ = followed(model, lambda: again(model, torch.tensor([[5, 6, 7]]), counted=True))
     assert causes(trace) == {"written"} and "2 of 4 calls fed the whole text again" in said(trace)
+
+
+def test_a_batch_that_is_fed_again_behind_its_cache_is_named():
+    model = tiny()
+    with engines.watch(model) as seen, torch.no_grad():
+        out = again(model, torch.tensor([[5, 6, 7], [8, 9, 10]]))
+    for trace in seen.traces(out):
+        assert trace.end.reason == "failed" and "again behind a cache" in trace.end.message
+        assert "accepted" not in causes(trace)
 
 
 def test_a_draft_that_repeats_the_whole_text_is_a_draft():
     """Prompt lookup in a text that repeats itself feeds the same ids; the model wrote the first of them."""
-    model, cache = tiny(), transformers.DynamicCache()
+    model, cache = tiny(), DynamicCache()
     with torch.no_grad():
-        first = int(model(torch.tensor([[5, 6, 7]])).logits[0, -1].argmax())
+        first = int(best(model(torch.tensor([[5, 6, 7]]))))
         prompt = [first, 6, 7]
         model.lm_head.weight.zero_()
     handle = model.lm_head.register_forward_hook(lambda module, args, z: z + 5 * torch.eye(V)[first])
@@ -80,46 +76,25 @@ def test_a_draft_that_repeats_the_whole_text_is_a_draft():
     assert written(trace) == [(3, first, "written"), (4, first, "correction"), (5, first, "written")]
 
 
-def test_a_batch_that_is_fed_again_behind_its_cache_is_named():
-    model = tiny()
-    with engines.watch(model) as seen:
-        out = again(model, torch.tensor([[5, 6, 7], [8, 9, 10]]))
-    for trace in seen.traces(out):
-        assert trace.end.reason == "failed" and "again behind a cache" in trace.end.message
-        assert "accepted" not in causes(trace)
-
-
-def test_text_that_is_fed_whole_without_a_cache_is_no_slip():
-    model = tiny()
-    with engines.watch(model) as seen, torch.no_grad():
-        x = torch.tensor([[5, 6, 7]])
-        for _ in range(4):
-            x = torch.cat([x, model(x, use_cache=False).logits[:, -1:].argmax(-1)], 1)
-    assert "again" not in said(seen.trace(x))
-
-
-# --- several sequences
-
-
-def test_sequences_that_grow_by_more_than_a_token_end_in_a_sentence():
+def test_sequences_that_do_not_go_on_token_by_token_end_in_a_sentence():
     model, x = tiny(), torch.tensor([[5, 6, 7], [8, 9, 10]])
     with engines.watch(model) as seen, torch.no_grad():
+        text = x
         for _ in range(3):
-            x = torch.cat([x, torch.randint(3, 30, (2, 2))], 1)
-            x = torch.cat([x, model(x, use_cache=False).logits[:, -1:].argmax(-1)], 1)
-    for k, trace in enumerate(seen.traces(x)):
+            text = torch.cat([text, torch.randint(3, 30, (2, 2))], 1)
+            text = torch.cat([text, best(model(text, use_cache=False))], 1)
+    for k, trace in enumerate(seen.traces(text)):
         assert trace.end.reason == "failed" and "grew by 3 tokens between two forwards" in trace.end.message
-        assert all(int(x[k, p]) == t for p, t, _ in written(trace))
-
-
-def test_texts_that_continue_none_of_those_before_are_no_batch():
-    model = tiny()
+        assert all(int(text[k, p]) == t for p, t, _ in written(trace))
     with engines.watch(model) as seen, torch.no_grad():
-        model(torch.tensor([[5, 6, 7], [8, 9, 10]]), use_cache=False)
+        model(x, use_cache=False)
         model(torch.tensor([[5, 6, 7, 1], [8, 3, 10, 1]]), use_cache=False)
-    with pytest.raises(engines.UserError, match="continue none of those before"):
-        traces = seen.traces()
-        raise engines.UserError(traces[0].end.message)
+    assert "continue none of those before" in seen.traces()[0].end.message
+    with engines.watch(model) as seen, torch.no_grad():
+        model(x, use_cache=False)
+        model(torch.cat([x.flip(0), torch.tensor([[3], [4]])], 1), use_cache=False)
+    with pytest.raises(engines.UserError, match="took each other's place"):
+        seen.traces(x)
 
 
 @pytest.mark.parametrize("prompts", [[[5, 6, 7], [8, 9, 10]], [[5, 6, 7], [8, 9, 10], [1, 2, 3]]])
@@ -130,57 +105,32 @@ def test_beams_of_several_prompts_are_an_answer_each(prompts, cached):
         model.lm_head.weight.div_(30)  # it wavers, so that beams take each other's place
     with engines.watch(model) as seen:
         out = generate(model, x, num_beams=3, use_cache=cached)
-    traces = seen.traces(out)
-    assert [answer(trace) for trace in traces] == out.tolist()
-    for trace, prompt in zip(traces, prompts, strict=True):
+    for trace, prompt, text in zip(seen.traces(out), prompts, out.tolist(), strict=True):
         assert trace.end.reason == "complete" and trace.header.prompt_ids == prompt
+        assert prompt + trace.output_ids == text
         assert causes(trace) == {"chosen"} and max(len(step.branches) for step in trace.steps) >= 3
-        rows = 3 * (len(prompt) if not cached else 1)
-        assert trace.steps[1].tokens_fed == (rows if cached else 3 * (len(prompt) + 1))
+        assert trace.steps[1].tokens_fed == 3 * (1 if cached else len(prompt) + 1)
 
 
-def test_sequences_of_different_prompts_that_change_places_are_refused():
-    model, x = tiny(), torch.tensor([[5, 6, 7], [8, 9, 10]])
-    with engines.watch(model) as seen, torch.no_grad():
-        model(x, use_cache=False)
-        x = torch.cat([x.flip(0), torch.tensor([[3], [4]])], 1)
-        model(x, use_cache=False)
-    with pytest.raises(engines.UserError, match="took each other's place"):
-        seen.traces(x)
-
-
-# --- tokens that the loop put in
-
-
-def turns(model, told, *, whole):
+def turns(model, told, whole):
     """An answer, what a person says then, and the next answer."""
-    cache, x = transformers.DynamicCache(), X
+    cache, x = DynamicCache(), X
     if not whole:  # generate asks for the last row of logits only
         x = generate(model, x, tokens=3, past_key_values=cache)
         return generate(model, torch.cat([x, torch.tensor([told])], 1), tokens=3, past_key_values=cache)
     fed = x
-    with torch.no_grad():
-        for turn in (3, 3):
-            for _ in range(turn):
-                new = model(fed, past_key_values=cache).logits[:, -1:].argmax(-1)
-                x, fed = torch.cat([x, new], 1), new
-            if x.shape[1] == X.shape[1] + 3:
-                x = torch.cat([x, torch.tensor([told])], 1)
-                fed = x[:, -1 - len(told) :]
+    for turn in range(6):
+        new = best(model(fed, past_key_values=cache))
+        fed = torch.cat([new, torch.tensor([told])], 1) if turn == 2 else new
+        x = torch.cat([x, fed], 1)
     return x
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_second_turn_is_given_not_written(whole):
     model = tiny()
-    with engines.watch(model) as seen:
-        out = turns(model, [20, 21, 22], whole=whole)
-    trace = seen.trace(out)
-    assert seen.trace(out) == trace  # however often it is asked for
-    assert trace.end.reason == "complete" and answer(trace) == out[0].tolist()
-    kinds = {p: cause for p, _, cause in written(trace)}
-    assert [p for p, cause in kinds.items() if cause == "constraint"] == [10, 11, 12]
-    assert all(kinds[p] == "written" for p in (7, 8, 9, 13, 14, 15))
+    trace, _ = followed(model, lambda: turns(model, [20, 21, 22], whole))
+    assert places(trace, "constraint") == [10, 11, 12] and places(trace, "written") == [7, 8, 9, 13, 14, 15]
     assert "3 tokens, the first at position 10, were put in by the loop" in said(trace)
     authors = {p: a for s in trace.steps for p, a in zip(s.commits.positions, s.commits.authors, strict=True)}
     assert authors[11] == "constraint" and authors[13] == "target"
@@ -189,41 +139,36 @@ def test_a_second_turn_is_given_not_written(whole):
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_a_prompt_in_pieces_is_not_written(size):
     model = tiny()
-    with engines.watch(model) as seen:
-        out = generate(model, prefill_chunk_size=size)
-    trace = seen.trace(out)
-    assert answer(trace) == out[0].tolist() and "prompt= says where the prompt ends" in said(trace)
-    assert [p for p, _, cause in written(trace) if cause == "written"][-6:] == list(range(7, 13))
+    trace, _ = followed(model, lambda: generate(model, prefill_chunk_size=size))
+    assert "prompt= says where the prompt ends" in said(trace)
+    assert places(trace, "written")[-6:] == list(range(7, 13))
     assert len(trace.header.prompt_ids) == (6 if X.shape[1] % size == 1 else 7)
-    with engines.watch(model, prompt=X[0].tolist()) as seen:
-        out = generate(model, prefill_chunk_size=size)
-    trace = seen.trace(out)
+    trace, _ = followed(model, lambda: generate(model, prefill_chunk_size=size), prompt=X[0].tolist())
     assert trace.header.prompt_ids == X[0].tolist() and [p for p, _, _ in written(trace)] == list(range(7, 13))
 
 
 def test_tokens_forced_between_forwards_are_given():
-    model, x, cache = tiny(), X, transformers.DynamicCache()
-    fed = x
-    with engines.watch(model) as seen, torch.no_grad():
+    model, cache = tiny(), DynamicCache()
+
+    def loop():
+        x = fed = X
         for step in range(4):
-            new = model(fed, past_key_values=cache, logits_to_keep=1).logits[:, -1:].argmax(-1)
-            new = torch.cat([new, torch.tensor([[30, 31]])], 1) if step == 2 else new
-            x, fed = torch.cat([x, new], 1), new
-    trace = seen.trace(x)
+            new = best(model(fed, past_key_values=cache, logits_to_keep=1))
+            fed = torch.cat([new, torch.tensor([[30, 31]])], 1) if step == 2 else new
+            x = torch.cat([x, fed], 1)
+        return x
+
+    trace, _ = followed(model, loop)
     assert [(p, t) for p, t, cause in written(trace) if cause == "constraint"] == [(10, 30), (11, 31)]
-
-
-# --- caches and states that are not among the usual arguments
 
 
 class Own(torch.nn.Module):
     """Keeps its keys itself; the call says where its rows stand."""
 
-    def __init__(self, places="input_pos"):
+    def __init__(self):
         super().__init__()
-        self.inner, self.places = tiny(), places
+        self.inner, self.cache = tiny(), DynamicCache()
         self.config = self.inner.config
-        self.cache = transformers.DynamicCache()
 
     def forward(self, idx, input_pos=None, start_pos=None):
         at = input_pos if start_pos is None else torch.arange(start_pos, start_pos + idx.shape[1])
@@ -231,19 +176,22 @@ class Own(torch.nn.Module):
         return self.inner(idx, position_ids=at, past_key_values=self.cache).logits
 
 
-@pytest.mark.parametrize("places", ["input_pos", "start_pos", None])
-def test_a_cache_inside_the_module_is_read_by_places_or_taken_to_go_on(places):
-    model, x, fed = Own(), X, X
-    with engines.watch(model) as seen, torch.no_grad():
+@pytest.mark.parametrize("named", ["input_pos", "start_pos", None])
+def test_a_cache_inside_the_module_is_read_by_places_or_taken_to_go_on(named):
+    model = Own()
+
+    def loop():
+        x = fed = X
         for _ in range(4):
             n = x.shape[1] - fed.shape[1]
             at = {"input_pos": {"input_pos": torch.arange(n, x.shape[1])}, "start_pos": {"start_pos": n}}
-            fed = model(fed, **at.get(places, {}))[:, -1:].argmax(-1)
+            fed = best(model(fed, **at.get(named, {})))
             x = torch.cat([x, fed], 1)
-    trace = seen.trace(x)
-    assert trace.end.reason == "complete" and answer(trace) == x[0].tolist()
+        return x
+
+    trace, x = followed(model, loop)
     assert written(trace) == [(7 + i, int(x[0, 7 + i]), "written") for i in range(4)]
-    assert ("each call is taken to go on" in said(trace)) == (places is None)
+    assert ("each call is taken to go on" in said(trace)) == (named is None)
 
 
 def test_drafts_behind_a_cache_that_nothing_tells_end_in_a_true_sentence():
@@ -280,7 +228,7 @@ class Buffered(torch.nn.Module):
         self.config = self.inner.config
 
     def forward(self, input_ids, past_key_values):
-        cache, held = transformers.DynamicCache(), past_key_values[0][0].shape[2]
+        cache, held = DynamicCache(), past_key_values[0][0].shape[2]
         for i, (k, v) in enumerate(past_key_values if held else ()):
             cache.update(k.data[:, :, :held], v.data[:, :, :held], i)
         out = self.inner(input_ids, past_key_values=cache)
@@ -292,21 +240,22 @@ class Buffered(torch.nn.Module):
 
 @pytest.mark.parametrize("drafts", [0, 2])
 def test_a_cache_of_buffers_says_its_length_by_its_shape_and_what_it_kept_by_its_keys(drafts):
-    model, x, fed = Buffered(), X, X
-    cache = [[Buffer(1, 8), Buffer(1, 8)] for _ in range(2)]
-    with engines.watch(model) as seen, torch.no_grad():
+    model, cache = Buffered(), [[Buffer(1, 8), Buffer(1, 8)] for _ in range(2)]
+
+    def loop():
+        x, fed, drafted = X, X, 0
         for _ in range(5):
-            z, known = model(fed, cache)[0].argmax(-1), fed.shape[1] - drafts if fed is not X else fed.shape[1]
+            z, known = model(fed, cache)[0].argmax(-1), fed.shape[1] - drafted
             new = [int(z[known - 1])]  # and the drafts that it would have said
-            while fed is not X and len(new) <= drafts and new[-1] == int(fed[0, known - 1 + len(new)]):
+            while len(new) <= drafted and new[-1] == int(fed[0, known - 1 + len(new)]):
                 new.append(int(z[known - 1 + len(new)]))
-            for pair in cache:
-                for one in pair:
-                    one.current_length.sub_((drafts if fed is not X else 0) + 1 - len(new))
-            x = torch.cat([x, torch.tensor([new])], 1)
+            for one in (one for pair in cache for one in pair):
+                one.current_length.sub_(drafted + 1 - len(new))
+            x, drafted = torch.cat([x, torch.tensor([new])], 1), drafts
             fed = torch.cat([x[:, -1:], torch.tensor([[30, 31]])[:, :drafts]], 1)
-    trace = seen.trace(x)
-    assert trace.end.reason == "complete", trace.end.message
+        return x
+
+    trace, x = followed(model, loop)
     assert [(p, t) for p, t, _ in written(trace)] == [(p, int(x[0, p])) for p in range(7, x.shape[1])]
     assert any(step.tree for step in trace.steps) == bool(drafts)
 
@@ -315,28 +264,18 @@ def test_a_state_space_model_has_a_state_and_no_positions():
     torch.manual_seed(0)
     config = transformers.MambaConfig(vocab_size=V, hidden_size=16, num_hidden_layers=1, state_size=4)
     model = transformers.MambaForCausalLM(config).eval()
-    with engines.watch(model) as seen:
-        out = generate(model)
-    trace = seen.trace(out)
-    assert trace.end.reason == "complete" and answer(trace) == out[0].tolist() and len(trace.steps) == 6
+    trace, _ = followed(model, lambda: generate(model))
     assert [step.tokens_fed for step in trace.steps] == [7, 1, 1, 1, 1, 1]
-
-
-# --- layers that ran, and calls of one step
 
 
 def test_drafts_of_the_first_layers_are_drafts():
     model = tiny(num_hidden_layers=4)
-    with engines.watch(model) as seen:
-        out = generate(model, tokens=12, assistant_early_exit=2)
-    trace = seen.trace(out)
+    trace, out = followed(model, lambda: generate(model, tokens=12, assistant_early_exit=2))
     assert torch.equal(out, generate(model, tokens=12))
-    assert trace.end.reason == "complete" and answer(trace) == out[0].tolist()
     assert all(step.forwards["target"] == 1 and step.tree for step in trace.steps if step.forwards.get("draft"))
     assert trace.totals.forwards_by_role["draft"] > trace.totals.forwards_by_role["target"]
     for step in trace.steps:  # two layers a draft's row, four a row of the target
-        fed = step.work.get("draft", 0) // 2 + step.work["target"] // 4
-        assert fed == step.tokens_fed
+        assert step.work.get("draft", 0) // 2 + step.work["target"] // 4 == step.tokens_fed
 
 
 class Leaves(torch.nn.Module):
@@ -356,13 +295,16 @@ class Leaves(torch.nn.Module):
 
 
 def test_a_step_that_leaves_early_is_a_step_and_its_work_is_what_ran():
-    model, x, fed, cache = Leaves(), X, X, transformers.DynamicCache()
-    with engines.watch(model) as seen, torch.no_grad():
+    model, cache = Leaves(), DynamicCache()
+
+    def loop():
+        x = fed = X
         for _ in range(6):
-            fed = model(fed, past_key_values=cache).logits[:, -1:].argmax(-1)
+            fed = best(model(fed, past_key_values=cache))
             x = torch.cat([x, fed], 1)
-    trace = seen.trace(x)
-    assert trace.end.reason == "complete" and answer(trace) == x[0].tolist()
+        return x
+
+    trace, _ = followed(model, loop)
     assert [step.forwards for step in trace.steps] == [{"target": 1}] * 6
     assert [step.work["target"] for step in trace.steps] == [28, 2, 4, 2, 4, 2]
 
@@ -372,11 +314,8 @@ def test_a_step_that_leaves_early_is_a_step_and_its_work_is_what_ran():
 )
 def test_guidance_in_two_calls_is_one_step(more):
     model = tiny()
-    with engines.watch(model) as seen:
-        out = generate(model, guidance_scale=1.5, **more)
-    trace = seen.trace(out)
-    assert trace.end.reason == "complete" and answer(trace) == out[0].tolist()
-    assert seen.trace(out) == trace and [step.forwards for step in trace.steps] == [{"target": 2}] * 6
+    trace, _ = followed(model, lambda: generate(model, guidance_scale=1.5, **more))
+    assert [step.forwards for step in trace.steps] == [{"target": 2}] * 6
     assert not any(step.commits.probabilities for step in trace.steps) and "guidance" in said(trace)
 
 
@@ -389,21 +328,11 @@ def test_another_prompt_with_a_cache_of_its_own_is_no_guidance():
     assert trace.end.reason == "failed" and "another prompt began" in trace.end.message
 
 
-# --- how bytes look
-
-
 def test_bytes_of_a_tokenizer_without_a_vocabulary_are_shown_as_bytes():
-    model = tiny(vocab_size=400)
-    tokenizer = transformers.ByT5Tokenizer()
+    model, tokenizer = tiny(vocab_size=400), transformers.ByT5Tokenizer()
     ids = torch.tensor([tokenizer("é€a", add_special_tokens=False).input_ids])
     with engines.watch(model, tokenizer=tokenizer) as seen, torch.no_grad():
         model(ids)
-    pieces = {piece.id: piece for piece in seen.trace(torch.cat([ids, ids], 1)).pieces}
-    assert [(pieces[i].kind, pieces[i].text) for i in ids[0].tolist()] == [
-        ("byte", "0xC3"),
-        ("byte", "0xA9"),
-        ("byte", "0xE2"),
-        ("byte", "0x82"),
-        ("byte", "0xAC"),
-        ("text", "a"),
-    ]
+    pieces = {piece.id: (piece.kind, piece.text) for piece in seen.trace(torch.cat([ids, ids], 1)).pieces}
+    bytes_ = [("byte", f"0x{byte}") for byte in ("C3", "A9", "E2", "82", "AC")]
+    assert [pieces[i] for i in ids[0].tolist()] == [*bytes_, ("text", "a")]

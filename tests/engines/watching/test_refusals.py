@@ -8,54 +8,34 @@ from tests.engines.watching import strangers
 from tests.engines.watching.conftest import BLOCK, G, board, by_step
 
 
-def test_a_model_without_logits(dlm, network, ids):
-    with engines.watch(network.model, mask_id=dlm.mask_id) as seen:
-        network(board(ids, dlm))
-    with pytest.raises(engines.UserError, match="returned no logits"):
-        seen.trace()
-    head = torch.nn.Embedding(2048, 3)
-    with engines.watch(head, mask_id=dlm.mask_id) as seen:
-        head(board(ids, dlm))
-    with pytest.raises(engines.UserError, match="returned no logits"):
-        seen.trace()
+def test_a_model_without_logits_or_one_that_is_never_called(dlm, network, ids):
+    three = torch.nn.Embedding(2048, 3)
+    for watched, called, said in (
+        (network.model, network, "returned no logits"),
+        (three, three, "returned no logits"),
+        (network, lambda x: None, "never called"),
+    ):
+        with engines.watch(watched, mask_id=dlm.mask_id) as seen:
+            called(board(ids, dlm))
+        with pytest.raises(engines.UserError, match=said):
+            seen.trace()
 
 
-def test_a_loop_that_never_calls_it(dlm, network):
-    with engines.watch(network, mask_id=dlm.mask_id) as seen:
-        pass
-    with pytest.raises(engines.UserError, match="never called"):
-        seen.trace()
-
-
-def test_boards_of_changing_width(dlm, network, ids):
+def test_boards_that_do_not_go_on(dlm, network, ids):
     x = board(ids, dlm)
-    with engines.watch(network, mask_id=dlm.mask_id) as seen:
-        network(x)
-        x[0, ids.shape[1]] = 9
-        network(x)
-        network(x[:, :-1])
-        network(x)
-    trace = seen.trace(x)
-    assert len(trace.steps) == 2 and trace.end.reason == "failed"
-    assert "without a cache" in trace.end.message and by_step(trace)[0] == [(ids.shape[1], 9)]
-
-
-def test_another_prompt_in_the_same_block(dlm, network, ids):
-    x = board(ids, dlm)
-    other = x.clone()
-    other[0, 1] = 77
-    with engines.watch(network, mask_id=dlm.mask_id) as seen:
-        network(x)
-        network(other)
-    assert "another prompt began" in seen.trace().end.message
-
-
-def test_rows_that_come_and_go(dlm, network, ids):
-    x = board(ids, dlm)
-    with engines.watch(network, mask_id=dlm.mask_id) as seen:
-        network(x)
-        network(x.repeat(3, 1))
-    assert "fed 1 rows and then 3" in seen.trace(x).end.message
+    filled, other = x.clone(), x.clone()
+    filled[0, ids.shape[1]], other[0, 1] = 9, 77
+    for boards, steps, said in (
+        ((x, filled, filled[:, :-1], filled), 2, "without a cache"),
+        ((x, other), 1, "another prompt began"),
+        ((x, x.repeat(3, 1)), 1, "fed 1 rows and then 3"),
+    ):
+        with engines.watch(network, mask_id=dlm.mask_id) as seen:
+            for one in boards:
+                network(one)
+        trace = seen.trace(boards[-1] if steps == 2 else None)
+        assert trace.end.reason == "failed" and said in trace.end.message and len(trace.steps) == steps
+        assert steps < 2 or by_step(trace)[0] == [(ids.shape[1], 9)]
 
 
 def test_a_tokenizer_that_does_not_fit(dlm, network, ids):
@@ -79,6 +59,7 @@ def test_a_tokenizer_that_does_not_fit(dlm, network, ids):
     ("given", "said"),
     [
         ({"model": torch.nn.Linear(2, 2), "kind": "masked"}, "needs the id of its mask token"),
+        ({"model": "gpt2", "mask_id": 1}, "no forwards to watch"),
         ({"mask_id": 10**9}, "is not in the model's vocabulary"),
         ({"kind": "sideways"}, "is not known"),
         ({"mask_id": 1, "detail": "none"}, "full or at light"),
@@ -90,21 +71,16 @@ def test_what_is_refused_before_the_loop(network, given, said):
         engines.watch(**{"model": network, **given})
 
 
-def test_what_is_no_module_is_refused():
-    with pytest.raises(engines.UserError, match="no forwards to watch"):
-        engines.watch("gpt2", mask_id=1)
-
-
-def test_an_output_that_does_not_fit(dlm, network, ids):
-    with engines.watch(network, mask_id=dlm.mask_id) as seen:
+def test_an_output_a_mask_or_a_second_block_that_does_not_fit(dlm, network, ids):
+    watch = engines.watch(network, mask_id=dlm.mask_id)
+    with watch as seen:
         network(board(ids, dlm))
     trace = seen.trace([1] * 500)
     assert "does not fit the board" in trace.header.departures and "tokens" in trace.header.missing
     with pytest.raises(engines.UserError, match="not their text"):
         seen.trace("ada, leo")
-
-
-def test_a_mask_that_is_never_fed(dlm, network, ids):
+    with pytest.raises(engines.UserError, match="used already"), watch:
+        pass
     with engines.watch(network, mask_id=7) as seen:
         network(board(ids, dlm))
     trace = seen.trace(board(ids, dlm))
@@ -112,13 +88,12 @@ def test_a_mask_that_is_never_fed(dlm, network, ids):
 
 
 def test_a_loop_that_fails_keeps_what_was_seen(dlm, network, ids):
-    x, calls = board(ids, dlm), []
-    p = ids.shape[1]
+    x, p = board(ids, dlm), ids.shape[1]
+    calls = iter([None, None, RuntimeError("out of memory")])
 
     def fail(module, args):
-        calls.append(1)
-        if len(calls) == 3:
-            raise RuntimeError("out of memory")
+        if error := next(calls):
+            raise error
 
     handle = network.dream[0].register_forward_pre_hook(fail)  # inside the module that is watched
     seen = engines.watch(network, mask_id=dlm.mask_id)
@@ -133,12 +108,3 @@ def test_a_loop_that_fails_keeps_what_was_seen(dlm, network, ids):
     assert by_step(trace) == [[(p, 9)], [(p + 1, 9)]] and not network._forward_hooks
     assert trace.end.reason == "failed" and "ended with RuntimeError: out of memory" in trace.end.message
     assert engines.read_trace(trace.to_json()) == trace
-
-
-def test_a_watch_is_for_one_block(network, dlm, ids):
-    seen = engines.watch(network, mask_id=dlm.mask_id)
-    with seen:
-        network(board(ids, dlm))
-    with pytest.raises(engines.UserError, match="used already"), seen:
-        pass
-    assert not network._forward_hooks

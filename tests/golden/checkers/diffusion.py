@@ -12,6 +12,8 @@ from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import run
 from engines.models.zoo import load_model
 
+from .cases import Given, Values
+
 # official parameter name -> ours, where they differ
 NAMES = {
     "gen_length": "max_new_tokens",
@@ -22,9 +24,7 @@ FIXED = {"eps": 1e-3, "logits_eos_inf": False, "confidence_eos_eot_inf": False}
 V2_TOP_P = 0.95
 
 
-def decoded(
-    slug: str, case: Case, data: Mapping[str, Any], folder: Path, read: tuple[str, ...] = (), **extra: Any
-) -> Trace:
+def decoded(slug: str, case: Case, data: Given, folder: Path, read: tuple[str, ...] = (), **extra: Any) -> Trace:
     """Run a case on its stub with the official parameters under our names; those in `read` the checker deals with.
 
     Whether the network's rows are shifted stands in the file, or where it does not, in the stub's folder. Raises
@@ -37,7 +37,7 @@ def decoded(
     return run(slug, model, case["prompt"], params={**params, **extra}, seed=case.get("rng_seed", 0), detail="light")
 
 
-def renamed(given: Mapping[str, Any], known: Collection[str], slug: str) -> dict[str, Any]:
+def renamed(given: Given, known: Collection[str], slug: str) -> Values:
     """Official parameters under our names, without those that are not set (None) or have the one value that we know.
 
     Raises NotCovered for a parameter that is none of `known`."""
@@ -74,7 +74,7 @@ def written(step: Step) -> tuple[dict[int, int], int | None]:
     return {q: token for q, token in pairs if token >= 0}, next((q for q, token in pairs if token < 0), None)
 
 
-def block_of(step: Step, want: Mapping[str, Any], masks: list[int], canvas: int) -> list[int] | None:
+def block_of(step: Step, want: Given, masks: list[int], canvas: int) -> list[int] | None:
     """The block [start, end) that holds the first of the masks before a step, which is what the files mean.
 
     The loop may still be in a block that has none left (more steps than tokens, constraints that fill it): then it
@@ -89,13 +89,13 @@ def block_of(step: Step, want: Mapping[str, Any], masks: list[int], canvas: int)
 
 
 @checks("llada")
-def llada(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def llada(case: Case, data: Given, folder: Path) -> str | None:
     """LLaDA's generate: low-confidence and random remasking, guidance, Gumbel noise."""
     return mismatch(decoded("llada", case, data, folder), case)
 
 
 @checks("fast_dllm_v1", "fast_dllm_v1_cache")
-def fast_dllm_v1(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def fast_dllm_v1(case: Case, data: Given, folder: Path) -> str | None:
     """Threshold and factor, and the fixed schedule where neither is given, with and without a cache; what every forward
     of a cached file fed."""
     slug = next((name for name in ("threshold", "factor") if case["params"].get(name) is not None), "llada")
@@ -113,14 +113,14 @@ def fast_dllm_v1(case: Case, data: Mapping[str, Any], folder: Path) -> str | Non
 
 
 @checks("credit", "dinfer_threshold")
-def credit(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def credit(case: Case, data: Given, folder: Path) -> str | None:
     """dInfer's credit decoder, and its plain threshold decoder, which is the same without credit."""
     plain: dict[str, Any] = {} if "credit_alpha" in case["params"] else {"credit_alpha": 0.0}
     return mismatch(decoded("creditdecoding", case, data, folder, **plain), case)
 
 
 @checks("adablock")
-def adablock(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def adablock(case: Case, data: Given, folder: Path) -> str | None:
     """AdaBlock's loop without cache, and the block lengths it reports."""
     never = case["params"]["delimiter_threshold"] > 1
     ids = ",".join(str(i) for i in case["params"]["delimiter_ids"])
@@ -142,13 +142,13 @@ def adablock(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("localleap")
-def localleap(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def localleap(case: Case, data: Given, folder: Path) -> str | None:
     """LocalLeap's loop; `steps` is only checked for divisibility there."""
     return mismatch(decoded("localleap", case, data, folder, ("steps",)), case)
 
 
 @checks("learn2pd")
-def learn2pd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def learn2pd(case: Case, data: Given, folder: Path) -> str | None:
     """Learn2PD's three loops (filter, EoTP, both) and where the board was cut. `steps` is the canvas there, so one
     token per forward is planned."""
     p = case["params"]
@@ -171,7 +171,7 @@ def learn2pd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("prophet")
-def prophet(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def prophet(case: Case, data: Given, folder: Path) -> str | None:
     """Prophet's early exit and the step it reports. Constraints stand in the canvas before the first forward there, and
     in our first step's commits."""
     p = case["params"]
@@ -198,7 +198,7 @@ def with_pins(trace: Trace, case: Case, given: Mapping[str, int] | None) -> str 
 
 
 @checks("dream")
-def dream(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def dream(case: Case, data: Given, folder: Path) -> str | None:
     """Dream's loop with its four orders, and the rule that Fast-dLLM adds to it."""
     if (case["params"].get("cache") or "none") != "none":
         raise NotCovered("with a cache our rule holds from a block's first forward on")
@@ -208,7 +208,7 @@ def dream(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("dparallel", "dparallel_dream")
-def dparallel(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def dparallel(case: Case, data: Given, folder: Path) -> str | None:
     """dParallel's loops for LLaDA and Dream; `steps` and the name of the order do not matter where a threshold is
     given."""
     if case["params"].get("threshold") is None:
@@ -217,7 +217,7 @@ def dparallel(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("dimple")
-def dimple(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def dimple(case: Case, data: Given, folder: Path) -> str | None:
     """Dimple's `dim` pipeline and its structure priors."""
     p = case["params"]
     if p["decoding_pipeline"] != "dim":
@@ -227,7 +227,7 @@ def dimple(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 
 
 @checks("fast_dllm_v2")
-def fast_dllm_v2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def fast_dllm_v2(case: Case, data: Given, folder: Path) -> str | None:
     """Fast-dLLM v2's generate: what every forward fed and wrote. The forward that stores the last block for nothing is
     not made by us, and a prompt of one block, which is out of sight there, is not covered."""
     prompt, expected = case["prompt"], case["expected"]
@@ -247,7 +247,7 @@ def fast_dllm_v2(case: Case, data: Mapping[str, Any], folder: Path) -> str | Non
     return differ("final", final, expected["final"][: len(final)])
 
 
-def decoded_v2(case: Case, data: Mapping[str, Any], folder: Path) -> Trace:
+def decoded_v2(case: Case, data: Given, folder: Path) -> Trace:
     """`decoded` for block diffusion. Official blocks are counted from the start of the prompt's last block."""
     p, prompt = dict(case["params"]), case["prompt"]
     size, tokens = p.pop("block_size"), p.pop("max_new_tokens")

@@ -4,7 +4,6 @@ the draws of the same generator."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import engines
 from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import Run
 from engines.methods.diffusion import block_refinement, discrete_ddim, entropy_bound
+
+from .cases import Given, Values
 
 METHODS = {
     "generate": entropy_bound.decode,
@@ -37,7 +38,7 @@ CLOSE = 1e-3
 
 
 @checks("diffusion_gemma")
-def diffusion_gemma(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def diffusion_gemma(case: Case, data: Given, folder: Path) -> str | None:
     """One run: its text, its decoder forwards, and each step of it."""
     given = dict(case["params"])
     scheduler = given.get("scheduler", "generate")
@@ -58,7 +59,7 @@ def diffusion_gemma(case: Case, data: Mapping[str, Any], folder: Path) -> str | 
     return next(filter(None, found), None)
 
 
-def _params(given: Mapping[str, Any]) -> dict[str, Any]:
+def _params(given: Given) -> Values:
     """The parameters of a case under our names."""
     flat = {**given, **given.get("scheduler_config", {})}
     params = {OURS.get(key, key): value for key, value in flat.items() if key not in BESIDE}
@@ -70,7 +71,7 @@ def _params(given: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _mismatch(name: str, step: Any, wanted: Mapping[str, Any]) -> str | None:
+def _mismatch(name: str, step: Any, wanted: Given) -> str | None:
     """The first thing of a step that is not as the data say."""
     record, own = step.records["canvas"], {"temperature": 0.0, "mean_entropy": 0.0, "stop": False}
     start = record["start"]
@@ -86,7 +87,7 @@ def _mismatch(name: str, step: Any, wanted: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draws(record: Mapping[str, Any]) -> list[list[Any]]:
+def _draws(record: Given) -> list[list[Any]]:
     """The last draws of a step in their order, numbers as the data round them. Tokens of the model are drawn before
     them, and count only where they are taken: these stand in `after`."""
     if record["kind"] == "correct":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engines.core.lazy import torch
@@ -13,13 +12,15 @@ from engines.methods.heads._template import filled, parents_of
 from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft
 
+from .cases import Given
+
 if TYPE_CHECKING:
     from .drafters import Check
 
 TOLERANCE = 1e-4
 
 
-def tops(z: Any, drafter: Any, wanted: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def tops(z: Any, drafter: Any, wanted: list[Given]) -> list[dict[str, Any]]:
     """The rows of logits [k, v] in the words of the data."""
     top = z.topk(3)
     rows = []
@@ -47,7 +48,6 @@ class HeadsCheck:
         self.check, self.case = check, check.case
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
         yield self.logits(name)
         case = self.case
         if "tree" in case:
@@ -61,7 +61,6 @@ class HeadsCheck:
             yield self.decode(f"{name}.spec_decode_tree", case["spec_decode_tree"], paths, True)
 
     def heads(self) -> Any:
-        """The heads as the method has them."""
         return medusa.Published(self.check.drafter)
 
     def logits(self, name: str) -> str | None:
@@ -95,7 +94,7 @@ class HeadsCheck:
         z = self.heads().guess(states[-1], len(ids), max(map(len, paths)))
         return Draft.of(filled(paths, ids[-1], z.topk(10).indices.tolist()), parents, "draft")
 
-    def decode(self, name: str, wanted: Mapping[str, Any], choices: list[tuple[int, ...]], first: bool) -> str | None:
+    def decode(self, name: str, wanted: Given, choices: list[tuple[int, ...]], first: bool) -> str | None:
         """Rounds with a tree of these paths. first: see `Check.same_rounds`."""
         paths, parents = parents_of(choices)
         states: list[Any] = []

@@ -5,7 +5,7 @@ One folder for each format (`cases.json` with its checkpoints beside it), and a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,35 +22,31 @@ from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published
 
+from .cases import Given, Values
 from .drafter_heads import HeadsCheck, HydraCheck, tops
 
 FOLDERS = ("eagle3-speculators", "eagle3-legacy", "eagle12-legacy", "peagle", "mtp", "dflash", "medusa", "hydra")
 TOLERANCE = 1e-4
 LOOKED_AT = {  # of a case; a key that no check reads is an error, so that a new kind of data is not passed over
-    "prompt",
-    "verifier_greedy",
-    "verifier_min_top1_margin",
-    "first_token",
-    "draft_input_ids",
-    "block_input_ids",
-    "block_positions",
-    "hidden",
-    "chain",
-    "block",
-    "heads",
-    "tree",
-    "training_forward",
-    "spec_decode",
-    "spec_decode_chain",
-    "spec_decode_tree",
-    "chain_min_margin",
-    "block_min_margin",
-    "heads_min_margin",
+    *(
+        "prompt",
+        "verifier_greedy",
+        "verifier_min_top1_margin",
+        "first_token",
+        "hidden",
+        "chain",
+        "block",
+        "heads",
+        "tree",
+    ),
+    *("draft_input_ids", "block_input_ids", "block_positions", "training_forward"),
+    *("spec_decode", "spec_decode_chain", "spec_decode_tree"),
+    *("chain_min_margin", "block_min_margin", "heads_min_margin"),
 }
 
 
 @checks(*FOLDERS, sections=("drafters",))
-def drafters(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def drafters(case: Case, data: Given, folder: Path) -> str | None:
     """One checkpoint: refused, or loaded and held against all of its cases."""
     target = engines.load_model(folder / "verifier", **loading(dtype="float32"))
     try:
@@ -75,7 +71,7 @@ def drafters(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
 class Check:
     """One prompt with a target and a drafter."""
 
-    def __init__(self, target: Any, drafter: Any, case: Mapping[str, Any]) -> None:
+    def __init__(self, target: Any, drafter: Any, case: Given) -> None:
         self.meter = Meter()
         self.model = counted(target, "target", self.meter, "layered")
         self.drafter, self.case, self.n = drafter.counted(self.model, self.meter), case, target.num_layers
@@ -83,14 +79,8 @@ class Check:
 
     def mismatch(self, name: str) -> str | None:
         """The first thing that is not as the data say."""
-        kind = {
-            "medusa-heads": HeadsCheck,
-            "hydra-heads": HydraCheck,
-            "parallel-eagle": BlockCheck,
-            "dflash-block": FlashCheck,
-        }
         with torch.inference_mode():
-            check = kind.get(self.drafter.format, RowsCheck)(self)
+            check = KINDS.get(self.drafter.format, RowsCheck)(self)
             return self.common(name) or next(filter(None, check.all(name)), None)
 
     def common(self, name: str) -> str | None:
@@ -120,9 +110,7 @@ class Check:
         target = Target(self.model, self.prompt, SimpleNamespace(max_new_tokens=64, temperature=0.0), 64)
         return target.verify(list(self.prompt), Draft(self.prompt[-1]), torch.Generator(), hidden=self.drafter.reads)
 
-    def rounds(
-        self, wanted: Mapping[str, Any], draft: Callable[[list[int]], Draft], learn: Callable[[Turn], None]
-    ) -> dict[str, Any]:
+    def rounds(self, wanted: Given, draft: Callable[[list[int]], Draft], learn: Callable[[Turn], None]) -> Values:
         """As many rounds of the speculative decode as are wanted, behind the one that reads the prompt."""
         target = Target(self.model, self.prompt, SimpleNamespace(max_new_tokens=512, temperature=0.0), 64)
         ids, rounds = list(self.prompt), []
@@ -135,9 +123,7 @@ class Check:
         first = rounds[0]["emitted"]
         return {"first": first, "rounds": rounds[1:], "text": ids[len(self.prompt) :]}
 
-    def same_rounds(
-        self, name: str, got: Mapping[str, Any], wanted: Mapping[str, Any], *, own_token_first: bool = False
-    ) -> str | None:
+    def same_rounds(self, name: str, got: Given, wanted: Given, *, own_token_first: bool = False) -> str | None:
         """Whether drafts, accepted numbers and emitted tokens are as wanted, and the text is the verifier's.
         own_token_first: whether a round of the data begins with the verifier's own token and ends before the next one,
         as that of code which keeps logits between rounds does."""
@@ -169,7 +155,6 @@ class RowsCheck:
         return drafter
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
         case, ids = self.case, [*self.check.prompt, self.case["first_token"]]
         if "draft_input_ids" in case:
             yield differ(f"{name}.draft_input_ids", ids[1:], case["draft_input_ids"])
@@ -208,7 +193,6 @@ class RowsCheck:
         return differ(f"{name}.training_forward", tops(torch.cat(seen), d, wanted), wanted, TOLERANCE)
 
     def tree(self, name: str, ids: list[int]) -> str | None:
-        """The confident tree below the first token."""
         wanted, drafter = self.case["tree"], self.fresh()
         drafter.read(ids, wanted["top_k"])
         pool = expanded(drafter.fan, ids[-1], wanted["top_k"], wanted["depth"])
@@ -216,14 +200,13 @@ class RowsCheck:
         got = {"tokens": tokens, "parents": parents, "depths": row_depths(parents), "scores": scores}
         return differ(f"{name}.tree", got, {key: wanted[key] for key in got}, TOLERANCE)
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
+    def decode(self, name: str, wanted: Given) -> str | None:
         """Rounds of a chain of k, or of the tree that the case describes."""
         drafter, shape = Drafter(Published(self.check.drafter)), self.case.get("tree")
-        k, depth, n = (
-            (1, wanted["k"] - 1, wanted["k"])
-            if "k" in wanted
-            else (shape["top_k"], shape["depth"], shape["total_token"] - 1)
-        )
+        if "k" in wanted:
+            k, depth, n = 1, wanted["k"] - 1, wanted["k"]
+        else:
+            k, depth, n = shape["top_k"], shape["depth"], shape["total_token"] - 1
 
         def draft(ids: list[int]) -> Draft:
             drafter.read(ids, k)
@@ -238,32 +221,37 @@ class RowsCheck:
 
 
 class BlockCheck:
-    """P-EAGLE: k tokens in one pass."""
+    """P-EAGLE: k tokens in one pass over what is new of the text and the masks behind it."""
 
     def __init__(self, check: Check) -> None:
         self.check, self.case = check, check.case
+        self.d, self.ids = check.drafter, [*check.prompt, check.case["first_token"]]
 
     def all(self, name: str) -> Any:
-        """One check after another, lazily."""
-        case, d = self.case, self.check.drafter
-        ids, k = [*self.check.prompt, case["first_token"]], len(case["block"])
-        yield differ(f"{name}.draft_input_ids", [*ids[1:], *[d.mask_id] * (k - 1)], case["draft_input_ids"])
-        out = d.block(d, ids[1:], self.check.all_states(), d.pasts(), k)
-        z = d.logits(d.spoken(out), list(range(len(ids), len(ids) + k)))
-        yield differ(f"{name}.block", tops(z, d, case["block"]), case["block"], TOLERANCE)
+        case, k = self.case, len(self.case["block"])
+        yield self.fed(name, k)
+        z = self.guessed(self.ids, self.check.all_states(), self.d.pasts(), k)
+        yield differ(f"{name}.block", tops(z, self.d, case["block"]), case["block"], TOLERANCE)
         yield self.decode(f"{name}.spec_decode", case["spec_decode"])
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
-        """Rounds, each of one pass over what is new of the text and the masks behind it."""
-        d, k = self.check.drafter, wanted["k"]
+    def fed(self, name: str, k: int) -> str | None:
+        masks = [self.d.mask_id] * (k - 1)
+        return differ(f"{name}.draft_input_ids", [*self.ids[1:], *masks], self.case["draft_input_ids"])
+
+    def guessed(self, ids: list[int], states: Any, pasts: Any, k: int) -> Any:
+        """Logits of the k tokens behind a text, from the states of what is new of it."""
+        out = self.d.spoken(self.d.block(self.d, ids[pasts.length + 1 :], states, pasts, k))
+        return self.d.logits(out, list(range(len(ids), len(ids) + k)))
+
+    def decode(self, name: str, wanted: Given) -> str | None:
+        """Rounds; the next one reads the states of what was accepted."""
+        d, k = self.d, wanted["k"]
         pasts, new = d.pasts(), []
 
         def draft(ids: list[int]) -> Draft:
-            out = d.block(d, ids[pasts.length + 1 :], torch.cat(new), pasts, k)
+            z = self.guessed(ids, torch.cat(new), pasts, k)
             new.clear()
-            z = d.logits(d.spoken(out), list(range(len(ids), len(ids) + k)))
-            tokens = d.tokens(z.argmax(-1)).tolist()
-            return Draft.of([ids[-1], *tokens], range(-1, k), "draft")
+            return Draft.of([ids[-1], *d.tokens(z.argmax(-1)).tolist()], range(-1, k), "draft")
 
         def learn(turn: Turn) -> None:
             path = turn.verdict.path
@@ -273,32 +261,23 @@ class BlockCheck:
 
 
 class FlashCheck(BlockCheck):
-    """DFlash: the block stands behind the context."""
+    """DFlash: the block stands behind the context, which takes the states."""
 
-    def all(self, name: str) -> Any:
-        """One check after another, lazily."""
-        case, d = self.case, self.check.drafter
-        n, t0, b = len(self.check.prompt), case["first_token"], len(case["block_input_ids"])
-        yield differ(f"{name}.block_input_ids", [t0, *[d.mask_id] * (b - 1)], case["block_input_ids"])
-        yield differ(f"{name}.block_positions", list(range(n, n + b)), case["block_positions"])
-        out = d.fill(d, t0, self.check.all_states(), d.pasts(), b)
-        z = d.logits(out, list(range(n + 1, n + b)))
-        yield differ(f"{name}.block", tops(z, d, case["block"]), case["block"], TOLERANCE)
-        yield self.decode(f"{name}.spec_decode", case["spec_decode"])
+    def fed(self, name: str, k: int) -> str | None:
+        n, masks = len(self.check.prompt), [self.d.mask_id] * k
+        return differ(f"{name}.block_input_ids", [self.ids[-1], *masks], self.case["block_input_ids"]) or differ(
+            f"{name}.block_positions", list(range(n, n + k + 1)), self.case["block_positions"]
+        )
 
-    def decode(self, name: str, wanted: Mapping[str, Any]) -> str | None:
-        """Rounds: the context takes the states of what was accepted."""
-        d, k = self.check.drafter, wanted["k"]
-        pasts, new = d.pasts(), []
+    def guessed(self, ids: list[int], states: Any, pasts: Any, k: int) -> Any:
+        """See `BlockCheck`; the block begins with the last token."""
+        out = self.d.fill(self.d, ids[-1], states, pasts, k + 1)
+        return self.d.logits(out, list(range(len(ids), len(ids) + k)))
 
-        def draft(ids: list[int]) -> Draft:
-            out = d.fill(d, ids[-1], torch.cat(new), pasts, k + 1)
-            new.clear()
-            tokens = d.tokens(d.logits(out, list(range(len(ids), len(ids) + k))).argmax(-1)).tolist()
-            return Draft.of([ids[-1], *tokens], range(-1, k), "draft")
 
-        def learn(turn: Turn) -> None:
-            path = turn.verdict.path
-            new.extend([d.states(turn.hidden_chain), d.states({i: h[path] for i, h in turn.hidden.items()})])
-
-        return self.check.same_rounds(name, self.check.rounds(wanted, draft, learn), wanted)
+KINDS: dict[str, Any] = {
+    "medusa-heads": HeadsCheck,
+    "hydra-heads": HydraCheck,
+    "parallel-eagle": BlockCheck,
+    "dflash-block": FlashCheck,
+}

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 from engines.core.lazy import torch
-from engines.core.verify import Case, checks, differ
 from engines.methods.heads.del_ import ended
 from engines.methods.heads.del_.exit_choice import Counts, choose
 from engines.methods.heads.kangaroo import stopped
-from engines.methods.speculative._verify import Draft, verify, written
+from engines.methods.speculative._verify import written
+
+from .cases import Given, Values, chain, computes, float64, walked
 
 TOLERANCE = 1e-6
 
 
-@checks("kangaroo_stop")
-def kangaroo_stop(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+@computes("kangaroo_stop")
+def kangaroo_stop(given: Given) -> Values:
     """One round, given the confidences and the model's greedy tokens."""
-    given, n = case["in"], 0
+    n = 0
     while not (why := stopped(given["confidence"][:n], given["eta"], given["gamma"])):
         n += 1
-    draft = Draft.of([-1, *given["draft"][:n]], range(-1, n), "draft")
-    z = torch.nn.functional.one_hot(torch.tensor(given["target"][: n + 1]), 64).double()
-    found = written(draft, verify(z, draft, 0.0, torch.Generator(), frozenset({given["eos"]})))
-    got = {
+    draft = chain([-1, *given["draft"][:n]])
+    found = written(draft, walked(given["target"][: n + 1], draft, frozenset({given["eos"]})))
+    return {
         "drafted": n,
         "stopped_by": why,
         "verify_positions": n + 1,
@@ -33,52 +29,45 @@ def kangaroo_stop(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
         "emitted": found,
         "hit_eos": given["eos"] in found,
     }
-    return differ("", got, case["out"])
 
 
-@checks("del_update")
-def del_update(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """Counts, confidences and the stop line after a round."""
-    given = case["in"]
+def counted(given: Given) -> Counts:
     seen = Counts(given["counts"])
-    seen.n = torch.tensor(given["counts"], dtype=torch.float64)
-    seen.sums = torch.tensor(given["conf_sums"], dtype=torch.float64)
+    seen.n = float64(given["counts"])
+    return seen
+
+
+@computes("del_update", tolerance=TOLERANCE)
+def del_update(given: Given) -> Values:
+    """Counts, confidences and the stop line after a round."""
+    seen = counted(given)
+    seen.sums = float64(given["conf_sums"])
     match = torch.tensor(given["shadow"]) == torch.tensor(given["verified"])
-    kept = seen.update(
-        match,
-        torch.tensor(given["confidence"], dtype=torch.float64),
-        given["exit_layer"] - given["first_layer"],
-        given["context_len"],
-        given["selected_d"],
-        given["omega"],
-    )
-    got = {
+    exit_row, context, d = given["exit_layer"] - given["first_layer"], given["context_len"], given["selected_d"]
+    kept = seen.update(match, float64(given["confidence"]), exit_row, context, d, given["omega"])
+    return {
         "kept_positions": kept,
         "counts": seen.n.tolist(),
         "conf_sums": seen.sums.tolist(),
         "avg_conf": seen.means(),
         "tau": seen.tau(),
     }
-    return differ("", got, case["out"], TOLERANCE)
 
 
-@checks("del_choice")
-def del_choice(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+@computes("del_choice", tolerance=TOLERANCE)
+def del_choice(given: Given) -> Values:
     """Exit and length with the most expected tokens per layer."""
-    given = case["in"]
-    seen = Counts(given["counts"])
-    seen.n = torch.tensor(given["counts"], dtype=torch.float64)
+    seen = counted(given)
     alpha, L = seen.alpha(), given["n_layers"]
     exits = range(given["first_layer"], given["first_layer"] + len(alpha))
     best = choose(alpha, exits, L, given["gamma_max"], given["gamma_min"])
-    got = {"alpha": alpha, "exit_layer": best.exit_layer, "d": best.d, "tpl": best.tpl, "autoregressive_tpl": 1 / L}
-    return differ("", got, case["out"], TOLERANCE)
+    return {"alpha": alpha, "exit_layer": best.exit_layer, "d": best.d, "tpl": best.tpl, "autoregressive_tpl": 1 / L}
 
 
-@checks("del_stop")
-def del_stop(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+@computes("del_stop")
+def del_stop(given: Given) -> Values:
     """Tokens drafted at a confidence line."""
-    given, n = case["in"], 0
+    n = 0
     while not ended(given["confidence"][:n], given["tau"], given["d_max"], given["eos_at"] == n - 1):
         n += 1
-    return differ("", {"drafted": n}, case["out"])
+    return {"drafted": n}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import engines
 from explorer.figures import acceptance
 
+from .cases import Given
+
 
 @engines.checks("metrics")
-def speculative_metrics(case: Mapping[str, Any], data: Mapping[str, Any], folder: Path) -> str | None:
+def speculative_metrics(case: Given, data: Given, folder: Path) -> str | None:
     """The metric names of speculative decoding, from counts per step."""
     given = case["input"]
     accepted, drafted, nodes = given["accepted_per_step"], given["drafted_per_step"], given["verified_nodes_per_step"]

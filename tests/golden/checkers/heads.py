@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from engines.core.lazy import torch
 from engines.core.trees import ancestor_mask, leaf_paths, row_depths
 from engines.core.verify import Case, checks, differ
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.medusa import accepted_path, thresholds
 from engines.methods.heads.ppd import above, layout
 from engines.methods.heads.ppd.dynamic_tree import Node, search
-from engines.methods.speculative._verify import Draft, verify
+from engines.methods.speculative._verify import Draft
+
+from .cases import Given, Values, ancestors, computes, float64, walked
 
 TOLERANCE = 1e-6
 
@@ -32,7 +32,7 @@ def slots(paths: Sequence[tuple[int, ...]], top_k: int) -> list[int]:
 
 
 @checks("tree_buffers")
-def tree_buffers(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+def tree_buffers(case: Case, _: Given, __: Path) -> str | None:
     """Order, parents, depths, mask, token slots and rows of a template."""
     given, expect = case["in"], case["out"]
     try:
@@ -43,14 +43,14 @@ def tree_buffers(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
         "order": [list(path) for path in paths[1:]],
         "parents": parents,
         "depth": row_depths(parents),
-        "ancestors": [row.nonzero()[:, 0].tolist() for row in ancestor_mask(parents)],
+        "ancestors": ancestors(ancestor_mask(parents)),
         "token_slot": slots(paths, given["top_k"]),
         "rows": padded(leaf_paths(parents)),
     }
     return differ("", got, expect, TOLERANCE)
 
 
-def draft_of(given: Mapping[str, Any]) -> Draft:
+def draft_of(given: Given) -> Draft:
     """The tree that rows of nodes describe."""
     parents = [-1] * len(given["tokens"])
     for row in given["rows"]:
@@ -60,74 +60,56 @@ def draft_of(given: Mapping[str, Any]) -> Draft:
     return Draft.of(given["tokens"], parents, "draft")
 
 
-@checks("greedy_accept")
-def greedy_accept(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """The walk at temperature 0."""
-    given, expect, draft = case["in"], case["out"], draft_of(case["in"])
-    z = torch.nn.functional.one_hot(torch.tensor(given["argmax"])).double()
-    verdict = verify(z, draft, 0.0, torch.Generator())
-    got = {
-        "accept_length": len(verdict.path) - 1,
-        "path": verdict.path,
-        "emitted": [draft.tokens[row] for row in verdict.path],
-        "next_root": verdict.emitted,
-    }
-    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)
+@computes("greedy_accept", tolerance=TOLERANCE, partly=True)
+def greedy_accept(given: Given) -> Values:
+    draft = draft_of(given)
+    verdict = walked(given["argmax"], draft)
+    return kept(draft, verdict.path) | {"next_root": verdict.emitted}
 
 
-@checks("typical_accept")
-def typical_accept(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
-    """Thresholds and the path that is kept."""
-    given, expect, draft = case["in"], case["out"], draft_of(case["in"])
-    p = torch.tensor(given["probs"], dtype=torch.float64)
-    path = accepted_path(p, draft, given["epsilon"], given["delta"])
-    got = {
+def kept(draft: Draft, path: list[int]) -> Values:
+    return {"accept_length": len(path) - 1, "path": path, "emitted": [draft.tokens[row] for row in path]}
+
+
+@computes("typical_accept", tolerance=TOLERANCE, partly=True)
+def typical_accept(given: Given) -> Values:
+    draft, p = draft_of(given), float64(given["probs"])
+    return kept(draft, accepted_path(p, draft, given["epsilon"], given["delta"])) | {
         "entropy": (-(p * (p + 1e-5).log()).sum(-1)).tolist(),
         "threshold": thresholds(p, given["epsilon"], given["delta"]).tolist(),
-        "accept_length": len(path) - 1,
-        "path": path,
-        "emitted": [draft.tokens[row] for row in path],
     }
-    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)
 
 
-@checks("ppd_buffers")
-def ppd_buffers(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+@computes("ppd_buffers", tolerance=TOLERANCE)
+def ppd_buffers(given: Given) -> Values:
     """Order, mask, positions and kinds of the rows of a forward with prompt tokens."""
-    given, expect = case["in"], case["out"]
     rows = layout([Node(tuple(path), 0.0, 0.0, k) for path, k in given["nodes"]], given["n_prompt"])
-    hang = above(rows)
-    known = [path for path, j in rows if not j]
+    hang, known = above(rows), [path for path, j in rows if not j]
     slot = iter(slots(known, given["top_k"]))
-    token_rows = [i for i, (_, j) in enumerate(rows) if not j]
-    got = {
+    prompt_rows = [[i for i, (path, j) in enumerate(rows) if j and path == one] for one in known]
+    return {
         "input_length": len(rows),
         "paths": [[*path, *range(-1, -j - 1, -1)] for path, j in rows[1:]],
-        "ancestors": [row.nonzero()[:, 0].tolist() for row in ancestor_mask(hang)],
+        "ancestors": ancestors(ancestor_mask(hang)),
         "position_offset": row_depths(hang),
         "prompt_rank": [j for _, j in rows],
         "token_slot": [None if j else next(slot) for _, j in rows],
-        "token_rows": token_rows,
-        "prompt_rows_of_token": {
-            str(n): [i for i, (path, j) in enumerate(rows) if j and path == one] for n, one in enumerate(known)
-        },
+        "token_rows": [i for i, (_, j) in enumerate(rows) if not j],
+        "prompt_rows_of_token": {str(n): found for n, found in enumerate(prompt_rows)},
         "retrieve_rows": padded(leaf_paths(parents_of(known)[1])),
     }
-    return differ("", got, expect, TOLERANCE)
 
 
-@checks("ppd_dynamic_tree")
-def ppd_dynamic_tree(case: Case, _: Mapping[str, Any], __: Path) -> str | None:
+@computes("ppd_dynamic_tree", tolerance=TOLERANCE, partly=True)
+def ppd_dynamic_tree(given: Given) -> Values:
     """The trees that the search finds for a budget, their transitions and both scores."""
-    found, expect = search(case["in"]["accuracy"], case["in"]["limit"]), case["out"]
-    got = {
-        "sizes": {str(s): len(tree) for s, tree in enumerate(found.states, 1)},
-        "trees": {
-            str(s): [[list(node.path), node.q, node.prompts] for node in tree] for s, tree in enumerate(found.states, 1)
-        },
+    found = search(given["accuracy"], given["limit"])
+    trees = {str(s): [[list(node.path), node.q, node.prompts] for node in one] for s, one in enumerate(found.states, 1)}
+    return {
+        "sizes": {s: len(tree) for s, tree in trees.items()},
+        "trees": trees,
         "transition": found.transition,
         "value": found.value,
         "expected_accept_official": found.score,
         "expected_accept_no_wasted_step": found.score_no_wasted_step,
     }
-    return differ("", got, {key: expect[key] for key in got}, TOLERANCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ from engines.core.lazy import torch
 from engines.core.verify import Case, checks, differ
 from engines.methods.multimodal.sjd.jacobi import first_guess, iterate
 
+from .cases import Given, float64
+
 
 @checks("sjd", sections=("verify", "runs"))
-def sjd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def sjd(case: Case, data: Given, folder: Path) -> str | None:
     """Accepted drafts, refused token, ratio, residual and replacement; or every iteration of a run."""
     return _verify(case) if "draft_tokens" in case else _run(case)
 
@@ -79,4 +81,4 @@ def _given(uniforms: Iterator[float], count: int) -> list[float]:
 
 
 def _rows(values: Any) -> Any:
-    return torch.tensor(values, dtype=torch.float64)
+    return float64(values)

@@ -6,7 +6,6 @@ that sglang counts one that changes nothing at the end of a block."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ import engines
 from engines.core.lazy import torch
 from engines.core.trace import Step, Trace
 from engines.core.verify import Case, NotCovered, checks, differ, loading
+
+from .cases import Given
 
 CHANCE = 1e-3
 LOGITS = 1e-4
@@ -23,7 +24,7 @@ OURS = {"gen_length": "max_new_tokens", "num_inference_steps": "steps"}
 
 
 @checks("llada2", sections=("boards", "cases"))
-def llada2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def llada2(case: Case, data: Given, folder: Path) -> str | None:
     """A board or a decode, by the section and the engine that made it."""
     if case["section"] == "boards":
         return board(case, data, folder)
@@ -31,7 +32,7 @@ def llada2(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return {"generate": generate, "sglang": sglang, "diffusers": pipeline}[engine](case, data, folder)
 
 
-def loaded(data: Mapping[str, Any], folder: Path, size: int, eos: int | None = None) -> Any:
+def loaded(data: Given, folder: Path, size: int, eos: int | None = None) -> Any:
     """The checkpoint with blocks of this size, and this end mark or none."""
     own = {"kind": "block", "block_size": size, "mask_id": data["mask_id"], "dtype": "float32"}
     model = engines.load_model(folder / "checkpoint", **loading(**own))
@@ -39,7 +40,7 @@ def loaded(data: Mapping[str, Any], folder: Path, size: int, eos: int | None = N
     return model
 
 
-def board(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def board(case: Case, data: Given, folder: Path) -> str | None:
     """Logits of a whole board under the block mask; the mask's own are not compared, since it is never proposed."""
     from safetensors.torch import load_file
 
@@ -50,7 +51,7 @@ def board(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return differ("logits", z.tolist(), wanted.tolist(), LOGITS)
 
 
-def decoded(slug: str, case: Case, model: Any, params: Mapping[str, Any]) -> Trace:
+def decoded(slug: str, case: Case, model: Any, params: Given) -> Trace:
     """Run a case with the official parameters under our names."""
     if slug in ("llada21", "llada22"):
         params = {"eos_early_stop": False, **params}
@@ -58,7 +59,7 @@ def decoded(slug: str, case: Case, model: Any, params: Mapping[str, Any]) -> Tra
     return engines.run(slug, model, case["prompt"], params=ours, seed=case.get("rng_seed", 0), detail="full")
 
 
-def generate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def generate(case: Case, data: Given, folder: Path) -> str | None:
     """`generate` of the model files of 2.0 and 2.1."""
     p = dict(case["params"])
     model = loaded(data, folder, p.pop("block_length"), p.pop("eos_id", data["eos_id"]))
@@ -69,7 +70,7 @@ def generate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return compared(decoded("llada2", case, model, p | {"steps": schedule}), case, model, early)
 
 
-def pipeline(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def pipeline(case: Case, data: Given, folder: Path) -> str | None:
     """diffusers' pipeline, whose budget of forwards without masks is one more, and which ends at an end mark."""
     p = {"max_post_steps": 16, "eos_early_stop": True, **case["params"]}
     model = loaded(data, folder, p.pop("block_length"), p.pop("eos_id", data["eos_id"]))
@@ -125,7 +126,7 @@ def until_an_end(steps: list[Step], x: list[int], P: int, model: Any) -> tuple[l
     return steps, x
 
 
-def sglang(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def sglang(case: Case, data: Given, folder: Path) -> str | None:
     """sglang's algorithms: the block before and after each forward."""
     algorithm, p, size = case["algorithm"], dict(case["algorithm_config"]), case["block_size"]
     if algorithm not in ALGORITHMS:
@@ -176,7 +177,6 @@ def forwards(trace: Trace) -> list[Step]:
 
 
 def block(step: Step) -> list[int]:
-    """Its block [start, end)."""
     return next([span.start, span.end] for span in step.spans if span.kind == "block")
 
 

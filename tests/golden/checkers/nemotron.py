@@ -3,7 +3,7 @@ and of its self-speculation: what was fed where, in which way, and whether it wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from engines.core.lazy import torch
 from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.methods.speculative.nemotron_self_speculation import TwoRoles
 from engines.models.adapters.two_way import HFTwoWayLM
+
+from .cases import Given
 
 TOLERANCE = 1e-4
 SLUGS = {"diffusion": "nemotron-diffusion", "spec": "nemotron-self-speculation"}
@@ -34,28 +36,25 @@ class Heard(HFTwoWayLM):
         self.forwards.append({"mode": mode, "kept": kept, "fed": [first, first + len(ids)], "ids": ids})
 
     def extend(self, tokens: Any, cache: Any, **options: Any) -> Any:
-        """See `CausalLM`."""
         self._note("causal", True, tokens, cache.length)
         return super().extend(tokens, cache, **options)
 
     def denoise(self, tokens: Any, cache: Any, *, keep: bool = False) -> Any:
-        """See `TwoWayLM`."""
         self._note("bidirectional", keep, tokens, cache.length)
         return super().denoise(tokens, cache, keep=keep)
 
 
 def loaded(folder: Path, **options: Any) -> Any:
-    """The checkpoint beside the cases."""
     return engines.load_model(folder / "checkpoint", **loading(dtype="float32", **options))
 
 
 @checks("nemotron_labs_diffusion", sections=("boards", "cases"))
-def nemotron(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def nemotron(case: Case, data: Given, folder: Path) -> str | None:
     """A board's logits, or a run of one of the two functions."""
     return board(case, data, folder) if case["section"] == "boards" else decoded(case, folder)
 
 
-def board(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def board(case: Case, data: Given, folder: Path) -> str | None:
     """Prompt and block, read causally and the block in both directions; the mask is never proposed there."""
     from safetensors.torch import load_file
 
@@ -94,7 +93,7 @@ def decoded(case: Case, folder: Path) -> str | None:
     return next(filter(None, checked), None)
 
 
-def rounds(trace: Any, wanted: Sequence[Mapping[str, Any]] | None) -> str | None:
+def rounds(trace: Any, wanted: Sequence[Given] | None) -> str | None:
     """What each round of self-speculation drafted, what the causal rows said of it, and how many tokens it wrote; the
     first step reads the prompt."""
     if wanted is None:

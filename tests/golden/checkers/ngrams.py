@@ -15,7 +15,8 @@ from engines.methods.speculative.aded.trigrams import Node, Table, drafts, heavi
 from engines.methods.speculative.stand.store import Entry, Store, grow
 from engines.methods.speculative.stand.templates import most_accepted, pruned
 
-from .speculative import by_kind, row
+from .cases import Given, Values, by_kind
+from .speculative import row
 
 
 def ids(key: str) -> tuple[int, ...]:
@@ -23,15 +24,11 @@ def ids(key: str) -> tuple[int, ...]:
     return tuple(int(token) for token in key.split(","))
 
 
-# --- ADED ------------------------------------------------------------------------------------------------------------
-
-
 def shown(table: Table) -> dict[str, dict[str, float]]:
-    """A table as the file writes it."""
     return {",".join(map(str, pair)): {str(c): w for c, w in found.items()} for pair, found in table.weights.items()}
 
 
-def table(given: Mapping[str, Any]) -> dict[str, Any]:
+def table(given: Given) -> Values:
     """A table built from a corpus, then taught by the windows of successive calls."""
     found = Table.of(given["corpus"], given["keep"])
     built = shown(found)
@@ -40,7 +37,7 @@ def table(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"built": built, "after_calls": shown(found)}
 
 
-def mcts(given: Mapping[str, Any]) -> dict[str, Any]:
+def mcts(given: Given) -> Values:
     """The search and the drafts extracted from it; the file lists nodes by falling visits, shorter paths and smaller
     ids first."""
     known = Table()
@@ -62,15 +59,14 @@ def mcts(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"drafts": drafts(known, nodes, given["root"], given["top_k"]), "visits": visits}
 
 
-def puct_value(given: Mapping[str, Any]) -> dict[str, Any]:
-    """One PUCT value."""
+def puct_value(given: Given) -> Values:
     node = Node([], given["prior"], given["visits"], given["score_sum"])
     value = puct(node, given["parent_visits"], given["c1"], given["c2"])
     return {"value": None if math.isinf(value) else value, "infinite": math.isinf(value)}
 
 
 @checks("aded")
-def aded(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def aded(case: Case, data: Given, folder: Path) -> str | None:
     """aded.json. A table is compared from both sides: it holds no pair or successor that is not expected."""
     if case["kind"] == "table":
         got = table(case["input"])
@@ -78,16 +74,11 @@ def aded(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
     return by_kind({"mcts": mcts, "puct": puct_value}, case)
 
 
-# --- STAND -----------------------------------------------------------------------------------------------------------
-
-
 def as_text(distribution: Mapping[int, float]) -> dict[str, float]:
-    """A distribution as the file writes it."""
     return {str(x): distribution[x] for x in sorted(distribution)}
 
 
-def store(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A text stored position by position."""
+def store(given: Given) -> Values:
     known = stored(given)
     return {
         "store": {
@@ -97,7 +88,7 @@ def store(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def stored(given: Mapping[str, Any]) -> Store:
+def stored(given: Given) -> Store:
     """The store that a text and the distributions behind its positions fill."""
     known = Store()
     distributions = [
@@ -107,8 +98,7 @@ def stored(given: Mapping[str, Any]) -> Store:
     return known
 
 
-def look_ups(given: Mapping[str, Any], contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The key that each context finds."""
+def look_ups(given: Given, contexts: Sequence[Given]) -> list[dict[str, Any]]:
     known, found = stored(given), []
     for one in contexts:
         hit = known.look_up(one["context"], sorted(given["orders"], reverse=True))
@@ -116,7 +106,7 @@ def look_ups(given: Mapping[str, Any], contexts: Sequence[Mapping[str, Any]]) ->
     return found
 
 
-def draft(given: Mapping[str, Any]) -> dict[str, Any]:
+def draft(given: Given) -> Values:
     """A tree drafted on the template with its noise given, and the distributions to verify it with."""
     known = Store()
     known.entries = {
@@ -152,7 +142,7 @@ def draft(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def optimise_tree(given: Mapping[str, Any]) -> dict[str, Any]:
+def optimise_tree(given: Given) -> Values:
     """The most accepted nodes of a template; what they make is a tree."""
     kept = most_accepted(given["accepted_count"], given["keep"])
     parents, _ = from_child_counts(pruned(given["children_per_node_bfs"], kept))
@@ -160,8 +150,7 @@ def optimise_tree(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("stand")
-def stand(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """stand.json."""
+def stand(case: Case, data: Given, folder: Path) -> str | None:
     given, expected = case["input"], case["expect"]
     if case["kind"] == "store" and (
         wrong := differ("lookups", look_ups(given, expected["lookups"]), expected["lookups"])

@@ -6,14 +6,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from engines.core.kinds import Extended
 from engines.core.lazy import torch
 from engines.core.sampling import accept_probability
 from engines.core.trace import Interval, ModelRecord, Step
-from engines.core.verify import Case, checks
 from engines.driver.run import run
 from engines.methods.speculative import pearl as pearl_
 from engines.methods.speculative import rasd as rasd_
@@ -22,7 +20,8 @@ from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.specdec_pp import StopRule
 from engines.models.accept_head import AcceptHead
 
-from .speculative import by_kind, row
+from .cases import Given, Values, float64, kinds
+from .speculative import row
 
 
 def prefix(key: str) -> Prefix:
@@ -31,12 +30,10 @@ def prefix(key: str) -> Prefix:
 
 
 def key(prefix: Prefix) -> str:
-    """The other way round."""
     return ",".join(map(str, prefix))
 
 
-def prune_and_fuse(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Trie, scores and the merged tree."""
+def prune_and_fuse(given: Given) -> Values:
     draft, rows = Draft(-1), {(): 0}
     for path in map(tuple, given["draft_tree_paths"]):
         rows[path] = draft.add(rows[path[:-1]], path[-1])
@@ -56,13 +53,7 @@ def prune_and_fuse(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("rasd")
-def rasd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """rasd.json."""
-    return by_kind({"prune_and_fuse": prune_and_fuse}, case)
-
-
-# --- two models at once ----------------------------------------------------------------------------------------------
+kinds("rasd", prune_and_fuse=prune_and_fuse)
 
 
 class Script:
@@ -78,15 +69,12 @@ class Script:
         self.record = ModelRecord(role="", name="script", kind="causal")
 
     def warm_up(self) -> float:
-        """Nothing to warm up."""
         return 0.0
 
     def new_cache(self, capacity: int) -> ScriptCache:
-        """See `CausalLM`."""
         return ScriptCache()
 
     def extend(self, tokens: Sequence[int], cache: ScriptCache, *, last_only: bool = False, **options: Any) -> Extended:
-        """See `CausalLM`; chains only."""
         places = range(cache.length, cache.length + len(tokens))
         cache.length += len(tokens)
         z = torch.zeros(len(tokens), self.vocab_size)
@@ -101,11 +89,9 @@ class ScriptCache:
     length = 0
 
     def crop(self, length: int) -> None:
-        """See `KVCache`."""
         self.length = length
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
-        """See `KVCache`."""
         self.length = base + len(rows)
 
 
@@ -117,7 +103,7 @@ def written(steps: Sequence[Step]) -> list[int]:
     return counts[1:]
 
 
-def greedy_timeline(given: Mapping[str, Any]) -> dict[str, Any]:
+def greedy_timeline(given: Given) -> Values:
     """Both methods run for real on two scripts that agree where `match` says so; their steps, forwards and clock up to
     the official end."""
     gamma, end = given["gamma"], given["max_new"]
@@ -157,7 +143,7 @@ def greedy_timeline(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def pearl_step(step: Step, start: int) -> dict[str, Any]:
+def pearl_step(step: Step, start: int) -> Values:
     """One iteration in the words of the golden file."""
     assert step.choice and step.commits and step.tree
     accepted, passed = int(step.facts["accepted"]), step.tree.emitted_source == "draft"
@@ -180,7 +166,7 @@ def two_device_clock(steps: Sequence[Step], costs: Mapping[str, float]) -> float
     return now
 
 
-def shared_uniform_bias(given: Mapping[str, Any]) -> dict[str, Any]:
+def shared_uniform_bias(given: Given) -> Values:
     """Chance of a second acceptance after a first one: with a uniform of its own, as here, and with the first one's, as
     released."""
 
@@ -193,16 +179,10 @@ def shared_uniform_bias(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"second_given_first_fresh": second, "second_given_first_reused": min(first, second) / first}
 
 
-@checks("pearl")
-def pearl(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """pearl.json."""
-    return by_kind({"greedy_timeline": greedy_timeline, "shared_uniform_bias": shared_uniform_bias}, case)
+kinds("pearl", greedy_timeline=greedy_timeline, shared_uniform_bias=shared_uniform_bias)
 
 
-# --- adaptive lengths ------------------------------------------------------------------------------------------------
-
-
-def stop(given: Mapping[str, Any]) -> dict[str, Any]:
+def stop(given: Given) -> Values:
     """A round with the head's outputs given."""
     rule, seen = StopRule(given["threshold"], *given["bound"]), []
     for drawn in itertools.count(1):
@@ -214,23 +194,20 @@ def stop(given: Mapping[str, Any]) -> dict[str, Any]:
     raise AssertionError("a round ends at its upper bound")
 
 
-def head_shared_block(given: Mapping[str, Any]) -> dict[str, Any]:
+def head_shared_block(given: Given) -> Values:
     """One block applied several times, as in the released head."""
-    x, W, b, U, c = (torch.tensor(given[name], dtype=torch.float64) for name in ("x", "W", "b", "W_out", "b_out"))
+    x, W, b, U, c = (float64(given[name]) for name in ("x", "W", "b", "W_out", "b_out"))
     head = AcceptHead("", "", (W,), (b,), U, c, given["layers"])
     return {"logits": head.logits(x).tolist(), "p_accept": float(head(x))}
 
 
-def weighted_loss(given: Mapping[str, Any]) -> dict[str, Any]:
+def weighted_loss(given: Given) -> Values:
     """Labels of all tokens, the loss over those that are used."""
     from engines.training.heads import accept_head as training
 
-    logits, p, q = (torch.tensor(given[name], dtype=torch.float64) for name in ("logits", "logp_target", "logp_draft"))
+    logits, p, q = (float64(given[name]) for name in ("logits", "logp_target", "logp_draft"))
     y, use = training.labels(p, q), torch.tensor(given["use"])
     return {"labels": y.tolist(), "loss": float(training.loss_of(logits[use], y[use], given["weight_reject"]))}
 
 
-@checks("specdecpp")
-def specdecpp(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """specdecpp.json."""
-    return by_kind({"stop": stop, "head_shared_block": head_shared_block, "loss": weighted_loss}, case)
+kinds("specdecpp", stop=stop, head_shared_block=head_shared_block, loss=weighted_loss)

@@ -1,12 +1,12 @@
-"""Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table."""
+"""Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table;
+the judge, reflective verification and aggressive decoding."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,15 @@ from engines.core.sampling import (
     residual,
 )
 from engines.core.trees import ancestor_mask, from_child_counts, leaf_paths, longest_match, row_depths
-from engines.core.verify import Case, NotCovered, checks, differ
+from engines.core.verify import Case, checks, differ
+from engines.methods.speculative._verify import verify, written
+from engines.methods.speculative.aggressive_decoding import anchor, occurrences
+from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
+from engines.methods.speculative.judge_decoding.rule import or_mask
+from engines.methods.speculative.reflective_verification import fuse
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
+
+from .cases import Given, Values, by_kind, chain, computes, float64, kinds, walked
 
 Row = Sequence[str]
 
@@ -31,17 +38,7 @@ def row(values: Row) -> torch.Tensor:
     return torch.tensor([float(Fraction(v)) for v in values], dtype=torch.float64)
 
 
-def by_kind(table: Mapping[str, Callable[[Mapping[str, Any]], Any]], case: Case) -> str | None:
-    """Compute what the case's kind asks for and compare everything that is expected."""
-    if case["kind"] not in table:
-        raise NotCovered
-    return differ("", table[case["kind"]](case["input"]), case["expect"])
-
-
-# --- one chain -------------------------------------------------------------------------------------------------------
-
-
-def one_row(given: Mapping[str, Any]) -> dict[str, Any]:
+def one_row(given: Given) -> Values:
     """Accept probability, residual and the distribution of one accept-or-resample step."""
     p, q = row(given["p"]), row(given["q"])
     left = residual(p, q)
@@ -56,7 +53,7 @@ def one_row(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def chain_tape(given: Mapping[str, Any]) -> dict[str, Any]:
+def chain_tape(given: Given) -> Values:
     """Speculative sampling with its random numbers given: u for the tests, v for the last token."""
     p, q = [row(r) for r in given["p"]], [row(r) for r in given["q"]]
     chances = [accept_probability(p[i], q[i], x) for i, x in enumerate(given["draft"])]
@@ -72,14 +69,14 @@ def chain_tape(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def greedy_chain(given: Mapping[str, Any]) -> dict[str, Any]:
+def greedy_chain(given: Given) -> Values:
     """At temperature 0 a chain is a one-branch tree walked by the argmax."""
     draft, wanted = given["draft"], given["target_argmax"]
     path = longest_match(list(range(-1, len(draft))), [-1, *draft], wanted)
     return {"n_accepted": len(path) - 1, "tokens": [*draft[: len(path) - 1], wanted[path[-1]]]}
 
 
-def chain_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def chain_distribution(given: Given) -> Values:
     """The exact distribution of the tokens of one whole step, by enumeration of all drafts."""
     distribution: dict[str, float] = {}
 
@@ -112,46 +109,34 @@ def chain_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def iid(given: Mapping[str, Any]) -> dict[str, Any]:
+def iid(given: Given) -> Values:
     """Closed forms for a constant accept rate."""
     alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
     tau = expected_tokens(alpha, given["gamma"])
     return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
 
 
-@checks("chain")
-def chain(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """chain.json."""
-    return by_kind(
-        {
-            "row": one_row,
-            "chain_tape": chain_tape,
-            "greedy_chain": greedy_chain,
-            "chain_law": chain_distribution,
-            "iid": iid,
-        },
-        case,
-    )
+kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution, iid=iid)
 
 
-# --- several candidates ----------------------------------------------------------------------------------------------
+def draws(q: torch.Tensor, k: int, replacement: bool) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every way to draw k tokens that can happen, with its chance."""
+    tokens = range(len(q))
+    for drawn in itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k):
+        chance, left = 1.0, 1.0
+        for token in drawn:
+            chance *= float(q[token]) / left
+            left -= 0.0 if replacement else float(q[token])
+        if chance > 0:
+            yield drawn, chance
 
 
 def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tuple[list[float], torch.Tensor]:
     """Chance that the j-th candidate is the accepted one, and the distribution of the emitted token, by enumeration of
     all draws."""
     accepted, emitted = [0.0] * k, torch.zeros_like(p)
-    tokens = range(len(p))
-    draws = itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k)
-    for drawn in draws:
-        chance, left = 1.0, 1.0
-        for token in drawn:
-            chance *= float(q[token]) / (1.0 if replacement else left)
-            left -= 0.0 if replacement else float(q[token])
-        if chance <= 0:
-            continue
+    for drawn, alive in draws(q, k, replacement):
         accept, rest = recursive_rejection(p, q, list(drawn), replacement=replacement)
-        alive = chance
         for j, token in enumerate(drawn[: len(accept)]):
             accepted[j] += alive * accept[j]
             emitted[token] += alive * accept[j]
@@ -161,7 +146,7 @@ def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tu
     return accepted, emitted
 
 
-def rrs(given: Mapping[str, Any]) -> dict[str, Any]:
+def rrs(given: Given) -> Values:
     """Recursive rejection sampling with and without replacement."""
     p, q, k = row(given["p"]), row(given["q"]), given["k"]
     wo, distribution = stages(p, q, k, replacement=False)
@@ -177,7 +162,7 @@ def rrs(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def rrs_ordered(given: Mapping[str, Any]) -> dict[str, Any]:
+def rrs_ordered(given: Given) -> Values:
     """Accept probabilities of fixed candidates in their order."""
     chances, left = recursive_rejection(
         row(given["p"]), row(given["q"]), given["candidates"], replacement=not given["without_replacement"]
@@ -185,7 +170,7 @@ def rrs_ordered(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"accept_prob": chances, "residual": left.tolist() if left is not None else None}
 
 
-def delta(given: Mapping[str, Any]) -> dict[str, Any]:
+def delta(given: Given) -> Values:
     """Deterministic candidates: accepted with the residual's own probability."""
     p = row(given["p"])
     return {
@@ -196,49 +181,37 @@ def delta(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("multi_candidate")
-def multi_candidate(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
+def multi_candidate(case: Case, data: Given, folder: Path) -> str | None:
     """multi_candidate.json. The negative cases give the distribution of a wrong verifier: ours must reproduce p and
     stay away from it."""
-    if case["kind"].startswith("negative_"):
-        given = case["input"]
-        p, q = row(given["p"]), row(given["q"])
-        _, distribution = stages(p, q, given["k"], replacement=False)
-        wrong = torch.tensor(case["expect"]["wrong_law"], dtype=torch.float64)
-        apart = float((distribution - wrong).abs().sum() / 2)
-        return differ("law", distribution.tolist(), p.tolist()) or differ(
-            "distance to the wrong distribution", apart, case["expect"]["tv_to_target"]
-        )
-    return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered, "delta": delta}, case)
+    if not case["kind"].startswith("negative_"):
+        return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered, "delta": delta}, case)
+    p, q = row(case["input"]["p"]), row(case["input"]["q"])
+    _, distribution = stages(p, q, case["input"]["k"], replacement=False)
+    apart = float((distribution - float64(case["expect"]["wrong_law"])).abs().sum() / 2)
+    got = {"law": distribution.tolist(), "distance to the wrong one": apart}
+    return differ("", got, {"law": p.tolist(), "distance to the wrong one": case["expect"]["tv_to_target"]})
 
 
-# --- trees -----------------------------------------------------------------------------------------------------------
+def tree_mask(given: Given) -> Values:
+    """A tree behind a prefix, and what is kept of the cache."""
+    parents, past = given["parents"], given["prefix_len"]
+    depth = row_depths(parents)
+    keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
+    return {
+        "depth": depth,
+        "mask": ancestor_mask(parents).int().tolist(),
+        "position_ids": [past + d for d in depth],
+        "leaf_paths": leaf_paths(parents),
+        "cache_keep": keep,
+        "cache_len_after": len(keep),
+    }
 
 
-@checks("tree_mask")
-def tree_mask(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """tree_mask.json."""
-
-    def compute(given: Mapping[str, Any]) -> dict[str, Any]:
-        parents, past = given["parents"], given["prefix_len"]
-        depth = row_depths(parents)
-        keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
-        return {
-            "depth": depth,
-            "mask": ancestor_mask(parents).int().tolist(),
-            "position_ids": [past + d for d in depth],
-            "leaf_paths": leaf_paths(parents),
-            "cache_keep": keep,
-            "cache_len_after": len(keep),
-        }
-
-    return by_kind({"tree_mask": compute}, case)
+kinds("tree_mask", tree_mask=tree_mask)
 
 
-# --- Token Recycling -------------------------------------------------------------------------------------------------
-
-
-def official_template(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The 80-node template as we ship it."""
+def official_template(given: Given) -> Values:
     parents, ranks = from_child_counts(TEMPLATES["80"])
     depth = row_depths(parents)
     same = TEMPLATES["80"] == given["children_per_node_bfs"]
@@ -268,7 +241,7 @@ def recycle(
     return tokens, path, [*(tokens[r] for r in path[1:]), ranked[path[-1]][0]]
 
 
-def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
+def one_step(given: Given) -> Values:
     """One turn with the target's ranking given per node."""
     M, ranked = np.array(given["matrix"]), iter(given["topk"])
     tokens, path, out = recycle(M, given["root"], given["children_per_node_bfs"], lambda _: next(ranked))
@@ -281,7 +254,7 @@ def one_step(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def episode(given: Mapping[str, Any]) -> dict[str, Any]:
+def episode(given: Given) -> Values:
     """A whole decoding from an all-zero table against a target that ranks by the last two tokens; the prompt's forward
     gives the first token."""
     M = np.zeros((given["vocab"], given["K"]), dtype=np.int64)
@@ -300,7 +273,80 @@ def episode(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"out_tokens": written, "accept_lengths": lengths, "first_trees": trees[:4], "matrix_after": M.tolist()}
 
 
-@checks("token_recycling")
-def token_recycling(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """token_recycling.json."""
-    return by_kind({"official_template": official_template, "step": one_step, "episode": episode}, case)
+kinds("token_recycling", official_template=official_template, step=one_step, episode=episode)
+
+
+def judged(given: Given) -> Values:
+    """The mask and how many tokens it keeps, with and without the judge, from the judge's logits."""
+    plain = given["standard_accept"]
+    score = float64(given["judge_logits"]).sigmoid().tolist()
+    accept, accepted = or_mask(plain, score, given["delta"])
+    return {"accept": accept, "accepted": accepted, "accepted_standard": or_mask(plain, score, 1.0)[1]}
+
+
+kinds("judge", or_mask=judged)
+
+
+def fusion(given: Given) -> Values:
+    """Fused logits and distributions, which drafted tokens they put first, and what a greedy walk keeps and writes."""
+    z0, zr = (float64(given[name]) for name in ("original_logits", "reflective_logits"))
+    z, d = fuse(z0, zr, given["alpha"]), given["draft"]
+    verdict = verify(z, chain([0, *d]), 0.0, torch.Generator())
+    return {
+        "fused_logits": z.tolist(),
+        "fused_probs": z.softmax(-1).tolist(),
+        "greedy_match": (z.argmax(-1) == torch.tensor(d)).tolist(),
+        "accepted": len(verdict.path) - 1,
+        "correction": verdict.emitted if verdict.emitted >= 0 else None,
+    }
+
+
+kinds("reflective", fusion=fusion)
+
+
+GRAM = 3  # of the official loop
+
+
+@computes("iad_match")
+def match(given: Given) -> Values:
+    longest = given["max_gram"]
+    return {"resume_at": anchor(occurrences(given["source"], longest), given["tokens"], longest).at}
+
+
+@computes("iad_spans")
+def spans(given: Given) -> Values:
+    """Every step of an edit whose greedy text is given: what a forward would put first follows from the place alone,
+    for only right copies are kept."""
+    x, y = given["source"], given["greedy_output"][: given["max_len"]]
+    index, steps = occurrences(x, GRAM), []
+    tokens: list[int] = []
+    while len(tokens) < len(y):
+        at = anchor(index, tokens, GRAM).at if tokens else 0
+        pasted = x[at:] if at >= 0 else []
+        ahead = [*y[len(tokens) :], *[given["eos"]] * len(pasted)][: len(pasted) + 1]
+        draft = chain([0, *pasted])
+        verdict = walked(ahead, draft, frozenset({given["eos"]}))
+        gained = written(draft, verdict)
+        steps.append(
+            {
+                "mode": "copy" if pasted else "single",
+                "source_index": at if pasted else -1,
+                "drafted": len(pasted),
+                "accepted": len(verdict.path) - 1,
+                "emitted": gained,
+            }
+        )
+        tokens += gained
+    return {"steps": steps, "forward_passes": len(steps), "output": tokens}
+
+
+@computes("gad_block")
+def block(given: Given) -> Values:
+    """The bifurcation of a block; tokens that are not in the verifier's list are out of question."""
+    k, beta = given["k"], len(given["topk"][0])
+    tokens = max(*given["block"], *(t for row in given["topk"] for t in row)) + 1
+    z = torch.full((k + 1, tokens), -torch.inf, dtype=torch.float64)
+    for row, (ids, scores) in enumerate(zip(given["topk"], given["topk_score"], strict=True)):
+        z[row, ids] = float64(scores)
+    b = bifurcation(z, given["block"], beta, given["tau"])
+    return {"bifurcation": b, "emitted": [*given["block"][:b], int(z[b].argmax())]}

@@ -3,7 +3,6 @@ distribution of a whole step."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from engines.core.verify import Case, NotCovered, checks, differ
 from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 
-from .speculative import by_kind, row
+from .cases import Given, Values, float64, kinds
+from .speculative import draws, row
 
 Context = tuple[int, ...]
 Distribution = dict[Context, float]
@@ -31,63 +31,47 @@ def given_distributions(draft: Draft, table: Mapping[str, Sequence[str]]) -> Cal
     return lambda rows: torch.stack([row(table[key(draft.path(r))]) for r in rows])
 
 
-# --- RSD -------------------------------------------------------------------------------------------------------------
-
-
-def gumbel_topk(given: Mapping[str, Any]) -> dict[str, Any]:
+def gumbel_topk(given: Given) -> Values:
     """Tokens without replacement in draw order."""
-    tokens, scores = rsd.gumbel_topk(row(given["q"]), torch.tensor(given["u"], dtype=torch.float64), given["k"])
+    tokens, scores = rsd.gumbel_topk(row(given["q"]), float64(given["u"]), given["k"])
     return {"order": tokens, "perturbed": scores}
 
 
-def tape(draft: Draft, given: Mapping[str, Any]) -> dict[str, Any]:
+def tape(draft: Draft, given: Given) -> Values:
     """Recursive rejection down the tree with its random numbers given: a uniform per node for the tests, v for the last
     token."""
     below, path, tests = children(draft.parents), [0], []
     while True:
-        left: torch.Tensor | None = row(given["p"][key(draft.path(path[-1]))])
-        step = None
-        if candidates := below[path[-1]]:
-            chances, left = recursive_rejection(
-                left, draft.distributions[path[-1]].double(), [draft.tokens[c] for c in candidates]
-            )
-            for c, chance in zip(candidates, chances, strict=False):
+        at, step = path[-1], None
+        left: torch.Tensor | None = row(given["p"][key(draft.path(at))])
+        if candidates := below[at]:
+            tokens = [draft.tokens[c] for c in candidates]
+            chances, left = recursive_rejection(left, draft.distributions[at].double(), tokens)
+            for c, token, chance in zip(candidates, tokens, chances, strict=False):
                 u = given["u_accept"][c]
-                tests.append(
-                    {"node": c, "token": draft.tokens[c], "accept_prob": chance, "u": u, "accepted": u < chance}
-                )
+                tests.append({"node": c, "token": token, "accept_prob": chance, "u": u, "accepted": u < chance})
                 if u < chance:
                     step = c
                     break
         if step is None:
             assert left is not None
-            final = inverse_cdf(left, given["v_final"])
-            return {
-                "accepted_nodes": path[1:],
-                "out_tokens": [*draft.path(path[-1]), final],
-                "tests": tests,
-                "final_dist": left.tolist(),
-            }
+            written = [*draft.path(at), inverse_cdf(left, given["v_final"])]
+            found = {"accepted_nodes": path[1:], "out_tokens": written, "tests": tests}
+            return found | {"final_dist": left.tolist()}
         path.append(step)
 
 
-def tree_case(
-    given: Mapping[str, Any], grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]
-) -> dict[str, Any]:
+def tree_case(given: Given, grow: Callable[[Draft, rsd.Distributions, rsd.Noise], dict[str, Any]]) -> Values:
     """Grow from the uniforms given per context and token, then verify by the tape."""
     draft = Draft(-1)
-    grown = grow(
-        draft,
-        given_distributions(draft, given["q"]),
-        lambda r: torch.tensor(given["u_noise"][key(draft.path(r))], dtype=torch.float64),
-    )
+    distributions = given_distributions(draft, given["q"])
+    grown = grow(draft, distributions, lambda r: float64(given["u_noise"][key(draft.path(r))]))
     return {"parents": draft.parents, "tokens": [None, *draft.tokens[1:]], **grown, **tape(draft, given)}
 
 
-def rsd_c(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Constant branching."""
+def rsd_c(given: Given) -> Values:
 
-    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         perturbed = rsd.fan(draft, given["branch"], distributions, noise)
         below = children(draft.parents)
         return {
@@ -98,10 +82,9 @@ def rsd_c(given: Mapping[str, Any]) -> dict[str, Any]:
     return tree_case(given, grow)
 
 
-def rsd_s(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Stochastic beam search."""
+def rsd_s(given: Given) -> Values:
 
-    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> dict[str, Any]:
+    def grow(draft: Draft, distributions: rsd.Distributions, noise: rsd.Noise) -> Values:
         phi, psi = rsd.beams(draft, given["width"], given["length"], distributions, noise)
         depths = draft.depths()
         levels = [[r for r, depth in enumerate(depths) if depth == level] for level in range(max(depths) + 1)]
@@ -110,9 +93,7 @@ def rsd_s(given: Mapping[str, Any]) -> dict[str, Any]:
     return tree_case(given, grow)
 
 
-def fan_distribution(
-    given: Mapping[str, Any], branch: Sequence[int], *, replacement: bool, context: Context = ()
-) -> Distribution:
+def fan_distribution(given: Given, branch: Sequence[int], *, replacement: bool, context: Context = ()) -> Distribution:
     """Exact distribution of one step of a tree with constant branching, by enumeration of all draws; the trees below
     siblings are independent."""
     p, tokens = row(given["p"][key(context)]), range(given["vocab"])
@@ -122,38 +103,27 @@ def fan_distribution(
     k = k if replacement else min(k, int((q > 0).sum()))
     deeper = [fan_distribution(given, branch, replacement=replacement, context=(*context, t)) for t in tokens]
     total: Distribution = {}
-    for drawn in itertools.product(tokens, repeat=k) if replacement else itertools.permutations(tokens, k):
-        chance, mass = 1.0, 1.0
-        for t in drawn:
-            chance *= float(q[t]) / mass
-            mass -= 0.0 if replacement else float(q[t])
-        if chance > 0:
-            merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
+    for drawn, chance in draws(q, k, replacement):
+        merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
     return total
 
 
 def spread(
-    p: torch.Tensor,
-    q: torch.Tensor | None,
-    context: Context,
-    drawn: Sequence[int],
-    deeper: Sequence[Distribution],
-    *,
-    replacement: bool = False,
-) -> Distribution:
+    p: torch.Tensor, q: torch.Tensor | None, context: Context, drawn: Sequence[int], deeper: Sequence[Distribution],
+    *, replacement: bool = False,
+) -> Distribution:  # fmt: skip
     """Exact distribution of the walk from a node whose children were drawn from q: below the one accepted its own
     distribution, else a draw of the residual."""
     distribution: Distribution = {}
-    chances, left = (
-        recursive_rejection(p, q, list(drawn), replacement=replacement) if q is not None and drawn else ([], p)
-    )
+    chances, left = [], p
+    if q is not None and drawn:
+        chances, left = recursive_rejection(p, q, list(drawn), replacement=replacement)
     alive = 1.0
     for chance, below in zip(chances, deeper, strict=False):
         merge(distribution, below, alive * chance)
         alive *= 1 - chance
-    merge(
-        distribution, {(*context, t): value for t, value in enumerate(left.tolist() if left is not None else [])}, alive
-    )
+    rest = left.tolist() if left is not None else []
+    merge(distribution, {(*context, t): value for t, value in enumerate(rest)}, alive)
     return distribution
 
 
@@ -164,11 +134,10 @@ def merge(distribution: Distribution, other: Distribution, weight: float) -> Non
 
 
 def mean_block(distribution: Distribution) -> float:
-    """Expected tokens of a step."""
     return sum(chance * len(block) for block, chance in distribution.items())
 
 
-def summary(distribution: Distribution, vocab: int) -> dict[str, Any]:
+def summary(distribution: Distribution, vocab: int) -> Values:
     """What every distribution case asks for."""
     blocks = {key(block): chance for block, chance in distribution.items()}
     return {
@@ -177,7 +146,7 @@ def summary(distribution: Distribution, vocab: int) -> dict[str, Any]:
     }
 
 
-def rsd_c_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def rsd_c_distribution(given: Given) -> Values:
     """The distribution of one step, and tokens per step beside the i.i.d. tree of the same shape and the chain of the
     same depth."""
     distribution = fan_distribution(given, given["branch"], replacement=False)
@@ -189,18 +158,13 @@ def rsd_c_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@checks("rsd")
-def check_rsd(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """rsd.json."""
-    return by_kind({"gumbel_topk": gumbel_topk, "rsd_c": rsd_c, "rsd_s": rsd_s, "rsd_c_law": rsd_c_distribution}, case)
+kinds("rsd", gumbel_topk=gumbel_topk, rsd_c=rsd_c, rsd_s=rsd_s, rsd_c_law=rsd_c_distribution)
 
-
-# --- DySpec ----------------------------------------------------------------------------------------------------------
 
 NO_LIMIT = 1000
 
 
-def greedy_tree(given: Mapping[str, Any], threshold: float) -> dict[str, Any]:
+def greedy_tree(given: Given, threshold: float) -> Values:
     """The greedy tree, and whether the one built layer by layer with this threshold is the same."""
 
     def grown() -> tuple[dyspec.Growth, list[list[int]]]:
@@ -260,7 +224,7 @@ def every_tree(table: Mapping[str, Sequence[str]], budget: int) -> Iterator[tupl
             scripts += [((*script, t), chance * c) for t, c in enumerate(open_distribution) if c > 0]
 
 
-def adaptive_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
+def adaptive_distribution(given: Given) -> Values:
     """The exact distribution of one step over all trees and all verifications."""
     total: Distribution = {}
     for draft, chance in every_tree(given["q"], given["budget"]):
@@ -280,8 +244,7 @@ def adaptive_distribution(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @checks("dyspec")
-def check_dyspec(case: Case, data: Mapping[str, Any], folder: Path) -> str | None:
-    """dyspec.json."""
+def check_dyspec(case: Case, data: Given, folder: Path) -> str | None:
     given, expected = case["input"], case["expect"]
     if case["kind"] == "greedy_tree":
         return differ("", greedy_tree(given, expected["same_tree_by_threshold"]["threshold"]), expected)
