@@ -21,16 +21,12 @@ from engines.methods.speculative.specdec_pp import StopRule
 from engines.models.accept_head import AcceptHead
 
 from .cases import Given, Values, float64, kinds
-from .speculative import row
+from .speculative import key, row
 
 
 def prefix(key: str) -> Prefix:
     """ "2,0" as (2, 0); the root is ""."""
     return tuple(int(token) for token in key.split(",") if token)
-
-
-def key(prefix: Prefix) -> str:
-    return ",".join(map(str, prefix))
 
 
 def prune_and_fuse(given: Given) -> Values:
