@@ -83,6 +83,11 @@ def key(context: Sequence[int]) -> str:
     return ",".join(map(str, context))
 
 
+def context_of(key: str) -> Context:
+    """ "2,0" as (2, 0); the root is ""."""
+    return tuple(int(token) for token in key.split(",") if token)
+
+
 def draws(q: torch.Tensor, k: int, replacement: bool) -> Iterator[tuple[tuple[int, ...], float]]:
     """Every way to draw k tokens that can happen, with its chance."""
     tokens = range(len(q))
