@@ -22,24 +22,11 @@ def test_the_published_dollars_of_attention_are_met_to_their_digits():
             assert price(shape, DEVICES[device], 8192).attention == pytest.approx(printed, abs=0.0012)
 
 
-def test_the_cache_grows_with_the_text_and_the_rest_does_not():
-    for one in PUBLISHED.values():
-        assert one.kv_bytes(2000) == 2 * one.kv_bytes(1000) and one.kv_bytes(10, 2) == 2 * one.kv_bytes(10)
-        assert one.attention_flops(2000) == 2 * one.attention_flops(1000)
-    short, longer = (engines.study("decoding-cost", context=n).table("costs").rows for n in (100, 10_000))
-    for a, b in zip(short, longer, strict=True):
-        assert a[4:6] == b[4:6] and b[2] == pytest.approx(100 * a[2])
-
-
 def test_apart_is_never_dearer_than_the_cheapest_device_and_a_token_costs_more_with_its_context():
     for n in (64, 4096, 200_000):
         for row in engines.study("decoding-cost", context=n).table("dollars").rows:
             assert row[5] <= min(row[1:5]) + 1e-12
-    growth = engines.study("decoding-cost").figure("growth")
-    table = engines.study("decoding-cost", context=8192).table("dollars")
-    for one, row in zip(growth.series, table.rows, strict=True):
-        assert one.x[0] == 1024 and one.x[-1] == 2**20 and one.y == sorted(one.y)
-        assert one.y[one.x.index(8192)] == pytest.approx(row[5])
+    assert all(one.y == sorted(one.y) for one in engines.study("decoding-cost").figure("growth").series)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), TIMES, TIMES, TIMES, TIMES)
@@ -59,17 +46,6 @@ def test_three_microbatches_triple_the_tokens_at_the_same_latency():
     assert [round(row[1], 1) for row in rows[:4]] == [49.8, 50.0, 50.3, 66.9]
     assert [round(row[4]) for row in rows[:4]] == [1286, 2558, 3816, 3826]
     assert [round(row[2], 2) for row in rows[:4]] == [0.33, 0.66, 0.99, 0.99]
-
-
-def test_a_dot_is_in_a_box_where_its_attention_costs_no_more():
-    for usd in (0.02, 0.05, 0.3):
-        plane = engines.study("decoding-cost", price=usd).figure("plane")
-        dots = [one for one in plane.series if one.name in PUBLISHED]
-        for dot, shape in zip(dots, PUBLISHED.values(), strict=True):
-            took = [max(shape.attention_flops(8192) / d.flops, shape.kv_bytes(8192) / d.bytes_per_s) * d.usd_per_hour
-                    for d in DEVICES.values()]  # fmt: skip
-            boxes = sum(1e6 * one / 3600 <= usd for one in took)
-            assert dot.text[1] == f"{dot.name}, 8,192 tokens: in {boxes} of 4 boxes"
 
 
 LLAMA = {"num_hidden_layers": 30, "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3,

@@ -1,9 +1,8 @@
 """ParallelBench: what is derived against what the exact oracle does, the grid, the record, and the command that makes
 it."""
 
-import json
 import math
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 
 import msgspec
 import pytest
@@ -31,20 +30,6 @@ def right_ids(prompt):
     return [tuple(row) for row in ORACLE.answers_on(torch.tensor([*ids, *[ORACLE.mask_id] * 24]))[1].tolist()]
 
 
-def in_random_order(answers, k, places):
-    """The chance averaged over every way to split the places into sets of k, one after the other."""
-
-    def splits(left):
-        if not left:
-            yield []
-        for one in combinations(left, k):
-            for rest in splits([p for p in left if p not in one]):
-                yield [one, *rest]
-
-    every = [chance(answers, sets) for sets in splits(list(places))]
-    return math.fsum(every) / len(every)
-
-
 def listed(task, n):
     names = "Ada Ben Cleo Dan Eli Finn Gina".split()[:n]
     return f"{task}: {'Zoe in ' if task == 'replace any' else ''}{' '.join(names)}"
@@ -53,20 +38,18 @@ def listed(task, n):
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("task", [*COUPLED, "copy"])
 def test_closed_forms_are_what_listing_all_answers_gives(task, n):
-    answers = right_ids(listed(task, n))
+    """In any order of the places, one after the other in sets."""
+    answers, orders = right_ids(listed(task, n)), list(permutations(range(n)))
     for form in derived(task, n):
-        assert form.chance == pytest.approx(in_random_order(answers, form.per_forward, range(n)), abs=1e-12)
-        sets = [list(range(i, i + form.per_forward)) for i in range(0, n, form.per_forward)]
+        starts = range(0, n, form.per_forward)
+        chances = [chance(answers, [order[i : i + form.per_forward] for i in starts]) for order in orders]
+        assert form.chance == pytest.approx(math.fsum(chances) / len(orders), abs=1e-12)
+        sets = [list(range(i, i + form.per_forward)) for i in starts]
         assert form.bound == pytest.approx(engines.joint.expected_correlation(torch.tensor(answers), sets), abs=1e-9)
 
 
-def test_one_forward_is_the_form_of_the_card_and_fewer_forwards_never_cost_less():
+def test_fewer_forwards_never_cost_less():
     """The bound falls when a set is split, and so does the risk."""
-    for n in (3, 6):
-        orders = n, math.factorial(n) / n**n, n * math.log(n) - math.log(math.factorial(n))
-        assert derived("shuffle", n)[-1] == pytest.approx(orders)
-        one_of_n = n, (1 - 1 / n) ** (n - 1), (n - 1) * math.log(n / (n - 1))
-        assert derived("replace any", n)[-1] == pytest.approx(one_of_n)
     assert [form[1:] for form in derived("reverse", 6)] == [(1.0, 0.0)] * 4
     assert derived("latin", 6) == derived("insert any", 6) == []
     for task in COUPLED:
@@ -112,26 +95,6 @@ def test_the_grid_holds_what_it_declares_and_every_setting_runs(canvas):
         assert not one.per_forward or one.params["steps"] * one.per_forward == canvas
 
 
-def test_orders_are_what_their_names_say():
-    pairs = [s for s in parallelbench.settings("masked", 6) if s.per_forward == 2 and not s.sampled and s.blocks == 1]
-    made = {one.order: one for one in pairs}
-    assert [one for one in pairs if engines.get_method(one.method).info.baseline] == []
-    for order, words in parallelbench.ORDERS.items():
-        assert set(words) & set(made[order].params.values())
-    for order in ("low confidence", "random"):
-        trace = engines.run(made[order].method, "oracle", "copy: Ada Ben Cleo Dan Eli Finn", params=made[order].params)
-        assert [len(step.commits.positions) for step in trace.steps] == [2, 2, 2]
-
-
-def test_boards_are_as_long_as_the_answers():
-    for task in GRID:
-        asked = parallelbench.examples(task, 3)
-        assert asked == parallelbench.examples(task, 5)[:3]
-        if task != "sentence":
-            length = parallelbench.canvas(task, asked, ORACLE.tokenizer)
-            assert length == {"latin": 20, "sudoku": 16}.get(task, ITEMS)
-
-
 @pytest.mark.parametrize(
     ("text", "mark"),
     [("B C A\nA B C\nC A B", STRICT), ("B C A A B C C A B", LENIENT), ("A B C\nB C A\nB C A", WRONG), ("", WRONG)],
@@ -163,28 +126,17 @@ def one_setting(order, marks, forwards):
 def test_the_oracle_view_chooses_for_every_prompt_and_compares_on_the_same_ones():
     """All tasks together use the settings that all have."""
     slow, fast = one_setting("slow", "==~.", [6, 6, 6, 6]), one_setting("fast", "=..=", [2, 2, 2, 2])
-    found = {view.task: view for view in parallelbench.speedups({"copy": [slow, fast]})}
-    view = found["copy"]
-    assert found[ALL] == msgspec.structs.replace(view, task=ALL)
+    view = next(view for view in parallelbench.speedups({"copy": [slow, fast]}) if view.task == "copy")
     assert view.best.startswith("slow") and view.share == 3 / 4 and view.solved == 1 and view.forwards == 6
     assert view.chosen == pytest.approx((2 + 6 + 6) / 3) and view.factor == pytest.approx(18 / 14)
     assert parallelbench.speedups({"copy": [one_setting("none", "..", [1, 1])]}) == []
     easy = [one_setting("slow", "==", [6, 6]), one_setting("fast", "==", [1, 1])]
     hard = [one_setting("slow", "==", [6, 6]), one_setting("fast", "..", [1, 1]), one_setting("other", "==", [2, 2])]
     found = {view.task: view for view in parallelbench.speedups({"copy": easy, "shuffle": hard})}
-    assert found[ALL].best.startswith("slow") and found[ALL].forwards == 6
+    assert {task: view.best.split(",")[0].split()[0] for task, view in found.items()} == {
+        "copy": "fast", "shuffle": "other", ALL: "slow"
+    }  # fmt: skip
     assert found[ALL].chosen == pytest.approx((1 + 1 + 6 + 6) / 4)
-    assert found["shuffle"].best.startswith("other") and found["copy"].best.startswith("fast")
-
-
-def test_the_record_may_be_compressed(tmp_path):
-    parts = parallelbench.recorded(PARALLELBENCH)
-    plain, packed = tmp_path / "parts.json", tmp_path / "parts.json.gz"
-    for file in (plain, packed):
-        write(str(file), parallelbench.written(parts))
-        assert parallelbench.recorded(file) == parts
-    assert packed.stat().st_size < plain.stat().st_size / 10
-    assert json.loads(plain.read_text())[0]["model"]["name"] == "oracle"
 
 
 def test_what_ships_is_of_the_models_and_methods_that_are_here_and_gives_the_same_again():
@@ -212,21 +164,6 @@ def test_what_ships_is_of_the_models_and_methods_that_are_here_and_gives_the_sam
             assert "".join(one.mark for one in again) == point.marks[: len(asked)]
 
 
-def test_what_was_recorded_of_the_oracle_agrees_with_what_is_derived():
-    """All sampled points together: the sum of squared deviations over their variances is a chi-square of one degree
-    each."""
-    points = [p for part in parallelbench.recorded(PARALLELBENCH) for p in part.points if p.chance is not None]
-    certain, open_ = [p for p in points if p.chance > 1 - 1e-9], [p for p in points if p.chance <= 1 - 1e-9]
-    assert certain and all(p.right == p.tried for p in certain)
-    assert {p.task for p in open_} == {"shuffle", "replace any", "insert any", "remove any", "latin"}
-    for task in {p.task for p in open_}:
-        forms = {form.per_forward: form for form in derived(task, ITEMS)}
-        for p in (p for p in open_ if p.task == task and forms):
-            assert (p.chance, p.bound) == pytest.approx(forms[p.setting.per_forward][1:])
-    expected, spread = sum(p.chance * p.tried for p in open_), sum(p.chance * (1 - p.chance) * p.tried for p in open_)
-    assert abs(sum(p.right for p in open_) - expected) < 3.5 * math.sqrt(spread)
-
-
 def test_a_trace_is_the_prompt_of_a_point_again():
     part = next(part for part in parallelbench.recorded(PARALLELBENCH) if part.model.name == "oracle")
     point = next(p for p in part.points if p.task == "shuffle" and p.setting.sampled and p.setting.per_forward == ITEMS)
@@ -241,31 +178,22 @@ def test_a_trace_is_the_prompt_of_a_point_again():
             parallelbench.trace_of(point, wrong)
 
 
-def test_the_command_replaces_a_model_and_keeps_the_others(tmp_path, capsys):
-    file = tmp_path / "bench.json"
-    command = ["parallelbench", "--model", "oracle", "--json", str(file)]
-    assert cli.main([*command, "--task", "copy", "--task", "sentence", "--prompts", "1"]) == 0
+def test_the_command_replaces_a_model_keeps_the_others_and_runs_those_of_the_file_again(tmp_path, capsys):
+    file = tmp_path / "bench.json.gz"
+    command = ["parallelbench", "--json", str(file)]
+    assert cli.main([*command, "--model", "oracle", "--task", "copy", "--task", "sentence", "--prompts", "1"]) == 0
     said = capsys.readouterr().out
     for line in ("oracle, 1 held-out prompts", "sentence: not run", "random, 6 per forward, sampled"):
         assert line in said
-    body = json.loads(file.read_text())
-    file.write_text(json.dumps([body[0] | {"model": body[0]["model"] | {"name": "another"}}, body[0]]))
-    assert cli.main([*command, "--task", "reverse", "--prompts", "2"]) == 0
+    (one,) = parallelbench.recorded(file)
+    other = msgspec.structs.replace(one, model=msgspec.structs.replace(one.model, name="another"))
+    write(str(file), parallelbench.written([other, one]))
+    assert cli.main([*command, "--model", "oracle", "--task", "reverse", "--prompts", "2"]) == 0
     kept, new = parallelbench.recorded(file)
-    assert kept.model.name == "another" and kept.prompts == 1 and {p.task for p in kept.points} == {"copy"}
-    assert new.prompts == 2 and {p.task for p in new.points} == {"reverse"}
-    assert parallelbench.written([kept, new]) == file.read_text()
-
-
-def test_without_a_model_those_of_the_file_run_again_with_as_many_prompts(tmp_path):
-    file = tmp_path / "bench.json"
-    arguments = ["parallelbench", "--task", "copy", "--json", str(file)]
-    assert cli.main([*arguments, "--model", "oracle", "--prompts", "2"]) == 0
-    before = file.read_text()
-    (part,) = parallelbench.recorded(file)
-    assert part.command.endswith("bench.json --model oracle --prompts 2") and len(part.date) == len("2026-11-26")
-    file.write_text(before.replace('"marks":"=="', '"marks":".."'))
-    assert cli.main(arguments) == 0 and file.read_text() == before.replace(" --model oracle --prompts 2", "")
+    assert kept == other and new.prompts == 2 and {p.task for p in new.points} == {"reverse"}
+    write(str(file), parallelbench.written([new]))
+    assert cli.main([*command, "--task", "reverse"]) == 0, "without a model those of the file, with as many prompts"
+    assert [part.points for part in parallelbench.recorded(file)] == [new.points]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +201,6 @@ def test_without_a_model_those_of_the_file_run_again_with_as_many_prompts(tmp_pa
     [
         ([], "no model is given"),
         (["--model", "oracle", "--prompts", "0"], "--prompts 0 is too few"),
-        (["--model", "tiny-ar-s", "--task", "copy"], "the benchmark runs on masked models"),
         (["--model", "oracle", "--task", "sentence"], "oracle takes none of these tasks"),
         (["--model", "oracle", "--json", "/nowhere/file.json"], "there is no folder"),
     ],

@@ -136,10 +136,8 @@ def test_regret_is_against_the_choice_that_was_best_up_to_there(monkeypatch):
         [1, 0.5, 1, 0.5], [1, 0.25, 1, 0.25], [0, 0, -1, -1 / 6], [0, 0, -3, -3 / 8]
     ]  # fmt: skip
     assert [row[0] for row in found.table("choices").rows] == ["plain", "other"]
-    assert "0.500, 0.250, 0.000, 0.000 forwards" in found.notes[0]
-    assert "it fell, so regret grew more slowly" in found.notes[0]
     worse = told([text_of([1, 2, 3, 9], plain=[1] * 4, other=[1] * 4)], RowCosts.sloped(0.1), False, [])
-    assert "it did not fall, so regret grew at least as fast as the texts" in worse.notes[0]
+    assert "it fell, so" in found.notes[0] and "it did not fall, so" in worse.notes[0]
 
 
 @pytest.fixture(scope="module")
@@ -164,17 +162,8 @@ def test_the_study_replays_its_own_traces_and_its_figures_end_where_its_tables_d
     assert study.table("lengths").rows[-1][2] == pytest.approx(sum(ends)) == study.receipts[0].result
 
 
-def test_it_tells_how_far_it_is_and_what_there_is_after_each_text():
-    parts, made = [], []
-    given = {"model": "tiny-ar-s", "prompts": "add: 4 + 5 | add: 2 + 3", "tokens": 8, "partial": made.append}
-    found = engines.study("regret-of-bets", **given, progress=lambda done, total: parts.append((done, total)))
-    assert parts[-1] == (2 * len(FIXED) - 1, 2 * len(FIXED)) and parts == sorted(parts)
-    assert [len(made[i]().table("texts").rows) for i in (0, -1)] == [2, 2]  # the first text, and its sum
-    assert len(found.table("texts").rows) == 3
-
-
-def test_costs_may_be_those_of_this_machine_and_what_is_told_of_them_is_told(monkeypatch):
-    table = RowCosts((1, 32), (1.0, 1.31), warning="They were measured anew.")
+def test_it_tells_what_there_is_after_each_text_and_costs_may_be_those_of_this_machine(monkeypatch):
+    table, parts, made = RowCosts((1, 32), (1.0, 1.31), warning="They were measured anew."), [], []
 
     def measured(model):
         KNOWN[model] = table
@@ -182,15 +171,11 @@ def test_costs_may_be_those_of_this_machine_and_what_is_told_of_them_is_told(mon
 
     for module in ("engines.studies.regret_of_bets", "engines.driver.roles"):
         monkeypatch.setattr(f"{module}.row_costs_of", measured)
-    found = engines.study("regret-of-bets", model="tiny-ar-s", prompts="add: 4 + 5", tokens=8, row_cost=-1)
-    told = "They were measured anew. A round with 32 drafted rows costs 1.32 forwards of one row, as measured here."
-    assert found.notes[-1] == told
-
-
-@pytest.mark.smollm2
-def test_on_smollm2_the_replay_gives_the_rounds_of_the_trace():
-    model = engines.load_model("smollm2", dtype="float32")
-    given = {"max_new_tokens": 24, "row_cost": 0.03, "store": False, "draft": False}
-    trace = engines.run(SLUG, model, "List: red, green, blue. Write the list twice.", params=given)
-    rounds = replay(known(model, trace), Rule("bets", True, True, 32, 16, bets=True), RowCosts.sloped(0.03))
-    assert replayed(rounds) == recorded(trace) and max(one.taken for one in rounds) > 0
+    given = {"model": "tiny-ar-s", "prompts": "add: 4 + 5 | add: 2 + 3", "tokens": 8, "row_cost": -1}
+    told = {"partial": made.append, "progress": lambda done, total: parts.append((done, total))}
+    found = engines.study("regret-of-bets", **given, **told)
+    assert parts[-1] == (2 * len(FIXED) - 1, 2 * len(FIXED)) and parts == sorted(parts)
+    assert [len(made[i]().table("texts").rows) for i in (0, -1)] == [2, 2]  # the first text, and its sum
+    assert len(found.table("texts").rows) == 3
+    said = "They were measured anew. A round with 32 drafted rows costs 1.32 forwards of one row, as measured here."
+    assert found.notes[-1] == said

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.study import get_study
 from engines.models.parts import load_part
 from engines.studies import _draft_grid as grid
 from engines.studies import _draft_plan as plan
@@ -22,9 +21,6 @@ def test_a_line_is_found_and_a_bend_is_seen():
     x = [10.0, 100.0, 1000.0, 10000.0]
     line = laws.loglinear(x, [1.0, 1.5, 2.0, 2.5])
     assert (line.slope, line.intercept, line.r2) == pytest.approx((0.5, 0.5, 1.0))
-    scaled = laws.loglinear([10 * one for one in x], [1.0, 1.5, 2.0, 2.5])
-    assert scaled.slope == pytest.approx(0.5) and scaled.intercept == pytest.approx(0.0)
-    assert laws.miss("log-linear", x, [1.0, 1.5, 2.0, 2.5]) == pytest.approx(0)
     bent = [3 - 2 * one**-0.5 for one in x]
     assert abs(laws.miss("saturating", x, bent)) < 1e-6 < 0.1 < laws.miss("log-linear", x, bent)
     assert laws.miss("constant", x, [1.0, 1.5, 2.0, 2.5]) == pytest.approx(-1)
@@ -63,14 +59,6 @@ def test_the_best_width_never_grows_with_the_batch_once_rows_cost():
     found = list(laws.best(speeds).values())
     assert found == sorted(found, reverse=True) and found[0] > 1 == found[-1]
     assert speeds[4, 1] == pytest.approx(1e3 * 4 / 16)
-
-
-def test_an_interval_holds_the_measure_and_shrinks_with_prompts():
-    some = [laws.Found(i % 4, 1.0, 4, 2, 4) for i in range(12)]
-    of = laws.MEASURES["same first choice"]
-    low, high = laws.interval(some, "same first choice", 0)
-    wider = laws.interval(some[:4], "same first choice", 0)
-    assert low < of(some) < high and wider[1] - wider[0] > high - low
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +137,7 @@ def test_a_plan_takes_the_size_that_is_fastest_for_its_budget():
     assert chosen == ["small", "large"]
     D, A, gamma, speed = large.at(50)
     assert D == 100_000 and pytest.approx(0.5) == A and speed == max(plan.speed(A, 0.15, g) for g in plan.WINDOWS)
-    assert plan.speed(0.5, 0.15, 1) == pytest.approx(1.5 / 1.15) and gamma == 2
+    assert gamma == 2
     assert large.at(10**9)[1] == 0.99  # a share has an end that a line has not
     figure = plan.plan_figure([small, large], 60)
     assert all(len(one.x) == len(plan.SPREAD) for one in figure.series)
@@ -165,20 +153,13 @@ def test_the_study_plans_with_what_it_measured():
     assert "plan" not in [one.name for one in again.tables]
 
 
-@pytest.mark.parametrize("name", ["scaling-laws", "needles-in-documents"])
-def test_the_shipped_record_opens_and_is_of_this_study(name):
-    found = engines.Study.from_json((ROOT / f"assets/studies/{name}.json").read_text("utf-8"))
-    assert found.study == name and set(found.inputs) == {p.name for p in get_study(name).info.inputs}
-
-
 def test_points_come_one_by_one_with_what_plays_them(studied):
     whole, makes = studied
     assert len(makes) == 24 and makes[-1]().table("points") == whole.table("points")
     first, third = makes[0](), makes[2]()
     assert len(first.table().rows) == 1 and [one.name for one in first.tables] == ["points"] and not first.receipts
-    assert [one.name for one in first.figure("training").series] == ["d16x1"]  # no line through one point
-    assert [one.name for one in third.figure("training").series] == ["d16x1", "d16x1: line"]
-    assert third.table("laws").rows and third.receipts[0].inputs["D"] == 31113
+    assert [len(one.figure("training").series) for one in (first, third)] == [1, 2]  # no line through one point
+    assert third.table("laws").rows
     *_, last = runs = [run for one in whole.figure("training").series for run in one.runs]
     assert len(runs) == 24 and last.model == "tiny-ar-l@d64x4.512" and last.params == {"gamma": 5}
     trace = engines.run(last.method, last.model, "add: 45 + 86", params=last.params | {"max_new_tokens": 8})

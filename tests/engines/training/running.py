@@ -1,4 +1,4 @@
-"""A recipe that trains in seconds, and the law that a stopped training goes on exactly."""
+"""A recipe that trains in seconds, the law that a stopped training goes on exactly, and what an engine answers."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import engines
 from engines.core.errors import UserError
 from engines.training.core import loop
 from engines.training.core.loop import Training, Until
@@ -55,3 +56,14 @@ def goes_on(make: Callable[[], Any], steps: int, stop: int, file: Path) -> tuple
     for one, other in zip(whole.weights().values(), later.weights().values(), strict=True):
         assert torch.equal(one, other)
     return whole, later
+
+
+def answered(slug: str, model: Any, prompt: str, length: int, **params: Any) -> tuple[list[int], int]:
+    """(ids behind the prompt, masks included; forwards) of an engine."""
+    trace = engines.run(slug, model, prompt, params={"max_new_tokens": length, **params})
+    ids: dict[int, int] = {}
+    start = len(trace.header.prompt_ids)
+    for step in trace.steps:
+        if step.commits:
+            ids.update(zip(step.commits.positions, step.commits.tokens, strict=True))
+    return [ids.get(i, 1) for i in range(start, max([start + length - 1, *ids]) + 1)], trace.totals.forwards

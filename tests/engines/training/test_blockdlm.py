@@ -71,7 +71,7 @@ def test_a_hundred_steps_learn_and_the_result_is_a_block_diffusion_model(base, h
     folder = training.install(here / "result")
     model = engines.load_model(str(folder), kind="block", dtype="float32")
     assert (model.block_size, model.mask_id, model.shift, model.vocab_size) == (4, mask_id, True, mask_id + 1)
-    assert model.tokenizer.encode("<|mask|>") == [mask_id] and model.eos_ids == {training.tokenizer.eos_token_id}
+    assert model.eos_ids == {training.tokenizer.eos_token_id}
     ours = model(ids)[1:, :mask_id]
     torch.testing.assert_close(ours, rows[:-1, :mask_id], atol=0.25, rtol=0.05)  # bfloat16 lies between
     trace = engines.run("fast-dllm-v2", model, "copy: Mia", params={"max_new_tokens": 8, "small_block_size": 4})
@@ -166,7 +166,5 @@ def test_own_answers_are_written_until_there_are_enough_and_endless_ones_left_ou
     assert own_answers.write_answers(3) == 0 and own_answers.write_answers(4) == 1
     chats = read_chats(file)
     assert len(chats) == 4 and {text for _, text in chats} == {tokenizer.decode([20, 21])}
-    bundled = [entry["prompt"] for entry in json.loads(own_answers.BUNDLED.read_text())["prompts"]]
-    drawn = {own_answers.drawn_prompt(random.Random(i), bundled) for i in range(60)}
-    assert len(drawn) > 20 and drawn & set(bundled)
-    assert any(prompt.startswith("Write a very short story") for prompt in drawn)
+    drawn = {own_answers.drawn_prompt(random.Random(i), ["a bundled one"]) for i in range(60)}
+    assert len(drawn) > 20 and "a bundled one" in drawn

@@ -15,33 +15,28 @@ from engines.training.architectures.distillation import (
     distillation_loss,
     drawn,
     forward_kl,
-    teacher_slice,
 )
 from engines.training.architectures.passages import END, PAD, TURN, rows, shifted
 from engines.training.core.optimizer import StackedMuon, orthogonal
 from tests.engines.training.running import goes_on, losses_of
 
 
-def test_kl_is_zero_where_both_agree_and_alpha_weighs_it():
-    """It is cut to the smaller vocabulary; an alpha of zero is plain training."""
+def test_the_larger_vocabulary_is_cut_padding_is_left_out_and_an_alpha_of_zero_is_plain_training():
     z = torch.randn(2, 3, 7, generator=torch.Generator().manual_seed(0))
-    for same in (z, torch.cat([z, torch.full((2, 3, 2), 5.0)], -1)):
-        assert float(forward_kl(z, same)) == pytest.approx(0, abs=1e-7)
-    other = z + torch.arange(7) * 0.3
-    assert float(forward_kl(other, z)) > 0.01 and float(forward_kl(other, z)) != float(forward_kl(z, other))
+    assert float(forward_kl(z, torch.cat([z, torch.full((2, 3, 2), 5.0)], -1))) == pytest.approx(0, abs=1e-7)
     present = torch.tensor([[True, False, False], [True, True, False]])
-    hand = torch.stack([forward_kl(other[i, j], z[i, j]) for i, j in ((0, 0), (1, 0), (1, 1))]).mean()
-    assert float(forward_kl(other, z, present)) == pytest.approx(float(hand), rel=1e-5)
+    other, targets = z.flip(-1), torch.where(present, 3, -100)
+    shown = forward_kl(other[present], z[present])
+    assert float(forward_kl(other, z, present)) == pytest.approx(float(shown), rel=1e-5)
+    alone = torch.nn.functional.cross_entropy(z[present], targets[present])
+    assert float(cross_entropy(z, targets)) == pytest.approx(float(alone))
     assert float(distillation_loss(torch.tensor(float("nan")), torch.tensor(2.0), 0.0)) == 2.0
-    assert float(distillation_loss(torch.tensor(1.0), torch.tensor(2.0), 0.9)) == pytest.approx(1.1)
 
 
-def test_samples_stay_among_the_best_and_answers_follow_the_last_row_of_the_input():
+def test_samples_stay_among_the_best():
     z = torch.tensor([[0.0, 5.0, 4.0, -3.0]]).repeat(200, 1)
     generator = torch.Generator().manual_seed(0)
     assert set(drawn(z, generator, 0.9, 2).tolist()) == {1, 2} and set(drawn(z, generator, 0.9, 1).tolist()) == {1}
-    rows_ = teacher_slice(1024, 256)
-    assert (rows_.start, rows_.stop - rows_.start) == (1023, 256)
 
 
 def test_answers_follow_from_passages():
@@ -138,10 +133,3 @@ def test_muon_over_stacks_is_muon():
     torch.testing.assert_close(a, b, atol=5e-4, rtol=0)
     s = torch.linalg.svdvals(orthogonal(torch.randn(3, 20, 6)))
     assert float(s.min()) > 0.5 and float(s.max()) < 1.3
-
-
-def test_a_mean_over_targets_leaves_padding_out():
-    z = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0))
-    targets = torch.tensor([[1, 2, -100], [3, -100, -100]])
-    by_hand = -torch.stack([z[0, 0].log_softmax(-1)[1], z[0, 1].log_softmax(-1)[2], z[1, 0].log_softmax(-1)[3]]).mean()
-    assert float(cross_entropy(z, targets)) == pytest.approx(float(by_hand), rel=1e-6)

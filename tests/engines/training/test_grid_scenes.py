@@ -58,10 +58,8 @@ def test_a_description_is_read_as_it_is_written_and_held_out_scenes_are_no_train
         assert right(scene, caption(scene)) == right(scene, form(scene)) == len(scene)
         words = shuffled(scene, random.Random(1)).replace(" ,", "").split()
         assert sorted(words) == sorted(described(scene).replace(",", "").split())
-    assert scene_of("Large blue square at the middle right,  small red circle top left") == scene_of(SAID)
     for wrong in ("", "small red circle top left", f"{SAID}, tiny red circle top right", SAID + ", " + SAID, "scene 3"):
         assert scene_of(wrong) is None
-    assert named("there is a small red circle at the top") == set()
     assert held_out(3) == held_out(3) != held_out(4) and len(held_out(3)) == 3
     assert all(split_of(f"scene: {described(held_out(i))}") == "held-out" for i in range(1, 20))
 
@@ -91,13 +89,12 @@ def test_prompts_become_pictures_and_others_are_refused(model):
     assert encode("scene 12") == encode(described(held_out(12)))
     assert WORDS[encode("form: scene 12")[-1]] == "form"
     assert model.pictured(encode("words: red circle, small")) is None
-    for wrong in ("", "scene 0", "scene 1000", "small red circle top left", "tell: scene 3", "words: elephant"):
+    for wrong in ("", "scene 0", "scene 1000", "tell: scene 3", "words: elephant"):
         with pytest.raises(UserError):
             encode(wrong)
     text = model.tokenizer.decode(model.tokenizer.encode(caption(held_out(5))))
     assert text.startswith("there is a") and named(text) == set(held_out(5))
-    assert picture_asked(SAID) == picture_asked("form: scene 7") == picture_asked(example_of("scene")) == "scene"
-    assert picture_asked("scene 0") == picture_asked("small red circle") == ""
+    assert picture_asked(SAID) == picture_asked(example_of("scene")) == "scene" and picture_asked("scene 0") == ""
     assert SceneTokenizer(36).vocabulary() == dict(enumerate(WORDS)) and len(WORDS) == build().config.vocab_size
 
 
@@ -138,9 +135,8 @@ def test_a_training_sees_the_same_batches_again_and_learns():
 
 
 def test_drafts_train_on_equal_batches_from_equal_starts_and_learn_from_what_their_diet_says():
-    assert not any(pictured("text", share, 0.0) for share in (0.0, 0.9))
-    assert not pictured("growing", 0.49, 0.0), "the first half sees no picture"
-    assert pictured("growing", 0.9, 0.79) and not pictured("growing", 0.6, 0.3) and pictured("half", 0.1, 0.49)
+    assert not any(pictured(*one) for one in (("text", 0.9, 0.0), ("growing", 0.49, 0.0), ("growing", 0.6, 0.3)))
+    assert pictured("growing", 0.9, 0.79) and pictured("half", 0.1, 0.49)
     target = build().eval().requires_grad_(False)
     training = DraftsTraining("drafts", vision_drafts.MSD | vision_drafts.VISPEC, target, 0, 10)
     a, b = (training.network.get_submodule(name) for name in ("fused", "growing"))

@@ -23,7 +23,6 @@ def test_what_ships_answers_as_its_card_says(name, greedy):
     model = engines.load_model(name, dtype="float32")
     found = reasoner.marks(model.model, questions=24, draws=1)
     assert abs(found["greedy"] - greedy) <= 0.13
-    assert sum(p.numel() for p in model.model.parameters()) == card["parameters"]
 
 
 def test_only_chains_are_read():

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from engines.training.core.data import encode
 from engines.training.core.loop import Until
-from engines.training.heads import accept_head, filters
+from engines.training.heads import accept_head
 from engines.training.heads.accept_marks import Records as Drafted
-from engines.training.smollm2 import blockdlm, blockdlm_rows, draft_data, draft_loop
-from engines.training.tiny import dparallel, marks
+from engines.training.smollm2 import draft_data, draft_loop
 from engines.training.tiny.networks import build
 from engines.training.tiny.recipes import Recipe
 from engines.training.tiny.train import RecipeTraining
@@ -48,27 +46,6 @@ def test_recipes_of_the_tiny_models(case: str, tokenizer: Any, tmp_path: Path) -
     goes_on(begun, recipe.steps, 5, tmp_path / "a.pt")
 
 
-def test_the_distillation(tokenizer: Any) -> None:
-    child = tiny("tiny-dlm", name="tiny-test-dparallel", init_from="tiny-test", steps=5, learning_rate=1e-3, block=16)
-    pairs = encode(tokenizer, marks.held_out("copy", 24, "train"))
-    network = build(tiny("tiny-dlm", block=16), tokenizer)
-    training = dparallel.Distillation(network, child, tokenizer, pairs, dparallel.Settings())
-    recorded = [45.2828, 45.2591, 42.28, 45.1678, 45.3521]
-    assert losses_of(training, Until(5)) == pytest.approx(recorded, abs=0.1)
-
-
-def test_the_filter() -> None:
-    g = torch.Generator().manual_seed(1)
-
-    def records(n: int) -> filters.Records:
-        c = torch.rand(n, 8, generator=g)
-        return filters.Records(c, torch.rand(n, 8, generator=g) < c, torch.rand(n, 8, generator=g) < 0.7)
-
-    _, facts = filters.fit(records(200), records(40), epochs=47, seed=3)
-    assert facts["epoch"] == 47
-    assert (facts["train_loss"], facts["validation_loss"]) == pytest.approx((0.68155, 0.68439), abs=1e-4)
-
-
 def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
     g = torch.Generator().manual_seed(1)
     train, validation = (
@@ -86,20 +63,6 @@ def test_the_acceptance_head_and_its_going_on(tmp_path: Path) -> None:
 
     straight, later = goes_on(begun, 9, 5, tmp_path / "head.pt")  # stopped in the middle of an epoch
     assert later.facts == straight.facts and all(torch.equal(later.best[k], straight.best[k]) for k in straight.best)
-
-
-@pytest.mark.parametrize(
-    ("rank", "recorded"),
-    [(4, [9.3956, 9.1939, 9.1014, 8.7277, 8.5422, 8.4759, 8.7266, 8.9711]), (0, [9.3956, 9.1759, 9.1084, 8.8783])],
-)
-def test_the_block_diffusion_smollm2(base: Path, rank: int, recorded: list[float]) -> None:
-    names = ("Mia", "Leo", "Ada", "Tom", "Zoe", "Kim", "Ben", "Eva")
-    chats: list[blockdlm_rows.Chat] = [
-        ([{"role": "user", "content": f"copy: {name}"}], f"{name}, {name}, {name}") for name in names
-    ]
-    how = blockdlm.Settings(base=str(base), block=4, rank=rank, steps=8, batch=512, longest=64)
-    losses = losses_of(blockdlm.Training(how, chats), Until(len(recorded)))
-    assert losses == pytest.approx(recorded, abs=0.05)
 
 
 DRAFT = draft_loop.Settings(

@@ -49,18 +49,12 @@ def learner(request, monkeypatch):
     return request.param
 
 
-def test_a_batch_is_that_of_its_step_and_another_setting_is_another_training(learner):
-    _, made, _ = learner
-    training = made(0, 4)
-    training.progress.step = 2
-    for a, b in zip(training.batch(0.0), training.batch(0.5), strict=True):
-        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
-    assert training.settings != made(0, 5).settings and made(0, 5).command.endswith(f"{training.name} --steps 5")
-
-
-def test_all_learn_and_a_folder_is_left(learner, tmp_path, monkeypatch):
+def test_all_learn_from_the_same_batches_again_and_a_folder_is_left(learner, tmp_path, monkeypatch):
     module, made, losses = learner
-    training = made(1, 14)
+    training, again = made(1, 14), made(1, 14)
+    for a, b in zip(training.batch(0.0), again.batch(0.5), strict=True):
+        assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+    assert training.settings != made(0, 14).settings
     first = update(training, 0.0).facts
     training.progress.step = 1
     run(training, Until(14))

@@ -1,4 +1,4 @@
-"""The text cache of a micro model, and a head of a few lines that learns from it, stops and goes on exactly."""
+"""The text cache of a micro model, and heads that learn from it, stop and go on exactly."""
 
 import json
 from itertools import repeat
@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from engines.core.errors import UserError
 from engines.models import zoo
-from engines.training.core.head import HeadTraining
 from engines.training.core.loop import Until
-from engines.training.core.text_cache import Answer, Teacher, Text, TextCache, begin, fill, shards, size
+from engines.training.core.text_cache import Answer, Teacher, TextCache, begin, fill, shards, size
 from engines.training.core.text_cache import soft_cross_entropy as loss_of
+from engines.training.heads.hydra import HydraTraining
 from engines.training.smollm2 import text_cache as command
 from engines.training.tiny.tokenizer import copy_tokenizer
 from tests.engines import micro
@@ -129,35 +128,18 @@ def test_answers_of_the_draft_come_first_and_are_counted(
     assert len(file.read_text().splitlines()) == 5
 
 
-class Medusa(HeadTraining):
-    """The first head of Medusa-1 (arXiv 2401.10774): h + SiLU(W h + b) with W zero at the start."""
-
-    layers, shift, learning_rate, warmup = (3,), 1, 3e-2, 2
-
-    def features(self, text: Text) -> Tensor:
-        """[n, d]"""
-        h = text.hidden[3].float()
-        return h + nn.functional.silu(self.network(h))
-
-
-def medusa(model: Any, cache: TextCache) -> Medusa:
-    """A fresh head over 64 tokens."""
-    head = nn.Linear(32, 32)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    ids = cache.frequent(64, len(model.model.lm_head.weight))
-    return Medusa("medusa", head, cache, Teacher(model.model.lm_head.weight, ids))
-
-
-def test_a_head_of_a_few_lines_learns_and_goes_on_exactly(model: Any, cache: TextCache, tmp_path: Path) -> None:
-    whole = medusa(model, cache)
-    before, losses = whole.agreement(), losses_of(whole, Until(40))
-    assert sum(losses[-5:]) < 0.9 * sum(losses[:5]), "answers of a random model can only be learnt by heart"
-    assert whole.agreement() != before and before["rows"] == 6 * 5 and 0 < before["one_minus_tvd"] < 1
-    goes_on(lambda: medusa(model, cache), 15, 7, tmp_path / "medusa.pt")
-
-
 def test_the_loss_is_least_at_the_teacher() -> None:
     wanted = torch.randn(5, 9, generator=torch.Generator().manual_seed(0))
     entropy = -(wanted.softmax(-1) * wanted.log_softmax(-1)).sum(-1).mean()
     assert loss_of(wanted, wanted) == pytest.approx(float(entropy)) and loss_of(torch.zeros(5, 9), wanted) > entropy
+
+
+def test_a_head_learns_and_goes_on_exactly(model: Any, cache: TextCache, tmp_path: Path) -> None:
+    def fresh() -> HydraTraining:
+        W = model.model.lm_head.weight
+        return HydraTraining("hydra", model, cache, Teacher(W, cache.frequent(64, len(W))), 0)
+
+    whole = fresh()
+    losses = losses_of(whole, Until(200))
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5]), "answers of a random model can only be learnt by heart"
+    goes_on(fresh, 15, 7, tmp_path / "hydra.pt")

@@ -1,5 +1,5 @@
-"""Training: the data is what the papers say and repeats, a run can be interrupted and resumed, and an asset is never
-left half written."""
+"""Training of the small models: rows are right and repeat, a run goes on where it stopped, an asset is never
+left half written; at the end the mean with the start is a mean and the temperature makes confidences true."""
 
 import dataclasses
 import json
@@ -17,11 +17,13 @@ from engines.training.core.card import read_card
 from engines.training.core.commands import PROGRAM, commands
 from engines.training.table import write_table
 from engines.training.tiny import card, marks, train
+from engines.training.tiny import finish as finishing
+from engines.training.tiny.finish import LEAST, LIKELY, MOST, average, cool, finish, fitted, proposed
 from engines.training.tiny.networks import build, load_network, loss_of
 from engines.training.tiny.recipes import MIXTURE, RECIPES
-from engines.training.tiny.stories import prompt_of, tidy
+from engines.training.tiny.stories import tidy
 from engines.training.tiny.tokenizer import FOLDER, SPECIALS
-from tests.engines.training.running import tiny
+from tests.engines.training.running import answered, tiny
 
 MODELS = FOLDER.parent
 TINY = tiny("tiny-ar-s", steps=6, mixture={"copy": 1.0, "add": 1.0})
@@ -171,16 +173,6 @@ def test_a_start_that_does_not_ship_is_trained_first_and_told_in_the_card(here, 
     assert {path.name for path in (here / "models").iterdir()} == {"tiny-test"}
 
 
-def answered(slug, model, prompt, length, **params):
-    """(ids behind the prompt, masks included; forwards) of an engine."""
-    trace = engines.run(slug, model, prompt, params={"max_new_tokens": length, **params})
-    ids, start = {}, len(trace.header.prompt_ids)
-    for step in trace.steps:
-        if step.commits:
-            ids.update(zip(step.commits.positions, step.commits.tokens, strict=True))
-    return [ids.get(i, 1) for i in range(start, max([start + length - 1, *ids]) + 1)], trace.totals.forwards
-
-
 @pytest.mark.parametrize(("task", "threshold"), [("sort", None), ("add", 0.9), ("insert any", 0.5)])
 def test_marks_decode_as_the_engines_do(task, threshold, tokenizer):
     """The batched loops that made the cards write the engines' ids in the engines' forwards, on the weights that
@@ -215,11 +207,9 @@ def test_marks_read_causal_models_as_greedy_does_and_as_the_card_says(tokenizer)
 
 
 def test_stories_are_tidied():
-    boats = "She saw a boat. "
-    tidied = tidy(f"Once  Mia went\nout. {boats * 4}And then", "Mia")
-    assert tidied == f"Once Mia went out. {boats * 4}".strip()
-    assert tidy("Too short.", "Mia") is None and tidy(boats * 6, "Mia") is None
-    assert prompt_of({"name": "Mia", "things": ["boat", "cat"]}) == "tell: Mia, boat, cat"
+    boats = "She saw a boat. " * 4
+    assert tidy(f"Once  Mia went\nout. {boats}And then", "Mia") == f"Once Mia went out. {boats}".strip()
+    assert tidy("Too short.", "Mia") is None and tidy(boats * 2, "Mia") is None
 
 
 def test_every_recipe_ships_with_a_whole_card_of_a_command_and_the_readme_says_what_they_say(tmp_path):
@@ -235,7 +225,6 @@ def test_every_recipe_ships_with_a_whole_card_of_a_command_and_the_readme_says_w
             assert {task: {*by} for task, by in found["exact_match_by_size"].items()} == sizes
             assert found["sha256"] and found["licence"].startswith("Apache-2.0")
             assert found["minutes"] > 0 and found["tokens"] > 0
-    assert sum(path.stat().st_size for path in MODELS.rglob("*") if path.is_file()) < 80e6
     for name in cards:
         (tmp_path / name).mkdir()
         (tmp_path / name / "card.json").write_bytes((MODELS / name / "card.json").read_bytes())
@@ -243,22 +232,17 @@ def test_every_recipe_ships_with_a_whole_card_of_a_command_and_the_readme_says_w
     assert (tmp_path / "README.md").read_text() == (MODELS / "README.md").read_text()
 
 
-def hide(seed, near):
-    return data._hide(10, 20, 40, near, random.Random(seed), torch.Generator().manual_seed(seed))
-
-
 def test_hidden_rates_are_uniform_and_the_loss_may_be_kept_near_the_clean_prefix():
-    """Without a limit what is hidden is asked for; with one, semi-autoregressive rows ask for the first masks only, the
-    others as before."""
+    """Without a limit what is hidden is asked for; with one, semi-autoregressive rows ask for the first masks only."""
     shares, limited = [], 0
     for seed in range(600):
-        hidden, wanted = hide(seed, 0)
-        shares.append(float(hidden[10:].float().mean()))
-        assert torch.equal(hidden, wanted)
-        same, wanted = hide(seed, 5)
-        assert torch.equal(same, hidden)
-        assert torch.equal(wanted, hidden) or torch.equal(wanted.nonzero()[:, 0], hidden.nonzero()[:5, 0])
-        limited += not torch.equal(wanted, hidden)
+        plain, near = (
+            data._hide(10, 20, 40, limit, random.Random(seed), torch.Generator().manual_seed(seed)) for limit in (0, 5)
+        )
+        hidden, wanted = plain[0].nonzero()[:, 0].tolist(), near[1].nonzero()[:, 0].tolist()
+        assert torch.equal(*plain) and torch.equal(near[0], plain[0]) and wanted in (hidden, hidden[:5])
+        shares.append(float(plain[0][10:].float().mean()))
+        limited += wanted != hidden
     assert 0.4 < sum(shares) / len(shares) < 0.6 and min(shares) < 0.05 and max(shares) == 1.0
     assert 180 < limited < 420
 
@@ -275,3 +259,86 @@ def test_some_batches_of_a_masked_model_may_be_causal_rows(tokenizer):
     assert torch.equal(targets[:, :-1][asked], ids[:, 1:][asked])
     _, masked = next(data.batches(dataclasses.replace(recipe, causal=0.0), tokenizer))
     assert "attention_mask" not in masked
+
+
+DLM = tiny("tiny-dlm", steps=4, ships=False)
+
+
+@pytest.fixture
+def network(tokenizer):
+    return build(DLM, tokenizer)
+
+
+def test_the_mean_has_its_share_of_the_start_and_a_temperature_divides_every_logit(tokenizer, network):
+    start = build(dataclasses.replace(DLM, seed=1), tokenizer)
+    expected = {name: 0.3 * start.state_dict()[name] + 0.7 * weight for name, weight in network.state_dict().items()}
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    average(network, start, 0.3)
+    assert any(not torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
+    for name, weight in network.state_dict().items():
+        torch.testing.assert_close(weight, expected[name])
+    assert network.lm_head.weight is network.model.embed_tokens.weight, "the head is still the embedding"
+    ids = torch.arange(10, 40).view(2, 15)
+    with torch.no_grad():
+        warm = network(input_ids=ids).logits
+        cool(network, 1.25)
+        torch.testing.assert_close(network(input_ids=ids).logits, warm / 1.25, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("true", [0.8, 1.3, 2.0])
+def test_the_temperature_of_a_known_distribution_is_found(true):
+    generator = torch.Generator().manual_seed(3)
+    z = 3 * torch.randn((40_000, 12), generator=generator)
+    truth = torch.multinomial((z / true).softmax(-1), 1, generator=generator)[:, 0]
+    found = fitted(z, truth)
+    assert found == pytest.approx(true, rel=0.05)
+    p = (z / found).softmax(-1).amax(-1)
+    above = p >= LIKELY
+    wrong = (z.argmax(-1) != truth)[above].float().mean()
+    assert wrong == pytest.approx(float((1 - p[above]).mean()), abs=0.01)
+
+
+def test_a_temperature_out_of_reach_stays_at_the_edge():
+    assert fitted(9 * torch.eye(8), torch.arange(8)) == pytest.approx(LEAST, rel=0.01), "always right"
+    assert fitted(torch.zeros((0, 8)), torch.zeros(0, dtype=torch.long)) == 1.0, "nothing to go by"
+    assert fitted(30 * torch.eye(8), (torch.arange(8) + 1) % 8) > 0.99 * MOST, "always wrong"
+
+
+def test_proposals_are_those_of_some_weight_on_on_policy_states_and_the_same_again(tokenizer, network):
+    assert len(proposed(network, DLM, tokenizer, windows=3)[1]) == 0, "untrained: nothing is likely"
+    cool(network, 0.004)  # as sure as it can be
+    z, truth = proposed(network, DLM, tokenizer, windows=3)
+    assert z.shape == (len(truth), len(tokenizer)) and z.dtype == torch.float16 and len(truth) > 100
+    assert (z.float().softmax(-1).amax(-1) > 0.24).all() and len(truth.unique()) > 20
+    assert (truth != tokenizer.mask_token_id).all() and (truth == tokenizer.eos_token_id).any()
+    again, same = proposed(network, DLM, tokenizer, windows=3)
+    assert torch.equal(z, again) and torch.equal(truth, same)
+
+
+def test_a_training_ends_with_what_its_recipe_asks_for_and_says_so(folders, tokenizer, monkeypatch):
+    plain = dataclasses.replace(DLM, name="tiny-test-first", steps=2, start_share=0.0, calibrated=False)
+    monkeypatch.setitem(RECIPES, "tiny-test-first", plain)
+    monkeypatch.setitem(RECIPES, "tiny-test", dataclasses.replace(DLM, init_from="tiny-test-first"))
+    monkeypatch.setattr(finishing, "fitted", lambda logits, truth: 1.504)
+    folder = train.train("tiny-test")
+    facts = told(folder)
+    assert facts["start_share"] == 0.3 and facts["temperature"] == 1.5
+    gain = load_network(folder).model.norm.weight
+    torch.testing.assert_close(gain, torch.full_like(gain, 1 / 1.5), atol=0.05, rtol=0)  # a few steps from gains of 1
+    first = train.folder_of("tiny-test-first")
+    assert "start_share" not in told(first)
+    network = build(DLM, tokenizer)
+    weights = {name: weight.clone() for name, weight in network.state_dict().items()}
+    assert finish(network, plain, tokenizer, first) == {}
+    assert finish(network, dataclasses.replace(plain, start_share=0.5), tokenizer, None) == {}, "no start"
+    assert all(torch.equal(weight, weights[name]) for name, weight in network.state_dict().items())
+
+
+def test_an_interrupted_end_costs_no_step(folders, monkeypatch):
+    monkeypatch.setitem(RECIPES, "tiny-test", DLM)
+    monkeypatch.setattr(train, "finish", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train.train("tiny-test")
+    assert not train.folder_of("tiny-test").exists()
+    monkeypatch.setattr(train, "finish", finish)
+    assert told(train.train("tiny-test", resume=True))["steps"] == DLM.steps

@@ -128,7 +128,8 @@ class Llada(torch.nn.Module):
 
 
 class FastDllm(torch.nn.Module):
-    """A module as Fast-dLLM's: tuples of keys and values in and out, and places of a cache that are replaced."""
+    """A module as Fast-dLLM's: tuples of keys and values in and out, and places of a cache that are replaced, which may
+    be told under a name that says nothing."""
 
     def __init__(self, model):
         super().__init__()
@@ -136,16 +137,16 @@ class FastDllm(torch.nn.Module):
         self.dlm = [model]
         self.config = self.model.config
 
-    def forward(self, input_ids, past_key_values=None, use_cache=False, replace_position=None):
-        dlm, n = self.dlm[0], input_ids.shape[1]
+    def forward(self, input_ids, past_key_values=None, use_cache=False, replace_position=None, where=None):
+        dlm, n, place = self.dlm[0], input_ids.shape[1], replace_position if where is None else where
         if past_key_values is None:
             self.cache = dlm.new_cache(n)
             self.x = input_ids[0].clone()
             start = 0
         else:
             start = past_key_values[0][0].shape[2]
-            if replace_position is not None:
-                start = int(replace_position[0].nonzero()[0])
+            if place is not None:
+                start = int(place[0].nonzero()[0])
         self.x[start : start + n] = input_ids[0]
         logits = dlm.feed(self.x, self.cache, start, start + n)[None]
         layers = [(layer.keys, layer.values) for layer in self.cache.layers]
@@ -153,26 +154,6 @@ class FastDllm(torch.nn.Module):
         return CausalLMOutputWithPast(
             logits=logits, past_key_values=[(k[:, :, :kept], v[:, :, :kept]) for k, v in layers]
         )
-
-
-class Silent(FastDllm):
-    """One that is told the place of a part under a name that says nothing."""
-
-    def forward(self, input_ids, past_key_values=None, use_cache=False, where=None):
-        return super().forward(input_ids, past_key_values, use_cache, where)
-
-
-@torch.no_grad()
-def greedy(model, ids, *, tokens, eos, cached=True):
-    """One token per forward, with a cache or feeding the whole text again."""
-    more, fed = {"past_key_values": DynamicCache()} if cached else {"use_cache": False}, ids
-    for _ in range(tokens):
-        new = best(model(fed, **more))
-        ids = torch.cat([ids, new], 1)
-        fed = new if cached else ids
-        if int(new) in eos:
-            break
-    return ids
 
 
 @torch.no_grad()

@@ -88,8 +88,6 @@ def test_a_batch_and_samples_have_a_trace_each(ar, text):
         out = generate(ar, two, do_sample=False)
     traces = seen.traces(out)
     assert [t.header.prompt_ids + t.output_ids for t in traces] == out.tolist()
-    alone = generate(ar, two[1:], do_sample=False)
-    assert out[1, : alone.shape[1]].tolist() == alone[0].tolist()
     with engines.watch(ar.model, kind="causal") as seen:
         out = generate(ar, text, do_sample=True, num_return_sequences=3, temperature=2.0, eos_token_id=None)
     assert [t.header.prompt_ids + t.output_ids for t in seen.traces(out)] == out.tolist()
@@ -101,7 +99,5 @@ def test_a_padded_prompt_keeps_its_padding_and_a_tokenizer_of_transformers_shows
     padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), text], 1)
     more = {"attention_mask": (padded != 0).long(), "do_sample": False}
     trace, _ = followed(ar.model, lambda: generate(ar, padded, **more), tokenizer=ar.tokenizer.tokenizer)
-    assert trace.header.prompt_ids == padded[0].tolist() and "Mia" in trace.text
-    assert trace.text == ar.tokenizer.decode(trace.output_ids).strip()
-    assert trace.header.models[0].kind == "causal" and trace.header.models[0].parameters > 0
-    assert {piece.text for piece in trace.pieces} >= {" Mia", " Leo"}
+    assert trace.header.prompt_ids == padded[0].tolist()
+    assert trace.text == ar.tokenizer.decode(trace.output_ids).strip() and "Mia" in trace.text

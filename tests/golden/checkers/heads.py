@@ -1,4 +1,6 @@
-"""Golden cases of draft heads: tree buffers, both acceptance rules, PPD's rows and its dynamic sparse trees."""
+"""Golden cases of draft heads: tree buffers, both acceptance rules, PPD's rows and its dynamic sparse trees, EAGLE-2's
+tree with a bigram table in the place of the draft layer, where a Kangaroo round stops, DEL's counts, choice and draft
+end, lexical units, and Falcon's mask."""
 
 from __future__ import annotations
 
@@ -6,15 +8,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from engines.core.lazy import torch
 from engines.core.trees import ancestor_mask, leaf_paths, row_depths
 from engines.core.verify import Case, checks, differ
+from engines.methods.heads._confident_tree import Fan, expanded, reranked
 from engines.methods.heads._template import filled, parents_of
+from engines.methods.heads.del_ import ended
+from engines.methods.heads.del_.exit_choice import Counts, choose
+from engines.methods.heads.kangaroo import stopped
+from engines.methods.heads.lud import accepted, marked
 from engines.methods.heads.medusa import accepted_path, thresholds
 from engines.methods.heads.ppd import above, layout
 from engines.methods.heads.ppd.dynamic_tree import Node, search
-from engines.methods.speculative._verify import Draft
+from engines.methods.speculative._verify import Draft, written
 
-from .cases import Given, Values, ancestors, computes, float64, walked
+from .cases import Given, Values, ancestors, chain, computes, float64, walked
 
 TOLERANCE = 1e-6
 
@@ -113,3 +121,101 @@ def ppd_dynamic_tree(given: Given) -> Values:
         "expected_accept_official": found.score,
         "expected_accept_no_wasted_step": found.score_no_wasted_step,
     }
+
+
+@computes("eagle2_tree", tolerance=TOLERANCE)
+def eagle2_tree(given: Given) -> Values:
+    """Tokens, parents and scores of the nodes that are verified, what each sees, and the paths to the leaves."""
+    table = given["draft_logprob"]
+
+    def fan(rows: Sequence[int], tokens: Sequence[int], _: Sequence[int]) -> Fan:
+        said = [table[tokens[row]] for row in rows]
+        best = [sorted(range(len(one)), key=lambda t: -one[t])[: given["top_k"]] for one in said]
+        return best, [[one[t] for t in ranked] for one, ranked in zip(said, best, strict=True)]
+
+    pool = expanded(fan, given["root"], given["top_k"], given["depth"])
+    tokens, parents, scores = reranked(pool, given["total_tokens"] - 1)
+    return {
+        "tokens": tokens,
+        "parents": parents,
+        "depth": row_depths(parents),
+        "score": scores,
+        "ancestors": ancestors(ancestor_mask(parents)),
+        "rows": padded(leaf_paths(parents))[::-1],
+    }
+
+
+@computes("kangaroo_stop")
+def kangaroo_stop(given: Given) -> Values:
+    """One round, given the confidences and the model's greedy tokens."""
+    n = 0
+    while not (why := stopped(given["confidence"][:n], given["eta"], given["gamma"])):
+        n += 1
+    draft = chain([-1, *given["draft"][:n]])
+    found = written(draft, walked(given["target"][: n + 1], draft, frozenset({given["eos"]})))
+    return {
+        "drafted": n,
+        "stopped_by": why,
+        "verify_positions": n + 1,
+        "accepted": len(found) - 1,
+        "emitted": found,
+        "hit_eos": given["eos"] in found,
+    }
+
+
+def counted(given: Given) -> Counts:
+    seen = Counts(given["counts"])
+    seen.n = float64(given["counts"])
+    return seen
+
+
+@computes("del_update", tolerance=TOLERANCE)
+def del_update(given: Given) -> Values:
+    """Counts, confidences and the stop line after a round."""
+    seen = counted(given)
+    seen.sums = float64(given["conf_sums"])
+    match = torch.tensor(given["shadow"]) == torch.tensor(given["verified"])
+    exit_row, context, d = given["exit_layer"] - given["first_layer"], given["context_len"], given["selected_d"]
+    kept = seen.update(match, float64(given["confidence"]), exit_row, context, d, given["omega"])
+    return {
+        "kept_positions": kept,
+        "counts": seen.n.tolist(),
+        "conf_sums": seen.sums.tolist(),
+        "avg_conf": seen.means(),
+        "tau": seen.tau(),
+    }
+
+
+@computes("del_choice", tolerance=TOLERANCE)
+def del_choice(given: Given) -> Values:
+    """Exit and length with the most expected tokens per layer."""
+    seen = counted(given)
+    alpha, L = seen.alpha(), given["n_layers"]
+    exits = range(given["first_layer"], given["first_layer"] + len(alpha))
+    best = choose(alpha, exits, L, given["gamma_max"], given["gamma_min"])
+    return {"alpha": alpha, "exit_layer": best.exit_layer, "d": best.d, "tpl": best.tpl, "autoregressive_tpl": 1 / L}
+
+
+@computes("del_stop")
+def del_stop(given: Given) -> Values:
+    """Tokens drafted at a confidence line."""
+    n = 0
+    while not ended(given["confidence"][:n], given["tau"], given["d_max"], given["eos_at"] == n - 1):
+        n += 1
+    return {"drafted": n}
+
+
+@computes("lud", tolerance=TOLERANCE)
+def lud(given: Given) -> Values:
+    """The leading tokens above the line, or the units of a text."""
+    if "beta" in given:
+        return {"accepted": accepted(given["confidence"], given["beta"])}
+    return {"units": [list(unit) for unit in marked(given["prob"], given["alpha"])]}
+
+
+@computes("falcon_mask", tolerance=0.0)
+def falcon_mask(given: Given) -> Values:
+    """How many leading positions each row sees."""
+    from engines.models.networks.falcon_layer import visible  # it needs torch
+
+    return {"visible": visible(given["n"], given["k"], given["past"])}

@@ -72,13 +72,20 @@ def generate(case: Case, data: Given, folder: Path) -> str | None:
 
 def pipeline(case: Case, data: Given, folder: Path) -> str | None:
     """diffusers' pipeline, whose budget of forwards without masks is one more, and which ends at an end mark."""
-    p = {"max_post_steps": 16, "eos_early_stop": True, **case["params"]}
-    model = loaded(data, folder, p.pop("block_length"), p.pop("eos_id", data["eos_id"]))
+    model = loaded(data, folder, case["params"]["block_length"], case["params"].get("eos_id", data["eos_id"]))
+    return compared(as_pipeline(case, model, eos_early_stop=True), case, model)
+
+
+def as_pipeline(case: Case, model: Any, **more: Any) -> Trace:
+    """Our run of a case of diffusers' pipeline."""
+    p = {"max_post_steps": 16, **more, **case["params"]}
+    for name in ("block_length", "eos_id"):
+        p.pop(name, None)
     p["num_inference_steps"] = min(p["num_inference_steps"], p["gen_length"] // p.pop("minimal_topk", 1))
     editing = p.get("editing_threshold")
     p["editing_threshold"] = editing if editing is not None and editing > 0 else NEVER
     p["max_post_steps"] = p["max_post_steps"] + 1 if p["editing_threshold"] != NEVER else 1
-    return compared(decoded("llada21", case, model, p), case, model)
+    return decoded("llada21", case, model, p)
 
 
 def compared(trace: Trace, case: Case, model: Any, early: bool = False) -> str | None:

@@ -16,16 +16,11 @@ from engines.methods.speculative.stand.store import Entry, Store, grow
 from engines.methods.speculative.stand.templates import most_accepted, pruned
 
 from .cases import Given, Values, by_kind
-from .speculative import row
-
-
-def ids(key: str) -> tuple[int, ...]:
-    """ "2,0" -> (2, 0)."""
-    return tuple(int(token) for token in key.split(","))
+from .speculative import context_of, key, row
 
 
 def shown(table: Table) -> dict[str, dict[str, float]]:
-    return {",".join(map(str, pair)): {str(c): w for c, w in found.items()} for pair, found in table.weights.items()}
+    return {key(pair): {str(c): w for c, w in found.items()} for pair, found in table.weights.items()}
 
 
 def table(given: Given) -> Values:
@@ -41,9 +36,9 @@ def mcts(given: Given) -> Values:
     """The search and the drafts extracted from it; the file lists nodes by falling visits, shorter paths and smaller
     ids first."""
     known = Table()
-    known.weights = {
-        (ids(pair)[0], ids(pair)[1]): {int(c): w for c, w in found.items()} for pair, found in given["table"].items()
-    }
+    for pair, found in given["table"].items():
+        first, second = context_of(pair)
+        known.weights[first, second] = {int(c): w for c, w in found.items()}
     nodes = search(
         known,
         given["root"],
@@ -80,12 +75,8 @@ def as_text(distribution: Mapping[int, float]) -> dict[str, float]:
 
 def store(given: Given) -> Values:
     known = stored(given)
-    return {
-        "store": {
-            ",".join(map(str, key)): {"count": entry.count, "probs": as_text(entry.distribution)}
-            for key, entry in known.entries.items()
-        }
-    }
+    told = {key(n): {"count": one.count, "probs": as_text(one.distribution)} for n, one in known.entries.items()}
+    return {"store": told}
 
 
 def stored(given: Given) -> Store:
@@ -110,7 +101,7 @@ def draft(given: Given) -> Values:
     """A tree drafted on the template with its noise given, and the distributions to verify it with."""
     known = Store()
     known.entries = {
-        ids(key): Entry(1, {int(x): float(chance) for x, chance in distribution.items()})
+        context_of(key): Entry(1, {int(x): float(chance) for x, chance in distribution.items()})
         for key, distribution in given["store"].items()
     }
     parents, _ = from_child_counts(given["children_per_node_bfs"])

@@ -15,22 +15,13 @@ from engines.core.trace import Interval, ModelRecord, Step
 from engines.driver.run import run
 from engines.methods.speculative import pearl as pearl_
 from engines.methods.speculative import rasd as rasd_
-from engines.methods.speculative._retrieval import Prefix, fuse, trie
+from engines.methods.speculative._retrieval import fuse, trie
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.specdec_pp import StopRule
 from engines.models.accept_head import AcceptHead
 
 from .cases import Given, Values, float64, kinds
-from .speculative import row
-
-
-def prefix(key: str) -> Prefix:
-    """ "2,0" as (2, 0); the root is ""."""
-    return tuple(int(token) for token in key.split(",") if token)
-
-
-def key(prefix: Prefix) -> str:
-    return ",".join(map(str, prefix))
+from .speculative import context_of, key, row
 
 
 def prune_and_fuse(given: Given) -> Values:
@@ -38,7 +29,7 @@ def prune_and_fuse(given: Given) -> Values:
     for path in map(tuple, given["draft_tree_paths"]):
         rows[path] = draft.add(rows[path[:-1]], path[-1])
     counts = trie(map(tuple, given["continuations"]))
-    distributions = {prefix(path): row(q) for path, q in given["draft_q"].items()}
+    distributions = {context_of(path): row(q) for path, q in given["draft_q"].items()}
     pruned = rasd_.prune(
         [rasd_.Found(counts)], distributions, given["top_k"], given["budget"], set(rows) - {()}, room=len(counts)
     )

@@ -31,6 +31,8 @@ from engines.methods.speculative.token_recycling import TEMPLATES, expand, updat
 from .cases import Given, Values, by_kind, chain, computes, float64, kinds, walked
 
 Row = Sequence[str]
+Context = tuple[int, ...]
+Distribution = dict[Context, float]
 
 
 def row(values: Row) -> torch.Tensor:
@@ -76,47 +78,14 @@ def greedy_chain(given: Given) -> Values:
     return {"n_accepted": len(path) - 1, "tokens": [*draft[: len(path) - 1], wanted[path[-1]]]}
 
 
-def chain_distribution(given: Given) -> Values:
-    """The exact distribution of the tokens of one whole step, by enumeration of all drafts."""
-    distribution: dict[str, float] = {}
-
-    def add(tokens: tuple[int, ...], chance: float) -> None:
-        key = ",".join(map(str, tokens))
-        distribution[key] = distribution.get(key, 0.0) + chance
-
-    def walk(context: tuple[int, ...], chance: float) -> None:
-        key = ",".join(map(str, context))
-        p = row(given["p"][key])
-        if len(context) == given["gamma"]:
-            for t, pt in enumerate(p.tolist()):
-                add((*context, t), chance * pt)
-            return
-        q = row(given["q"][key])
-        left = residual(p, q)
-        for x, qx in enumerate(q.tolist()):
-            accept = accept_probability(p, q, x)
-            walk((*context, x), chance * qx * accept)
-            for t, rt in enumerate(left.tolist() if left is not None else []):
-                add((*context, t), chance * qx * (1 - accept) * rt)
-
-    walk((), 1.0)
-    distribution = {k: v for k, v in distribution.items() if v > 0}
-    first = [sum(v for k, v in distribution.items() if k.split(",")[0] == str(t)) for t in range(given["vocab"])]
-    return {
-        "block_law": distribution,
-        "mean_block": sum(v * (k.count(",") + 1) for k, v in distribution.items()),
-        "first_token": first,
-    }
+def key(context: Sequence[int]) -> str:
+    """How a context is written in the files."""
+    return ",".join(map(str, context))
 
 
-def iid(given: Given) -> Values:
-    """Closed forms for a constant accept rate."""
-    alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
-    tau = expected_tokens(alpha, given["gamma"])
-    return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
-
-
-kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution, iid=iid)
+def context_of(key: str) -> Context:
+    """ "2,0" as (2, 0); the root is ""."""
+    return tuple(int(token) for token in key.split(",") if token)
 
 
 def draws(q: torch.Tensor, k: int, replacement: bool) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -129,6 +98,76 @@ def draws(q: torch.Tensor, k: int, replacement: bool) -> Iterator[tuple[tuple[in
             left -= 0.0 if replacement else float(q[token])
         if chance > 0:
             yield drawn, chance
+
+
+def fan_distribution(given: Given, branch: Sequence[int], *, replacement: bool, context: Context = ()) -> Distribution:
+    """Exact distribution of one step of a tree with constant branching, by enumeration of all draws; the trees below
+    siblings are independent."""
+    p, tokens = row(given["p"][key(context)]), range(given["vocab"])
+    if len(context) == len(branch):
+        return {(*context, t): float(p[t]) for t in tokens}
+    q, k = row(given["q"][key(context)]), branch[len(context)]
+    k = k if replacement else min(k, int((q > 0).sum()))
+    deeper = [fan_distribution(given, branch, replacement=replacement, context=(*context, t)) for t in tokens]
+    total: Distribution = {}
+    for drawn, chance in draws(q, k, replacement):
+        merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
+    return total
+
+
+def spread(
+    p: torch.Tensor, q: torch.Tensor | None, context: Context, drawn: Sequence[int], deeper: Sequence[Distribution],
+    *, replacement: bool = False,
+) -> Distribution:  # fmt: skip
+    """Exact distribution of the walk from a node whose children were drawn from q: below the one accepted its own
+    distribution, else a draw of the residual."""
+    distribution: Distribution = {}
+    chances, left = [], p
+    if q is not None and drawn:
+        chances, left = recursive_rejection(p, q, list(drawn), replacement=replacement)
+    alive = 1.0
+    for chance, below in zip(chances, deeper, strict=False):
+        merge(distribution, below, alive * chance)
+        alive *= 1 - chance
+    rest = left.tolist() if left is not None else []
+    merge(distribution, {(*context, t): value for t, value in enumerate(rest)}, alive)
+    return distribution
+
+
+def merge(distribution: Distribution, other: Distribution, weight: float) -> None:
+    """Add `other` to `distribution`, in place."""
+    for block, chance in other.items():
+        distribution[block] = distribution.get(block, 0.0) + weight * chance
+
+
+def mean_block(distribution: Distribution) -> float:
+    return sum(chance * len(block) for block, chance in distribution.items())
+
+
+def summary(distribution: Distribution, vocab: int) -> Values:
+    """What every distribution case asks for."""
+    blocks = {key(block): chance for block, chance in distribution.items()}
+    return {
+        "block_law": blocks,
+        "first_token": [sum(c for block, c in distribution.items() if block[0] == t) for t in range(vocab)],
+    }
+
+
+def chain_distribution(given: Given) -> Values:
+    """The exact distribution of the tokens of one whole step."""
+    found = fan_distribution(given, [1] * given["gamma"], replacement=False)
+    possible = {block: chance for block, chance in found.items() if chance > 0}
+    return summary(possible, given["vocab"]) | {"mean_block": mean_block(possible)}
+
+
+def iid(given: Given) -> Values:
+    """Closed forms for a constant accept rate."""
+    alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
+    tau = expected_tokens(alpha, given["gamma"])
+    return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
+
+
+kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution, iid=iid)
 
 
 def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tuple[list[float], torch.Tensor]:

@@ -15,15 +15,7 @@ from engines.methods.speculative import dyspec, rsd
 from engines.methods.speculative._verify import Draft
 
 from .cases import Given, Values, float64, kinds
-from .speculative import draws, row
-
-Context = tuple[int, ...]
-Distribution = dict[Context, float]
-
-
-def key(context: Sequence[int]) -> str:
-    """How a context is written in the files."""
-    return ",".join(map(str, context))
+from .speculative import Context, Distribution, fan_distribution, key, mean_block, merge, row, spread, summary
 
 
 def given_distributions(draft: Draft, table: Mapping[str, Sequence[str]]) -> Callable[[list[int]], torch.Tensor]:
@@ -91,59 +83,6 @@ def rsd_s(given: Given) -> Values:
         return {"phi": phi, "psi": psi, "levels": levels}
 
     return tree_case(given, grow)
-
-
-def fan_distribution(given: Given, branch: Sequence[int], *, replacement: bool, context: Context = ()) -> Distribution:
-    """Exact distribution of one step of a tree with constant branching, by enumeration of all draws; the trees below
-    siblings are independent."""
-    p, tokens = row(given["p"][key(context)]), range(given["vocab"])
-    if len(context) == len(branch):
-        return {(*context, t): float(p[t]) for t in tokens}
-    q, k = row(given["q"][key(context)]), branch[len(context)]
-    k = k if replacement else min(k, int((q > 0).sum()))
-    deeper = [fan_distribution(given, branch, replacement=replacement, context=(*context, t)) for t in tokens]
-    total: Distribution = {}
-    for drawn, chance in draws(q, k, replacement):
-        merge(total, spread(p, q, context, drawn, [deeper[t] for t in drawn], replacement=replacement), chance)
-    return total
-
-
-def spread(
-    p: torch.Tensor, q: torch.Tensor | None, context: Context, drawn: Sequence[int], deeper: Sequence[Distribution],
-    *, replacement: bool = False,
-) -> Distribution:  # fmt: skip
-    """Exact distribution of the walk from a node whose children were drawn from q: below the one accepted its own
-    distribution, else a draw of the residual."""
-    distribution: Distribution = {}
-    chances, left = [], p
-    if q is not None and drawn:
-        chances, left = recursive_rejection(p, q, list(drawn), replacement=replacement)
-    alive = 1.0
-    for chance, below in zip(chances, deeper, strict=False):
-        merge(distribution, below, alive * chance)
-        alive *= 1 - chance
-    rest = left.tolist() if left is not None else []
-    merge(distribution, {(*context, t): value for t, value in enumerate(rest)}, alive)
-    return distribution
-
-
-def merge(distribution: Distribution, other: Distribution, weight: float) -> None:
-    """Add `other` to `distribution`, in place."""
-    for block, chance in other.items():
-        distribution[block] = distribution.get(block, 0.0) + weight * chance
-
-
-def mean_block(distribution: Distribution) -> float:
-    return sum(chance * len(block) for block, chance in distribution.items())
-
-
-def summary(distribution: Distribution, vocab: int) -> Values:
-    """What every distribution case asks for."""
-    blocks = {key(block): chance for block, chance in distribution.items()}
-    return {
-        "block_law": blocks,
-        "first_token": [sum(c for block, c in distribution.items() if block[0] == t) for t in range(vocab)],
-    }
 
 
 def rsd_c_distribution(given: Given) -> Values:

@@ -1,8 +1,28 @@
-"""The gate of context over its line: a table of real runs, and bad input."""
+"""Studies of readers: where they fail, and the gate of context over its line."""
+
+import pytest
 
 import engines
 from engines.studies import scene_gate
+from engines.studies.distorted_words import LEVELS
 from engines.studies.scene_gate import LINES, Both, scenes, told
+from engines.tasks.word_images import words
+
+
+@pytest.mark.parametrize("distortion", ["rotation", "noise"])
+def test_more_distortion_reads_less(distortion, monkeypatch):
+    """None of it against the most."""
+    monkeypatch.setitem(LEVELS, distortion, (LEVELS[distortion][0], LEVELS[distortion][-1]))
+    found = engines.study("distorted-words", distortion=distortion, words=12)
+    rows = found.table("levels").rows
+    assert [row[0] for row in rows] == list(LEVELS[distortion])
+    plain, worst = rows[0], rows[-1]
+    for row in rows:
+        assert row[8:] == [*engines.wilson(round(12 * row[1]), 12), *engines.wilson(round(12 * row[2]), 12)]
+    assert min(*plain[1:3], plain[4]) >= 0.9 and plain[3] >= 0.8, "counting is the weakest part of what ships"
+    assert max(worst[1:3]) < min(plain[1:3])
+    mean = sum(len(word) + 1 for word in words()[1]) / len(words()[1])
+    assert all(row[5] > 0 and row[6] > 0 for row in rows) and abs(plain[7] - mean) < 1.5
 
 
 def test_the_line_moves_from_always_light_to_always_heavy(monkeypatch):
@@ -26,9 +46,3 @@ def test_a_wrong_reading_that_fits_is_told():
     assert by_line[0.8][5:] == [*engines.wilson(1, 2)] and by_line[1.01][5:] == [*engines.wilson(2, 2)]
     assert by_line[0.8][1:3] == [0.5, 0.5] and by_line[0.8][4] == 1 and by_line[1.01][2] == 1.0
     assert found.table("misled").rows == [["cape", "shop front", "cafe", 0.9, "cape"]]
-
-
-def test_the_scenes_are_of_every_kind_and_the_same_again():
-    made = scenes(24, "some")
-    assert made == scenes(24, "some") and len({look["scene"] for _, look in made}) == 12
-    assert all("blur" not in look for _, look in scenes(12, "none"))
