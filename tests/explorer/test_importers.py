@@ -102,7 +102,7 @@ def test_statistics_are_one_step_that_says_so():
     assert len(trace.steps) == 1 and shown(trace)["steps"] == "not recorded" and "not the order" in trace.steps[0].note
     assert trace.steps[0].facts["num_spec_steps"] == 43 and trace.steps[0].facts["steps that accepted 3"] == 3
     assert shown(trace)["tokens"] == "54" and trace.text == " forty-two"
-    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1, "spec_accept_histogram": [1, 1]}
+    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1}
     trace = import_trace(json.dumps([{"text": "abc", "meta_info": meta}]))
     assert trace.steps[0].facts["accepted drafts"] == 1, "an earlier name, in a list of one"
 

@@ -23,6 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from engines import TraceError, UserError
 from explorer.page.limits import Limits
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
@@ -88,15 +90,24 @@ WAYS: dict[str, Callable[[Any, random.Random], Any]] = {
 
 
 def changed(body: Any, way: str, chance: random.Random) -> Any:
-    """A copy of a body with one to three values made wrong; `repeat` gives it the same step many times."""
+    """A copy of a body with one to three values made wrong, or left out."""
     body = copy.deepcopy(body)
     for _ in range(chance.randint(1, 3)):
         *road, last = chance.choice(places(body))
         inside = body
         for key in road:
             inside = inside[key]
-        inside[last] = WAYS[way](inside[last], chance)
+        if way == "gone":
+            del inside[last]
+        else:
+            inside[last] = WAYS[way](inside[last], chance)
     return body
+
+
+def broken_traces(bodies: list[Any]) -> st.SearchStrategy[str]:
+    """Texts of such copies. Not all are refused: some changes are harmless."""
+    seeds, ways = st.integers(0, 2**32).map(random.Random), st.sampled_from([*WAYS, "gone"])
+    return st.builds(changed, st.sampled_from(bodies), ways, seeds).map(json.dumps)
 
 
 def repeated(body: Any, count: int) -> Any:

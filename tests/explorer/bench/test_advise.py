@@ -175,12 +175,8 @@ def test_the_record_names_its_conditions_and_is_json_and_its_interval_is_over_si
     prompts = [f"story: {name}, boat" for name in ("Mia", "Leo", "Ada", "Tom", "Eva", "Ben")]
     found, _, _ = measured(Clock({CONTROL: [1.0], METHOD: [1 / 1.3]}), *prompts)
     one = found.methods[0]
-    assert (found.repeats, one.unit, one.values, one.prompts) == (
-        3,
-        "prompt",
-        6,
-        6,
-    ) and one.low <= one.speed <= one.high
+    assert (found.repeats, one.unit, one.values, one.prompts) == (3, "prompt", 6, 6)
+    assert one.low <= one.speed <= one.high
     assert msgspec.json.decode(msgspec.json.encode(found), type=Advice) == found
     for said in (MODEL, "float32", "thread", "6 prompts", "batch 1", "at most 24 new tokens", found.machine):
         assert said in found.conditions

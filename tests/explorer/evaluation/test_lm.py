@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import engines
+from explorer.bench.workers import on_ray, task
 from explorer.cli.run import row
 from explorer.evaluation.asked import asked_of
 from explorer.evaluation.items import Item, Scored, key
@@ -168,6 +169,9 @@ def test_several_at_once_answer_the_same(ray):
     items = [alone.item(f"<user> copy: {name}, Leo<turn>", {"max_gen_toks": 16}) for name in ("Mia", "Ada", "Eva")]
     found = [[(a.text, a.target_calls, a.work) for a in lm._answers(items, ["t"] * 3)] for lm in (two, alone)]
     assert found[0] == found[1]
+    if ray:
+        with pytest.raises(engines.UserError, match="no Ray cluster answers"):
+            list(on_ray(task("tiny-dlm", {}, 1), 1, "127.0.0.1:1", [None], lambda: False))
     bad = Item("threshold", {"max_new_tokens": 1000}, items[0].prompt, [], 0)
     with pytest.raises(engines.UserError, match=r"^the prompt has .* tiny-dlm has room for 512"):
         two._answers([bad], ["t"])
