@@ -108,9 +108,6 @@ def test_what_no_font_has_is_shown_by_its_number():
     assert fonts.legible(" a\n\u202e\x00", "mono", spaces=False)[0] == "␣a↵‹202E›‹0›"
     assert fonts.legible("שלום", "mono")[1] == "sans" and fonts.legible("שלום", "mono")[0] == "שלום"
     assert len(fonts.legible("a" * 10_000)[0]) == fonts.LONGEST + 1
-    for name in look.theme()["states"]:
-        shown, face = fonts.legible(look.glyph(name))
-        assert len(shown) == 1 and fonts.has(shown, face)
 
 
 def test_both_writers_draw_the_same(browser: Browser):
@@ -151,13 +148,10 @@ UNCLOCKED = next(gallery().get(c.id) for c in gallery().cards if FIELDS["work"] 
 @pytest.mark.parametrize(
     ("traces", "wish", "said"),
     [
-        ([masked()], {"view": "cake"}, "choose board, step"),
         ([masked()], {"width": 900}, "2 to 20 inches"),
         ([masked()], {"format": "png", "width": 20, "dpi": 1200}, "pixels"),
-        ([masked()], {"view": "step", "step": 99}, "steps 0 to 15"),
         ([masked()], {"view": "tree"}, "no draft trees"),
         ([drafting()], {"view": "tree", "step": 4}, "the nearest one that has is"),
-        ([both_at_once()], {"view": "work", "clock": "steps"}, "no clock=steps; choose seconds"),
         ([UNCLOCKED], {"view": "curve", "clock": "work"}, "recorded nothing for clock=work"),
         ([], {}, "0 traces"),
         ([msgspec.structs.replace(masked(), steps=[])], {}, "no steps"),

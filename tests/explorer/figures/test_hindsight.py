@@ -1,7 +1,5 @@
 """The look back against answers known by hand, and against its definition written out in full."""
 
-import pytest
-
 import engines
 from engines import Edit, Trace
 from explorer.figures.board import history
@@ -13,29 +11,6 @@ from tests.explorer.figures.lookback import MASK, Turn, invented, looked, moving
 def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
     """Position -> its writes (step, token) in order."""
     return {at: [(step, token) for step, token, _ in writes] for at, writes in history(trace).writes.items()}
-
-
-W = [(3, 4)]  # what is written at the place that is looked at
-
-
-@pytest.mark.parametrize(
-    ("turns", "since", "committed", "delay", "earlier"),
-    [
-        ([({3: 4}, []), ({3: 4}, []), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),  # from the last change
-        # a step without candidates is not guessed over
-        ([({3: 4}, []), ({}, []), ({3: 4}, []), ({3: 4}, W)], 2, 3, 1, True),
-        # the last commit counts
-        ([({3: 4}, W), ({3: 4}, [(3, MASK)]), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),
-        # hidden before the forward of step 2, so its guess counts and nothing before it
-        ([({3: 4}, W), ({}, []), ({3: 4}, [(3, MASK)]), ({3: 4}, W)], 2, 3, 1, False),
-        # what was guessed before another token was written is no part of it
-        ([({3: 4}, []), ({3: 4}, [(3, 5)]), ({3: 4}, W)], 2, 2, 0, False),
-    ],
-)
-def test_a_token_is_known_since_the_step_that_had_it_right_for_good(turns, since, committed, delay, earlier):
-    (found,) = hindsight(looked(turns)).positions
-    assert (found.position, found.token, found.known) == (3, 4, "since")
-    assert (found.since, found.committed, found.delay, found.earlier) == (since, committed, delay, earlier)
 
 
 def test_what_was_replaced_came_back_or_was_never_committed_is_counted():

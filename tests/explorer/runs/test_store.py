@@ -69,23 +69,6 @@ def test_a_run_with_edits_is_kept_whatever_the_order_of_its_keys(keep):
     journal.close()
 
 
-def test_newest_first_pin_label_delete_and_restore(keep, run_):
-    names = [keep.save(variant(run_, seed)) for seed in range(3)]
-    assert [card.id for card in keep.cards()] == names[::-1]
-    keep.pin(names[0], True)
-    keep.rename(names[0], "  the\nfirst " + "x" * 300)
-    again = RunStore(keep.folder).card(names[0])
-    assert again.pinned and again.label.startswith("the first x") and len(again.label) == 120
-    keep.delete(names[1])
-    assert names[1] not in [card.id for card in keep.cards()]
-    with pytest.raises(TraceError, match="no run"):
-        keep.get(names[1])
-    keep.restore(names[1])
-    assert keep.get(names[1]).header.seed == 1 and keep.card(names[0]).pinned
-    with pytest.raises(TraceError, match="gone for good"):
-        keep.restore("0" * 16)
-
-
 @pytest.mark.parametrize("name", ["../secret", "", "x" * 16, "0" * 16, "0123456789abcdef/../x", None])
 def test_an_id_is_only_ever_an_id(keep, name):
     (keep.folder.parent / "secret.json.gz").write_bytes(b"")

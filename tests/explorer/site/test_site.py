@@ -21,9 +21,6 @@ from explorer.papers.lessons import glossary, lessons
 from explorer.runs.gallery import Gallery, gallery
 from explorer.runs.scenarios import scenarios
 from explorer.site import MARKER, build, compose
-from explorer.site.markdown import prose
-from explorer.site.markup import h
-from explorer.site.runs import safe_name
 from tests.explorer.test_recordings import FEW
 from tests.player.handmade import HOSTILE, hostile, masked
 
@@ -292,16 +289,6 @@ def test_only_an_empty_folder_or_a_site_of_ours_is_written(tmp_path: Path, capsy
             build(name)
     with pytest.raises(UserError, match="no recorded run"):
         build(tmp_path / "nothing", Gallery(tmp_path / "none"))
-
-
-def test_markup_escapes_everything_but_itself_and_names_of_files_are_plain_and_apart():
-    assert h("p", {"title": '"<'}, "<b>&", h("b", {}, "x")) == '<p title="&quot;&lt;">&lt;b&gt;&amp;<b>x</b></p>'
-    assert h("p", {}, "a\u202eb\x00") == "<p>a‹202E›b‹0›</p>"
-    made = prose("### A <b>\n\n- **bold** & *slanted*\n- two")
-    items = "<li><strong>bold</strong> &amp; <em>slanted</em></li><li>two</li>"
-    assert made == f"<h2>A &lt;b&gt;</h2><ul>{items}</ul>"
-    taken: set[str] = set()
-    assert [safe_name(name, taken) for name in ("A/../b", "a b", "¡¿", "")] == ["a-b", "a-b-2", "run", "run-2"]
 
 
 def test_every_text_is_a_page_and_keeps_its_words(few: tuple[Gallery, Path]):
