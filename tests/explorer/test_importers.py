@@ -12,7 +12,7 @@ from explorer.export.events import events_csv
 from explorer.export.python import lines
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.metrics import measure
-from explorer.importers import IMPORTERS, build, import_trace
+from explorer.importers import build, import_trace
 from explorer.runs.gallery import read_pasted
 
 RECORDS = Path(__file__).parent / "records"
@@ -177,10 +177,9 @@ def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
         said = capsys.readouterr().out
         assert "model calls not recorded" in said and " 0 model calls" not in said and "0.0 ms" not in said
         assert main(["replay", "--rerun", str(out)]) == 2 and "imported from" in capsys.readouterr().err
-    for form, said in (("vllm", ["not a record of the format vllm"]), ("pickle", IMPORTERS)):
+    for form, said in (("vllm", "not a record of the format vllm"), ("pickle", "choose one of")):
         assert main(["import", str(RECORDS / "sglang.json"), "--format", form, "--json", "-"]) == 2
-        told = capsys.readouterr().err
-        assert all(one in told for one in said)
+        assert said in capsys.readouterr().err
 
 
 def test_what_a_short_record_stands_for_is_bounded(monkeypatch):

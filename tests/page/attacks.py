@@ -266,29 +266,23 @@ class Honest:
 
 
 @dataclass
-class Held:
-    """What the server holds: descriptors and megabytes."""
-
-    before: tuple[int, float]
-    most: tuple[int, float]
-    after: tuple[int, float] = (0, 0.0)
-
-
-@dataclass
 class Outcome:
-    """Of one attack. alone, beside: seconds of each visit."""
+    """Of one attack. before, most, after: descriptors and megabytes of the server; alone, beside: seconds of visits;
+    logged: bytes."""
 
     name: str
     got: Got
-    held: Held
+    before: tuple[int, float]
+    most: tuple[int, float]
+    after: tuple[int, float]
     alone: list[float]
     beside: list[float]
     failures: list[str]
-    logged: int = 0  # bytes
+    logged: int
 
     def __str__(self) -> str:
-        held, alone, beside = self.held, statistics.median(self.alone), statistics.median(self.beside)
-        before, most, after = (f"{number} / {mb:.0f}" for number, mb in (held.before, held.most, held.after))
+        alone, beside = statistics.median(self.alone), statistics.median(self.beside)
+        before, most, after = (f"{number} / {mb:.0f}" for number, mb in (self.before, self.most, self.after))
         seconds = f"{alone:.2f} | {beside:.2f} (most {max(self.beside):.2f}) | {beside / alone:.2f}"
         return f"| {self.name} | {self.got} | {before} | {most} | {after} | {seconds} | {len(self.failures)} |"
 
@@ -322,12 +316,11 @@ class Page:
         pid = self.number
         self.honest.failures, over = [], threading.Event()
         alone = self.honest.visits(seconds / 5)
-        held, logged = Held(holds(pid), (0, 0.0)), self.log.stat().st_size
+        before, logged, seen = holds(pid), self.log.stat().st_size, list[tuple[int, float]]()
 
         def look() -> None:
             while not over.wait(0.05):
-                many, megabytes = holds(pid)
-                held.most = max(held.most[0], many), max(held.most[1], megabytes)
+                seen.append(holds(pid))
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
@@ -339,9 +332,9 @@ class Page:
         over.set()
         looking.join(10)
         time.sleep(settle)
-        held.after = holds(pid)
+        most = max(number for number, _ in seen), max(megabytes for _, megabytes in seen)
         logged = self.log.stat().st_size - logged
-        return Outcome(what.name, got, held, alone, beside, self.honest.failures, logged)
+        return Outcome(what.name, got, before, most, holds(pid), alone, beside, self.honest.failures, logged)
 
 
 def main() -> None:

@@ -129,7 +129,7 @@ def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal
         "starting: 0 of 2 classes, 0 of 6 prompts",
         "code: 1 of 2 prompts, 0 of 2 classes, about 8 min left",
         "code: 1 of 2 classes, about 4 min left",
-        "sums: 2 of 4 prompts, 1 of 2 classes, about 80 s left",
+        "sums: 2 of 4 prompts, 1 of 2 classes, about 75 s left",
     ]
     pace = told.Pace("runs", clock=lambda: clock[0])
     for done, clock[0] in ((0, 0.0), (1, 10.0), (2, 31.0), (3, 60.0), (4, 61.0)):

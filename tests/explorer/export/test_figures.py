@@ -74,21 +74,15 @@ def test_work_of_two_runs_on_one_scale_of_seconds():
 
 def test_the_overview_marks_each_write_at_its_step_and_place():
     """A cell's place in the picture is its step on the clock and its position; every write of the run has one."""
-    trace = masked()
-    run = Playback(trace)
-    for clock in ("steps", "seconds"):
-        d = Drawing(504, 0)
-        scale = shared_scale([run], clock, 504)
-        overview(d, run, run.length, 0, 0, 504, scale)
-        fill = look.state("new", "fill")
-        cells = [mark for mark in d.marks if getattr(mark, "fill", "") == fill and hasattr(mark, "places")]
-        places = {(round(x, 2), round(y, 2)) for mark in cells for x, y, _, _ in mark.places}
-        wanted = {
-            (round(24 + (position - run.start) * scale.cell, 2), round(9 + run.axes[clock][step.index] * scale.unit, 2))
-            for step in trace.steps
-            for position in step.commits.positions
-        }
-        assert places == wanted
+    run, d, wanted = Playback(masked()), Drawing(504, 0), set()
+    scale = shared_scale([run], "seconds", 504)
+    overview(d, run, run.length, 0, 0, 504, scale)
+    fill = look.state("new", "fill")
+    cells = [mark for mark in d.marks if getattr(mark, "fill", "") == fill and hasattr(mark, "places")]
+    for step in run.trace.steps:
+        y = round(9 + run.axes["seconds"][step.index] * scale.unit, 2)
+        wanted |= {(round(24 + (position - run.start) * scale.cell, 2), y) for position in step.commits.positions}
+    assert {(round(x, 2), round(y, 2)) for mark in cells for x, y, _, _ in mark.places} == wanted
 
 
 def test_hostile_text_stays_text():

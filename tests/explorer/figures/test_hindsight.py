@@ -130,8 +130,6 @@ def test_an_edit_and_less_detail_on_a_real_run():
     plain = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", **options)
     place = plain.steps[0].commits.positions[0]
     edited = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", edits=[(3, Edit(remask=[place]))], **options)
-    found = {one.position: one for one in hindsight(edited).positions}
-    assert found[place].committed >= 4 and (found[place].since is None or found[place].since >= 4)
     assert as_claimed(edited) == by_definition(edited)
     assert hindsight(plain).never_committed == plain.totals.masks_left > 0
     assert hindsight(engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", detail="light", **options)).enough is None

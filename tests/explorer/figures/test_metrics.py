@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 import engines
-from engines import ModelRecord, Trace, Tree
+from engines import Trace, Tree
 from explorer import ASSETS
 from explorer.cli.run import row
 from explorer.figures import acceptance, calls, curves
-from explorer.figures.bits import caution, rows_note
 from explorer.figures.clock import steps_within
 from explorer.figures.definitions import COUNTED, DEFINITIONS, KINDS, PLAYED, module
 from explorer.figures.metrics import measure, numbers
@@ -222,15 +221,6 @@ def test_paths_of_other_methods_count_too_and_one_text_and_guesses_are_no_sample
         trace = run(slug, max_new_tokens=16, **params)
         assert all_tokens(trace) is None and gained(trace) == trace.totals.tokens
         assert "all_tokens" not in {metric.name for metric in measure(trace)}
-
-
-@pytest.mark.parametrize(
-    ("moved", "note"), [(None, ""), (0.0, "are the same to the bit"), (8.9e-6, "by 9e-06"), (1.31, "up to 1.3")]
-)
-def test_a_note_says_what_was_measured_and_a_caution_what_it_means(moved, note):
-    made = ModelRecord("target", "tiny.gguf", "causal", dtype="Q4_K_M", moved=moved)
-    assert note in rows_note(made) and bool(rows_note(made)) is bool(note)
-    assert ("may part from it" in caution(made)) is (note == "up to 1.3")
 
 
 RECORDS = Path(__file__).parent.parent / "records"
