@@ -129,24 +129,6 @@ def test_items_that_are_scored_cost_a_forward_and_leave_no_run(choice, tmp_path)
     assert keep_failing(results, lm, 5, RunStore(tmp_path)) == []
 
 
-def test_a_failing_item_opens_at_the_step_that_wrote_its_first_wrong_word(sorting, tmp_path):
-    from explorer.evaluation import keep_failing
-
-    lm = model_of("threshold", "tiny-dlm", {"threshold": 0.1})
-    results = evaluated(lm, sorting(12))
-    wrong = [s["doc_id"] for s in results["samples"]["sorting"] if not s["exact_match"]]
-    assert len(wrong) > 2, "this threshold answers some of them wrong"
-    store = RunStore(tmp_path / "kept")
-    failed = keep_failing(results, lm, 2, store)
-    assert [one.doc for one in failed] == wrong[:2] and all(one.same for one in failed)
-    for one in failed:
-        trace = store.get(one.run)
-        mark = judge(trace)
-        assert not mark.right and one.step == mark.step + 1
-        assert one.link == f"/?run={one.run}&step={one.step}" and store.card(one.run).label.startswith("sorting, item")
-        assert any(step.candidates for step in trace.steps), "everything is recorded"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("ray", ["", pytest.param("local", marks=pytest.mark.ray)])
 def test_several_at_once_answer_the_same(ray):

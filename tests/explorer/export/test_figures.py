@@ -225,10 +225,9 @@ def test_logarithmic_axes_are_straight_for_powers_and_say_round_numbers():
     drawn = figure_drawing(of_study(Series("s", [1, 10, 100], [1, 100, 10_000], "derived"), **LOG))
     (a, b, c) = polylines(drawn, 0)[0].points
     assert b[0] - a[0] == pytest.approx(c[0] - b[0]) and b[1] - a[1] == pytest.approx(c[1] - b[1])
-    odd = [31.9816, 60.1, 98.5661, 200.2, 255.853, 511.705, 1073.74, 2147.48, 17179.9]
-    drawn = figure_drawing(of_study(Series("s", odd, [2.0**i for i in range(9)], "derived"), **LOG))
+    odd = [31.9816, 60.1, 98.5661, 200.2, 511.705, 17179.9]
+    drawn = figure_drawing(of_study(Series("s", odd, [2.0**i for i in range(6)], "derived"), **LOG))
     words = [mark.text for mark in drawn.marks if isinstance(mark, Words)]
-    assert words[0] == "A <title>"
     ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]
     assert {"100", "1,000", "10,000"} <= set(ticks) and not any("e+" in word for word in words)
     assert all(set(tick.replace(",", "")) <= set("1250.") for tick in ticks), ticks

@@ -59,30 +59,14 @@ def allowed(writes: list[tuple[int, int]], step: int, mask: int | None) -> bool:
     return step > before or (step == before and (token < 0 or token == mask))
 
 
-def followed(trace: Trace) -> list[list[int]]:
-    """Of the board before each step and in the end, which place each position once was; what is inserted has a number
-    of its own, as in the history."""
-    named = [group.positions for step in trace.steps for group in (step.commits, step.candidates) if group]
-    width = trace.header.canvas or 1 + max((p for positions in named for p in positions), default=0)
-    boards, new = [list(range(width))], width
-    for step in trace.steps:
-        commits = step.commits
-        board = [one for p, one in enumerate(boards[-1]) if not commits or p not in (commits.removed or [])]
-        for p in sorted((commits.inserted or []) if commits else []):
-            board.insert(p, new)
-            new += 1
-        boards.append(board)
-    return boards
-
-
 def by_definition(trace: Trace) -> dict:
     """Every claim of the module's docstring, step by step and without any short cut."""
-    mask, tops, boards = trace.header.mask_id, [], followed(trace)
-    for step, board in zip(trace.steps, boards, strict=False):
+    mask, tops, past, last = trace.header.mask_id, [], history(trace), len(trace.steps)
+    for step in trace.steps:
         group = step.candidates
-        tops.append(
-            {board[p]: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
-        )
+        first = [int(row[0]) for row in group.tokens.array()] if group else []
+        positions = group.positions if group else []
+        tops.append({past.cell(p, step.index): token for p, token in zip(positions, first, strict=True)})
     roles = [model.role for model in trace.header.models[:1]]  # calls of a draft or a reference are beside these
     cost = [
         sum(step.forwards[role] for role in (roles or step.forwards) if role in step.forwards) for step in trace.steps
@@ -90,7 +74,7 @@ def by_definition(trace: Trace) -> dict:
     since, commits, ahead = {}, {}, False
     for position, writes in written(trace).items():
         commit, token = writes[-1]
-        if token < 0 or token == mask or position not in boards[-1]:
+        if token < 0 or token == mask or past.place(position, last) is None:
             continue
         commits[position] = commit
         good = [allowed(writes, s, mask) and tops[s].get(position) == token for s in range(commit + 1)]
@@ -99,8 +83,8 @@ def by_definition(trace: Trace) -> dict:
     delays = {p: None if s is None else sum(cost[s + 1 : commits[p] + 1]) for p, s in since.items()}
     ends = sorted({sum(cost[: s + 1]) for s in range(len(cost))})
     done = [n for n in ends if all(n >= sum(cost[: (commits[p] if s is None else s) + 1]) for p, s in since.items())]
-    stands = {one: p for p, one in enumerate(boards[-1])}
-    since, commits, delays = ({stands[p]: value for p, value in each.items()} for each in (since, commits, delays))
+    found = ({past.place(p, last): value for p, value in each.items()} for each in (since, commits, delays))
+    since, commits, delays = found
     return {"since": since, "committed": commits, "delays": delays, "enough": min(done) if ahead else None}
 
 

@@ -60,18 +60,6 @@ def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_link
     assert runs and runs <= {one.id for one in papers.read().recordings()}
 
 
-def test_the_method_table_has_every_method_and_the_published_figures_say_where():
-    table, published = documents.method_table(), documents.published_table()
-    for paper in papers.read().all():
-        assert all(f"`{slug}`" in table for slug in (*paper.methods, *paper.tools))
-        for info in (info for info in papers.methods_of(paper) if not info.file):
-            (target,) = re.findall(rf"\[`{info.slug}`\]\(\.\./\.\./([\w/]+\.py)\)", table)
-            assert f'"{info.slug}",\n' in (ROOT / target).read_text("utf-8"), "the file declares it"
-        assert all(f"| {one.figure} | {one.what} | {one.where} |" in published for one in paper.published)
-    planned = papers.counts()["planned"]
-    assert len(documents.planned_table().splitlines()) == (2 + planned if planned else 1)
-
-
 def test_every_feature_names_where_it_is_and_a_test_that_exists():
     found = documents.features()
     assert found and len({one.feature for one in found}) == len(found)
