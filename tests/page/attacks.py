@@ -61,8 +61,6 @@ def get(path: str) -> Callable[[int], bytes]:
 
 
 def post(path: str, **body: Any) -> Callable[[int], bytes]:
-    """A call, in a new session."""
-
     def made(number: int) -> bytes:
         text = json.dumps({"session_hash": uuid.uuid4().hex[:12], **body}).encode()
         head = b"POST %s HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -131,8 +129,6 @@ def serve(pipe: Any, patience: float, log: str) -> None:
 
 @dataclass
 class Connection:
-    """One that an attacker holds."""
-
     line: socket.socket
     began: float
     sent: int = 0
@@ -292,13 +288,11 @@ HEAD = """| attack | attackers got | descriptors / MB before | most | after | vi
 
 
 def holds(pid: int) -> tuple[int, float]:
-    """Descriptors and megabytes of a process."""
     return len(os.listdir(f"/proc/{pid}/fd")), resident(pid)
 
 
 @contextmanager
 def public_page(patience: float = 0.0) -> Iterator[Page]:
-    """A public page in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log") as (pipe, number):
         yield Page(number, *pipe.recv(), Path(folder) / "log")
 
@@ -338,7 +332,6 @@ class Page:
 
 
 def main() -> None:
-    """Print what was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=float, default=45, help="of each attack")
     parser.add_argument("--only", nargs="*", default=[""], help="attacks whose name has one of these in it")

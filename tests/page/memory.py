@@ -65,7 +65,6 @@ def measure(count: int, characters: int = CHARACTERS, warm: int = WARM) -> tuple
 
 
 def main(count: int) -> None:
-    """Print what was found."""
     before, after, pages = measure(count)
     print(f"{count} opens and closes of a trace of {CHARACTERS:,} characters: {before:.0f} MB before, {after:.0f} MB")
     print(f"after, {after - before:+.0f} MB; {pages} pages are remembered")

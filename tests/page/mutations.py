@@ -50,7 +50,6 @@ def bodies() -> list[Any]:
 
 
 def nested(depth: int, chance: random.Random) -> Any:
-    """Lists and objects in each other."""
     value: Any = 1
     for _ in range(depth):
         value = {chance.choice((*POISON, "a")): value} if chance.random() < 0.5 else [value]
@@ -191,7 +190,6 @@ class Found:
 
     @property
     def held(self) -> bool:
-        """Whether it kept to the bounds."""
         return not self.fault and self.seconds <= SECONDS and self.megabytes <= MEGABYTES
 
     def __str__(self) -> str:
@@ -266,7 +264,6 @@ def _served(chosen: list[int]) -> list[Found]:
 
 
 def main(chosen: list[int]) -> None:
-    """Print what did not hold, and the most of each."""
     found = []
     for one in on_server(corpus(chosen or None), opener()):
         found.append(one)

@@ -128,7 +128,6 @@ class Beat:
             self.lost = self.open.is_set()
 
     def close(self) -> None:
-        """The page is closed."""
         self.open.clear()
         with suppress(Exception):  # it was not open yet, or is gone
             self.stream.extensions["network_stream"].get_extra_info("socket").shutdown(2)
@@ -157,7 +156,6 @@ class Visitor:
             caller.client.close()
 
     def wish(self, caller: Caller, what: str) -> None:
-        """One request, noted by what came of it."""
         began, number = time.monotonic(), self.chance.choice(self.numbers[what])
         try:
             if what == PICTURE:
@@ -203,7 +201,6 @@ class Runner:
     failures: list[str] = field(default_factory=list)
 
     def go(self, way: str) -> None:
-        """One run, or one sweep."""
         caller = Caller(self.url, "10.2.0.1")
         if way == "sweep":
             self.join(caller, "Sweeper.run", sweep())
@@ -246,7 +243,6 @@ class Runner:
             reader.join(60)
 
     def read(self, name: str) -> None:
-        """The steps of a run on its own stream."""
         number = 0
         with httpx.stream("GET", f"{self.url}live/{name}", timeout=60) as stream:
             for line in stream.iter_lines():
@@ -266,7 +262,6 @@ def run() -> list[Any]:
 
 
 def sweep() -> list[Any]:
-    """What the page sends for a sweep of a few runs."""
     from engines.tasks import TASKS
     from explorer.page.sweeper import DEFAULTS, NO_SECOND
     from tests.page.conftest import first_model, methods_of
@@ -277,8 +272,6 @@ def sweep() -> list[Any]:
 
 @dataclass
 class Reading:
-    """What the server holds at one moment."""
-
     when: float
     megabytes: float
     threads: int
@@ -288,7 +281,6 @@ class Reading:
 
     @classmethod
     def of(cls, pid: int, began: float, folder: str) -> Reading:
-        """Of a process and of the folder of its temporary files."""
         threads = len(os.listdir(f"/proc/{pid}/task"))
         open_now = len(os.listdir(f"/proc/{pid}/fd"))
         there = sum(path.is_file() for path in Path(folder).rglob("*"))
@@ -321,7 +313,6 @@ class Report:
 
 
 def percentiles(values: list[float]) -> str:
-    """p50, p95 and the most of sorted seconds."""
     if not values:
         return "none"
     at = [1000 * values[int(share * (len(values) - 1))] for share in (0.5, 0.95, 1)]
@@ -355,7 +346,6 @@ def measure(seconds: float, settle: float = SETTLE) -> Report:
 
 
 def main() -> None:
-    """Print the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
     print(measure(60 * parser.parse_args().minutes))

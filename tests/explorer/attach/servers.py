@@ -150,7 +150,6 @@ class Scripted:
 
 
 def piece(text):
-    """An event with a piece of an answer."""
     return {"choices": [{"delta": {"content": text}}]}
 
 
@@ -179,8 +178,6 @@ def stream(*events, pause=0.0, end=True, after=None):
 
 
 def status(code, body="", headers=()):
-    """A reply with this status."""
-
     def reply(handler):
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         handler.send_response(code)

@@ -27,7 +27,6 @@ def test_a_ratio_is_of_seconds_a_token_in_the_same_round():
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """A record of a tiny file, few rounds, nothing coded."""
     file, target = tiny_llama(tmp_path / "tiny.gguf")[0], tmp_path / "gguf" / "tiny.json"
     monkeypatch.setattr(gguf_speed, "NEW_TOKENS", 6)
     monkeypatch.setattr(gguf_speed, "TEXT", "the cat")

@@ -85,8 +85,6 @@ def test_a_trace_from_elsewhere_is_shown(capsys, hostile):
 
 
 class Replayed(list):
-    """A run that is over."""
-
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace.steps)
         self.trace, self.pieces = lambda: trace, lambda: trace.pieces

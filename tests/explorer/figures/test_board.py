@@ -14,8 +14,6 @@ from tests.explorer.figures.standing import standing
 
 @dataclass(eq=False)
 class Place:
-    """A place of the board, which is itself wherever it goes."""
-
     writes: list[tuple[int, int]] = field(default_factory=list)  # step, token
 
 

@@ -55,7 +55,6 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gallery, Path]:
 
 @pytest.fixture(params=["few", pytest.param("all", marks=pytest.mark.exhaustive)])
 def either(request: pytest.FixtureRequest) -> tuple[Gallery, Path]:
-    """A gallery and its site."""
     return request.getfixturevalue("few") if request.param == "few" else (gallery(), request.getfixturevalue("site"))
 
 
@@ -104,7 +103,6 @@ def watched(browser: Browser) -> Iterator[Watched]:
 
 
 def places(path: Path) -> set[str]:
-    """The ids of a page."""
     return {html.unescape(one) for one in re.findall(r'<[^>]* id="([^"]*)"', path.read_text("utf-8"))}
 
 
