@@ -131,6 +131,7 @@ def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal
         "code: 1 of 2 classes, about 4 min left",
         "sums: 2 of 4 prompts, 1 of 2 classes, about 75 s left",
     ]
+    clock[0] = 0.0
     pace = told.Pace("runs", clock=lambda: clock[0])
     for done, clock[0] in ((0, 0.0), (1, 10.0), (2, 31.0), (3, 60.0), (4, 61.0)):
         pace("Greedy", done, 8)
