@@ -165,7 +165,6 @@ def _random(kind: str, architecture: str, path: Path, **other: Any) -> Made:
 
 
 def tiny_llama(path: Path) -> Made:
-    """A causal Llama of two layers."""
     return _random("Llama", "llama", path)
 
 

@@ -58,10 +58,10 @@ class Took:
 
 
 class Quiet:
-    """Makes a measurement again where others disturbed it, and counts. clock: seconds, for patience."""
+    """Makes a measurement again where others disturbed it, and counts."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._began = clock, clock()
+    def __init__(self) -> None:
+        self._until = time.monotonic() + PATIENCE
         self.again = self.left = 0
 
     def __call__(self, measure: Callable[[], T], seconds: Callable[[T], tuple[float, float]]) -> T:
@@ -72,7 +72,7 @@ class Quiet:
             return wall / max(processor, 1e-9)
 
         taken = [measure()]
-        while disturbance(taken[-1]) > BUSY and len(taken) < TRIES and self._clock() - self._began < PATIENCE:
+        while disturbance(taken[-1]) > BUSY and len(taken) < TRIES and time.monotonic() < self._until:
             self.again += 1
             taken.append(measure())
         best = min(taken, key=disturbance)
@@ -95,7 +95,6 @@ def ours(model: Any, ids: Sequence[int], new: int, detail: Any) -> Took:
 
 @contextmanager
 def library_loop(file: Path) -> Iterator[Callable[[Sequence[int], int], Took]]:
-    """llama-cpp-python's own loop."""
     llama = library().Llama(
         str(file), n_ctx=512, n_threads=1, n_threads_batch=1, n_gpu_layers=0, flash_attn=True, verbose=False
     )
@@ -188,7 +187,6 @@ def _median(values: Iterable[float], digits: int = 4) -> float:
 
 
 def coded(file: Path, code: str, folder: Path) -> Path:
-    """The file with its weights coded otherwise, by llama.cpp's quantiser."""
     llama, target = library(), folder / f"{code}.gguf"
     params = llama.llama_model_quantize_default_params()
     params.ftype, params.allow_requantize, params.nthread = CODES[code], True, 1
@@ -223,7 +221,6 @@ def rows(file: Path, codes: Sequence[str], folder: Path, rounds: int, quiet: Qui
 
 
 def measured(file: Path, rounds: int, codes: Sequence[str], new: int, typed: str) -> Speeds:
-    """The whole record."""
     import xllamacpp
 
     quiet, model = Quiet(), engines.load_model(str(file))
@@ -274,7 +271,6 @@ def _flags(told: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print, and write the record where it is asked for."""
     asked = argparse.ArgumentParser(prog="python -m tests.gguf_speed", description=__doc__)
     asked.add_argument("file", nargs="?", type=Path)
     asked.add_argument("--rounds", type=int, default=ROUNDS)

@@ -104,7 +104,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(repos: dict[str, Path]) -> Iterator[Hub]:
-    """Such a hub while the block runs."""
     hub = Hub(repos)
     thread = threading.Thread(target=hub.serve_forever, daemon=True)
     thread.start()

@@ -125,7 +125,6 @@ def recorded(name: str, slug: str, model: Any, params: dict[str, Any], pairs: in
 
 
 def browsed(traces: Sequence[Trace], folder: Path) -> Iterator[Browsed]:
-    """Open each in a page of its own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -175,7 +174,6 @@ COLUMNS = [
 
 
 def table(runs: Sequence[Recorded], seen: Sequence[Browsed], command: str) -> Measured:
-    """All of it as the documents show it."""
     rows: list[list[Cell]] = []
     for one, page in zip(runs, seen, strict=True):
         ends = median_interval(one.ratios)
@@ -196,7 +194,6 @@ def table(runs: Sequence[Recorded], seen: Sequence[Browsed], command: str) -> Me
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print, and write what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=12, help="steps that run without recording, too (default 12)")
     parser.add_argument("--json", nargs="?", const=str(RECORD), help="write the record")

@@ -12,7 +12,7 @@ from explorer.export.events import events_csv
 from explorer.export.python import lines
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.metrics import measure
-from explorer.importers import IMPORTERS, build, import_trace
+from explorer.importers import build, import_trace
 from explorer.runs.gallery import read_pasted
 
 RECORDS = Path(__file__).parent / "records"
@@ -102,7 +102,7 @@ def test_statistics_are_one_step_that_says_so():
     assert len(trace.steps) == 1 and shown(trace)["steps"] == "not recorded" and "not the order" in trace.steps[0].note
     assert trace.steps[0].facts["num_spec_steps"] == 43 and trace.steps[0].facts["steps that accepted 3"] == 3
     assert shown(trace)["tokens"] == "54" and trace.text == " forty-two"
-    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1, "spec_accept_histogram": [1, 1]}
+    meta = {"completion_tokens": 3, "spec_verify_ct": 2, "spec_accept_token_num": 1}
     trace = import_trace(json.dumps([{"text": "abc", "meta_info": meta}]))
     assert trace.steps[0].facts["accepted drafts"] == 1, "an earlier name, in a list of one"
 
@@ -177,10 +177,9 @@ def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
         said = capsys.readouterr().out
         assert "model calls not recorded" in said and " 0 model calls" not in said and "0.0 ms" not in said
         assert main(["replay", "--rerun", str(out)]) == 2 and "imported from" in capsys.readouterr().err
-    for form, said in (("vllm", ["not a record of the format vllm"]), ("pickle", IMPORTERS)):
+    for form, said in (("vllm", "not a record of the format vllm"), ("pickle", "choose one of")):
         assert main(["import", str(RECORDS / "sglang.json"), "--format", form, "--json", "-"]) == 2
-        told = capsys.readouterr().err
-        assert all(one in told for one in said)
+        assert said in capsys.readouterr().err
 
 
 def test_what_a_short_record_stands_for_is_bounded(monkeypatch):
@@ -258,9 +257,7 @@ def test_an_answer_that_names_its_tokens_is_read_whole_or_event_by_event():
     "text",
     [
         '{"object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "logprobs": null}]}',
-        "[2030-01-01 00:00:00] Decode batch, accept len: 2.5\n",
         'vllm:spec_decode_num_drafts_total{engine="0"} 22.0\n',
-        '{"data": {"choices": [], "metrics": {"speculative_decoding": {"num_spec_steps": 1}}}}',
     ],
 )
 def test_a_record_that_is_none_of_ours_is_told_which_are_read_and_how_to_get_one(text):

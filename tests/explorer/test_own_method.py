@@ -91,25 +91,16 @@ def test_the_first_wrong_or_missing_word_has_its_place_and_its_step_and_a_right_
     assert (mark.word, mark.first) == (3, len(trace.header.prompt_ids) + end) and mark.step is not None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_printed_template_keeps_the_rules_of_the_project(template, kind, tmp_path):
-    pytest.importorskip("ruff", reason="ruff is not installed: pip install -e '.[test]'")
-    text = template(kind).read_bytes()
-    for place in ("my.py", "engines/methods/own/my_own.py"):  # where it is printed to, and where it stands here
-        for rules in (["check"], ["format", "--check"]):
-            command = [sys.executable, "-m", "ruff", *rules, "--no-cache", "--stdin-filename", place, "-"]
-            done = subprocess.run(command, input=text, capture_output=True, cwd=ROOT, timeout=60, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+MYPY = pytest.param("mypy", marks=pytest.mark.slow)
 
 
-@pytest.mark.slow
-def test_the_printed_templates_are_typed(template, tmp_path):
-    pytest.importorskip("mypy", reason="mypy is not installed: pip install -e '.[test]'")
+@pytest.mark.parametrize("tool", ["ruff check", "ruff format --check", MYPY])
+def test_the_printed_templates_keep_the_rules_of_the_project_and_are_typed(template, tool, tmp_path):
+    pytest.importorskip(tool.split()[0], reason="not installed: pip install -e '.[test]'")
     files = [str(template(kind)) for kind in KINDS]
-    options = ["--config-file", "pyproject.toml", "--cache-dir", str(tmp_path / "cache")]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *files], capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    option = "--config-file" if tool == "mypy" else "--config"
+    command = [sys.executable, "-m", *tool.split(), option, "pyproject.toml", "--cache-dir", str(tmp_path), *files]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

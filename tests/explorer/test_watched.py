@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -98,17 +97,6 @@ def test_store_and_terminal(watched, drafted, tmp_path, capsys):
 NOTEBOOK = explorer.ASSETS / "templates" / "watching.ipynb"
 
 
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed: pip install -e '.[test]'")
-    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install -e '.[test]'")
-    folder: Path = tmp_path_factory.mktemp("notebook")
-    read = nbformat.read(NOTEBOOK, as_version=4)
-    assert not any(cell.get("outputs") for cell in read.cells), "a notebook is committed without its outputs"
-    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
-    return read, folder
-
-
 def outputs(cell):
     return "".join(
         one.get("text", "") + "".join(one.get("data", {}).get("text/html", "")) for one in cell.get("outputs", ())
@@ -116,8 +104,12 @@ def outputs(cell):
 
 
 @pytest.mark.slow  # it starts a kernel, which imports everything anew
-def test_every_cell_runs_and_three_loops_show_themselves(book):
-    read, folder = book
+def test_every_cell_runs_and_three_loops_show_themselves(tmp_path):
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed: pip install -e '.[test]'")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install -e '.[test]'")
+    read = nbformat.read(NOTEBOOK, as_version=4)
+    assert not any(cell.get("outputs") for cell in read.cells), "a notebook is committed without its outputs"
+    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
     cells = [cell for cell in read.cells if cell.cell_type == "code"]
     assert not [one for cell in cells for one in cell.outputs if one.output_type == "error"]
     shown = [cell for cell in cells if "<iframe srcdoc" in outputs(cell)]
@@ -125,6 +117,6 @@ def test_every_cell_runs_and_three_loops_show_themselves(book):
     titles = ("Two at a time", "Assisted generation", "Three beams", "Two at a time")
     for cell, title in zip(shown, titles, strict=True):
         assert title in outputs(cell)
-    assert (folder / "watched.json").is_file()
+    assert (tmp_path / "watched.json").is_file()
     said = next(outputs(cell) for cell in read.cells if "header.departures" in cell.source)
     assert "distribution of token i + 1" in said and "not known: params, seed" in said

@@ -61,8 +61,6 @@ def get(path: str) -> Callable[[int], bytes]:
 
 
 def post(path: str, **body: Any) -> Callable[[int], bytes]:
-    """A call, in a new session."""
-
     def made(number: int) -> bytes:
         text = json.dumps({"session_hash": uuid.uuid4().hex[:12], **body}).encode()
         head = b"POST %s HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -131,8 +129,6 @@ def serve(pipe: Any, patience: float, log: str) -> None:
 
 @dataclass
 class Connection:
-    """One that an attacker holds."""
-
     line: socket.socket
     began: float
     sent: int = 0
@@ -266,29 +262,23 @@ class Honest:
 
 
 @dataclass
-class Held:
-    """What the server holds: descriptors and megabytes."""
-
-    before: tuple[int, float]
-    most: tuple[int, float]
-    after: tuple[int, float] = (0, 0.0)
-
-
-@dataclass
 class Outcome:
-    """Of one attack. alone, beside: seconds of each visit."""
+    """Of one attack. before, most, after: descriptors and megabytes of the server; alone, beside: seconds of visits;
+    logged: bytes."""
 
     name: str
     got: Got
-    held: Held
+    before: tuple[int, float]
+    most: tuple[int, float]
+    after: tuple[int, float]
     alone: list[float]
     beside: list[float]
     failures: list[str]
-    logged: int = 0  # bytes
+    logged: int
 
     def __str__(self) -> str:
-        held, alone, beside = self.held, statistics.median(self.alone), statistics.median(self.beside)
-        before, most, after = (f"{number} / {mb:.0f}" for number, mb in (held.before, held.most, held.after))
+        alone, beside = statistics.median(self.alone), statistics.median(self.beside)
+        before, most, after = (f"{number} / {mb:.0f}" for number, mb in (self.before, self.most, self.after))
         seconds = f"{alone:.2f} | {beside:.2f} (most {max(self.beside):.2f}) | {beside / alone:.2f}"
         return f"| {self.name} | {self.got} | {before} | {most} | {after} | {seconds} | {len(self.failures)} |"
 
@@ -298,13 +288,11 @@ HEAD = """| attack | attackers got | descriptors / MB before | most | after | vi
 
 
 def holds(pid: int) -> tuple[int, float]:
-    """Descriptors and megabytes of a process."""
     return len(os.listdir(f"/proc/{pid}/fd")), resident(pid)
 
 
 @contextmanager
 def public_page(patience: float = 0.0) -> Iterator[Page]:
-    """A public page in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log") as (pipe, number):
         yield Page(number, *pipe.recv(), Path(folder) / "log")
 
@@ -322,12 +310,11 @@ class Page:
         pid = self.number
         self.honest.failures, over = [], threading.Event()
         alone = self.honest.visits(seconds / 5)
-        held, logged = Held(holds(pid), (0, 0.0)), self.log.stat().st_size
+        before, logged, seen = holds(pid), self.log.stat().st_size, list[tuple[int, float]]()
 
         def look() -> None:
             while not over.wait(0.05):
-                many, megabytes = holds(pid)
-                held.most = max(held.most[0], many), max(held.most[1], megabytes)
+                seen.append(holds(pid))
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
@@ -339,13 +326,12 @@ class Page:
         over.set()
         looking.join(10)
         time.sleep(settle)
-        held.after = holds(pid)
+        most = max(number for number, _ in seen), max(megabytes for _, megabytes in seen)
         logged = self.log.stat().st_size - logged
-        return Outcome(what.name, got, held, alone, beside, self.honest.failures, logged)
+        return Outcome(what.name, got, before, most, holds(pid), alone, beside, self.honest.failures, logged)
 
 
 def main() -> None:
-    """Print what was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=float, default=45, help="of each attack")
     parser.add_argument("--only", nargs="*", default=[""], help="attacks whose name has one of these in it")

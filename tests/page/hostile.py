@@ -1,9 +1,7 @@
-"""Bad input, generated: values of the wrong sort, text that is hard to handle, and recorded traces with something wrong
-in them."""
+"""Bad input, generated: values of the wrong sort and text that is hard to handle."""
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
@@ -44,7 +42,6 @@ NUMBERS = st.one_of(st.sampled_from([*WHOLE, *REAL]), st.integers(-(10**6), 10**
 DEEP = st.integers(10, 60).map(lambda n: json.loads("[" * n + "]" * n))
 LISTS, OBJECTS = st.lists(NUMBERS, max_size=4), st.dictionaries(TEXTS, NUMBERS, max_size=3)
 VALUES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS, DEEP, st.just([]), st.just({}), LISTS, OBJECTS)
-WORDS = ("delete", "replace", "repeat", "cut", "rename")
 
 
 def places(body: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -57,37 +54,3 @@ def places(body: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         for i in sorted({0, 1, len(body) // 2, len(body) - 1} & set(range(len(body)))):
             found += places(body[i], (*path, i))
     return found
-
-
-@st.composite
-def broken_traces(draw: Any, bodies: list[dict[str, Any]]) -> str:
-    """The JSON text of a recorded trace with one to three things wrong in it. Not all are refused: some changes are
-    harmless."""
-    body = copy.deepcopy(draw(st.sampled_from(bodies)))
-    for _ in range(draw(st.integers(1, 3))):
-        path = draw(st.sampled_from(places(body)))
-        _change(body, path, draw(st.sampled_from(WORDS)), draw(VALUES), draw(TEXTS))
-        if not body:
-            break
-    text = json.dumps(body)
-    if draw(st.integers(0, 9)) == 0:  # cut off, or something behind it
-        cut = draw(st.integers(0, len(text)))
-        text = text[:cut] if draw(st.booleans()) else text + text[:cut]
-    return text
-
-
-def _change(body: Any, path: tuple[Any, ...], how: str, value: Any, text: str) -> None:
-    *way, last = path
-    for key in way:
-        body = body[key]
-    old = body[last]
-    if how == "delete":
-        del body[last]
-    elif how == "repeat" and isinstance(body, list):
-        body.insert(last, copy.deepcopy(old))
-    elif how == "cut" and isinstance(old, (list, str)):
-        body[last] = old[: len(old) // 2]
-    elif how == "rename" and isinstance(body, dict):
-        body[text] = body.pop(last)
-    else:
-        body[last] = value

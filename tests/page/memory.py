@@ -9,33 +9,12 @@ import json
 import sys
 import tempfile
 import time
-from typing import Any
 
-from tests.page.serving import answering, ask, numbers_of, process, resident
-from tests.page.soak import Beat, Caller
+from tests.page.serving import ask, process, resident
+from tests.page.soak import TAKE_IN, Beat, Caller, serve
 
 CHARACTERS = 2_000_000
 WARM = 20  # opens before the first reading: libraries are loaded, the allocator has its pools
-
-
-def serve(pipe: Any, folder: str) -> None:
-    """A public page in this process. Sends its address and the number of its handler `take_in`, then answers each
-    message with how many pages it remembers."""
-    tempfile.tempdir = folder
-    from explorer.page.handlers import Handlers
-    from explorer.page.server import launch
-
-    made: list[Handlers] = []
-    begin = Handlers.__init__
-
-    def noted(handlers: Handlers, *given: Any, **named: Any) -> None:
-        begin(handlers, *given, **named)
-        made.append(handlers)
-
-    Handlers.__init__ = noted  # type: ignore[method-assign]
-    demo = launch(warm=False, public=True, quiet=True)
-    first = demo.local_url, numbers_of(demo)["Showing.take_in"][0]
-    answering(pipe, first, pages=lambda: sum(len(one.sessions) for one in made))
 
 
 def long_trace(characters: int = CHARACTERS) -> str:
@@ -55,7 +34,7 @@ def long_trace(characters: int = CHARACTERS) -> str:
 
 def open_and_close(url: str, number: int, text: str) -> str:
     """One visit; returns what the status line said."""
-    caller = Caller(url, "")
+    caller = Caller(url, "10.3.0.1")
     beat = Beat(url, caller.session)
     assert beat.began.wait(60)
     while (answer := caller.call(number, text)).status_code == 429:  # more calls than one address may make
@@ -70,12 +49,12 @@ def measure(count: int, characters: int = CHARACTERS, warm: int = WARM) -> tuple
     """Megabytes before and after so many opens and closes, and the pages that the server remembers in the end."""
     text = long_trace(characters)
     with tempfile.TemporaryDirectory() as folder, process(serve, folder) as (pipe, server):
-        url, number = pipe.recv()
+        url, numbers = pipe.recv()
         before = 0.0
         for visit in range(-warm, count):
             if not visit:
                 before = resident(server)
-            said = open_and_close(url, number, text)
+            said = open_and_close(url, numbers[TAKE_IN][0], text)
             assert said.startswith("Opened in player"), said
         pages = -1
         for _ in range(200):  # a page is forgotten a moment after its heartbeat has ended
@@ -86,7 +65,6 @@ def measure(count: int, characters: int = CHARACTERS, warm: int = WARM) -> tuple
 
 
 def main(count: int) -> None:
-    """Print what was found."""
     before, after, pages = measure(count)
     print(f"{count} opens and closes of a trace of {CHARACTERS:,} characters: {before:.0f} MB before, {after:.0f} MB")
     print(f"after, {after - before:+.0f} MB; {pages} pages are remembered")

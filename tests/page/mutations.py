@@ -23,6 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from engines import TraceError, UserError
 from explorer.page.limits import Limits
 from explorer.runs.gallery import gallery, read_bytes, read_pasted
@@ -48,7 +50,6 @@ def bodies() -> list[Any]:
 
 
 def nested(depth: int, chance: random.Random) -> Any:
-    """Lists and objects in each other."""
     value: Any = 1
     for _ in range(depth):
         value = {chance.choice((*POISON, "a")): value} if chance.random() < 0.5 else [value]
@@ -88,15 +89,24 @@ WAYS: dict[str, Callable[[Any, random.Random], Any]] = {
 
 
 def changed(body: Any, way: str, chance: random.Random) -> Any:
-    """A copy of a body with one to three values made wrong; `repeat` gives it the same step many times."""
+    """A copy of a body with one to three values made wrong, or left out."""
     body = copy.deepcopy(body)
     for _ in range(chance.randint(1, 3)):
         *road, last = chance.choice(places(body))
         inside = body
         for key in road:
             inside = inside[key]
-        inside[last] = WAYS[way](inside[last], chance)
+        if way == "gone":
+            del inside[last]
+        else:
+            inside[last] = WAYS[way](inside[last], chance)
     return body
+
+
+def broken_traces(bodies: list[Any]) -> st.SearchStrategy[str]:
+    """Texts of such copies. Not all are refused: some changes are harmless."""
+    seeds, ways = st.integers(0, 2**32).map(random.Random), st.sampled_from([*WAYS, "gone"])
+    return st.builds(changed, st.sampled_from(bodies), ways, seeds).map(json.dumps)
 
 
 def repeated(body: Any, count: int) -> Any:
@@ -180,7 +190,6 @@ class Found:
 
     @property
     def held(self) -> bool:
-        """Whether it kept to the bounds."""
         return not self.fault and self.seconds <= SECONDS and self.megabytes <= MEGABYTES
 
     def __str__(self) -> str:
@@ -255,7 +264,6 @@ def _served(chosen: list[int]) -> list[Found]:
 
 
 def main(chosen: list[int]) -> None:
-    """Print what did not hold, and the most of each."""
     found = []
     for one in on_server(corpus(chosen or None), opener()):
         found.append(one)

@@ -36,7 +36,6 @@ def answering(pipe: Any, first: Any, **answers: Callable[[], Any]) -> None:
 
 
 def ask(pipe: Any, what: str) -> Any:
-    """The answer of the other process."""
     pipe.send(what)
     return pipe.recv()
 

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import sys
 import tempfile
 import threading
 import time
@@ -46,12 +45,14 @@ WAYS = ("end", "end", "fork", "stop", "lost", "sweep")
 
 def serve(pipe: Any, folder: str) -> None:
     """The public page in this process, with `folder` for its temporary files. Sends its address and the numbers of its
-    handlers by name, then answers `offered`: when each message of a run was offered."""
+    handlers by name, then answers `offered`, when each message of a run was offered, and `pages`, how many it
+    remembers."""
     os.environ |= {"TMPDIR": folder, "GRADIO_TEMP_DIR": folder, "EXPLORER_TRUSTED_PROXIES": "1"}
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for a busy core cost more than they help
     tempfile.tempdir = folder
     import engines
     from explorer.page.event_stream import EventStream
+    from explorer.page.handlers import Handlers
     from explorer.page.server import launch
     from tests.page.conftest import first_model
 
@@ -62,10 +63,19 @@ def serve(pipe: Any, folder: str) -> None:
         offered[stream.name, number] = time.monotonic()
         return put(stream, number, text)
 
-    EventStream.put = noted  # type: ignore[method-assign]
+    made: list[Handlers] = []
+    begin = Handlers.__init__
+
+    def kept(handlers: Handlers, *given: Any, **named: Any) -> None:
+        begin(handlers, *given, **named)
+        made.append(handlers)
+
+    EventStream.put, Handlers.__init__ = noted, kept  # type: ignore[method-assign]
     demo = launch(warm=False, public=True, quiet=True)
     engines.load_model(first_model("masked"))
-    answering(pipe, (demo.local_url, numbers_of(demo)), offered=lambda: {key: offered.pop(key) for key in [*offered]})
+    first = demo.local_url, numbers_of(demo)
+    answers = {"offered": lambda: dict(offered), "pages": lambda: sum(len(one.sessions) for one in made)}
+    answering(pipe, first, **answers)
 
 
 class Caller:
@@ -118,7 +128,6 @@ class Beat:
             self.lost = self.open.is_set()
 
     def close(self) -> None:
-        """The page is closed."""
         self.open.clear()
         with suppress(Exception):  # it was not open yet, or is gone
             self.stream.extensions["network_stream"].get_extra_info("socket").shutdown(2)
@@ -147,7 +156,6 @@ class Visitor:
             caller.client.close()
 
     def wish(self, caller: Caller, what: str) -> None:
-        """One request, noted by what came of it."""
         began, number = time.monotonic(), self.chance.choice(self.numbers[what])
         try:
             if what == PICTURE:
@@ -193,7 +201,6 @@ class Runner:
     failures: list[str] = field(default_factory=list)
 
     def go(self, way: str) -> None:
-        """One run, or one sweep."""
         caller = Caller(self.url, "10.2.0.1")
         if way == "sweep":
             self.join(caller, "Sweeper.run", sweep())
@@ -236,7 +243,6 @@ class Runner:
             reader.join(60)
 
     def read(self, name: str) -> None:
-        """The steps of a run on its own stream."""
         number = 0
         with httpx.stream("GET", f"{self.url}live/{name}", timeout=60) as stream:
             for line in stream.iter_lines():
@@ -256,7 +262,6 @@ def run() -> list[Any]:
 
 
 def sweep() -> list[Any]:
-    """What the page sends for a sweep of a few runs."""
     from engines.tasks import TASKS
     from explorer.page.sweeper import DEFAULTS, NO_SECOND
     from tests.page.conftest import first_model, methods_of
@@ -267,8 +272,6 @@ def sweep() -> list[Any]:
 
 @dataclass
 class Reading:
-    """What the server holds at one moment."""
-
     when: float
     megabytes: float
     threads: int
@@ -278,7 +281,6 @@ class Reading:
 
     @classmethod
     def of(cls, pid: int, began: float, folder: str) -> Reading:
-        """Of a process and of the folder of its temporary files."""
         threads = len(os.listdir(f"/proc/{pid}/task"))
         open_now = len(os.listdir(f"/proc/{pid}/fd"))
         there = sum(path.is_file() for path in Path(folder).rglob("*"))
@@ -301,26 +303,23 @@ class Report:
     answers: dict[str, int]
     runs: Counter[str]
     failures: list[str]
-    load: list[float]  # averages of the machine, one at each live run
 
     def __str__(self) -> str:
         lines = [f"{dict(self.runs)} live, {len(self.failures)} failures; {self.answers}"]
         lines += [f"events: {len(self.delays)}, {percentiles(self.delays)}"]
         lines += [f"answers, {kind}: {len(waits)}, {percentiles(waits)}" for kind, waits in self.waits.items()]
-        load = sorted(self.load) or [0.0]
-        lines += [f"load average {load[len(load) // 2]:.1f} (median), {load[-1]:.1f} (most) on {os.cpu_count()} cores"]
+        lines += [f"load average {os.getloadavg()[2]:.1f} (15 minutes) on {os.cpu_count()} cores"]
         return "\n".join([*lines, *map(str, self.readings), *self.failures[:5]])
 
 
 def percentiles(values: list[float]) -> str:
-    """p50, p95 and the most of sorted seconds."""
     if not values:
         return "none"
     at = [1000 * values[int(share * (len(values) - 1))] for share in (0.5, 0.95, 1)]
     return "p50 {:.0f} ms, p95 {:.0f} ms, most {:.0f} ms".format(*at)
 
 
-def measure(seconds: float, settle: float = SETTLE, say: Any = lambda text: None) -> Report:
+def measure(seconds: float, settle: float = SETTLE) -> Report:
     """Serve, soak, measure. The first reading is taken once each way of ending was gone once, the last `settle` seconds
     after the last visitor."""
     with tempfile.TemporaryDirectory() as folder, process(serve, folder) as (pipe, server):
@@ -330,15 +329,11 @@ def measure(seconds: float, settle: float = SETTLE, say: Any = lambda text: None
             runner.go(way)
         with process(replayed, url, numbers, seconds) as (told, _):
             told.recv()
-            began, load, minute = time.monotonic(), list[float](), 0
+            began = time.monotonic()
             readings = [Reading.of(server, began, folder)]
             while (now := time.monotonic() - began) < seconds:
                 if now > seconds / 2 and len(readings) == 1:
                     readings.append(Reading.of(server, began, folder))
-                if now > 60 * minute:
-                    say(str(Reading.of(server, began, folder)))
-                    minute += 1
-                load.append(os.getloadavg()[0])
                 runner.go(runner.chance.choice(WAYS))
                 time.sleep(max(0.0, PACE - (time.monotonic() - began - now)))
             answers, waits = told.recv()
@@ -347,14 +342,13 @@ def measure(seconds: float, settle: float = SETTLE, say: Any = lambda text: None
         readings.append(Reading.of(server, began, folder))
         offered = ask(pipe, "offered")
         delays = sorted(when - offered[key] for key, when in runner.came.items() if key in offered)
-        return Report(readings, delays, waits, answers, runner.done, runner.failures, load)
+        return Report(readings, delays, waits, answers, runner.done, runner.failures)
 
 
 def main() -> None:
-    """Print the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10)
-    print(measure(60 * parser.parse_args().minutes, say=lambda text: print(text, file=sys.stderr, flush=True)))
+    print(measure(60 * parser.parse_args().minutes))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def test_an_attack_holds_little_for_long_and_keeps_nobody_out(page: Page, name: 
     what: Attack = next(one for one in attacks(page.numbers) if one.name == name)
     found = page.under(what, 6, 2)
     print(found)
-    before, most, after = found.held.before, found.held.most, found.held.after
+    before, most, after = found.before, found.most, found.after
     assert found.failures == []
     assert min(found.beside) < 6 * max(found.alone), "the visitor was held up"
     assert found.got.opened and found.got.ended, "none was refused, answered or closed"

@@ -20,8 +20,8 @@ from explorer.page.handlers import Handlers
 from explorer.page.limits import SLOTS, Limits
 from explorer.runs.gallery import read_pasted
 from tests.page.conftest import desk, first_model, methods_of, visitor
-from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES, broken_traces
-from tests.page.mutations import bodies, watched
+from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES
+from tests.page.mutations import bodies, broken_traces, watched
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")
 FUZZ = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))

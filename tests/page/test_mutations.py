@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from contextlib import suppress
 
 import pytest
 
 from engines import TraceError, read_trace
-from explorer.runs.gallery import gallery, read_pasted
-from tests.page.mutations import COUNT, alone, corpus
-from tests.player.test_hostile_browser import PLAY, stage  # noqa: F401
+from explorer.runs.gallery import gallery
+from tests.page.mutations import COUNT, alone
 
 SAMPLE = [*range(3, COUNT - 10, 97), *(COUNT - 10 + place for place in (1, 3, 4, 5, 7))]
 
@@ -23,20 +21,6 @@ def test_the_server_refuses_or_reads_each_within_bounds():
     assert len(found) == len(SAMPLE)
     assert [str(one) for one in found if not one.held] == []
     assert any("Opened" in one.said for one in found) and any("not opened" in one.said for one in found)
-
-
-@pytest.mark.slow
-def test_nothing_of_them_runs_in_a_player(stage):  # noqa: F811
-    """What the server reads, and also what it refuses and so never hands on."""
-    pictures = [(place, f"{shape}", pictured(*shape)) for place, shape in enumerate([*SHAPES, (256, 256)])]
-    for place, name, given in [*corpus(SAMPLE), *pictures]:
-        if isinstance(given, bytes) or len(given) > 8_000_000:  # the page unpacks no file and takes no text like these
-            continue
-        with suppress(TraceError):
-            given = read_pasted(given).to_json()
-        found = stage.evaluate(PLAY, given)
-        polluted = stage.evaluate("({}).polluted ?? [].polluted ?? null")
-        assert (found["alien"], found["hit"], polluted) == ([], None, None), (place, name)
 
 
 def test_a_picture_of_many_cells_is_refused():

@@ -17,7 +17,8 @@ from engines import TraceError, read_trace
 from explorer import ASSETS
 from explorer.export.bundle import bundle
 from explorer.runs.gallery import gallery
-from tests.page.hostile import MARKUP, ODD, broken_traces
+from tests.page.hostile import MARKUP, ODD
+from tests.page.mutations import broken_traces
 
 PLAY = """(text) => {
   const { player, host } = window.stage;
@@ -82,6 +83,7 @@ def check(page: Page, text: str) -> dict[str, Any]:
     found = page.evaluate(PLAY, text)
     assert found["thrown"] == "" and found["alien"] == [] and found["hit"] is None, found
     assert found["state"] != "error" or 3 < len(found["message"]) < 600, found
+    assert page.evaluate("({}).polluted ?? [].polluted ?? null") is None
     return found
 
 

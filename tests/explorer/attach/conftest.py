@@ -10,8 +10,8 @@ from tests.explorer.attach import servers
 @contextmanager
 def started(package, command):
     """A server of its own on a free port, where the package that it needs is installed."""
-    if servers.lacking(*package.split()):
-        pytest.skip(f"the package {package.split()[0]} is not installed (pip install -e '.[test]')")
+    for name in package.split():
+        pytest.importorskip(name)
     port = servers.free_port()
     with servers.running(command(port), port) as url:
         yield url

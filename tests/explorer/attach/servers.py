@@ -2,7 +2,6 @@
 test tells it to, which stands for servers that misbehave and for formats whose programs cannot run here."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -19,11 +18,6 @@ import engines
 from explorer import ASSETS
 
 TINY = "tiny-ar-l"
-
-
-def lacking(*names):
-    """The packages of these that are not installed."""
-    return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def hub_folder(target: Path) -> Path:
@@ -156,7 +150,6 @@ class Scripted:
 
 
 def piece(text):
-    """An event with a piece of an answer."""
     return {"choices": [{"delta": {"content": text}}]}
 
 
@@ -185,8 +178,6 @@ def stream(*events, pause=0.0, end=True, after=None):
 
 
 def status(code, body="", headers=()):
-    """A reply with this status."""
-
     def reply(handler):
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         handler.send_response(code)

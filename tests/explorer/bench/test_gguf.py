@@ -12,17 +12,11 @@ from tests.gguf_files import tiny_llama
 from tests.gguf_speed import FULL, LIBRARY, OURS, SERVER, Quiet, Took
 
 
-@pytest.mark.parametrize(
-    ("measurements", "taken", "again", "left"),
-    [
-        ([(3.0, 1.0), (1.02, 1.0), (1.0, 1.0)], (1.02, 1.0), 1, 0),  # what was is made again and counted
-        ([(3.0, 1.0), (1.5, 1.0), (2.0, 1.0)], (1.5, 1.0), 2, 1),  # of those that all were the least disturbed
-    ],
-)
-def test_what_was_disturbed_is_made_again(measurements, taken, again, left):
-    quiet, waiting = Quiet(), list(measurements)
-    assert quiet(lambda: waiting.pop(0), lambda pair: pair) == taken
-    assert (quiet.again, quiet.left, len(waiting)) == (again, left, len(measurements) - again - 1)
+def test_what_was_disturbed_is_made_again_and_of_those_that_all_were_the_least_is_taken():
+    for walls, taken, again, left in (((3.0, 1.02, 1.0), 1.02, 1, 0), ((3.0, 1.5, 2.0), 1.5, 2, 1)):
+        quiet, waiting = Quiet(), list(walls)
+        assert quiet(lambda waiting=waiting: waiting.pop(0), lambda wall: (wall, 1.0)) == taken
+        assert (quiet.again, quiet.left) == (again, left)
 
 
 def test_a_ratio_is_of_seconds_a_token_in_the_same_round():
@@ -33,7 +27,6 @@ def test_a_ratio_is_of_seconds_a_token_in_the_same_round():
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """A record of a tiny file, few rounds, nothing coded."""
     file, target = tiny_llama(tmp_path / "tiny.gguf")[0], tmp_path / "gguf" / "tiny.json"
     monkeypatch.setattr(gguf_speed, "NEW_TOKENS", 6)
     monkeypatch.setattr(gguf_speed, "TEXT", "the cat")

@@ -78,8 +78,6 @@ def test_what_was_finished_stays_when_it_is_stopped(model):
     found = length.measured(["greedy"], model, PROMPT, 40, stop)
     assert found.partial and [[s.until for s in one.stretches] for one in found.loops] == [[8]] * 3
     assert threading.active_count() == before, "generate's thread is over"
-    with pytest.raises(KeyboardInterrupt):
-        length.measured(["greedy"], model, PROMPT, 40, lambda *told: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
 @pytest.mark.usefixtures("short")
@@ -94,13 +92,7 @@ def test_the_command_prints_stretches_and_writes_the_record(tmp_path, capsys):
     assert written["command"].startswith("decoding-explorer bench --length") and written["new_tokens"] == 12
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (["--model", "tiny-ar-l"], "name them by --method"),
-        (["--model", "tiny-ar-l", "--method", "speculative-sampling"], "takes methods of one model"),
-        (["--model", "tiny-ar-l", "--method", "greedy", "--max-new-tokens", "5000"], "max_new_tokens=5000"),
-    ],
-)
-def test_what_cannot_be_measured_is_a_sentence(more, sentence, capsys):
-    assert sentence in refused(capsys, "bench", "--length", *more)
+def test_what_cannot_be_measured_is_a_sentence(capsys):
+    ask = ["bench", "--length", "--model", "tiny-ar-l"]
+    assert "name them by --method" in refused(capsys, *ask)
+    assert "takes methods of one model" in refused(capsys, *ask, "--method", "speculative-sampling")

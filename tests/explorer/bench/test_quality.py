@@ -96,14 +96,11 @@ def test_recorded_sweeps_are_of_the_weights_and_methods_that_are_here():
     assert found
     for one in found:
         assert one.model.sha256 == engines.load_model(one.model.name).record.sha256
-        assert {p.method for p in one.points} == {
-            slug for slug, *_ in quality.plan(one.model.kind, [p.method for p in one.points])
-        }
+        methods = {p.method for p in one.points}
+        assert methods == {slug for slug, *_ in quality.plan(one.model.kind, [*methods])}
         for p in one.points:
             usual = {param.name: param.default for param in engines.get_method(p.method).info.params}
-            assert not {**usual, **p.params}.get(ENDS.get(p.method)), (
-                "all go to the board's end: the method is compared"
-            )
+            assert not {**usual, **p.params}.get(ENDS.get(p.method)), "all go to the board's end"
             assert set(p.exact) == set(one.tasks) == set(TASKS)
             assert p.tried == one.prompts_per_task * len(one.tasks) and 0 <= p.share <= 1
 

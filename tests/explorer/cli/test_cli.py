@@ -84,7 +84,7 @@ def test_what_runs_no_model_imports_neither_torch_nor_gradio(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_run_prints_the_text_and_writes_the_trace(capsys, trace_file, tmp_path):
+def test_run_prints_the_text_and_writes_the_trace(capsys, tmp_path):
     path = tmp_path / "out.json"
     argv = ("run", "--method", PARALLEL, "--model", MODEL, "--prompt", PROMPT, *SHORT, "--json", str(path))
     code, out, err = call(capsys, *argv)
@@ -92,7 +92,6 @@ def test_run_prints_the_text_and_writes_the_trace(capsys, trace_file, tmp_path):
     assert code == 0 and err == "" and out == trace.text + "\n"
     header = trace.header
     assert header.params["max_new_tokens"] == 16 and header.prompt == PROMPT and header.detail == "full"
-    assert trace.output_ids == Trace.from_json(trace_file.read_text()).output_ids
 
 
 def test_run_can_print_the_trace_instead_of_named_roles_too(capsys, tmp_path):
@@ -103,10 +102,9 @@ def test_run_can_print_the_trace_instead_of_named_roles_too(capsys, tmp_path):
     trace = Trace.from_json(out)
     assert code == 0 and trace.header.prompt == PROMPT and trace.header.detail == "none"
     assert f"{trace.totals.forwards} model calls" in err
-    code, out, err = call(capsys, *BASE, "--prompt", PROMPT, *SHORT, "--max-steps", "2", "--json", "-")
-    assert code == 0 and len(Trace.from_json(out).steps) == 2 and "2 steps" in err, "a budget ends it and is told"
-    by_ids = call(capsys, *argv, "--prompt-ids", " ".join(map(str, trace.header.prompt_ids)))[1]
-    assert Trace.from_json(by_ids).output_ids == trace.output_ids
+    ids = " ".join(map(str, trace.header.prompt_ids))
+    _, by_ids, err = call(capsys, *argv, "--prompt-ids", ids, "--max-steps", "2")
+    assert len(Trace.from_json(by_ids).steps) == 2 and "2 steps" in err, "a budget ends it and is told"
     roles = {role: f"tiny-ar-{size}" for role, size in zip(TWO_MODELS.needs, "ms", strict=True)}
     models = [word for role, name in roles.items() for word in ("--model", f"{role}={name}")]
     out = call(capsys, "run", "--method", TWO_MODELS.slug, "--prompt", "add: 1 + 3", *SHORT, "--json", "-", *models)[1]
@@ -115,11 +113,8 @@ def test_run_can_print_the_trace_instead_of_named_roles_too(capsys, tmp_path):
 
 REFUSALS = {
     "no command": ((), "COMMAND"),
-    "no prompt": (BASE, "--prompt"),
     "bytes as prompt": ((*BASE, "--prompt", "a\udcff"), "UTF-8"),
     "long prompt": ((*BASE, "--prompt", "a " * 15_000), "20,000"),
-    "bad ids": ((*BASE, "--prompt-ids", "1 two 3"), "two"),
-    "missing prompt file": ((*BASE, "--prompt-file", "no/such/file"), "no/such/file"),
     "unknown method": (("run", "--method", "dance", "--prompt", "x"), MASKED),
     "unknown model": (("run", "--method", MASKED, "--model", "dance", "--prompt", "x"), MODEL),
     "model of another kind": (("run", "--method", MASKED, "--model", "tiny-ar-s", "--prompt", "x"), MODEL),
@@ -129,11 +124,8 @@ REFUSALS = {
     "seed below 0": ((*ONE, "--seed", "-1"), "-1"),
     "no steps": ((*ONE, "--max-steps", "0"), "--max-steps"),
     "target in no folder": ((*ONE, "--json", "no/such/folder/out.json"), "no/such/folder"),
-    "target is a folder": ((*ONE, "--json", "."), "folder"),
     "parameter of neither": (("compare", *ONE[1:], "--method", PARALLEL, "--param", "dance=1"), "dance"),
     "missing trace": (("replay", "no-such.json"), "no-such.json"),
-    "export without a form": (("export", "no-such.json"), "--html"),
-    "missing folder": (("verify", "no/such/folder"), "no/such/folder"),
     "unknown model to fetch": (("models", "--fetch", "dance"), "dance"),
     "line breaks in a name": (("run", "--method", "a\nb\x1b[31m", "--prompt", "x"), "unknown method"),
 }
@@ -148,26 +140,21 @@ def test_bad_input_costs_one_line(capsys, argv, says):
 DAMAGES = {
     "empty": b"",
     "cut": lambda good: good[: len(good) // 2],
-    "bytes": b"\xff\xfe\x00" * 10,
     "deep": b"[" * 100_000,
     "gzip": b"\x1f\x8b" + b"x" * 40,
-    "version": lambda good: good.replace(b'"schema":', b'"schema":99'),
-    "step": lambda good: good.replace(b'"index":0', b'"index":7', 1),
     "token": lambda good: good.replace(b'"tokens":[', b'"tokens":[1000000,', 1),
     "shape": lambda good: good.replace(b'"shape":[', b'"shape":[1000000000,', 1),
 }
-REPLAY = ("replay",)
-READERS = [REPLAY, ("replay", "--rerun"), ("export", "--html", "x.html"), ("export", "--csv", "-")]
-DAMAGED = [(REPLAY, damage) for damage in DAMAGES] + [(command, "cut") for command in READERS[1:]]
 
 
-@pytest.mark.parametrize(("command", "damage"), DAMAGED)
-def test_damaged_traces_cost_one_line(capsys, trace_file, tmp_path, monkeypatch, command, damage):
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_traces_cost_one_line(capsys, trace_file, tmp_path, monkeypatch, damage):
     monkeypatch.chdir(tmp_path)
     good, broken = trace_file.read_bytes(), DAMAGES[damage]
     Path("bad.json").write_bytes(broken(good) if callable(broken) else broken)
     assert Path("bad.json").read_bytes() != good
-    assert "bad.json" in refused(capsys, *command, "bad.json")
+    for command in (("replay",), ("export", "--html", "x.html")):
+        assert "bad.json" in refused(capsys, *command, "bad.json")
     assert not Path("x.html").exists()
 
 
@@ -252,7 +239,6 @@ def test_compare_is_a_table(capsys, tmp_path):
     assert [row["model"] for row in rows] == [MODEL, "tiny-ar-s"] and rows[1]["tokens"] <= 2
     argv = ("compare", "--method", "threshold", "--method", "creditdecoding", "--model", MODEL, "--prompt", PROMPT)
     assert "the rule for the end saves" in call(capsys, *argv)[1]
-    assert "the rule for the end" not in call(capsys, *argv, "--param", "stop_at_end=false")[1]
 
 
 def test_parameters_of_earlier_versions_are_taken(capsys):
@@ -266,16 +252,16 @@ def test_parameters_of_earlier_versions_are_taken(capsys):
         assert (found[0] if command[0] == "compare" else found["header"])["method"] == info.slug
 
 
-@pytest.mark.parametrize("failed", [False, True])
-def test_verify_reports_each_file(capsys, monkeypatch, failed):
-    states = {"passed": "", "not covered": "", **({"failed": "case 2: x is 1, expected 2"} if failed else {})}
-    reports = [engines.FileReport(f"{state}.json", state, 3, 3, mismatch=said) for state, said in states.items()]
+def test_verify_reports_each_file(capsys, monkeypatch):
+    said = "case 2: x is 1, expected 2"
+    reports = [engines.FileReport(f"{state}.json", state, 3, 3) for state in ("passed", "not covered")]
     monkeypatch.setattr(engines, "verify", lambda folder, checkers, loading: reports)
+    assert call(capsys, "verify", "golden")[0] == 0
+    reports.append(engines.FileReport("failed.json", "failed", 3, 3, mismatch=said))
     code, out, _ = call(capsys, "verify", "golden")
-    assert code == int(failed) and all(r.file in out and r.state in out for r in reports)
-    assert ("case 2: x is 1, expected 2" in out) == failed
+    assert code == 1 and said in out and all(r.file in out and r.state in out for r in reports)
     code, out, _ = call(capsys, "verify", "golden", "--json")
-    assert code == int(failed) and [r["state"] for r in json.loads(out)] == [*states]
+    assert code == 1 and [r["state"] for r in json.loads(out)] == [r.state for r in reports]
 
 
 def test_another_process_says_the_same_and_neither_a_closed_pipe_nor_ascii_is_an_error(capsys, tmp_path, trace_file):
@@ -301,15 +287,9 @@ def test_fork(capsys, trace_file, tmp_path):
     other = changed(trace_file, tmp_path / "other.json", another_token)
     code, _, errors = call(capsys, "fork", other, "--step", "3")
     assert code == 1 and "diverged from the recording at step 2" in errors
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--step", "1", "--force", "here=x"], "POSITION=TEXT"),
-        (["--step", "1", "--forbid", "40=a very long text of many tokens"], "one token is forbidden at a time"),
-        (["--step", "1", "--force", "40=#5", "--remask", "40"], "forced and masked again"),
-    ],
-)
-def test_forks_that_are_refused(capsys, trace_file, options, sentence):
-    assert sentence in refused(capsys, "fork", str(trace_file), *options)
+    for options, sentence in (
+        (["--force", "here=x"], "POSITION=TEXT"),
+        (["--forbid", "40=a very long text of many tokens"], "one token is forbidden at a time"),
+        (["--force", "40=#5", "--remask", "40"], "forced and masked again"),
+    ):
+        assert sentence in refused(capsys, "fork", str(trace_file), "--step", "1", *options)

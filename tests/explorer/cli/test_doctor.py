@@ -59,18 +59,18 @@ def test_a_store_that_cannot_be_written_and_a_damaged_recording_are_broken(tmp_p
     assert "theme.json" in found(doctor.recordings)["recorded runs"].found
 
 
-@pytest.mark.parametrize(("there", "state"), [(False, "limited"), (True, "broken")])
-def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkeypatch, there, state):
+def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkeypatch):
     def lacking():
         raise engines.UserError("run this")
 
-    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", there), raising=False)
+    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", True), raising=False)
     check = found(doctor.llama_cpp)["GGUF files"]
     assert (check.state, check.do) == ("works", "") and check.found.startswith("llama-cpp-python 9.8.7, ")
     monkeypatch.setattr(engines, "llama_cpp", lacking)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: there or None)
-    check = found(doctor.llama_cpp)["GGUF files"]
-    assert (check.state, check.do) == (state, "run this")
+    for there, state in ((None, "limited"), (True, "broken")):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name, there=there: there)
+        check = found(doctor.llama_cpp)["GGUF files"]
+        assert (check.state, check.do) == (state, "run this")
 
 
 def test_a_model_with_damaged_weights_is_told_and_the_others_are_still_tried(monkeypatch, few):

@@ -18,21 +18,17 @@ from tests.explorer.commands import refused
 from tests.page.conftest import PROMPT, first_model, methods_of
 
 
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("traces") / "t.json"
+@pytest.fixture
+def trace(tmp_path) -> Path:
+    path = tmp_path / "t.json"
     made = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 4})
     path.write_text(made.to_json(), "utf-8")
     return path
 
 
-@pytest.mark.parametrize("kind", ["html", "json"])
-def test_an_empty_name_is_named(capsys, trace, kind):
-    assert "is empty" in refused(capsys, "export", str(trace), f"--{kind}", "")
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name there")
-def test_a_pipe_that_nobody_writes_is_not_waited_for(capsys, trace, tmp_path, monkeypatch):
+def test_an_empty_name_is_named_and_a_pipe_that_nobody_writes_is_not_waited_for(capsys, trace, tmp_path, monkeypatch):
+    assert "is empty" in refused(capsys, "export", str(trace), "--html", "")
     monkeypatch.setattr(io, "PIPE_SECONDS", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -60,10 +56,9 @@ def commands(text: str) -> set[str]:
 
 
 @pytest.fixture
-def hostile(tmp_path) -> Path:
+def hostile(trace) -> Path:
     """A trace in which every text that a model or a file may choose holds commands."""
-    made = engines.run(methods_of("causal")[0], first_model("causal"), PROMPT, params={"max_new_tokens": 4})
-    body = msgspec.json.decode(made.to_json())
+    body = msgspec.json.decode(trace.read_bytes())
     for piece in body["pieces"]:
         piece["text"] = HOSTILE
     for step in body["steps"]:
@@ -71,9 +66,8 @@ def hostile(tmp_path) -> Path:
     body["header"].update(title=HOSTILE, prompt=HOSTILE)
     body["header"]["models"][0]["name"] = HOSTILE
     body["end"].update(reason="budget", message=HOSTILE, text=HOSTILE + HARMLESS)
-    path = tmp_path / "hostile.json"
-    path.write_bytes(msgspec.json.encode(body))
-    return path
+    trace.write_bytes(msgspec.json.encode(body))
+    return trace
 
 
 def printed(capsys, *argv: str, status: int = 0) -> str:
@@ -83,19 +77,14 @@ def printed(capsys, *argv: str, status: int = 0) -> str:
     return out
 
 
-REPLAYS = [["replay"], ["replay", "--step", "0"], ["replay", "--json"]]
-EXPORTS = [["export", f"--{kind}", "-"] for kind in ("html", "json", "csv", "events-csv", "python")]
-
-
-@pytest.mark.parametrize("options", REPLAYS + EXPORTS)
-def test_a_trace_from_elsewhere_is_shown(capsys, hostile, options):
-    command, *rest = options
-    assert "owned" in printed(capsys, command, str(hostile), *rest)
+def test_a_trace_from_elsewhere_is_shown(capsys, hostile):
+    for options in ([], ["--step", "0"], ["--json"]):
+        assert "owned" in printed(capsys, "replay", str(hostile), *options)
+    for kind in ("html", "json", "csv", "events-csv", "python"):
+        assert "owned" in printed(capsys, "export", str(hostile), f"--{kind}", "-")
 
 
 class Replayed(list):
-    """A run that is over."""
-
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace.steps)
         self.trace, self.pieces = lambda: trace, lambda: trace.pieces

@@ -27,19 +27,9 @@ def options(*given):
 
 
 def test_options_are_those_of_the_loader():
-    given = (
-        "--device",
-        "auto",
-        "--dtype",
-        "bfloat16",
-        "--quantisation",
-        "4bit",
-        "--gpu-layers",
-        "0",
-        "--row-invariant",
-    )
+    given = "--device auto --dtype bfloat16 --quantisation 4bit --gpu-layers 0 --row-invariant"
     wanted = {"device": "auto", "dtype": "bfloat16", "quantization": "4bit", "gpu_layers": 0, "row_invariant": True}
-    assert options(*given) == wanted and options() == {}
+    assert options(*given.split()) == wanted and options() == {}
     assert options("--device-map", "auto") == {"device_map": "auto"}
     assert options("--device-map", '{"model": 0, "lm_head": "cpu"}') == {"device_map": {"model": 0, "lm_head": "cpu"}}
     own = {"device": "cuda", "dtype": "bfloat16"}
@@ -50,23 +40,22 @@ def test_options_are_those_of_the_loader():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--device-map", "spread"], "--device-map spread is not understood; give auto, balanced"),
-        (["--device-map", '{"model": 0'], "--device-map is not valid JSON"),
-        (["--device-map", '{"model": true}'], "--device-map gives 'model' no device; a device is a card's number"),
-        (["--device-map", "{}"], "--device-map is empty; name at least one part"),
+        ("spread", "--device-map spread is not understood; give auto, balanced"),
+        ('{"model": 0', "--device-map is not valid JSON"),
+        ('{"model": true}', "--device-map gives 'model' no device; a device is a card's number"),
+        ("{}", "--device-map is empty; name at least one part"),
     ],
 )
 def test_a_device_map_that_is_none(given, said):
     with pytest.raises(engines.UserError, match=said):
-        options(*given)
+        options("--device-map", given)
 
 
-@pytest.mark.parametrize("command", LOADERS)
-def test_every_command_that_loads_has_them(command):
-    found = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction)).choices[command]
-    assert {"--device", "--dtype", "--quantisation", "--device-map", "--gpu-layers"} <= set(
-        found._option_string_actions
-    )
+def test_every_command_that_loads_has_them():
+    found = next(one for one in parser()._actions if isinstance(one, argparse._SubParsersAction)).choices
+    for command in LOADERS:
+        there = set(found[command]._option_string_actions)
+        assert {"--device", "--dtype", "--quantisation", "--device-map", "--gpu-layers"} <= there, command
 
 
 def test_a_run_with_coded_weights_spread_by_a_map(capsys, tmp_path):

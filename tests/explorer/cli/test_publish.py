@@ -1,15 +1,13 @@
-"""`publish` against a local stand-in of the Hub's HTTP API, which keeps what arrives."""
+"""`publish` against a stand-in of the Hub, which keeps what arrives."""
 
 import io
-import json
 import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from huggingface_hub import HfApi, close_session, constants
+from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub.errors import HfHubHTTPError
 
 from explorer.cli import publish
 from explorer.runs.gallery import Gallery
@@ -20,25 +18,6 @@ SPACE = ("publish", "--space", "ada/decoding")
 TREE = {"README.md": b"---\ntitle: T\nsdk: gradio\n---\n", "assets/model.safetensors": bytes(range(256)) * 64}
 TREE |= dict.fromkeys(("LICENSE", "requirements.txt", "app.py", "engines/e.py", "explorer/x.py"), b"x")
 LEFT = {"tests/t.py": b"t", "engines/__pycache__/e.pyc": b"c", "assets/secret.env": b"s", ".gitignore": b"*.pyc\n*.env"}
-
-
-class Answer(BaseHTTPRequestHandler):
-    """To whoever makes a repository: the status and the words that a test wants."""
-
-    def log_message(self, *_) -> None:
-        pass
-
-    def do_POST(self) -> None:
-        self.server.made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.tokens.add(self.headers["Authorization"])
-        answer = {
-            "url": f"{self.server.address}/spaces/ada/decoding",
-            "error": "no tea for hf_secret, Bearer hf_secret",
-        }
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
 
 
 @pytest.fixture
@@ -52,27 +31,27 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def hub(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
-    """A stand-in of the Hub: what makes a repository goes over HTTP, and the files of a commit are kept."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    server.address, server.status, server.tokens, server.kept = f"http://127.0.0.1:{server.server_port}", 200, set(), {}
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+def hub(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A stand-in of the Hub's client: what it was asked to make, by whom, and the files of a commit."""
+    hub = SimpleNamespace(status=200, made={}, tokens=set(), kept={})
+
+    def make(api: HfApi, name: str, **wish: object) -> None:
+        hub.made = {"name": name, **wish}
+        hub.tokens.add(get_token())
+        if hub.status != 200:
+            answer = SimpleNamespace(status_code=hub.status, headers={}, request=None)
+            raise HfHubHTTPError("no", response=answer, server_message="no tea for hf_secret, Bearer hf_secret")
 
     def commit(api: HfApi, name: str, adds: list, **_: object) -> None:
-        server.kept = {one.path_in_repo: Path(one.path_or_fileobj).read_bytes() for one in adds}
+        hub.kept = {one.path_in_repo: Path(one.path_or_fileobj).read_bytes() for one in adds}
 
+    monkeypatch.setattr(HfApi, "create_repo", make)
     monkeypatch.setattr(HfApi, "create_commit", commit)
-    close_session()
-    known = {"ENDPOINT": server.address, "HF_HUB_OFFLINE": False, "HF_TOKEN_PATH": str(tmp_path / "no-token")}
-    for name, value in known.items():
-        monkeypatch.setattr(constants, name, value)
-    for name, word in {"HF_ENDPOINT": server.address, "HF_TOKEN": "hf_secret", "NO_PROXY": "*"}.items():
-        monkeypatch.setenv(name, word)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.test")
     monkeypatch.setattr(publish, "ROOT", checkout)
-    yield server
-    close_session()
-    server.shutdown()
-    server.server_close()
+    return hub
 
 
 def answer(monkeypatch, word: str) -> None:
@@ -85,9 +64,9 @@ def test_a_space_gets_exactly_what_it_needs(hub, capsys, monkeypatch):
     code, out, err = call(capsys, *SPACE)
     assert code == 0, err
     assert f"{len(TREE)} files" in out and "assets/model.safetensors" in out
-    assert f"{hub.address}/spaces/ada/decoding" in out
-    assert "hf_secret" not in out + err and hub.tokens == {"Bearer hf_secret"}
-    assert (hub.made["type"], hub.made["sdk"]) == ("space", "gradio") and hub.kept == TREE
+    assert "https://hub.test/spaces/ada/decoding" in out
+    assert "hf_secret" not in out + err and hub.tokens == {"hf_secret"}
+    assert (hub.made["repo_type"], hub.made["space_sdk"]) == ("space", "gradio") and hub.kept == TREE
 
 
 def test_nothing_is_sent_by_a_dry_run_without_a_yes_or_without_a_token(hub, capsys, monkeypatch):

@@ -11,6 +11,7 @@ from engines.core.params import Int
 from engines.core.study import Axis, Column, Figure, Receipt, Series, Study, Table, declaration, study
 from explorer import cli
 from explorer.cli import study as study_cli
+from tests.explorer.commands import refused
 
 
 @study("own", "Own", "arXiv:0000.00000", summary="A line.", inputs=[Int("n", 2, 1, 99, symbol="n", help="Rows.")])
@@ -34,10 +35,9 @@ def registered(monkeypatch):
     monkeypatch.setattr(declaration, "_registry", lambda: ({"own": own}, (broken,)))
 
 
-def said(capsys, *arguments, code=0):
-    assert cli.main(["study", *arguments]) == code
-    out, err = capsys.readouterr()
-    return err if code else out
+def said(capsys, *arguments):
+    assert cli.main(["study", *arguments]) == 0
+    return capsys.readouterr().out
 
 
 def test_the_list_the_description_tables_receipts_and_notes(capsys):
@@ -66,18 +66,11 @@ def test_json_csv_and_a_figure(capsys, tmp_path):
     assert engines.read_study(said(capsys, "own", "--json")) is not None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["nope"], "unknown study 'nope'; choose one of own"),
-        (["own", "--set", "n=0"], "n=0 is out of range; give a whole number from 1 to 99"),
-        (["own", "--set", "n"], "--set n is not understood"),
-        (["own", "--csv", "--table", "v"], "has no table 'v'; there is t, u"),
-    ],
-)
-def test_bad_input_is_one_line(capsys, arguments, sentence):
-    line = said(capsys, *arguments, code=2)
-    assert sentence in line and line.count("\n") == 1
+def test_bad_input_is_one_line(capsys):
+    assert "unknown study 'nope'; choose one of own" in refused(capsys, "study", "nope")
+    assert "n=0 is out of range; give a whole number from 1" in refused(capsys, "study", "own", "--set", "n=0")
+    assert "--set n is not understood" in refused(capsys, "study", "own", "--set", "n")
+    assert "has no table 'v'; there is t, u" in refused(capsys, "study", "own", "--csv", "--table", "v")
 
 
 @study("cut", "Cut", "", summary="Is interrupted.", inputs=[Int("n", 2, 0, 9, help="Rows there by then.")])

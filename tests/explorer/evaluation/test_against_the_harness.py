@@ -18,7 +18,6 @@ def asked(*args):
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """(ours, theirs)"""
     import torch
     from lm_eval.models.huggingface import HFLM
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -8,6 +8,7 @@ import pytest
 
 from explorer import cli
 from explorer.evaluation.items import Item
+from explorer.figures.verdict import judge
 from explorer.page.links import read_query
 from explorer.runs.store import RunStore
 from tests.explorer.commands import refused
@@ -39,8 +40,11 @@ def test_accuracy_costs_and_failing_runs_are_told_and_written(sorting, tmp_path,
         assert one["link"] in said.err and "the step that wrote word" in said.err
         link = read_query(one["link"].removeprefix("/"))  # the page follows it
         assert link.names == (one["run"],) and link.view == {"step": one["step"]}
-        assert 0 < one["step"] <= len(store.get(one["run"]).steps)
-    assert len(ours["failing"]) == 2
+        trace = store.get(one["run"])
+        mark = judge(trace)
+        assert not mark.right and one["step"] == mark.step + 1, "where its first wrong word was written"
+        assert any(step.candidates for step in trace.steps), "everything is recorded"
+    assert len(ours["failing"]) == 2 and all(one["same"] for one in ours["failing"])
     monkeypatch.setattr(Item, "work", lambda item, model: pytest.fail("it was answered before"))
     assert cli.main([*ask, "--limit", "10"]) == 0
     assert capsys.readouterr().out.count(" 10\n") == 1  # from before

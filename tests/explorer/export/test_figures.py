@@ -74,21 +74,15 @@ def test_work_of_two_runs_on_one_scale_of_seconds():
 
 def test_the_overview_marks_each_write_at_its_step_and_place():
     """A cell's place in the picture is its step on the clock and its position; every write of the run has one."""
-    trace = masked()
-    run = Playback(trace)
-    for clock in ("steps", "seconds"):
-        d = Drawing(504, 0)
-        scale = shared_scale([run], clock, 504)
-        overview(d, run, run.length, 0, 0, 504, scale)
-        fill = look.state("new", "fill")
-        cells = [mark for mark in d.marks if getattr(mark, "fill", "") == fill and hasattr(mark, "places")]
-        places = {(round(x, 2), round(y, 2)) for mark in cells for x, y, _, _ in mark.places}
-        wanted = {
-            (round(24 + (position - run.start) * scale.cell, 2), round(9 + run.axes[clock][step.index] * scale.unit, 2))
-            for step in trace.steps
-            for position in step.commits.positions
-        }
-        assert places == wanted
+    run, d, wanted = Playback(masked()), Drawing(504, 0), set()
+    scale = shared_scale([run], "seconds", 504)
+    overview(d, run, run.length, 0, 0, 504, scale)
+    fill = look.state("new", "fill")
+    cells = [mark for mark in d.marks if getattr(mark, "fill", "") == fill and hasattr(mark, "places")]
+    for step in run.trace.steps:
+        y = round(9 + run.axes["seconds"][step.index] * scale.unit, 2)
+        wanted |= {(round(24 + (position - run.start) * scale.cell, 2), y) for position in step.commits.positions}
+    assert {(round(x, 2), round(y, 2)) for mark in cells for x, y, _, _ in mark.places} == wanted
 
 
 def test_hostile_text_stays_text():
@@ -108,9 +102,6 @@ def test_what_no_font_has_is_shown_by_its_number():
     assert fonts.legible(" a\n\u202e\x00", "mono", spaces=False)[0] == "␣a↵‹202E›‹0›"
     assert fonts.legible("שלום", "mono")[1] == "sans" and fonts.legible("שלום", "mono")[0] == "שלום"
     assert len(fonts.legible("a" * 10_000)[0]) == fonts.LONGEST + 1
-    for name in look.theme()["states"]:
-        shown, face = fonts.legible(look.glyph(name))
-        assert len(shown) == 1 and fonts.has(shown, face)
 
 
 def test_both_writers_draw_the_same(browser: Browser):
@@ -151,13 +142,10 @@ UNCLOCKED = next(gallery().get(c.id) for c in gallery().cards if FIELDS["work"] 
 @pytest.mark.parametrize(
     ("traces", "wish", "said"),
     [
-        ([masked()], {"view": "cake"}, "choose board, step"),
         ([masked()], {"width": 900}, "2 to 20 inches"),
         ([masked()], {"format": "png", "width": 20, "dpi": 1200}, "pixels"),
-        ([masked()], {"view": "step", "step": 99}, "steps 0 to 15"),
         ([masked()], {"view": "tree"}, "no draft trees"),
         ([drafting()], {"view": "tree", "step": 4}, "the nearest one that has is"),
-        ([both_at_once()], {"view": "work", "clock": "steps"}, "no clock=steps; choose seconds"),
         ([UNCLOCKED], {"view": "curve", "clock": "work"}, "recorded nothing for clock=work"),
         ([], {}, "0 traces"),
         ([msgspec.structs.replace(masked(), steps=[])], {}, "no steps"),
@@ -237,10 +225,9 @@ def test_logarithmic_axes_are_straight_for_powers_and_say_round_numbers():
     drawn = figure_drawing(of_study(Series("s", [1, 10, 100], [1, 100, 10_000], "derived"), **LOG))
     (a, b, c) = polylines(drawn, 0)[0].points
     assert b[0] - a[0] == pytest.approx(c[0] - b[0]) and b[1] - a[1] == pytest.approx(c[1] - b[1])
-    odd = [31.9816, 60.1, 98.5661, 200.2, 255.853, 511.705, 1073.74, 2147.48, 17179.9]
-    drawn = figure_drawing(of_study(Series("s", odd, [2.0**i for i in range(9)], "derived"), **LOG))
+    odd = [31.9816, 60.1, 98.5661, 200.2, 511.705, 17179.9]
+    drawn = figure_drawing(of_study(Series("s", odd, [2.0**i for i in range(6)], "derived"), **LOG))
     words = [mark.text for mark in drawn.marks if isinstance(mark, Words)]
-    assert words[0] == "A <title>"
     ticks = [word for word in words if re.fullmatch(r"[\d.,]+", word)]
     assert {"100", "1,000", "10,000"} <= set(ticks) and not any("e+" in word for word in words)
     assert all(set(tick.replace(",", "")) <= set("1250.") for tick in ticks), ticks

@@ -39,9 +39,8 @@ def choice(n: int) -> Body:
 
 
 def lanes(n: int) -> Body:
-    return {
-        "intervals": [{"track": f"l{i % 900}", "start": i / 1e4, "end": (i + 5) / 1e4} for i in range(min(n, 4096))]
-    }
+    each = [{"track": f"l{i % 900}", "start": i / 1e4, "end": (i + 5) / 1e4} for i in range(min(n, 4096))]
+    return {"intervals": each}
 
 
 def score(name: str) -> Body:

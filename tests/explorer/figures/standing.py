@@ -51,10 +51,7 @@ def standing(trace: Trace, steps: int) -> Standing:
         forwards=sum(target_calls(step, target_role(trace)) for step in done),
         seconds=sum(step.model_seconds + step.method_seconds for step in done),
         tokens=len(fates),
-        remasked=fates.count("remasked"),
-        changed=fates.count("changed"),
-        cut=fates.count("cut"),
-        behind=fates.count("behind"),
+        **{fate: fates.count(fate) for fate in ("remasked", "changed", "cut", "behind")},
         missing=sum(now.get(places.get(at, -1)) != token for at, token in last.items() if at < over),
     )
 

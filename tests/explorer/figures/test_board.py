@@ -8,15 +8,12 @@ from engines import Trace
 from explorer.export.playback import Playback
 from explorer.figures import board
 from explorer.figures.clock import steps_within
-from explorer.figures.curves import growth
-from tests.explorer.figures.lookback import MASK, NOISY, invented, looked, moving, noisy
+from tests.explorer.figures.lookback import MASK, NOISY, looked, moving, noisy
 from tests.explorer.figures.standing import standing
 
 
 @dataclass(eq=False)
 class Place:
-    """A place of the board, which is itself wherever it goes."""
-
     writes: list[tuple[int, int]] = field(default_factory=list)  # step, token
 
 
@@ -105,51 +102,3 @@ def test_a_step_is_inside_a_budget_when_it_is_over_by_then():
     for step in trace.steps:
         step.model_seconds, step.method_seconds = 0.1, 0.2
     assert [steps_within(trace, "seconds", n) for n in (0, 0.29, 0.3, 0.9)] == [0, 0, 1, 3], "0.1 + 0.2 is inside 0.3"
-
-
-def played_forward(trace: Trace) -> list[dict[int, int]]:
-    """The board after 0, 1, ... steps, played forward write by write."""
-    first, board, found = len(trace.header.prompt_ids), {}, [{}]
-    for step in trace.steps:
-        told = step.commits
-        for at, token, why in zip(told.positions, told.tokens, told.causes, strict=True) if told else ():
-            if token < 0:
-                board = {k: v for k, v in board.items() if k < at}
-            elif why in ("noise", "renoised"):  # a random token is not written yet
-                board = {k: v for k, v in board.items() if k != at}
-            else:
-                board = {**board, at: token}
-        found.append({at: token for at, token in board.items() if at >= first and token != trace.header.mask_id})
-    return found
-
-
-def test_counts_agree_with_boards_played_forward():
-    for trace in map(invented, range(60)):
-        counts_agree_with_boards(trace)
-
-
-def counts_agree_with_boards(trace: Trace) -> None:
-    """Of a run of any kind, at every step."""
-    played, curve = played_forward(trace), growth(trace)
-    ends = [min((p for p, x in one.items() if x in trace.header.eos_ids), default=10**9) for one in played]
-    body = [{at: t for at, t in one.items() if at < end} for one, end in zip(played, ends, strict=True)]
-    for steps, now in enumerate(body):
-        here = standing(trace, steps)
-        assert (here.forwards, here.tokens) == curve[steps] == (here.forwards, len(now))
-        assert here.missing == len(body[-1].items() - played[steps].items())
-        lost = sum(any(after.get(at) != token for after in played[steps + 1 :]) for at, token in now.items())
-        assert here.revised >= lost, "every loss that a board shows after some step is a revision"
-        stays = [at for at, token in now.items() if played[-1].get(at) == token and at in body[-1]]
-        back = [at for at in stays if _touched(trace, steps, at, now[at])]
-        assert here.tokens == here.revised + here.behind + len(stays) - len(back)
-    if trace.end.reason == "complete" and trace.output_ids:
-        assert standing(trace, len(trace.steps)).tokens == trace.totals.tokens
-
-
-def _touched(trace: Trace, steps: int, at: int, token: int) -> bool:
-    """Whether a later write took this token away from its place, even if the same token came back."""
-    for step in trace.steps[steps:]:
-        for position, written in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            if (position == at and written != token) or (written < 0 and position <= at):
-                return True
-    return False

@@ -1,7 +1,5 @@
 """The look back against answers known by hand, and against its definition written out in full."""
 
-import pytest
-
 import engines
 from engines import Edit, Trace
 from explorer.figures.board import history
@@ -13,29 +11,6 @@ from tests.explorer.figures.lookback import MASK, Turn, invented, looked, moving
 def written(trace: Trace) -> dict[int, list[tuple[int, int]]]:
     """Position -> its writes (step, token) in order."""
     return {at: [(step, token) for step, token, _ in writes] for at, writes in history(trace).writes.items()}
-
-
-W = [(3, 4)]  # what is written at the place that is looked at
-
-
-@pytest.mark.parametrize(
-    ("turns", "since", "committed", "delay", "earlier"),
-    [
-        ([({3: 4}, []), ({3: 4}, []), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),  # from the last change
-        # a step without candidates is not guessed over
-        ([({3: 4}, []), ({}, []), ({3: 4}, []), ({3: 4}, W)], 2, 3, 1, True),
-        # the last commit counts
-        ([({3: 4}, W), ({3: 4}, [(3, MASK)]), ({3: 5}, []), ({3: 4}, []), ({3: 4}, W)], 3, 4, 1, False),
-        # hidden before the forward of step 2, so its guess counts and nothing before it
-        ([({3: 4}, W), ({}, []), ({3: 4}, [(3, MASK)]), ({3: 4}, W)], 2, 3, 1, False),
-        # what was guessed before another token was written is no part of it
-        ([({3: 4}, []), ({3: 4}, [(3, 5)]), ({3: 4}, W)], 2, 2, 0, False),
-    ],
-)
-def test_a_token_is_known_since_the_step_that_had_it_right_for_good(turns, since, committed, delay, earlier):
-    (found,) = hindsight(looked(turns)).positions
-    assert (found.position, found.token, found.known) == (3, 4, "since")
-    assert (found.since, found.committed, found.delay, found.earlier) == (since, committed, delay, earlier)
 
 
 def test_what_was_replaced_came_back_or_was_never_committed_is_counted():
@@ -84,30 +59,14 @@ def allowed(writes: list[tuple[int, int]], step: int, mask: int | None) -> bool:
     return step > before or (step == before and (token < 0 or token == mask))
 
 
-def followed(trace: Trace) -> list[list[int]]:
-    """Of the board before each step and in the end, which place each position once was; what is inserted has a number
-    of its own, as in the history."""
-    named = [group.positions for step in trace.steps for group in (step.commits, step.candidates) if group]
-    width = trace.header.canvas or 1 + max((p for positions in named for p in positions), default=0)
-    boards, new = [list(range(width))], width
-    for step in trace.steps:
-        commits = step.commits
-        board = [one for p, one in enumerate(boards[-1]) if not commits or p not in (commits.removed or [])]
-        for p in sorted((commits.inserted or []) if commits else []):
-            board.insert(p, new)
-            new += 1
-        boards.append(board)
-    return boards
-
-
 def by_definition(trace: Trace) -> dict:
     """Every claim of the module's docstring, step by step and without any short cut."""
-    mask, tops, boards = trace.header.mask_id, [], followed(trace)
-    for step, board in zip(trace.steps, boards, strict=False):
+    mask, tops, past, last = trace.header.mask_id, [], history(trace), len(trace.steps)
+    for step in trace.steps:
         group = step.candidates
-        tops.append(
-            {board[p]: int(group.tokens.array()[group.positions.index(p)][0]) for p in group.positions} if group else {}
-        )
+        first = [int(row[0]) for row in group.tokens.array()] if group else []
+        positions = group.positions if group else []
+        tops.append({past.cell(p, step.index): token for p, token in zip(positions, first, strict=True)})
     roles = [model.role for model in trace.header.models[:1]]  # calls of a draft or a reference are beside these
     cost = [
         sum(step.forwards[role] for role in (roles or step.forwards) if role in step.forwards) for step in trace.steps
@@ -115,7 +74,7 @@ def by_definition(trace: Trace) -> dict:
     since, commits, ahead = {}, {}, False
     for position, writes in written(trace).items():
         commit, token = writes[-1]
-        if token < 0 or token == mask or position not in boards[-1]:
+        if token < 0 or token == mask or past.place(position, last) is None:
             continue
         commits[position] = commit
         good = [allowed(writes, s, mask) and tops[s].get(position) == token for s in range(commit + 1)]
@@ -124,8 +83,8 @@ def by_definition(trace: Trace) -> dict:
     delays = {p: None if s is None else sum(cost[s + 1 : commits[p] + 1]) for p, s in since.items()}
     ends = sorted({sum(cost[: s + 1]) for s in range(len(cost))})
     done = [n for n in ends if all(n >= sum(cost[: (commits[p] if s is None else s) + 1]) for p, s in since.items())]
-    stands = {one: p for p, one in enumerate(boards[-1])}
-    since, commits, delays = ({stands[p]: value for p, value in each.items()} for each in (since, commits, delays))
+    found = ({past.place(p, last): value for p, value in each.items()} for each in (since, commits, delays))
+    since, commits, delays = found
     return {"since": since, "committed": commits, "delays": delays, "enough": min(done) if ahead else None}
 
 
@@ -155,8 +114,6 @@ def test_an_edit_and_less_detail_on_a_real_run():
     plain = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", **options)
     place = plain.steps[0].commits.positions[0]
     edited = engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", edits=[(3, Edit(remask=[place]))], **options)
-    found = {one.position: one for one in hindsight(edited).positions}
-    assert found[place].committed >= 4 and (found[place].since is None or found[place].since >= 4)
     assert as_claimed(edited) == by_definition(edited)
     assert hindsight(plain).never_committed == plain.totals.masks_left > 0
     assert hindsight(engines.run("llada", "tiny-dlm", "sort: Mia, Leo, Ada", detail="light", **options)).enough is None

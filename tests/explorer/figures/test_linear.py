@@ -20,12 +20,12 @@ from explorer.figures.curves import confidence_by_step
 from explorer.figures.hindsight import hindsight, summary
 from explorer.figures.metrics import measure
 from explorer.figures.verdict import judge
-from explorer.figures.work import lasting, work
 from explorer.page import tables
 from tests.explorer.figures.lookback import looked
-from tests.explorer.figures.maximal import GROUPS, lanes, maximal
+from tests.explorer.figures.maximal import GROUPS, maximal
 
-FIGURES = {
+COMPUTED = {
+    "reading": lambda trace: Trace.from_json(trace.to_json()),
     "numbers": measure,
     "hindsight": lambda trace: summary(hindsight(trace)),
     "mark": judge,
@@ -40,9 +40,6 @@ FIGURES = {
 }
 LENGTH, TIMES = 80_000, 8  # characters of the shorter trace, and how many times as long the other one is
 FEW = 0.2  # seconds in which nothing can be told
-
-
-COMPUTED = {"reading": lambda trace: Trace.from_json(trace.to_json()), **FIGURES}
 
 
 def seconds(name: str, trace: Trace) -> float:
@@ -77,16 +74,6 @@ def test_a_trace_that_is_longer_costs_as_many_times_as_much(group, long):
     finally:
         gc.enable()
     assert not slow
-
-
-def test_many_lanes_in_a_step_overlap_as_one_by_one():
-    body = msgspec.to_builtins(looked([({}, [])]))
-    body["steps"][0] |= {"model_seconds": 1.0} | lanes(300)
-    body["steps"][0]["intervals"] += [{"track": "l1: part", "about": {"part_of": "l1"}, "start": 0.0, "end": 0.5}]
-    trace = Trace.from_json(json.dumps(body))
-    done, calls = work(trace), trace.steps[0].intervals[:300]
-    assert set(done.rows) == {call.track for call in calls}
-    assert done.at_once == lasting([(call.start, call.end) for call in calls], 2)
 
 
 LANE = {"start": 0.0, "end": 1.0}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from explorer import ASSETS
-from explorer.language import LANGUAGES, catalogue, faults, javascript, python, read
+from explorer.language import LANGUAGES, catalogue, faults, read
 from explorer.own_files import own_json
 
 TERMS = own_json("words/terms-zh-Hans.json")
@@ -46,37 +46,6 @@ def faults_of_terms(known: dict[str, str]) -> list[str]:
         if re.search(rf"(?<![\w=-]){re.escape(term)}s?(?![\w=-])", re.sub(r"`[^`]*`|\{\w+\}", "", text))
         and not any(form in said for form in forms)
     ]
-
-
-def test_messages_of_a_script_are_its_tagged_templates():
-    source = """
-    // tr`not this one`
-    const a = tr`Step ${n + (m ? `${m}` : "}")} of ${list.map((x) => { return `${x}`; }).join("`")}, \\
-and more`, b = str`not this`, c = tr`it’s \\`so\\``;
-    const d = tr`${x} token${x === 1 ? "" : tr`s of ${y}`}`;
-    """
-    told = ["Step {0} of {1}, and more", "it’s `so`", "{0} token{1}", "s of {0}"]
-    assert list(javascript.messages(source)) == told
-
-
-def test_messages_of_a_module_are_its_sentences_without_markup_and_logs():
-    source = '''
-"""Not this docstring."""
-NAMES = ("Run", "run", "elem_id", "a/b.c")
-log.warning("not %s this", 1)
-raise UserError(f"{name!r} is none of {', '.join(all)}; " f"choose {n:.2f} of them.")
-raise ValueError("not shown")
-box = HTML('<p class="x">Copy link</p><i aria-label="Copied text"></i>')
-TEXT = """## A heading
-First paragraph
-goes on.
-
-- an item of it
-"""
-'''
-    told = ["Run", "{0} is none of {1}; choose {2} of them.", "not shown", "Copy link", "Copied text", "A heading"]
-    assert {*python.messages(source)} == {*told, "First paragraph goes on.", "an item of it"}
-    assert list(python.messages(source, errors_only=True)) == ["{0} is none of {1}; choose {2} of them."]
 
 
 def test_a_missing_translation_a_strange_place_and_a_leftover_are_faults(tmp_path, monkeypatch):

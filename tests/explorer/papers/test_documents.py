@@ -60,18 +60,6 @@ def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_link
     assert runs and runs <= {one.id for one in papers.read().recordings()}
 
 
-def test_the_method_table_has_every_method_and_the_published_figures_say_where():
-    table, published = documents.method_table(), documents.published_table()
-    for paper in papers.read().all():
-        assert all(f"`{slug}`" in table for slug in (*paper.methods, *paper.tools))
-        for info in (info for info in papers.methods_of(paper) if not info.file):
-            (target,) = re.findall(rf"\[`{info.slug}`\]\(\.\./\.\./([\w/]+\.py)\)", table)
-            assert f'"{info.slug}",\n' in (ROOT / target).read_text("utf-8"), "the file declares it"
-        assert all(f"| {one.figure} | {one.what} | {one.where} |" in published for one in paper.published)
-    planned = papers.counts()["planned"]
-    assert len(documents.planned_table().splitlines()) == (2 + planned if planned else 1)
-
-
 def test_every_feature_names_where_it_is_and_a_test_that_exists():
     found = documents.features()
     assert found and len({one.feature for one in found}) == len(found)
@@ -124,17 +112,12 @@ def test_a_table_shows_as_many_digits_as_its_column_needs():
     shown = [line for line in markdown(found).splitlines() if line]
     assert shown[:2] == ["### T", "Command not recorded; one machine; 2026-11."]
     assert shown[4:] == ["| a | 1.5 (1.00 to 2.25) | 1,000 |", "| b | 2.0 | – |", "- Said once."]
-    heads, rows = measured._joined(["share (measured)", "from (derived)", "to (derived)", "n"], [[0.5, 0.25, 0.75, 4]])
-    assert heads == ["share (measured)", "n"] and rows == [["0.5 (0.25 to 0.75)", "4"]]
-    assert [measured._number(x) for x in (-6.83e-05, 0.000123, 0.0, 5)] == ["-0.00007", "0.000123", "0", "5"]
 
 
-def test_every_training_has_a_row_with_date_command_and_what_it_reached():
+def test_every_training_has_a_row_and_what_it_reached():
     for folder in ("models", "parts"):
-        found, rows = cards.cards(folder), cards.trainings(folder).splitlines()[2:]
-        assert len(rows) == len(found) > 30
-        for (name, card), row in zip(found.items(), rows, strict=True):
-            assert row.startswith(f"| `{name}` |") and f"| {card['date']} | `{card['command']}` |" in row
+        rows = cards.trainings(folder).splitlines()[2:]
+        assert len(rows) == len(cards.cards(folder)) > 30
     every = {**cards.cards("models"), **cards.cards("parts")}
     silent = {name for name, card in every.items() if cards.reached(card) == "–"}
     assert silent == {"smollm2-store", "tiny-store", "tiny-ar-l-draft-grid"}, "stores hold tokens, the grid has a study"

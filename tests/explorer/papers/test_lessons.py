@@ -32,17 +32,13 @@ def test_a_lesson_is_whole_and_true_of_its_run(method: str):
     assert trace.header.method == method or method not in METHODS
     wrong = [f"step {stop.step}: {fault}" for stop in lesson.stops for fault in faults(trace, stop)]
     assert not wrong, "\n".join(wrong)
+    mark = judge(trace)
+    assert not (lesson.warning and mark and mark.right), "a warning is of an answer that is not right"
     steps = [stop.step for stop in lesson.stops]
     least = min(2, len(trace.steps))  # some read everything in one step
     assert least <= len(steps) <= 3 and steps == sorted(set(steps))
     for stop in lesson.stops:
         assert msgspec.to_builtins(stop.check) != {}, f"stop at step {stop.step} claims nothing that can be checked"
-
-
-@pytest.mark.parametrize("lesson", [one for one in lessons() if one.warning], ids=lambda one: one.method)
-def test_a_warning_is_of_an_answer_that_is_not_right(lesson: Lesson):
-    mark = judge(gallery().get(lesson.trace))
-    assert mark is None or not mark.right
 
 
 def test_terms_of_lessons_and_of_the_glossary_exist():

@@ -1,6 +1,5 @@
 """The list of papers against the registered methods, and what the README says of it."""
 
-import dataclasses
 import importlib
 import json
 import re
@@ -8,7 +7,6 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import engines
@@ -124,19 +122,6 @@ def test_papers_are_chosen_by_state_family_and_text_and_the_command_prints_all(c
     assert lines[-1] == papers.tally()
     assert main(["methods", "--papers", "--json"]) == 0
     assert '"arxiv": "2411.11055"' in capsys.readouterr().out
-
-
-def test_the_sentence_counts(monkeypatch):
-    counted = Counter(paper.state for paper in ALL)
-    assert papers.counts() == {state: counted[state] for state in papers.STATES}
-    said = papers.sentence()
-    assert [paper.name for paper in ALL if (paper.name in said) == (paper.state == "works")] == []
-    paper, less = ALL[0], papers.read()
-    working = [msgspec.structs.replace(paper, state="works", missing="", id=f"{n}") for n in range(12)]
-    first = msgspec.structs.replace(paper, state="partly", missing="One half.")
-    monkeypatch.setattr(papers, "read", lambda: dataclasses.replace(less, papers=[first, *working]))
-    assert papers.sentence().startswith(f"Of the 13 papers 12 work. One more is in partly: {first.name} (one half). Of")
-    assert papers.tally() == "13 papers: 12 work here, 1 partly"
 
 
 def test_every_paper_says_what_it_rests_on_and_the_methods_of_one_that_was_not_read_do_too():
