@@ -17,7 +17,7 @@ globalThis.scrollTo = ({ top }) => {
   globalThis.scrollY = top;
   moves.push(top);
 };
-globalThis.getComputedStyle = (node) => ({ position: node.position ?? "static" });
+globalThis.getComputedStyle = () => ({ position: "static" });
 globalThis.ResizeObserver = class {
   constructor(act) {
     this.act = act;
@@ -75,7 +75,6 @@ function start() {
     chip.closest = () => chip;
   }
   group.members.clear();
-  group.compact = false;
   document.addEventListener("dx-at", ({ detail }) => told.push(detail.scene));
   mountChips();
   const come = (...runners) => {
@@ -196,32 +195,3 @@ for (const [why, places, to, room] of [
       else assert.equal(zoom, undefined, dom.style.cssText);
     }
   });
-
-test("the voice of a scene that sticks takes room at the top, too", () => {
-  const tops = ["static", "sticky"].map((position) => {
-    const { come, click } = start(),
-      voice = Object.assign(new Element("div"), { position, offsetHeight: 100 });
-    voice.id = "scene";
-    document.body.append(voice);
-    click("a");
-    come(runner(0, { board: [100, 800], idea: [900, 2000], text: [2050, 2100] }));
-    wait(400);
-    return moves[0];
-  });
-  assert.equal(tops[0] - tops[1], 100);
-});
-
-test("the boards of a compact comparison are one", () => {
-  // biome-ignore format: a table
-  for (const [tops, to] of [[[100, 300], undefined], [[700, 800], 110], [[300, 900], 210]]) {
-    const { come, click } = start();
-    group.compact = true;
-    click("a");
-    const flat = (top) =>
-      runner(0, { board: [top, top + 50], idea: [top + 60, top + 90], text: [top + 95, top + 300] });
-    const none = runner(1, { board: [0, 0], text: [0, 0] });
-    come(...tops.map(flat), none);
-    wait(400);
-    assert.equal(moves[0], to, tops.join());
-  }
-});

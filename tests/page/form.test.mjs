@@ -7,7 +7,7 @@ import { Element, page } from "../player/page.mjs";
 import { add, listening, storage } from "./fakes.mjs";
 
 page();
-const listeners = listening();
+listening();
 globalThis.location = { search: "" };
 const { catalogue: offer, changeForms, Form, knownForms, mountForm } = await asset("page/form.js");
 const { field } = await asset("page/fields.js");
@@ -227,12 +227,8 @@ function opened({ text = null, search = "", broken = false } = {}) {
   const forms = new Map([0, 1, 2, 3].map((n) => [n, { catalogue: CATALOGUE, value: { ...COMPLETE } }]));
   const changed = [];
   keep(forms, (values) => changed.push(...values));
-  const save = () => {
-    listeners.get("pagehide")();
-    return store.has(KEY) ? JSON.parse(store.get(KEY)) : null;
-  };
   const chosen = () => radios.find((one) => one.checked)?.value;
-  return { root, field, radios, status, changed, store, save, chosen };
+  return { field, status, changed, store, chosen };
 }
 
 test("a page opens with what the browser has kept, unless its address names runs", () => {
@@ -246,27 +242,7 @@ test("a page opens with what the browser has kept, unless its address names runs
   const old = opened({ text: '{"version": 0}' });
   assert.deepEqual([old.field.value, old.store.has(KEY)], ["first", false]);
   assert.match(old.status.textContent, /another version/);
-});
-
-test("what a person changes is kept, what is as it was is not, and nothing after it was forgotten", () => {
-  const { field, radios, save, root, store } = opened();
-  assert.equal(save(), null, "nothing was changed");
-  field.value = "x".repeat(100_001);
-  radios[3].click();
-  const { version, prompt, count, values } = save();
-  assert.deepEqual([version, prompt.length, count, values], [1, 100_000, 4, Array(4).fill(COMPLETE)]);
-  field.value = "first";
-  radios[1].click();
-  assert.equal(save(), null, "as it was");
-  root.dispatchEvent(new Event("dx-forget"));
-  field.value = "more";
-  store.delete(KEY);
-  assert.equal(save(), null);
   assert.equal(opened({ broken: true }).field.value, "first", "a browser that keeps nothing");
-  const few = opened();
-  for (const radio of few.radios) radio.checked = false;
-  few.field.value = "y";
-  assert.equal(few.save().count, 2);
 });
 
 test("slots in sight are known in their order, and what the server fills in is shown", async () => {

@@ -51,3 +51,6 @@ def test_a_view_beside_a_method_file_is_served_while_its_method_is_known(
     engines.load_method_file(own_record.written(tmp_path))
     answer = client.get(f"/{files.PREFIX}/player/own/hops.js")
     assert answer.text == own_record.VIEW and answer.headers["content-type"].startswith("text/javascript")
+    (tmp_path / "other.js").write_text("export const a = 1;", "utf-8")
+    for name in ("other.js", "my_hops.py", "..%2fmy_hops.js"):  # what nobody declared
+        assert client.get(f"/{files.PREFIX}/player/own/{name}").status_code == 404, name

@@ -136,8 +136,6 @@ def test_an_import_plays_and_says_what_is_not_recorded(visit):
     screen.press("Keep in My runs")
     screen.says("Kept: 3 of 3")
     assert "?run=" in copied(screen)
-    screen.press("Copy as Python")
-    expect(screen.page.locator("#share output")).to_contain_text("was imported from")
 
 
 def rows(my_runs: MyRuns, page: int = 0) -> dict:

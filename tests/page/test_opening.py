@@ -49,20 +49,6 @@ def test_less_motion_shows_a_step_from_the_middle_and_a_still_page_its_beginning
     screen.at(0, 0)
 
 
-def test_a_chip_plays_its_comparison_and_fills_the_controls(shipped, visit):
-    page = visit("", at=shipped).page
-    moves(page)  # the opening; the chip ends it
-    chosen = scenarios([card.id for card in gallery().cards])[-1]
-    page.get_by_role("button", name="More scenes", exact=True).click()
-    page.get_by_role("button", name=chosen.title, exact=True).click()
-    traces = [gallery().get(name) for name in chosen.traces]
-    for slot, trace in enumerate(traces):
-        expect(page.locator(f"#panel-{slot} .dx-panel h2 > span")).to_have_text(trace.header.title)
-        expect(page.locator(f"#method-{slot}")).to_have_value(trace.header.method)
-    expect(page.locator("#prompt textarea")).to_have_value(traces[0].header.prompt)
-    moves(page)
-
-
 def test_every_scenario_is_recorded_and_compares_on_one_prompt_what_run_takes():
     declared = msgspec.json.decode((ASSETS / "scenarios.json").read_bytes())
     found, offered = scenarios([card.id for card in gallery().cards]), Catalogue.read(public=True)

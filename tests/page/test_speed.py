@@ -10,7 +10,6 @@ import engines
 from explorer import ASSETS
 from explorer.bench import classes, quality
 from explorer.page import speed
-from explorer.page.tables import labelled
 
 
 @pytest.fixture
@@ -44,15 +43,6 @@ def test_what_ships_was_measured_with_the_methods_and_the_draft_that_are_here():
         assert found.classes() == [group for group in groups if group in found.classes()]
         measured |= set(found.classes())
     assert measured == set(groups)
-
-
-def test_a_benchmark_says_how_many_texts_are_the_same_and_names_methods_by_their_titles():
-    for found in classes.recorded():
-        said = speed._introduced(found)
-        same, tried = sum(score.same for score in found.scores), sum(score.prompts for score in found.scores)
-        assert f"{same} of {tried} answers are the control's text" in said or same == tried
-    assert labelled("rasd (floor=0.25)") == f"{engines.get_method('rasd').info.title} (floor=0.25)"
-    assert labelled("nobody's own") == "nobody's own"
 
 
 def test_the_tab_of_sweeps_shows_the_recorded_ones_and_no_stop_of_what_does_not_go_on(visit):

@@ -65,12 +65,6 @@ def test_the_template_runs_in_a_slot_its_mistakes_are_sentences_and_a_record_has
     table = one.player(0).locator("section[data-view=RecordTable]")
     expect(one.player(0).locator("section[data-view=Hops] .dx-hops")).to_have_text(re.compile(r"floor \d"))
     expect(table).to_have_count(0)
-    (folder / "other.js").write_text("export const a = 1;", "utf-8")
-    status = "(name) => fetch(`files/player/own/${name}`).then((answer) => answer.status)"
-    names = ("hops.js", "other.js", "my_hops.py", "..%2fmy_hops.js")  # what nobody declared is not served
-    assert [one.page.evaluate(status, name) for name in names] == [200, 404, 404, 404]
-    one.complaints.clear()
-
     (folder / "hops.js").write_text(own_record.VIEW.replace("show(t) {", f"show(t) {{\n    {FAULT}"), "utf-8")
     one.page.reload()
     one.unfold()

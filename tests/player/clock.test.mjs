@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { asset } from "./assets.mjs";
 
-const { boundary, cursor, Group, groupNamed, SPEEDS } = await asset("player/clock.js");
+const { boundary, cursor, Group, groupNamed } = await asset("player/clock.js");
 
 let now = 0;
 const frames = [];
@@ -161,20 +161,6 @@ test("a member without steps on this clock has no place on its axis", () => {
   for (const member of [player(LONG, 2), { ...player(LONG, 0), run: null }, player(LONG, 1)]) one.add(member);
   const slots = one.runners.map(({ slot }) => slot);
   assert.deepEqual(slots, [0, 1, 1, 2], "one without a run is none of them");
-});
-
-test("speeds are those of the list, and end with it", () => {
-  const one = group(LONG),
-    first = SPEEDS.indexOf(1);
-  for (const [by, times, at] of [
-    [1, 1, first + 1],
-    [-1, 2, first - 1],
-    [1, 9, SPEEDS.length - 1],
-    [-1, 9, 0],
-  ]) {
-    for (let n = 0; n < times; n++) one.shiftSpeed(by);
-    assert.equal(SPEEDS.indexOf(one.speed), at);
-  }
 });
 
 test("words wait while things move fast, and come when they rest", () => {

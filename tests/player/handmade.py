@@ -22,7 +22,6 @@ from engines.core.trace import (
     Media,
     Memory,
     ModelRecord,
-    Packed,
     Piece,
     Record,
     Routing,
@@ -37,7 +36,6 @@ from engines.core.trace import (
 from engines.core.trace.upgrade import _intervals
 from engines.core.trees import behind
 from engines.core.truncated import Truncation
-from engines.methods.architecture.pldr_llm.operators import Operator, Operators
 from engines.methods.multimodal._scene import Reading, Scene
 from engines.methods.multimodal._seen import Vision
 from engines.methods.multimodal._word import Sight
@@ -169,11 +167,6 @@ def drafting(steps: int = 9) -> Trace:
     return Trace(header("tree", "Tree drafting", "speculative", lossless=True), out, table(), end)
 
 
-def _maps(more: float) -> Packed:
-    """Operators of two layers with three heads of size 4, all entries moved by so much."""
-    return pack(np.linspace(-1, 1, 96).reshape(2, 3, 4, 4) * (more == 0) + more, -1.5, 1.5)
-
-
 def everything_else(steps: int = 6) -> Trace:
     """Branches, devices, routing and a picture: groups of the families to come."""
     out = []
@@ -205,7 +198,6 @@ def everything_else(steps: int = 6) -> Trace:
                 {"e": 3, HOSTILE[0]: 1},
                 [0.9, 0.8, 0.1],
             ),
-            operators=_operators(i),
             opinions=Opinions(
                 [1, 2],
                 pack_exact(np.array([[20, 15 + i], [21, -1]])),
@@ -239,14 +231,6 @@ def _completions(i: int) -> Completions:
     told.refused, told.refused_probabilities, told.held = [20, 21], [0.5, 0.125], i % 2 == 0
     told.name, told.exists, told.source = WORDS[12 + i] if i == 2 else "", i == 2 or None, "draft worker"
     return told
-
-
-def _operators(i: int) -> Operators:
-    kept = None if i else _maps(0.0)
-    other = Operator("reference", "own", maps=kept, tokens=[15 + i], at=12 + i, difference=0.25)
-    if i:
-        other.moved, other.change = _maps(0.1 * i), [0.1, 0.2]
-    return Operators([Operator("target", "own", i > 0, kept, logdet=[-4.5, 2.0]), other])
 
 
 def _scene(i: int) -> Scene:

@@ -386,46 +386,6 @@ test("rows of bars are as high as there is room", () => {
 });
 
 const operators = await view("operators");
-const { MAP } = await asset("player/views/operatorlanes.js");
-const lane = (own, ...held) => ({
-  ...{ own, title: own ? "own" : "other", where: "head 1" },
-  at: held.map((one, i) =>
-    one === null ? undefined : { held: one, href: `#${i}`, token: { state: "old", whole: "w" } },
-  ),
-});
-// biome-ignore format: a table
-const operated = {
-  both: [[lane(false, false, false, false), lane(true, false, true, true)], [[3, 2, 1, 5], [9, 8, 7, 6]]],
-  one: [[lane(true, true, null, true)], [[3, null, 1], []]],
-  "no times": [[lane(true, false)], [[null, null], [4]]],
-  none: [[], [[], []]],
-};
-laws("attention operators", [340, 699, 700, 1150], operated, ([lanes, series], width) => {
-  const columns = operators.columnsOf(3, width),
-    made = operators.layout(columns, lanes, series),
-    told = lanes.flatMap(({ at }) => at.filter(Boolean)),
-    timed = series[0].some((ms) => ms !== null);
-  for (const [from, y, to] of made.keeps.map(numbers)) {
-    assert.ok(Math.abs(to - from - columns.pitch + MAP) < 0.1, "a map that is kept comes from the column before");
-    assert.ok(made.maps.some((map) => Math.abs(map.x - to) < 0.1 && map.y < y && y < map.y + MAP));
-  }
-  return {
-    equal: [[count(made.nets, ({ ran }) => ran), count(told, ({ held }) => !held)]],
-    ...{ height: made.height, labels: made.labels },
-    boxes: {
-      maps: made.maps.map(({ x, y }) => ({ x, y, w: MAP, h: MAP })),
-      nets: made.nets.map((one) => middle(one, 40, 20)),
-      tokens: made.tokens.map((token) => middle(token, 40, 20)),
-      times: made.times,
-    },
-    counts: {
-      maps: told.length,
-      tokens: told.length,
-      times: timed ? series.flatMap((one) => columns.steps.filter((step) => one[step - 1] != null)).length : 0,
-    },
-    rows: [columns.steps.map((_, i) => columns.x(i))],
-  };
-});
 test("the prompt's step and the last ones are shown, as many as have room", () => {
   for (const t of [0, 1, 5, 6, 40]) {
     const { steps, pitch } = operators.columnsOf(t, 560);

@@ -15,12 +15,10 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Step, Trace
-from engines.models.drafters import load_drafter, with_drafter
 from engines.tasks.documents import passage
 from explorer.export.bundle import view_script, views_of
 from explorer.export.html import export_html
 from explorer.figures.verdict import judge
-from tests.engines.conftest import GOLDEN
 from tests.page.tabs import Tab
 from tests.player.handmade import masked
 
@@ -195,31 +193,19 @@ class Stage:
 
 
 class Drawn(NamedTuple):
-    """A run that a view shows. model: a name, or what loads one."""
+    """A run that a view shows."""
 
     view: str
     slug: str
-    model: str | Callable[[], Any]
+    model: str
     prompt: Any
     params: dict[str, Any]
 
     def decode(self, **more: Any) -> Trace:
-        model = self.model if isinstance(self.model, str) else self.model()
-        return engines.run(self.slug, model, self.prompt, params={**self.params, **more})
-
-
-def published(folder: str, drafter: str) -> Callable[[], Any]:
-    """A target with a drafter as it is published."""
-
-    def load() -> Any:
-        target = engines.load_model(GOLDEN / "drafters" / folder / "verifier", dtype="float32")
-        return with_drafter(target, load_drafter(GOLDEN / "drafters" / folder / drafter, target))
-
-    return load
+        return engines.run(self.slug, self.model, self.prompt, params={**self.params, **more})
 
 
 STORY, SUM, CODE = "story: Mia, boat", "add: 4827 + 3169", "python: class Boat(name: str, speed: int, crew: int)"
-DIGITS = [15, 35, 30, 50, 41]
 FORM = "0:size :|3:colour :|6:shape :|9:place :|13:;"
 CANVAS = {"max_new_tokens": 32, "max_denoising_steps": 16}
 SHUFFLE = "shuffle: Ada, Oscar, Joe, Uma"  # where many answers are right, and the model wavers
@@ -305,9 +291,8 @@ _MAIN = [
     Drawn("Schedule", "easyspec", "tiny-ar-m", STORY, short(16, size=3)),
 ]
 MAIN = {one.view: one for one in _MAIN}
-# Drafts of any depth, boards of any length, published checkpoints, and runs of one step or of little to see.
 _COPY = "copy: Mia"  # of which there is little to see
-# Drafts of any depth, boards of any length, published checkpoints, and runs of one step or of little to see.
+# Drafts of any depth, boards of any length, and runs of one step or of little to see.
 FURTHER = {
     "one exit, no drafts": Drawn("EarlyExit", "kangaroo", "tiny-ar-l", "add: 4 + 8", short(2, gamma=0)),
     "seven runs of a layer": MAIN["Unrolled"]._replace(params=short(24, k=7)),
@@ -315,16 +300,11 @@ FURTHER = {
     "a long block in two roles": MAIN["TwoRoles"]._replace(params=short(32, block_length=24, threshold=0.9)),
     "a block of 2 masks": MAIN["MaskBlock"]._replace(params=short(32, block=2)),
     "a block of 20 masks": MAIN["MaskBlock"]._replace(params=short(32, block=20)),
-    "a published block": Drawn(
-        "MaskBlock", "dflash", published("dflash", "drafter"), [44, 12, 45, 27, 5, 50], short(16)
-    ),
     "a chain of 1": MAIN["SharedState"]._replace(params=short(32, k=1)),
     "a chain of 16": MAIN["SharedState"]._replace(params=short(32, k=16)),
-    "a published chain": Drawn("SharedState", "p-eagle", published("peagle", "drafter-normfc"), DIGITS, short(16)),
     "a wide draft": MAIN["Fused"]._replace(params=short(24, depth=7, nodes=40, top_k=6)),
     "a draft without depth": MAIN["Fused"]._replace(params=short(24, depth=0)),
     "a chain of first guesses": MAIN["Fused"]._replace(params=short(24, top_k=1, depth=7)),
-    "a published tree": Drawn("Fused", "eagle3", published("eagle3-legacy", "drafter-fullvocab"), DIGITS, short(16)),
     "half columns of one place": MAIN["Transferred"]._replace(params=short(12, m=1)),
     "half columns of no node": MAIN["Transferred"]._replace(params=short(12, nodes=0)),
     "half columns of one token": MAIN["Transferred"]._replace(params=short(1)),

@@ -52,19 +52,6 @@ test("numbers, seconds and bytes are as short as they are exact", () => {
   assert.equal(bytes, "0 B, 999 B, 1.0 kB, 1.5 kB, 1.0 MB, 2.5 GB, 4000.0 GB");
 });
 
-test("boards are as dense as they must be", () => {
-  const of = (more) => {
-    const { large, track, cell, gutter } = layout.density({ width: 800, typical: 5, kinds: 2, count: 16, ...more });
-    return [large, track, cell.w, cell.h, cell.under, gutter];
-  };
-  assert.deepEqual(of({}), [false, 8, 52, 30, 20, 0]);
-  assert.deepEqual(of({ count: 17 }), [false, 8, 52, 30, 20, 30]);
-  assert.deepEqual(of({ compact: true }), [false, 6, 42, 22, 16, 0]);
-  assert.deepEqual([of({ width: 479 })[2], of({ width: 480 })[2], of({ width: 300, count: 257 })[2]], [44, 52, 42]);
-  assert.deepEqual(of({ count: 257, typical: 9, kinds: 0 }), [true, 6, 49, 20, 4, 30]);
-  assert.equal(of({ count: 256 })[0], false);
-});
-
 test("columns of a grid are a number that is easy to count, and fill the width", () => {
   // biome-ignore format: a table
   for (const [room, columns] of [

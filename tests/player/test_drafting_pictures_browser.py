@@ -113,12 +113,6 @@ def test_where_a_record_is_missing_the_rest_is_drawn(stage: Stage) -> None:
     assert "Clover" in picture.words() and "control" not in picture.words()
     picture.seek(3)
     expect(picture.readout).to_have_text(nothing)
-    trace = decoded("Fusion")
-    trace.steps[4].records = {}
-    picture = stage.show(trace, "Fusion")
-    picture.seek(5)
-    expect(picture.readout).to_have_text(nothing)
-    expect(picture.locator("svg.dx-tower")).to_be_hidden()
     trace = engines.run("msd", "tiny-vlm", "words: red small circle top left", params={"max_new_tokens": 12})
     picture = stage.show(trace, "Entering")
     picture.seek(2)

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
-from tests.player.pictures import MAIN, Panel, Stage, decoded, until
+from tests.player.pictures import Panel, Stage, decoded, until
 
 
 def test_a_block_behind_a_causal_text_says_what_was_written(stage: Stage) -> None:
@@ -131,23 +131,12 @@ def test_cells_out_of_sight_wait_for_the_scrubbing_to_rest(stage: Stage) -> None
     assert (scrolled == right[2]) is True, "and all where a person scrolls"
 
 
-def test_forms_votes_and_searches_say_how_they_ended(stage: Stage) -> None:
+def test_forms_and_searches_say_how_they_ended(stage: Stage) -> None:
     trace = decoded("Form")
     picture = stage.show(trace, "Form")
     picture.seek(1)
     assert len(picture.words(".dx-blank")) == 48 - len(trace.steps[0].commits.positions)
     expect(picture.seen("image")).to_have_count(1)
-    trace = MAIN["Vote"].decode(n=24, max_new_tokens=56)
-    picture = stage.show(trace, "Vote")
-    picture.seek(len(trace.steps))
-    told = [text for text in picture.words("[data-s] > text") if "→" in text]
-    assert told == ["→ 77 ✕ wrong", "→ 107 ✓ right", "→ 77 ✕ wrong", "→ 107 ✓ right"]
-    trace = decoded("LeftAlone")
-    picture = stage.show(trace, "LeftAlone", Panel(1440))
-    picture.seek(len(trace.steps))
-    words = picture.words("text")
-    assert {"17 characters saved", "With confidence put in ✓ right"} <= set(words)
-    assert sum("(unsure) → sure" in text for text in words) == trace.steps[-1].facts["injected"] == 2
     trace = decoded("Frontier")
     picture = stage.show(trace, "Frontier")
     picture.seek(next(step.index for step in trace.steps if "the search returns to" in step.note) + 1)

@@ -21,19 +21,6 @@ SLIDING = [
 # What is not asked of these: that words stay in the drawing, and odd ones in a narrow or a wide panel.
 OVER = {"Judged", "Siblings", "EarlyExit", "Word", "Phases", "Starfield", "little to filter", "a short answer"}
 ODD_OVER = {"Boundary", "Lines", "Frontier", "Seen", "Pipeline"}
-BESIDE = {  # views by a run that has nothing for them
-    "Units": "Copying",
-    "Passages": "Copying",
-    "Judged": "Staircase",
-    "Baton": "Pauses",
-    "Seen": "Form",
-    "Arena": "Schedule",
-    "Workers": "Schedule",
-    "Phases": "AtOnce",
-    "Exchange": "Experts",
-    "Pipeline": "Attentions",
-    "Attentions": "Pipeline",
-}
 
 
 def in_the_gate(first: list[Panel], others: list[Panel]) -> pytest.MarkDecorator:
@@ -90,15 +77,6 @@ def test_a_slider_that_was_moved_goes_back_to_what_was_recorded(stage: Stage, na
         if back.is_enabled():
             back.click()
     expect(derived.filter(has_text="derived: ")).to_have_count(0)
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_run_without_what_a_view_shows_does_not_show_it(stage: Stage, name: str) -> None:
-    run = BESIDE[name]
-    picture = stage.show(decoded(run), name, details=True)
-    picture.seek(2)
-    expect(stage.page.locator(f'[data-view="{run}"]')).to_be_visible()
-    expect(picture.root).to_be_hidden()
 
 
 def test_without_an_answer_to_watch_there_is_no_picture(stage: Stage) -> None:

@@ -104,16 +104,6 @@ def test_a_tape_shows_what_each_call_computes(stage: Stage) -> None:
     assert any("older" in key for key in keys) and not any("exact" in key for key in keys)
 
 
-def test_places_that_move_do_not_break_the_map(stage: Stage) -> None:
-    trace = engines.run("threshold", "tiny-dlm", "add: 45 + 86", params={"max_new_tokens": 32})
-    first = trace.steps[1].commits.positions[0]
-    trace.steps[2].commits.removed.append(first)
-    page = stage.show(trace, "Overview", details=True).page
-    for t in range(len(trace.steps) + 1):
-        page.evaluate("t => handles[0].seek(t)", t)
-    expect(page.locator("[data-view=Overview] .dx-readout")).to_contain_text(" places are written after ")
-
-
 def test_a_run_that_grows_paints_each_row_once_and_ends_as_a_finished_one(stage: Stage) -> None:
     """The map of a live run has room ahead: its rows are painted again where the room doubles, not with every step."""
     trace = masked(60, 24)
