@@ -1,8 +1,6 @@
 """What the contract of every method asks: on which model, with which prompts, for how long an answer; and the runs
 themselves, each decoded once for all tests that ask for the same one."""
 
-from __future__ import annotations
-
 import inspect
 from functools import lru_cache
 from pathlib import Path

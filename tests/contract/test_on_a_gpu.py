@@ -1,8 +1,6 @@
 """Every method on a GPU: run where torch has one (`pytest -m cuda`), skipped with a reason elsewhere. What the kernels
 of another device round differently may flip a near-tie, so texts are not held against those of the CPU; logits are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

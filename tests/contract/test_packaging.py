@@ -1,8 +1,6 @@
 """The distribution: one list of dependencies in three files that agree, a command that exists, and a wheel that carries
 what the code reads."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Each method says which view shows the idea of its paper, and what it records is what that view needs."""
 
-from __future__ import annotations
-
 import pytest
 
 import engines

@@ -214,14 +214,6 @@ class Slow(dict):
         return found
 
 
-def in_threads(*calls):
-    threads = [threading.Thread(target=call) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def test_calls_from_two_threads_are_all_booked():
     meter = Meter(forwards=Slow())
     both = threading.Barrier(2)
@@ -231,27 +223,17 @@ def test_calls_from_two_threads_are_all_booked():
         for _ in range(20):
             meter.call("target", "cpu", 3, lambda: time.sleep(0.0005))
 
-    in_threads(work, work)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert meter.forwards == {"target": 40} and meter.tokens_fed == 120 and len(meter.calls) == 40
     until = total = 0.0  # seconds in which any call ran
     for _, began, ended, _ in sorted(meter.calls, key=lambda call: call[1]):
         total += max(0.0, ended - max(began, until))
         until = max(until, ended)
     assert abs(meter.seconds - total) < 1e-9 < meter.seconds
-
-
-def test_what_two_calls_share_counts_once():
-    """Two calls that wait for each other overlap; each is booked whole, and the seconds are the time that passed."""
-    meter, both = Meter(), threading.Barrier(2, timeout=10)
-
-    def waiting():
-        both.wait()
-        time.sleep(0.02)
-
-    in_threads(*(lambda role=role: meter.call(role, "cpu", 1, waiting) for role in ("draft", "target")))
-    (_, a, b, _), (_, c, d, _) = meter.calls
-    assert max(a, c) < min(b, d) and abs(meter.seconds - (max(b, d) - min(a, c))) < 1e-9
-    assert meter.forwards == {"draft": 1, "target": 1}
 
 
 def test_a_call_inside_a_longer_one_and_one_that_fails():

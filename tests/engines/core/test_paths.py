@@ -249,10 +249,3 @@ def test_the_greedy_walk_finds_the_longest_matching_path(parents):
         got = trees.longest_match(parents, tokens, wanted)
         assert len(got) - 1 == max(lengths)
         assert all(parents[b] == a and tokens[b] == wanted[a] for a, b in itertools.pairwise(got))
-
-
-def test_child_counts():
-    parents, ranks = trees.from_child_counts([2, 1, 0, 3])
-    assert (parents, ranks) == ([-1, 0, 0, 1, 3, 3, 3], [-1, 0, 1, 0, 0, 1, 2])
-    assert trees.from_child_counts([]) == ([-1], [-1])
-    refuses(ValueError, "only 1 rows", trees.from_child_counts, [0, 1])

@@ -83,7 +83,8 @@ def declare(params=("t",), **more):
 
 
 def test_a_declaration_names_its_own_parameters():
-    declare(curve=("t", (0.9, 0.1)))
+    declare(curve=("t", (0.9, 0.1)), lanes={"a": "bits", "b": LaneInfo("nats", "B.")})
+    refuses(ValueError, r"lane 'a' in 'How sure it is\.'; a unit is", declare, lanes={"a": "How sure it is."})
     declare(former=[Former("y", {"old": True}, {"t": 0.2})])
     for curve in (("u", (0.9,)), ("t", ())):
         refuses(ValueError, "needs to be one of its parameters", declare, curve=curve)
@@ -234,13 +235,6 @@ def test_a_sentence_about_nothing_is_named_with_its_file_and_the_methods_stay(fa
     assert f"assets/papers/paper.json: `says` names {fault}" in only_fault() and {*walk().methods} == {"one", "two"}
 
 
-def test_a_sentence_of_a_method_that_does_not_load_is_no_fault(family, papers):
-    (family / "one.py").write_text(text("one", INLINE))
-    (family / "two.py").write_text("1 / 0")
-    write(papers, {"params": {"u": "Two's."}}, "one", "two")
-    assert "two.py" in only_fault()
-
-
 def test_methods_of_one_paper_share_sentences_and_have_their_own(family, papers):
     for slug in ("one", "two"):
         (family / f"{slug}.py").write_text(text(slug, BARE))
@@ -286,23 +280,11 @@ def test_a_persons_own_file_needs_no_paper_and_may_leave_departures_out(tmp_path
     refuses(engines.UserError, "'mine' has no sentence for the parameter 't'", engines.load_method_file, mine)
 
 
-def test_a_lane_is_a_unit_or_has_its_sentence_with_it():
-    def lanes(given):
-        told = dict.fromkeys(("title", "family", "paper", "summary"), "")
-        return method("x", **told, needs="causal", params=[], emits=set(), lanes=given)(lambda *_: None).info.lanes
-
-    assert lanes({"a": "bits", "b": LaneInfo("nats", "B.")}) == {"a": LaneInfo("bits"), "b": LaneInfo("nats", "B.")}
-    refuses(ValueError, r"lane 'a' in 'How sure it is\.'; a unit is probability, nats", lanes, {"a": "How sure it is."})
-
-
 def test_what_ships_says_its_sentences_in_the_papers_files():
-    ours = [one for one in engines.list_methods() if not one.file]
-    assert ours and all(map(all, map(said, ours)))
     files = sentences.paper_files()
     assert not files.unread
-    for info in ours:
-        path, paper = files.naming(info.slug)
-        assert paper.says.of(info.slug).departures == info.departures, path
+    for info in (one for one in engines.list_methods() if not one.file):
+        assert all(said(info)) and files.naming(info.slug)[1].says.of(info.slug).departures == info.departures
 
 
 N, X = Int("n", 4, 1, 9, help=""), Float("x", 0.5, 0.0, 1.0, help="")
@@ -334,23 +316,15 @@ def test_what_is_no_number_in_range_is_a_sentence(p, value):
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize(
-    ("p", "values"),
-    [
+def test_other_kinds_a_longer_text_and_names_that_a_method_has_not():
+    for p, values in (
         (B, ["maybe", None, 2]),
         (C, ["green", None, 3]),
         (T, [3, "x" * 2001, "\ud800"]),
-        (K, [3, "x" * 12_001, "\ud800"]),
-    ],
-)
-def test_other_kinds_refuse_with_a_sentence(p, values):
-    for value in values:
-        refuses(UserError, f"{p.name}", p.check, value)
-
-
-def test_a_longer_text_is_a_name_or_the_text_itself_and_resolve_knows_its_names():
-    assert K.check("two") == "two" and K.check("z = 3\n" * 1000) == "z = 3\n" * 1000
-    assert "one, two" in K.allowed()
+        (K, ["x" * 12_001]),
+    ):
+        for value in values:
+            refuses(UserError, f"{p.name}", p.check, value)
+    assert K.check("two") == "two" and K.check("z = 3\n" * 1000) == "z = 3\n" * 1000 and "one, two" in K.allowed()
     assert vars(resolve([N, X], {"n": "2"})) == {"n": 2, "x": 0.5}
-    assert vars(resolve([], None)) == {}
     refuses(UserError, "unknown parameter 'm'; this method has n, x", resolve, [N, X], {"m": 1})

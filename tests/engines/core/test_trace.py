@@ -399,12 +399,10 @@ MISSED = {"rule": "lru", "slot": 2, "expert": "lists", "miss": True, "out": "sum
     [
         (lane("attention", "microbatch 2, layer 3"), None, {"microbatch": 2, "layer": 3}),
         (lane("decoder-only", "prefill 11"), None, {"phase": "prefill", "layer": 11}),
-        (lane("decoder-only", "token  Rome"), None, {"phase": "token", "token": " Rome"}),
         (lane("device 1", "scheduled: attention 2", measured=False), "attention 2", {}),
         (lane("lean: 2", "head 1, tiles 3–4, m 2.00, l 4", "tiles"), None, TILES),
         (lane("lru: 2", "lists: miss, throws out sums", "tokens"), None, MISSED),
         (lane("arena: weights", "weights", "bytes"), None, {"group": "arena", "name": "weights"}),
-        (lane("process", "resident memory", "bytes"), None, {"group": "process", "name": "resident memory"}),
         (lane("budget", "limit", "bytes"), None, {"limit": True}),
         (lane("target", "forward, 3 rows"), None, {}),
     ],

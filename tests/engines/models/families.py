@@ -1,7 +1,5 @@
 """Tiny random checkpoints of transformers' causal families."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

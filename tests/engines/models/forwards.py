@@ -1,18 +1,15 @@
 """What a forward costs here beside transformers' own class on the same weights, and whether greedy writes the text of
 its `generate`:  python -m tests.engines.models.forwards [--repeats 15] [--json]
 
-Both take turns on rows behind the same positions; told are the medians, and the median of the ratios with its quarters.
-Other work on the machine spoils the times. --json puts the tables among those that the documents show (then run
-`python -m explorer.papers.documents`)."""
-
-from __future__ import annotations
+Both take turns on rows behind the same positions; other work on the machine spoils the times. --json puts the tables
+among those that the documents show (then run `python -m explorer.papers.documents`)."""
 
 import argparse
 import copy
 import datetime
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -117,13 +114,13 @@ def board(model: Any, network: Any, positions: int, repeats: int) -> Cost:
 
 def texts(model: Any, network: Any, new: int = NEW_TOKENS) -> tuple[int, int, int]:
     """(prompts whose text is that of `generate`, prompts, tokens up to the first other one in all of them together)."""
-    same, shared, asked = 0, 0, [prompts[0] for prompts in class_prompts().values()]
+    same, shared, asked, stops = 0, 0, [prompts[0] for prompts in class_prompts().values()], sorted(model.eos_ids)
+    how = {"max_new_tokens": new, "eos_token_id": stops, "pad_token_id": stops[0], "do_sample": False}
     for prompt in asked:
         trace = engines.run("greedy", model, prompt, params={"max_new_tokens": new}, detail="none")
-        ids, stops = trace.header.prompt_ids, sorted(model.eos_ids)
+        ids = trace.header.prompt_ids
         with torch.no_grad():
-            how = {"max_new_tokens": new, "eos_token_id": stops, "pad_token_id": stops[0]}
-            made = network.generate(torch.tensor([ids]), do_sample=False, **how)[0, len(ids) :].tolist()
+            made = network.generate(torch.tensor([ids]), **how)[0, len(ids) :].tolist()
         answers = [list(takewhile(lambda t: t not in stops, one)) for one in (trace.output_ids, made)]
         same += answers[0] == answers[1]
         shared += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*answers, strict=False)))
@@ -162,17 +159,17 @@ def measured(repeats: int, command: str) -> list[Measured]:
 
 
 def _row(name: str, dtype: str, rows: int, past: int, found: Cost) -> list[Cell]:
-    ratio: Cell = [round(one, 2) for one in found.over]
-    ms = (round(1000 * found.stock, 1), round(1000 * found.ours, 1))
-    return [name, dtype, rows, past, *ms, ratio, "yes" if found.same else "no"]
+    over: Cell = [round(one, 2) for one in found.over]
+    ms = round(1000 * found.stock, 1), round(1000 * found.ours, 1)
+    return [name, dtype, rows, past, *ms, over, "yes" if found.same else "no"]
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure, print, and put the tables among the documents' where that is asked for."""
     asked = argparse.ArgumentParser(prog="python -m tests.engines.models.forwards", description=__doc__)
     asked.add_argument("--repeats", type=int, default=15)
     asked.add_argument("--json", action="store_true")
-    told = asked.parse_args(argv)
+    told = asked.parse_args()
     found = measured(told.repeats, f"python -m tests.engines.models.forwards --repeats {told.repeats}")
     print("\n\n".join(map(markdown, found)))
     if told.json:

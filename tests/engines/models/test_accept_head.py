@@ -210,16 +210,12 @@ def test_equivalents_and_marks_of_a_known_filter():
     eye = torch.eye(B)
     g = BlockFilter("threshold", "", eye, torch.zeros(B), 1e5 * eye, torch.full((B,), -1e5 * 0.6025))
     assert filters.equivalents(g, 0.9, 0.2) == [pytest.approx(0.605)] * B
-    assert filters.as_thresholds(g)["0.96"]["median"] == pytest.approx(0.605)
-    never = BlockFilter("never", "", eye, torch.zeros(B), eye, torch.full((B,), -50.0))
-    assert filters.equivalents(never, 0.9, 1.0) == [None] * B and filters.as_thresholds(never)["0.9"]["median"] is None
     right, hidden = torch.tensor([[True, False, True]]), torch.tensor([[True, True, False]])
     records = filters.Records(torch.tensor([[0.9, 0.9, 0.1]]), right, hidden)
     assert filters.marks(records.c, records, (0.5, 0.95)) == {
         "0.5": {"precision": 0.5, "recall": 1.0, "false_positive_rate": 1.0},
         "0.95": {"precision": None, "recall": 0.0, "false_positive_rate": 0.0},
     }
-    assert len(filters.joined([records, records])) == 2
 
 
 def test_the_whole_way_of_a_filter(tmp_path, monkeypatch):

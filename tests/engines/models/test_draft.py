@@ -236,18 +236,6 @@ def short(more: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return more / "card.json"
 
 
-def test_what_stands_beside_ablations(short: Path, micro: Any, trained: Any) -> None:
-    training, table = Training(micro[0], micro[1], trained[1], MICRO), {"steps": 5, "rows": []}
-    short.write_text(json.dumps(json.loads(short.read_text()) | {"ablations": table}))
-    draft.install(training, micro[0], short.parent, dict.fromkeys(("name", "data", "licence", "command"), "told"))
-    assert json.loads(short.read_text())["ablations"] == table, "a new training keeps the table"
-    draft_ablation.start_at_random(training.network, 0)
-    mine, theirs = (one.model.layers[0].self_attn.q_proj.weight for one in (training.network, micro[0]))
-    assert not torch.allclose(mine, theirs, atol=0.01)
-    short.unlink()
-    refuses(UserError, "train it first", main, ["smollm2-draft-ablation", "--steps", "1"])
-
-
 @pytest.mark.training
 def test_every_variant_is_trained_and_stands_in_the_card(short, micro, monkeypatch):
     measure(short.parent, micro, monkeypatch)

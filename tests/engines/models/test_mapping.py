@@ -136,8 +136,6 @@ def test_llada_moe_maps_onto_qwen3_moe(tmp_path: Path) -> None:
         ({"moe_router_score_function": "sigmoid"}, "'sigmoid'; only moe_router_score_function='softmax' .* Qwen3-MoE"),
         ({"shared_expert_intermediate_size": 64}, "shared_expert_intermediate_size=64"),
         ({"norm_topk_prob": True}, "norm_topk_prob=True"),
-        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
-        ({"qk_layernorm": False}, "qk_layernorm=False"),
         ({"moe_layer_freq": 2}, "moe_layer_freq=2; only moe_layer_freq=1"),
     ):
         refuses(UserError, sentence, plan, LLADA_MOE | said, "x")
@@ -269,8 +267,6 @@ TEXT = config_of(GEMMA)["text_config"]
 CONFIGS = [  # what is changed in the config, the options, what is said
     (LLADA2, {"expert_capacity": 8}, {}, "is a LLaDA2.2, whose blocks first choose expert_capacity=8 .* LLaDA2.0 or"),
     (LLADA2, {"score_function": "softmax"}, {}, "'softmax'; only score_function='sigmoid' .* GLM-4-MoE"),
-    (LLADA2, {"use_qk_norm": False}, {}, "use_qk_norm=False"),
-    (LLADA2, {"use_qkv_bias": True}, {}, "use_qkv_bias=True"),
     (LLADA2, {"rope_scaling": {"type": "yarn"}}, {}, "rope_scaling="),
     (LLADA2, {}, {"block_size": 513}, "block_size=513 does not fit"),
     (LLADA2, {}, {"trust_remote_code": True}, "no code of a checkpoint is run here, so trust_remote_code is no option"),

@@ -1,7 +1,6 @@
 """The exact oracle: its distributions are the true ones; and the cost of parallel commits, in closed forms."""
 
 import itertools
-import math
 from collections import Counter
 from itertools import islice
 
@@ -72,8 +71,6 @@ def fits(sudoku, text):
 def test_the_first_ids_are_fixed_and_unknown_words_are_spelt():
     assert WORDS.texts[:8] == ["<pad>", "<mask>", "<eos>", "<turn>", "\n", " ", "!", " !"]
     assert len(set(WORDS.texts)) == len(WORDS.texts) == MODEL.vocab_size and MODEL.eos_ids == {EOS}
-    found = [WORDS.piece(i).kind for i in (0, 1, 2, 3, 4, MODEL.vocab_size, -1)]
-    assert found == ["special"] * 4 + ["text"] + ["special"] * 2
     assert WORDS.decode([MASK, WORDS.ids[" Mia"], EOS, 10_000]) == " Mia"
     assert all(len(WORDS.encode(f" {name}")) == 1 for name in (*NAMES, *"AZaz09")), "one token for every item and cell"
     params = {"max_new_tokens": 10, "block_length": 10}
@@ -147,15 +144,12 @@ def test_marginals_agree_with_brute_force(prompt):
 
 
 @pytest.mark.parametrize("slug", TASK_NAMES)
-def test_rows_are_distributions_and_the_mask_is_never_proposed(slug):
+def test_the_mask_is_never_proposed_and_what_is_visible_is_sure(slug):
     for prompt in prompts(slug):
         assert recognise(WORDS.decode(WORDS.encode_prompt(prompt))) == recognise(prompt)
-        boards = list(partial_boards(prompt, 3, seed=1))
-        for x, visible, room in boards:
+        for x, visible, room in partial_boards(prompt, 3, seed=1):
             z = MODEL(x)
             assert z.dtype == torch.float32 and z[:, MASK].eq(-torch.inf).all()
-            total = z.double().exp().sum(-1)
-            torch.testing.assert_close(total, torch.ones_like(total), atol=1e-6, rtol=0)
             sure = [*range(len(x) - room), *(len(x) - room + i for i in visible)]
             assert torch.equal(z[sure].argmax(-1), x[sure]) and z[sure, x[sure]].eq(0).all()
             z[0, 0] = -torch.inf  # a method may write into them
@@ -271,63 +265,10 @@ def test_success_with_k_per_forward_equals_enumeration(n, k):
             visible[part] = answer[part]
         total += chance
     assert joint.shuffle_success(n, k) == pytest.approx(total)
+    refuses(ValueError, f"k={n + 1}", joint.shuffle_success, n, n + 1)
 
 
-def test_the_limits_of_the_closed_forms():
-    assert joint.shuffle_success(5, 1) == 1
-    assert joint.shuffle_success(5, 5) == joint.shuffle_success(5) == math.factorial(5) / 5**5
-    assert joint.replace_any_success(10**6) == pytest.approx(math.exp(-1), abs=1e-6)
-    assert joint.replace_any_correlation(1) == 0 and joint.replace_any_correlation(10**6) == pytest.approx(1, abs=1e-5)
-    refuses(ValueError, "k=6", joint.shuffle_success, 5, 6)
-
-
-INFORMATIVE = pytest.mark.parametrize(
-    "prompt",
-    [
-        listed("shuffle", 5),
-        listed("replace any", 5),
-        "shuffle: Mia Mia Leo Ada",
-        "insert any: Mia in Mia, Leo, Ada",
-        "remove any: Mia Leo Ada Tom",
-        "latin: A B C",
-        "sudoku: 0030 0002 1000 0000",
-        listed("copy", 4),
-    ],
-)
-
-
-@INFORMATIVE
-def test_correlation_is_never_negative_and_nothing_for_one_position(prompt):
-    answers = answer_ids(prompt)
-    n, rng = answers.shape[1], torch.Generator().manual_seed(3)
-    for _ in range(20):
-        order = torch.randperm(n, generator=rng).tolist()
-        shown, k = int(torch.randint(0, n, (), generator=rng)), int(torch.randint(0, n + 1, (), generator=rng))
-        visible = nothing(answers)
-        visible[order[:shown]] = answers[int(torch.randint(len(answers), (), generator=rng))][order[:shown]]
-        c = joint.total_correlation(answers, visible, order[-k:] if k else [])
-        assert c >= 0 and (k > 1 or c == 0)
-        whole, rest = (joint.total_correlation(answers, visible, one) for one in (order, order[shown:]))
-        assert whole == pytest.approx(rest, abs=1e-9)
-
-
-@INFORMATIVE
-def test_splitting_a_commit_set_never_costs_more(prompt):
-    answers = answer_ids(prompt)
-    n, rng = answers.shape[1], torch.Generator().manual_seed(4)
-    for _ in range(10):
-        sets = [torch.randperm(n, generator=rng).tolist()]
-        costs = [joint.expected_correlation(answers, sets)]
-        while any(len(one) > 1 for one in sets):
-            largest = max(range(len(sets)), key=lambda i: len(sets[i]))
-            cut = int(torch.randint(1, len(sets[largest]), (), generator=rng))
-            sets[largest : largest + 1] = [sets[largest][:cut], sets[largest][cut:]]
-            costs.append(joint.expected_correlation(answers, sets))
-        assert all(later <= sooner + 1e-9 for sooner, later in itertools.pairwise(costs)) and costs[-1] == 0
-        assert costs[0] == pytest.approx(joint.total_correlation(answers, nothing(answers), range(n)), abs=1e-9)
-
-
-@INFORMATIVE
+@pytest.mark.parametrize("prompt", [listed("shuffle", 5), listed("replace any", 5), "latin: A B C", SPARSE])
 def test_the_expected_cost_is_the_mean_over_what_was_written(prompt):
     answers = answer_ids(prompt)
     n = answers.shape[1]
@@ -337,4 +278,5 @@ def test_the_expected_cost_is_the_mean_over_what_was_written(prompt):
         visible = nothing(answers)
         visible[sets[0]] = answer[sets[0]]
         want += joint.total_correlation(answers, visible, sets[1]) / len(answers)
-    assert joint.expected_correlation(answers, sets) == pytest.approx(want, abs=1e-9)
+    assert 0 < joint.expected_correlation(answers, sets) == pytest.approx(want, abs=1e-9)
+    assert joint.expected_correlation(answers, [[place] for place in range(n)]) == 0

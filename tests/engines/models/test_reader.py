@@ -107,7 +107,6 @@ def test_its_letters_are_its_tokens_and_a_word_that_it_cannot_read_is_refused() 
         ("", "'' has a length of 0"),
         ("cafe", "does not know 'f'"),
         ("ab cd", "does not know a blank"),
-        ("x" * 500, "does not know 'x'"),
     ):
         refuses(UserError, sentence, tokens.encode_prompt, text)
 

@@ -1,7 +1,5 @@
 """PLDR-LLM: what must hold of power-law graph attention, of its caches and of what is recorded of its operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,8 +1,6 @@
 """UltraMemV2: its invariants on random and on the trained memories, what a run records of them and of its twins, and
 what is refused."""
 
-from __future__ import annotations
-
 from math import isqrt
 
 import numpy as np
@@ -13,11 +11,7 @@ import engines
 from engines.core.kinds.memory import MemoryTable
 from engines.kit import Taps
 from engines.methods.architecture.ultramem_v2 import Text
-from engines.models.networks.ultra_mem import (
-    UltraMemConfig,
-    UltraMemForCausalLM,
-    search,
-)
+from engines.models.networks.ultra_mem import UltraMemConfig, UltraMemForCausalLM, search
 
 PROMPT = "fact: Ada Raven"
 SMALL = {"vocab_size": 40, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -29,12 +23,6 @@ def network(m=5, seed=0):
         keys_per_axis=12, slots_read=m, key_size=8, value_size=6, pre_size=4, num_key_value_heads=2, **SMALL
     )
     return UltraMemForCausalLM(config).eval()
-
-
-def random_search(n=6, K=9, r=2, D=5, h=2, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    q, keys = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((n, 2, r, D), (2, K, r, D)))
-    return q, keys, torch.rand(h, r, r, generator=g, dtype=torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +39,9 @@ def read(model):
 
 
 def test_a_search_among_all_keys_finds_the_best_of_all_crossings():
-    q, keys, cores = random_search()
+    g = torch.Generator().manual_seed(0)
+    q, keys = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((6, 2, 2, 5), (2, 9, 2, 5)))
+    cores = torch.rand(2, 2, 2, generator=g, dtype=torch.float64)
     with torch.no_grad():
         found, few = search(q, keys, cores, 9), search(q, keys, cores, 4)  # m = K: all rows and columns are candidates
     s = torch.einsum("narp,akrp->ankr", q, keys)
@@ -134,9 +124,7 @@ def test_every_step_says_what_was_read(model):
         union = sum(len({unit for row in text[-8:] for unit in row[layer]}) for layer in range(4))
         assert step.facts["union"] == union / 4
         assert step.facts["bytes_read"] == step.facts["always_bytes"] + union * 2 * 48 * 4
-    dense, feed_forward = step.facts["dense_bytes"], 320 * 128 * 2
-    inside = feed_forward + 128 * (2 * 2 * 32) + 128 * 48 * 2 + 2 * 67 * 2 * 32 + 2 * 32 + 2 * 2 * 2
-    assert step.facts["always_bytes"] == 4 * 4 * inside and dense == 4 * 4 * 472 * 128 * 2
+    dense = step.facts["dense_bytes"]
     assert abs(dense - step.facts["always_bytes"] - 4 * 16 * 384) / dense < 0.001  # equal work for one token
 
 

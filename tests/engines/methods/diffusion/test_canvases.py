@@ -191,17 +191,3 @@ def test_a_method_is_offered_once_a_model_of_its_kind_ships(monkeypatch):
     assert all(_can_be_tried(method) and method.info.slug in registry().methods for method in METHODS)
     monkeypatch.setitem(KINDS, "canvas", dataclasses.replace(KINDS["canvas"], example=""))
     assert not any(_can_be_tried(method) for method in METHODS)
-
-
-def test_a_step_of_the_bound_takes_the_distributions_once(model, monkeypatch):
-    """With 262,144 tokens each pass over [L, V] is as dear as a small network's forward: tokens, entropies and the
-    record share one."""
-    real, passes = torch.Tensor.softmax, []
-
-    def counted(z, *args, **options):
-        passes.extend([1] * (z.shape == (L, model.vocab_size)))
-        return real(z, *args, **options)
-
-    monkeypatch.setattr(torch.Tensor, "softmax", counted)
-    trace = run_of(entropy_bound.decode, model, detail="none", max_new_tokens=L, stability_threshold=16)
-    assert len(passes) == sum(step.forwards.get("model", 0) for step in trace.steps) == SHORT["max_denoising_steps"]

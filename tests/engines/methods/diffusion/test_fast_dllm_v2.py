@@ -1,4 +1,4 @@
-"""Fast-dLLM v2: the cache changes nothing, the block cache feeds less, finished blocks stay, and odd prompts work."""
+"""Fast-dLLM v2: the block cache feeds less, finished blocks stay, edits reach into them. The loop is golden."""
 
 from functools import cache
 from pathlib import Path
@@ -10,16 +10,11 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.methods.diffusion.fast_dllm_v2 import propose
-from tests.engines.fakes import board, commits
+from tests.engines.fakes import commits
 
 STUB = Path(__file__).parents[3] / "golden" / "diffusion" / "stubs" / "q"  # blocks of 8
 MASK, B = 63, 8
-PROMPTS = {
-    "short": [1, 7, 10, 11, 5],
-    "one block": [1, 17, 13, 11, 7, 9, 16, 5],
-    "longer": [1, 17, 13, 11, 7, 9, 16, 11, 6, 6, 5],
-    "two": [*range(5, 20), 5],
-}
+PROMPTS = {"short": [1, 7, 10, 11, 5], "longer": [1, 17, 13, 11, 7, 9, 16, 11, 6, 6, 5]}
 
 
 @cache
@@ -35,36 +30,6 @@ def decode(prompt="longer", edits=(), **params):
 
 def fed(trace):
     return [next((s.start, s.end) for s in step.spans if s.kind == "fed") for step in trace.steps]
-
-
-def reference(prompt, length, threshold):
-    """Block-diffusion threshold decoding with a whole forward over the board each time: no cache, no sub-blocks,
-    nothing shared with the method."""
-    model, size = stub(), -(-(len(prompt) + length) // B) * B
-    x = torch.tensor(prompt + [MASK] * (size - len(prompt)))
-    written, filled = [], len(prompt)
-    while filled < size and 62 not in x[len(prompt) : filled]:
-        start = filled // B * B
-        p, tokens = model(x[: start + B]).softmax(-1).max(-1)
-        # before the first forward of a block, its first token comes from the finished block in front
-        places = [filled] if filled == start else [q for q in range(filled, start + B) if x[q] == MASK]
-        best = max(places, key=lambda q: float(p[q]))
-        chosen = [q for q in places if q == best or p[q] > threshold]
-        for q in chosen:
-            x[q] = tokens[q]
-        written.append(set(chosen))
-        while filled < size and x[filled] != MASK:
-            filled += 1
-    return x.tolist(), written
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("threshold", [0.5, 1.0])
-def test_the_cache_and_sub_blocks_of_a_whole_block_change_nothing(prompt, threshold):
-    trace = decode(prompt, small_block_size=B, threshold=threshold)
-    final, written = reference(PROMPTS[prompt], 24, threshold)
-    assert board(trace) == trace.output_ids == final[len(PROMPTS[prompt]) :]
-    assert [set(c) for c in commits(trace) if c] == written
 
 
 def test_the_block_cache_feeds_fewer_tokens():

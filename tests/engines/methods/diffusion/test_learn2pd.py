@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 import engines
 from engines.core.registry import current
 from engines.core.trace import ModelRecord, check_consistency
-from engines.methods.diffusion.learn2pd.board import end_of_text
 from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
 from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
 
@@ -93,16 +92,6 @@ def test_with_a_cache_only_the_blocks_own_end_marks_cut(kind, shift, made):
             x = x[: end + 1]
         assert x[P:].tolist() == trace.output_ids
     assert inside and behind  # boards were cut inside a block, and end marks behind one did not cut
-
-
-def test_which_end_mark_cuts():
-    masks, conf = torch.tensor([4, 6, 7, 9]), torch.tensor([0.9, 0.2, 0.8, 0.8])
-    E, none = torch.tensor([False, True, True, True]), torch.tensor([], dtype=torch.long)
-    assert end_of_text(masks, conf, E, none, 0.0) == (7, pytest.approx(0.8))  # the most confident, the first of equals
-    for bar in (0.0, 1.0):  # the bar is for what is only proposed; else the first accepted one cuts
-        assert end_of_text(masks, conf, E, torch.tensor([4, 6, 9]), bar) == (6, pytest.approx(0.2))
-    assert end_of_text(masks, conf, E, none, 0.85) is None
-    assert end_of_text(masks, conf, ~E & False, none, 0.0) is None
 
 
 @pytest.mark.parametrize("n", [1, 7])

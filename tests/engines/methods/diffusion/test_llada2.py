@@ -31,11 +31,6 @@ def looks(trace):
     return [step for step in trace.steps if any(span.kind == "block" for span in step.spans)]
 
 
-def writes(step):
-    """What a step wrote, position -> token."""
-    return dict(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else {}
-
-
 def test_a_finished_block_is_fed_once_and_takes_no_more_forwards_than_steps():
     for steps in (1, 3, 8):
         spans = [step.spans[0].start for step in looks(decode("llada2", threshold=1.01, steps=steps))]
@@ -52,7 +47,7 @@ def test_the_record_says_what_became_of_each_position():
     seen = set()
     for step in looks(trace):
         edits = Edits(**step.records["edits"])
-        wrote = writes(step)
+        wrote = dict(zip(step.commits.positions, step.commits.tokens, strict=True)) if step.commits else {}
         a = step.spans[0].start
         assert edits.positions == list(range(max(a, len(PROMPT)), a + B)), "the prompt is never looked at"
         for i, q in enumerate(edits.positions):

@@ -1,12 +1,10 @@
 """Tokens per model call of ways of drafting, with 95 % intervals over prompts (drawn again with replacement), and how
-much more each has than every later one on the same prompts, those that the text cache of a tiny model holds out:
+much more each has than every later one on the same prompts, the first 40 that the text cache of a tiny model holds out:
 
     python -m tests.engines.methods.heads.calls tiny-ar-l "hidden-transfer transfer_layer=2" eagle "medusa nodes=12"
 """
 
-from __future__ import annotations
-
-import argparse
+import sys
 from itertools import combinations, islice
 from typing import Any
 
@@ -16,19 +14,7 @@ from engines.training.core.parts import prompts_of
 from engines.training.heads.drafters import Counted, counted, rate
 from engines.training.heads.own_text import EVERY, PROMPTS
 
-
-def held_out(model: Any, n: int) -> list[list[int]]:
-    """The first n prompts that the model's text cache holds out."""
-    texts = islice(prompts_of(0), 0, PROMPTS, EVERY)
-    return [list(model.tokenizer.encode_prompt(text)) for text in islice(texts, n)]
-
-
-def way(text: str) -> tuple[str, dict[str, Any]]:
-    """'medusa nodes=12' as a method and its parameters."""
-    slug, *given = text.split()
-    info = engines.get_method(slug).info
-    pairs = dict(one.split("=", 1) for one in given)
-    return slug, {p.name: p.check(pairs[p.name]) for p in info.params if p.name in pairs}
+WAYS = ("hidden-transfer transfer_layer=2", "eagle", "hydra", "medusa")
 
 
 def more(pairs: list[tuple[Counted, Counted]]) -> float:
@@ -36,18 +22,16 @@ def more(pairs: list[tuple[Counted, Counted]]) -> float:
     return rate([a for a, _ in pairs]) - rate([b for _, b in pairs])
 
 
-def main() -> None:
+def main(name: str, *ways: str) -> None:
     """Decode, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("ways", nargs="*", default=["hidden-transfer transfer_layer=2", "eagle", "hydra", "medusa"])
-    parser.add_argument("--prompts", type=int, default=40)
-    a = parser.parse_args()
-    model: Any = engines.load_model(a.model, kind="layered", dtype="float32")
-    asked, found = held_out(model, a.prompts), dict[str, list[Counted]]()
-    for text in a.ways:
-        slug, params = way(text)
-        found[text] = counted(slug, model, asked, params)
+    model: Any = engines.load_model(name, kind="layered", dtype="float32")
+    held_out = islice(islice(prompts_of(0), 0, PROMPTS, EVERY), 40)
+    asked, found = [list(model.tokenizer.encode_prompt(text)) for text in held_out], dict[str, list[Counted]]()
+    for text in ways or WAYS:
+        slug, *given = text.split()
+        params = dict(one.split("=", 1) for one in given)
+        checked = {p.name: p.check(params[p.name]) for p in engines.get_method(slug).info.params if p.name in params}
+        found[text] = counted(slug, model, asked, checked)
         low, high = bootstrap(found[text], rate)
         print(f"{text}: {rate(found[text]):.2f} ({low:.2f} to {high:.2f}), {len(asked)} prompts", flush=True)
     for one, other in combinations(found, 2):
@@ -58,4 +42,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

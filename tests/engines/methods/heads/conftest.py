@@ -1,7 +1,5 @@
 """Shared by the tests of drafting heads: runs, the models that have them, and trainings on a few texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

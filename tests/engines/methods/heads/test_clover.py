@@ -9,9 +9,7 @@ import pytest
 import torch
 
 import engines
-from engines.methods.heads._rankings import Ranking
 from engines.methods.heads.clover import chosen, grown
-from engines.methods.heads.clover.rankings import Control
 from engines.models.exits import Past
 from engines.models.networks.clover_drafter import augmented, drafter_of
 from engines.models.parts import load_part
@@ -88,18 +86,6 @@ def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(mode
             z = model.unembed(control.said(state_of(model, control, ids)[None], i), normed=True)[0].softmax(-1)
             assert ranking["tokens"] == z.topk(10).indices.tolist()
             assert ranking["chances"] == pytest.approx(z.topk(10).values.tolist(), abs=2e-5)
-
-
-def test_the_control_beside_a_run_follows_what_a_person_changes(model, part):
-    plain = SimpleNamespace(record=model.record, unembed=lambda x, *_, **__: model.unembed(x, normed=True))
-    control, h = Control(plain, drafter_of(part.tensors, False), None, SimpleNamespace(link=True)), torch.randn(9, 128)
-    control.accept(h, 9)
-    first = control.beside({0: Ranking([1], [1.0])}, 2, 9, True).control
-    control.accept(torch.randn(4, 128), 6)  # a person went back to position 6
-    assert control.beside({}, 0, 9, True) is None
-    control.accept(h[6:], 9)
-    again = control.beside({0: Ranking([1], [1.0])}, 2, 9, True).control
-    assert [one.tokens for one in first] == [one.tokens for one in again]
 
 
 def test_the_block_reads_what_was_accepted_as_it_reads_the_whole_text(model, part, ids):

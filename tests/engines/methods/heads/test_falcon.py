@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import engines
-from engines.core.trace import Edit
 from engines.methods.heads import falcon
 from engines.methods.heads.falcon import Drafter, grown
 from engines.models.exits import Past
@@ -81,18 +80,6 @@ def test_every_branch_has_states_and_rows_of_its_own(model):
     paths = [(), (0,), (1,), (0, 0), (1, 0), (0, 0, 0), (1, 0, 0)]
     tokens, chances = grown(other, paths, ids, other.read(ids, H))
     assert tokens[3] == tokens[4] and chances[3] == chances[4] and chances[5] != chances[6] and other.passes == 2
-
-
-def test_a_fork_goes_on_with_other_blocks(model):
-    prompt = model.tokenizer.encode_prompt(PROMPTS[0])
-    edits = [(1, Edit(params={"k": 1, "m": 3})), (3, Edit(force={len(prompt) + 2: 30}))]
-    fork = decode(model, edits=edits, max_new_tokens=24)
-    assert fork.steps[2].facts["passes"] == 3 and fork.output_ids[2] == 30
-    rest = decode(model, [*prompt, *fork.output_ids[:3]], slug="greedy", max_new_tokens=21)
-    assert fork.output_ids[3:] == rest.output_ids
-
-
-# --- training
 
 
 @pytest.fixture

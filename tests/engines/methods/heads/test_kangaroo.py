@@ -54,27 +54,6 @@ def test_every_row_goes_through_every_layer_once(model, exit_layer):
         assert step.facts["adapter_rows"] == length - 1
 
 
-def test_a_perfect_adapter_is_never_refused(model, monkeypatch):
-    """At the last exit an adapter that is the last layer itself drafts what the model says."""
-    streams = []
-
-    class Perfect:
-        def to(self, device):
-            return self
-
-        def __call__(self, h, past):
-            held = past.length
-            past.add(*torch.zeros(2, 1, len(h), 1))
-            streams[held:] = h
-            return model.normed(model.layers(torch.stack(streams), model.new_cache(len(streams)), 5, 6))[held:]
-
-    monkeypatch.setattr("engines.models.networks.exit_adapter.adapter_of", lambda *_: Perfect())
-    *rounds, last = (trace := decode(model, exit_layer=5, eta=0.0, max_new_tokens=40)).steps
-    assert rounds and all(s.facts["accepted"] == s.facts["drafted"] == 6 for s in rounds)
-    # drafts behind an end mark are not read
-    assert trace.output_ids[-1] in model.eos_ids and last.commits.causes[-1] == "accepted"
-
-
 def test_the_adapter_reads_rows_one_by_one_as_all_at_once():
     torch.manual_seed(0)
     adapter, h, past = ExitAdapter(128).requires_grad_(False), torch.randn(9, 128), Past()

@@ -99,9 +99,6 @@ def test_a_window_wider_than_the_part_is_refused(model, slug):
         decode(model, slug=slug, k=8)
 
 
-# --- training
-
-
 @pytest.fixture
 def training(model, training):
     return training(UnitTraining, model, prompts=PROMPTS * 2)

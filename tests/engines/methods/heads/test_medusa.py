@@ -1,18 +1,14 @@
 """Medusa: acceptance rules, the likeliest tree, the cache, one formula in training and decoding."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 import engines
 from engines.methods.heads import medusa
-from engines.methods.heads._template import filled, likeliest, parents_of
-from engines.methods.speculative._turn import Target
-from engines.methods.speculative._verify import Draft
+from engines.methods.heads._template import likeliest, parents_of
 from engines.models.parts import load_part
 from engines.training.heads.medusa import Heads, ridge
-from tests.engines.methods.heads.conftest import PROMPTS, decoder
+from tests.engines.methods.heads.conftest import decoder
 
 decode = decoder("medusa")
 
@@ -32,25 +28,6 @@ def test_typical_acceptance_is_another_text_above_temperature_0_only_and_promise
     ):
         edits = [(step, engines.Edit(params={"acceptance": rule}))]
         assert decode(model, edits=edits, **{**given, "max_new_tokens": 8}).header.lossless == claim
-
-
-def test_the_cache_after_a_turn_is_that_of_a_fresh_read(model):
-    """By the logits of the next token and the states below them (float32, 1e-4)."""
-    p, n = SimpleNamespace(max_new_tokens=24, temperature=1.0), model.num_layers
-    ids, rng = model.tokenizer.encode_prompt(PROMPTS[0]), torch.Generator().manual_seed(0)
-    target = Target(model, ids, p, rows=40)
-    paths, parents = parents_of((r, *rest) for r in range(4) for rest in ((), (0,), (1,), (1, 2)))
-    for _ in range(4):
-        top = model.extend(ids, model.new_cache(64), last_only=True).logits[0].topk(4).indices.tolist()
-        turn = target.verify(ids, Draft.of(filled(paths, ids[-1], [top] * 3), parents, "draft"), rng)
-        ids, path = turn.ids, turn.verdict.path
-        assert path[0] == 0 and [parents[row] for row in path[1:]] == path[:-1]
-        fresh = model.extend(ids, model.new_cache(64), last_only=True, hidden=(n,))
-        base = target.cache.length
-        kept = model.extend(ids[base:], target.cache, last_only=True, hidden=(n,))
-        assert torch.allclose(kept.logits, fresh.logits, atol=1e-4)
-        assert torch.allclose(kept.hidden[n][-1], fresh.hidden[n][-1], atol=1e-4)
-        target.cache.crop(base)
 
 
 def test_the_tree_is_the_likeliest_and_whole():

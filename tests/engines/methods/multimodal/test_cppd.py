@@ -68,8 +68,6 @@ def test_a_forced_letter_leaves_the_places_behind_it_to_another_pass():
     ("prompt", "sentence"),
     [
         ("internationalisation", "'internationalisation' has a length of 20.*one word of 2 to 10 letters from a to z"),
-        ("naïve", "does not know 'ï'"),
-        ("two words", "does not know a blank"),
         ([1] * 11, "11 tokens were given as a word; give the ids of 1 to 10 letters"),
         ([3, 0, 3], "without the end mark"),
     ],

@@ -1,7 +1,5 @@
 """ConCISE: what its switches change and what they must not, and that its probe leaves no trace."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

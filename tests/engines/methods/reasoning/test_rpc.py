@@ -21,11 +21,6 @@ def ballot(*given):
     return Ballot([Voter(i, (*one, str(i))[2], one[0], math.log(one[1])) for i, one in enumerate(given)])
 
 
-def random_votes(seed, n=12):
-    rng = random.Random(seed)
-    return [(rng.choice("ABC"), rng.uniform(0.05, 0.95)) for _ in range(n)]
-
-
 def winners(one):
     return [one.answers[one.tally(rule).winner] for rule in RULES]
 
@@ -43,7 +38,8 @@ def test_the_fit_finds_two_modes_and_leaves_hopeless_input_alone():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_holds_of_any_votes(seed):
-    given = random_votes(seed)
+    rng = random.Random(seed)
+    given = [(rng.choice("ABC"), rng.uniform(0.05, 0.95)) for _ in range(12)]
     one = ballot(*given)
     assert not any(gone and one.mean <= P for gone, P in zip(one.removed, one.P, strict=True))
     for rule in RULES[:3]:

@@ -7,8 +7,6 @@ What a model writes is run: in a process of its own, with an empty environment, 
 other processes, with limits of time, memory and output. That holds against accidents, not against an attacker, so a
 public host refuses it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -59,18 +57,10 @@ def run_program(code: str, asserts: Sequence[str]) -> str:
         file = Path(folder) / "program.py"
         file.write_text(f"{GUARD}\n{code}\n{checks}\nprint({told!r})\n", encoding="utf-8")
         try:
-            subprocess.run(
-                [sys.executable, "-I", "-S", "-B", str(file)],
-                cwd=folder,
-                env={},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                timeout=2 * SECONDS,
-                preexec_fn=_limits,
-                start_new_session=True,
-                check=False,
-            )
+            streams = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": subprocess.STDOUT}
+            alone = {"cwd": folder, "env": {}, "preexec_fn": _limits, "start_new_session": True}
+            command = [sys.executable, "-I", "-S", "-B", str(file)]
+            subprocess.run(command, timeout=2 * SECONDS, check=False, **streams, **alone)
         except subprocess.TimeoutExpired:
             return f"stopped after {2 * SECONDS} s"
         said.seek(0)
@@ -110,15 +100,8 @@ def main() -> None:
         outcomes[name] = [run_program(program_of(trace.text), task["asserts"]) for trace, task in answers]
         passed, tokens = outcomes[name].count("passed"), sum(trace.totals.tokens for trace in traces)
         low, high = wilson(passed, len(tasks))
-        steps = [step.facts for trace in traces for step in trace.steps]
-        paused, overruled = (sum(facts.get(what, 0) for facts in steps) for what in ("paused", "overruled"))
-        seconds = sum(trace.totals.model_seconds + trace.totals.method_seconds for trace in traces)
-        print(
-            f"{name:8s} {passed} of {len(tasks)} pass ({low:.0%} to {high:.0%}); {tokens} tokens, "
-            f"{sum(trace.totals.forwards for trace in traces) / tokens:.2f} forwards and {1000 * seconds / tokens:.0f} "
-            f"ms a token; pauses {paused:.0f}, overruled {overruled:.0f}",
-            flush=True,
-        )
+        forwards = sum(trace.totals.forwards for trace in traces) / tokens
+        print(f"{name:8s} {passed} of {len(tasks)} pass ({low:.0%} to {high:.0%}); {forwards:.2f} forwards a token")
     for task, *found in zip(tasks, *outcomes.values(), strict=True):
         print(f"{task['signature']:28s}", " | ".join(one[:40].ljust(40) for one in found))
 

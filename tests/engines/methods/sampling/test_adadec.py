@@ -96,12 +96,3 @@ def test_training_is_balanced_and_the_test_is_not_and_one_class_alone_teaches_no
     assert not set(train_H) & set(test_H)
     with pytest.raises(UserError, match="needs steps where the reference is the first choice, and steps"):
         _threshold.fit([0.1, 0.2], [1, 1])
-
-
-def test_references_are_functions_with_their_bodies():
-    found = list(_threshold.references(20))
-    assert len(found) == 20
-    for prompt, body in found:
-        assert prompt.startswith(("def ", "@")) or "def " in prompt
-        assert not left_function(body)
-        compile(prompt + body, "reference", "exec")

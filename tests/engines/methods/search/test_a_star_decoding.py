@@ -1,7 +1,5 @@
 """A*-decoding: what must hold of any frontier, and the loop. The order of the pops is a golden case."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +12,7 @@ CHAIN = "8+9*3+0-8"
 
 
 @pytest.fixture(scope="module")
-def model() -> engines.Model:
+def model():
     return engines.load_model("tiny-reasoner", dtype="float32")
 
 

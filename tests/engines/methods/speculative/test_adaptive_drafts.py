@@ -124,9 +124,6 @@ def test_a_long_prompt_is_read_before_its_last_rows(monkeypatch):
     assert board(trace) == engines.run("greedy", model, prompt, params={"max_new_tokens": 30}).output_ids
 
 
-# --- a draft model
-
-
 class Helper:
     """A source with a price, which guesses one token behind every path."""
 
@@ -246,27 +243,3 @@ def test_the_draft_model_is_worth_what_it_is_right_where_nobody_else_is():
         draft.settle([token], [known], a)
         text, right = [*text, token], right + (not known)
     assert a.alone == [30 + 2, 10 + 1]
-
-
-# --- what a run says
-
-
-def test_the_store_of_the_models_tokens_is_read():
-    model = engines.load_model("tiny-ar-s", dtype="float32")
-    for store in (True, False):
-        params = {"row_cost": 0.02, "store": store, "draft": False, "max_new_tokens": 2}
-        trace = engines.run(SLUG, model, "copy: Ada, Ben, Leo", params=params)
-        told = [one["source"] for one in trace.steps[0].records["bets"]["odds"]]
-        assert told == ["text", "table", *["store"] * store]
-
-
-@pytest.mark.parametrize(
-    ("params", "reason"),
-    [
-        ({"copies": False, "table": False, "store": False, "draft": False}, "All sources are switched off"),
-        ({"rows": 0}, "A draft may have 0 rows"),
-    ],
-)
-def test_where_nothing_can_be_drafted_it_says_why(params, reason):
-    trace = decode(TableCausal(), max_new_tokens=4, **params)
-    assert {step.note for step in trace.steps} == {f"{reason}, so nothing can be drafted; one plain row."}

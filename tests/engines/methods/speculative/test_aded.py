@@ -6,9 +6,7 @@ import pytest
 import torch
 
 import engines
-from engines.core.trees import children
-from engines.methods.speculative.aded import merge
-from engines.methods.speculative.aded.trigrams import Table, drafts, search, trim
+from engines.methods.speculative.aded.trigrams import Table, search
 from tests.engines.fakes import TableCausal
 
 BOAT = "python: class Boat(name: str, speed: int, crew: int)"
@@ -27,11 +25,6 @@ def filled():
     """A table over every kind of pair."""
     rng = torch.Generator().manual_seed(0)
     return Table.of([torch.randint(6, (80,), generator=rng).tolist() for _ in range(3)], 12)
-
-
-def uniforms():
-    rng = torch.Generator().manual_seed(0)
-    return iter(lambda: float(torch.rand((), generator=rng)), None)
 
 
 def test_adaptation_pays_on_a_text_that_repeats_itself():
@@ -92,34 +85,12 @@ def test_what_was_learnt_stands_beside_what_was_loaded():
 
 
 def test_each_iteration_is_told_with_what_it_gained(filled):
-    done = []
-    nodes = search(filled, [1, 2], 50, 3, uniforms(), done=done)
+    done, rng = [], torch.Generator().manual_seed(0)
+    uniforms = iter(lambda: float(torch.rand((), generator=rng)), None)
+    nodes = search(filled, [1, 2], 50, 3, uniforms, done=done)
     assert len(done) == 50
     for iteration in done:
         text = [1, 2, *iteration.node.path, *iteration.rollout]
         weights = [filled.weight(*text[i : i + 3]) for i in range(len(text) - 2)]
         assert iteration.score == pytest.approx(1 + sum(weights)) and all(weights) and len(text) <= 5
     assert nodes[0].score == pytest.approx(sum(iteration.score for iteration in done))
-
-
-@pytest.mark.parametrize("limit", [1, 16, 64])
-def test_drafts_are_distinct_paths_of_the_table_within_the_limit(filled, limit):
-    text = [0, 1, 2]
-    paths = drafts(filled, search(filled, text[-2:], 100, 3, uniforms()), text[-2:], 24)
-    assert len(paths) == 23 and all(2 <= len(path) <= 4 for path in paths)
-    left = trim([*paths, paths[0]], limit)
-    assert len(set(map(tuple, left))) == len(left) and sum(len(set(path)) for path in left) <= limit
-    for room in (0, 1, 9):
-        draft = merge(filled, text, left, room)
-        assert max(draft.depths()) <= room
-        for row in range(1, len(draft)):
-            weights = filled.weights[tuple([*text, *draft.path(draft.parents[row])][-2:])]
-            assert draft.chances[row] == pytest.approx(weights[draft.tokens[row]] / sum(weights.values()))
-        assert all(len({draft.tokens[row] for row in rows}) == len(rows) for rows in children(draft.parents))
-
-
-def test_a_step_without_drafts_says_why():
-    notes = {s.facts["successors"]: s.note for s in decode(small()).steps if len(s.tree.tokens) == 1}
-    assert notes[0] == "The table has no entry for this pair; one token from the target."
-    last = decode(small(), [*range(5)] * 4, learn_from_prompt=True, max_new_tokens=1)
-    assert last.steps[0].note == "One token is left to write, so nothing is drafted; one token from the target."

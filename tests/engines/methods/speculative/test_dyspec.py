@@ -41,14 +41,6 @@ def test_a_distribution_that_is_used_up_closes_its_slot():
     assert sure.draft.parents == list(range(-1, 5)) and sure.facts()["estimated_accept"] == 5
 
 
-def test_the_budget_stops_the_drawing_and_the_best_nodes_go_first():
-    dyspec.layers(grown := growth(torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)), 6, 2, 1e-3)
-    assert grown.drafted == 6 and max(grown.depth) == 2
-    first = [row for row in range(1, 7) if grown.depth[row] == 1]
-    read = {grown.draft.parents[row] for row in range(1, 7) if grown.depth[row] == 2}
-    assert max(first, key=lambda row: grown.reach[row]) in read and set(grown.draft.distributions) < set(range(7))
-
-
 def test_layers_cost_one_forward_each_and_single_nodes_at_most_one():
     models = pair(2)
     for step in decode(models, threshold=0.05).steps:

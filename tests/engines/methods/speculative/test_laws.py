@@ -116,9 +116,6 @@ def test_the_targets_cache_holds_the_text_and_behind_a_change_the_text_is_greedy
     assert trace.output_ids[3:] == rest.output_ids
 
 
-# --- above temperature 0
-
-
 @pytest.mark.parametrize(
     ("slug", "params", "beside"),
     [
@@ -131,6 +128,8 @@ def test_the_targets_cache_holds_the_text_and_behind_a_change_the_text_is_greedy
         *(("rsd", {"variant": "C", "branching": "2-2", "replacement": again}, True) for again in (False, True)),
         ("rsd", {"variant": "S", "width": 2}, True),
         *(("dyspec", {"construction": how, "budget": 4}, True) for how in ("threshold", "greedy")),
+        *(("sjd", {"window": 3, "init": init}, False) for init in ("random", "left")),
+        ("sjd", {"window": 3, "criterion": "jacobi"}, False),
         ("specdec-pp", {"head": "confidence", "threshold": 0.3}, True),
         *(("speculative-sampling", {"gamma": 2, "draft_temperature": hot}, True) for hot in (-1.0, 0.0)),
     ],

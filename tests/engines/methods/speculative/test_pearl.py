@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import engines
-from tests.engines.fakes import TableCausal, board
+from tests.engines.fakes import TableCausal
 from tests.engines.methods.speculative.toys import pair
 from tests.golden.checkers.pairs import Script
 
@@ -118,10 +118,3 @@ def test_lanes_of_turns_and_threads(ar, monkeypatch):
         drafting = [i for i in step.intervals if i.track == "draft"]
         overlaps += any(i.start < verifying.end and verifying.start < i.end for i in drafting)
     assert overlaps > 0
-
-
-def test_an_edit_forgets_what_is_pending():
-    edits = [(1, engines.Edit(force={4: 0})), (3, engines.Edit(params={"temperature": 0.5}))]
-    trace = decode(pair(6, memory=1), edits=edits, max_new_tokens=12)
-    assert trace.output_ids[1] == 0 and board(trace) == trace.output_ids
-    assert trace.steps[2].choice.chosen == trace.steps[4].choice.chosen == "pre"

@@ -107,10 +107,8 @@ def test_a_fork_holds_the_same_suffix_in_both_caches(model):
     assert fork.output_ids[2:] == rest.output_ids
 
 
-def test_documents_hold_their_fact_once_and_one_longer_than_the_model_is_refused(model):
+def test_a_document_holds_its_fact_once_and_one_longer_than_the_model_is_refused(model):
     one = document(3, 3000, place=0.5)
-    assert one == document(3, 3000, place=0.5) and one.text != document(4, 3000).text
     assert one.text.count(one.answer) == 1 and abs(one.place - 0.5) < 0.15
-    assert one.right(f"It is {one.answer}.") and not one.right("It is 0.")
     with pytest.raises(engines.UserError, match="room for 512 in all"):
-        decode(model, prompt=document(0, 4000).prompt)
+        decode(model, prompt=one.prompt)

@@ -104,6 +104,3 @@ def test_a_store_of_random_tokens_changes_no_text(tmp_path, monkeypatch):
     for step in both.steps:  # only places in the text are marked in it; the store's are counted
         marked = [span for span in step.spans if span.kind == "match"]
         assert len(marked) < step.facts["matches"] and all(span.end <= len(PROMPT) + 24 for span in marked)
-    np.save(folder / "tokens.npy", np.zeros((2, 2), dtype=int))
-    with pytest.raises(UserError, match="not a store, which is one row"):
-        store_of(models["target"].record)

@@ -5,7 +5,7 @@ import torch
 
 import engines
 from engines.core.trees import from_child_counts
-from engines.methods.speculative.stand.store import Store, largest
+from engines.methods.speculative.stand.store import Store
 from engines.methods.speculative.stand.templates import broad, count_accepted
 from tests.engines.fakes import TableCausal, board
 
@@ -30,15 +30,10 @@ def texts(trace):
     return found
 
 
-def test_bad_keys_and_samples_are_refused():
-    with pytest.raises(engines.UserError, match=r"shortest=4 is above longest=3; give a shortest key of at most 3"):
-        decode(TableCausal(), shortest=4)
-    with pytest.raises(engines.UserError, match="unknown parameter 'side_by_side'"):
-        decode(TableCausal(), side_by_side="perhaps")
-
-
 def test_every_position_of_the_text_is_merged_once_per_key_length():
     """Counts of the keys of one length add up to the positions that it fits; refused rows leave nothing."""
+    with pytest.raises(engines.UserError, match=r"shortest=4 is above longest=3; give a shortest key of at most 3"):
+        decode(TableCausal(), shortest=4)
     trace = decode(TableCausal(memory=1, vocab_size=5, seed=3), template="32", trajectories=1)
     text = trace.header.prompt_ids + trace.output_ids
     store = Store()
@@ -47,13 +42,6 @@ def test_every_position_of_the_text_is_merged_once_per_key_length():
     for n in (1, 2, 3):
         assert sum(e.count for key, e in store.entries.items() if len(key) == n) == len(text) - n
     assert any(step.facts["accepted"] < step.facts["drafted"] for step in trace.steps)
-
-
-def test_the_largest_entries_of_a_distribution():
-    z = torch.tensor([[0.0, 2.0, 1.0, -torch.inf]])
-    assert list(largest(z, 1.0, 2)[0]) == [1, 2] and largest(z, 0.0, 4) == largest(z, 1.0, 4)
-    assert list(largest(z, 1.0, 4)[0]) == [1, 2, 0]  # what cannot be is not stored
-    assert sum(largest(z, 0.5, 4)[0].values()) == pytest.approx(1)
 
 
 def test_the_record_shows_the_keys_read_and_merged():
@@ -131,22 +119,6 @@ def test_accepted_nodes_of_a_template_are_counted():
     assert all(accepted[row] <= accepted[parents[row]] for row in range(1, len(parents)) if parents[row])
 
 
-def test_a_recording_from_when_both_were_one_method_goes_on():
-    """A run of `stand` with side_by_side: it is run again and forked under today's name."""
-    model = wide(eos_ids=(5,))
-    trace = decode(model, SIDE, trajectories=3)
-    old = engines.Trace.from_json(trace.to_json())
-    old.header.method, old.header.params = "stand", {**trace.header.params, "side_by_side": True}
-    again = decode(model, **old.header.params)
-    assert again.header.method == SIDE and again.header.params == trace.header.params
-    assert [step.commits for step in again.steps] == [step.commits for step in old.steps]
-    plain = engines.fork(old, 2, model=model)
-    assert plain.output_ids == old.output_ids and plain.header.origin.diverged is None
-    changed = engines.fork(old, 2, model=model, edit=engines.Edit(force={4: 9}))
-    assert changed.header.method == SIDE and changed.output_ids[1] == 9
-    assert decode(model, side_by_side=False).header.method == "stand"
-
-
 @pytest.mark.parametrize(("slug", "params"), [("stand", {}), (SIDE, {"drafting": "deterministic"})])
 def test_each_token_is_told_with_the_suffix_that_drafted_it(slug, params):
     """The record is what the store held before the step, what was drawn and what became of it."""
@@ -169,14 +141,3 @@ def test_each_token_is_told_with_the_suffix_that_drafted_it(slug, params):
                     assert kept == [text[end]] and len(key["key"]) == one["suffix"][i]
                     hits += 1
     assert hits > 10
-    if slug == "stand":
-        told = (lane for step in trace.steps for lane in step.scores if lane.name == "suffix")
-        lanes = [n for lane in told for n in lane.values.array().round()]
-        assert [n for s in trace.steps for n in s.records["suffixes"]["samples"][0]["suffix"]] == lanes
-
-
-@pytest.mark.parametrize("ends", [(), (2,)])
-def test_a_finished_sample_counts_its_tokens_without_the_end_mark(ends):
-    trace = decode(TableCausal(memory=1, eos_ids=ends), trajectories=1)
-    n, marked = trace.totals.tokens, bool(ends) and trace.output_ids[-1] in ends
-    assert f"done, {n} token{'s' * (n != 1)}{' and its end mark' * marked} in " in trace.steps[-1].note

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import engines
-from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft, verify, written
 from tests.engines.fakes import TableCausal
 
@@ -41,16 +40,3 @@ def test_nothing_is_accepted_behind_an_end_mark(temperature):
     assert written(draft, ended) == [1, 7] and ended.path == [0, 1, 2]
     assert (ended.emitted, ended.source) == (-1, "draft")
     assert root.path == whole.path  # the root is text already
-
-
-def test_a_round_that_the_limit_cut_claims_no_token_behind_its_drafts():
-    draft = Draft(1, "table")
-    draft.add(draft.add(0, 2), 3)
-    z = torch.eye(6)[[2, 3, 4]]  # the model's own choices: both drafts, and 4 behind them
-    verdict = verify(z, draft, 0.0, torch.Generator())
-    told = {room: Turn([1], draft, verdict, z, z[:0], [2, 3, 4][:room], []).note() for room in (1, 2, 3)}
-    assert told == {
-        1: "2 of 2 drafted tokens accepted; the maximum length leaves room for 1 token.",
-        2: "2 of 2 drafted tokens accepted; the maximum length leaves room for 2 tokens.",
-        3: "2 of 2 drafted tokens accepted; the bonus token is the target's own.",
-    }

@@ -1,7 +1,5 @@
 """Models with one tokenizer whose output layers are padded to different sizes, as those of a family often are."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,8 +1,6 @@
 """Attention-FFN disaggregation: two processes write what one writes, the order that a pipeline must keep, bytes that
 are counted, and a feed-forward process that dies or is not needed any more."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """Factorised attention beside its twins: the bytes of the cards, linear in the text, times on four lanes, twins that
 read what is written, and edits."""
 
-from __future__ import annotations
-
 import pytest
 
 import engines

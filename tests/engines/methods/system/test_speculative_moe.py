@@ -1,8 +1,6 @@
 """Speculative MoE: placements that are permutations, swaps that never lose, greedy decoding under every placement,
 counts of other weights refused, and the study with its two processes."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -74,13 +74,6 @@ def test_a_drafter_is_the_same_under_the_names_that_its_trainers_give(tmp_path):
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
 
-def _reads(shift):
-    def slip(drafter):
-        drafter.reads = tuple(i + shift for i in drafter.reads)
-
-    return slip
-
-
 def _set(**values):
     def slip(drafter):
         for name, value in values.items():
@@ -90,7 +83,7 @@ def _set(**values):
 
 
 SLIPS = {
-    "layer ids one too many": ("eagle3-speculators", 0, _reads(1)),
+    "layer ids one too many": ("eagle3-speculators", 0, _set(reads=lambda d: tuple(i + 1 for i in d.reads))),
     "norm_before_residual ignored": ("eagle3-speculators", 1, _set(residual_normed=False)),
     "d2t taken as an id": ("eagle3-legacy", 0, _set(vocabulary=lambda d: d.vocabulary - torch.arange(d.columns))),
     "no norm before the head": ("eagle3-legacy", 0, _set(spoken=lambda d: lambda out: out)),
