@@ -78,6 +78,9 @@ def test_a_scene_speaks_unless_the_entry_says_something_else_and_kept_runs_are_a
     [
         ("?scene=steady-gases-sooner", "there is no scene 'steady-gases-sooner' here; the nearest is ?scene=steady-"),
         ("?gallery=gone", "there is no recorded trace 'gone'."),
+        ("?method=gone", "there is no recorded run of 'gone' here"),
+        ("?tab=docs", "the link names no run, scene, lesson or method"),
+        ("?gallery=a,b,c,d,e", "the link names 5 runs; at most 4 are shown at once."),
         ("?gallery=03-threshold-sum&step=x", "step=x in the link is not allowed"),
         ("?gallery=03-threshold-sum&clock=sand", "clock=sand in the link is not known"),
         ("?" + "&".join(f"a{n}=1" for n in range(30)), "the link has more than 20 parts"),
@@ -100,6 +103,7 @@ def test_a_dead_link_is_named_in_a_sentence(link, said):
         (json.dumps([{"link": "?x"}] * 61), "has 61 scenes; at most 60"),
         ('[{"link": "?x"}]' + " " * 100_000, "has more than 100,000 bytes"),
         ("\ud800", "is not text in UTF-8"),
+        (None, "is not text"),
     ],
 )
 def test_a_text_that_is_no_lecture_is_refused_in_a_sentence(text, said):

@@ -212,6 +212,9 @@ def test_a_public_page_says_that_there_is_no_room(monkeypatch, recorded, traces)
         said = json.loads(answer[1])
         assert said["kind"] == "error" and "as one visitor may have here" in said["text"]
     assert handlers.session(visitor()).slots == set(handlers.opening), "what was on view stays"
+    monkeypatch.setattr(sessions, "OPENED_EACH", 10**9)
+    assert json.loads(showing.follow("?run=x", visitor())[1])["kind"] == "ok"
+    assert handlers.session(visitor()).traces == {0: traces[1]}
 
 
 def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_another():

@@ -129,3 +129,13 @@ def test_whatever_arrives_at_the_public_endpoint_is_answered(handlers, method, m
             check_sentence(str(error))
         else:
             assert trace.header.prompt == asked["prompt"]
+
+
+@settings(FUZZ, max_examples=60)
+@given(what=VALUES, names=st.lists(TEXTS, max_size=3))
+def test_small_handlers_take_anything(handlers, what, names):
+    stranger = visitor()
+    status_of(handlers.keeping.save_json(what, stranger))
+    status_of(handlers.keeping.save_html(what, stranger))
+    status_of(handlers.showing.play(names, stranger))
+    status_of(handlers.running.stop(stranger))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from engines.tasks import CHAINS, TASKS, Example, check, difference_with_steps, recognise, split_of, sum_with_steps
 from engines.tasks.chains import answer_of, steps_of
+from engines.tasks.domains import TINY, WIDE, arithmetic
 from engines.tasks.language import SIMPLE, VOCABULARY, slips
 from engines.tasks.puzzles import latin_squares, solutions, sudoku_grids
 from engines.training.tiny.overthinker import CHARACTERS, trace
@@ -237,3 +238,13 @@ def test_generated_chains_keep_to_their_split_and_long_traces_are_worse_by_const
     shares = [sum(right[n]) / len(right[n]) for n in range(4)]
     assert shares == sorted(shares, reverse=True) and shares[0] > 0.99 and shares[3] < 0.9
     assert written_example(rng, "1+1+1+1")[0] == "^1+1+1+1?"
+
+
+def test_texts_of_domains_are_the_same_again_and_held_out_ones_are_others():
+    for texts in [*WIDE.values(), *TINY.values()]:
+        asked = (("train", 0), ("train", 0), ("train", 1), ("held-out", 0))
+        first, again, other, held = (list(islice(texts(split, seed), 2)) for split, seed in asked)
+        assert first == again and first not in (other, held) and all(first)
+    for line in next(arithmetic("train", 0)).splitlines():
+        problem, _, answer = line.partition(" = ")
+        assert eval(problem) == int(answer)

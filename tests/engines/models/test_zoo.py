@@ -25,6 +25,7 @@ from engines.models.bounds import within
 from engines.models.hub import count_parameters, identity, sha256
 from engines.models.networks.sized_draft import SIZES, of_state, parameters
 from engines.models.parts import load_part
+from engines.models.sizing import size_of_folder
 from engines.training.core.coding import convert
 from tests.engines.refusals import refuses
 
@@ -434,3 +435,10 @@ def test_a_model_read_in_another_way_takes_the_other_s_weights(tmp_path: Path) -
     (tmp_path / "mine" / "config.json").write_text(json.dumps(config | {"weights_from": "other"}))
     zoo._loaded.clear()
     refuses(UserError, r"other/model\.safetensors is not the file that was", zoo.load_model, tmp_path / "mine")
+
+
+def test_the_size_of_a_folder_that_no_transformers_model_lies_in_cannot_be_told(tmp_path):
+    refuses(UserError, "has no config.json, so it is not a transformers model", size_of_folder, tmp_path, "empty")
+    (tmp_path / "config.json").write_text('{"model_type": "whatever"}')
+    said = "model type 'whatever', which would need code from the checkpoint"
+    refuses(UserError, said, size_of_folder, tmp_path, "foreign")

@@ -119,3 +119,11 @@ def test_what_a_server_reports_has_the_names_of_what_is_counted_here(server):
     else:
         assert (found["block_efficiency"].value, found["mean_accepted_excluding_bonus"].value) == (2.5, 1.5)
         assert found["block_efficiency"].terms == "(6 + 4) ÷ 4"
+
+
+def test_older_llama_cpp_says_probabilities():
+    probs = [{"tok_str": " a", "prob": 0.75}, {"tok_str": " b", "prob": 0.2}]
+    one = {"content": " a", "completion_probabilities": [{"content": " a", "probs": probs}]}
+    trace, asked = ask(stream(one, {"content": "", "stop": True}, end=False), api="llama")
+    assert trace.text == "a" and trace.steps[0].commits.probabilities == [0.75]
+    assert trace.end.reason == "complete" and asked[-1][2]["n_probs"] == 5

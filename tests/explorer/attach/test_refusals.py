@@ -25,6 +25,8 @@ def ask(reply, **options):
     ("reply", "said"),
     [
         (stream(piece("a"), "{nonsense", piece("b")), "not JSON"),
+        (stream(piece("a"), "[1, 2]"), "no object"),
+        (stream(piece("a"), end=False), "closed the answer before its end"),
         (stream(piece("a"), {"error": {"message": "out of\nmemory"}}), "broke off: out of memory"),
         (stream(piece("a"), end=False, after=silent), "sent nothing for 0.2 s"),
         (stream(piece("a"), end=False, after=lambda h: h.wfile.write(b"data: " + b"x" * 2**21)), "more than 1 MB"),
@@ -41,6 +43,10 @@ def test_what_had_arrived_stays(reply, said):
     [
         (status(404, {"error": {"message": "no such model"}}), r"answered 404 \(no such model\).*--api or --model"),
         (status(302, "", [("location", "https://elsewhere.example/v1")]), "redirects to elsewhere.example"),
+        (status(307, "", [("location", "/v1/chat/completions")]), "redirects again and again"),
+        *((status(302, "", [("location", to)]), "redirects to") for to in ("http://[bad", "//[::1")),
+        (status(401, "<html>"), "answered 401; it wants a key"),
+        (stream(end=False), "closed the answer before its end"),
         (lambda handler: None, "closed the connection"),
         (silent, "sent nothing for 0.2 s"),
         (status(200, "x", [("content-encoding", "gzip")]), "packed"),

@@ -219,6 +219,9 @@ def test_methods_are_chosen_by_what_they_need_and_what_was_measured():
         ({"methods": ["greedy"]}, "'greedy' is a control itself"),
         ({"methods": ["stand"], "params": {"stand": {"temperature": 1}}}, "leave it at 0"),
         ({"methods": ["medusa"], "model": "tiny-ar-s"}, "lossless methods that fit it: "),
+        ({"params": {"medusa": {"x": 1}}}, "parameters are given for 'medusa'"),
+        ({"methods": ["rapid"]}, "give it eta=0.0"),
+        ({"seconds": 0}, "seconds=0 is not allowed"),
         ({"repeats": 3}, "repeats=3 gives no interval"),
     ],
 )

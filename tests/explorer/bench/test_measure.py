@@ -102,3 +102,13 @@ def test_the_command_prints_a_line_for_each_method(capsys):
     assert main(["bench", "--names", "--model", "smollm2-text", "--prompts", "1"]) == 0
     out = capsys.readouterr().out
     assert "names that exist" in out and len(out.splitlines()) == 4
+
+
+def test_calls_that_a_rule_for_the_end_saves_are_no_merit_of_the_method(monkeypatch):
+    monkeypatch.setattr(measure, "sweep_of", lambda plain: [])
+    ours, plain = measure.bench(["creditdecoding", "threshold"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
+    assert ours.saved_by_end_rule > 0 and ours.forwards_ratio < ours.fair_ratio
+    said = measure.table([ours])
+    assert f"{ours.saved_by_end_rule:.1f} model calls a prompt that threshold makes after its end mark" in said
+    assert f"forwards without those {ours.fair_ratio:.2f}" in said
+    assert (plain.saved_by_end_rule, plain.fair_ratio) == (0, None) and "end mark" not in measure.table([plain])

@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import socket
 
 import pytest
+from packaging.requirements import Requirement
 
 import engines
 from explorer.cli import doctor, main
@@ -100,3 +102,15 @@ def test_a_check_that_fails_unforeseen_is_a_finding_and_the_exit_status_is_1(mon
     out = capsys.readouterr().out
     assert "a card: buy one\n" in out
     assert "unforeseen" in out and "\x1b" not in out and out.rstrip().endswith("1 broken")
+
+
+def test_a_port_that_is_taken_and_a_package_that_is_missing_are_told(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(doctor, "PORTS", range(number, number + 1))
+        check = found(doctor.port)["port"]
+    assert check.state == "broken" and str(number) in check.found and "--port" in check.do
+    for asked, said in (("no-such-package>=1", "no-such-package is missing"), ("msgspec>=999", "msgspec")):
+        assert doctor._unmet(Requirement(asked)).startswith(said)

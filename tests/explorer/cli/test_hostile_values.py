@@ -121,3 +121,10 @@ def test_the_main_block_of_a_method_file_shows_it_too(capsys, hostile, monkeypat
     core_show.show("greedy", None, "x")
     out = capsys.readouterr().out
     assert HARMLESS in out and "owned" in out and not commands(out)
+
+
+def test_names_that_no_file_has(capsys, trace):
+    assert "255 bytes" in refused(capsys, "export", str(trace), "--html", "n" * 300)
+    assert "255 bytes" in refused(capsys, "replay", "n" * 300)
+    for name in ("~nobody-of-that-name/x", "n" * 300):
+        refused(capsys, "run", "--method", "greedy", "--model", name, "--prompt", "a")

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 import engines
+from engines.core.sampling import distribution
 from engines.core.trees import from_child_counts
-from engines.methods.speculative.stand.store import Store
+from engines.methods.speculative._verify import verify
+from engines.methods.speculative.stand.store import Entry, Store, grow
 from engines.methods.speculative.stand.templates import broad, count_accepted
-from tests.engines.fakes import TableCausal, board
+from tests.engines.fakes import TableCausal, board, chi_square_p
 
 SIDE = "stand-side-by-side"
 
@@ -141,3 +143,30 @@ def test_each_token_is_told_with_the_suffix_that_drafted_it(slug, params):
                     assert kept == [text[end]] and len(key["key"]) == one["suffix"][i]
                     hits += 1
     assert hits > 10
+
+
+@pytest.mark.parametrize("drafting", ["stochastic", "deterministic"])
+def test_any_store_leaves_the_distribution_as_it_is(drafting):
+    """First and second token of a step, where the store has nothing to do with the target, has fewer tokens than there
+    are, and is certain of one."""
+    model, rng = TableCausal(vocab_size=5, memory=None, scale=1.0), torch.Generator().manual_seed(0)
+    store, text, (parents, _) = Store(), [2, 1], from_child_counts([3, 2, 1, 1])
+    store.entries = {
+        (1,): Entry(1, {0: 0.1, 2: 0.05, 4: 0.6}),
+        (4,): Entry(9, {3: 1.0}),
+        (1, 4): Entry(1, {0: 1e-9, 1: 0.5, 2: 0.2}),
+        (0,): Entry(2, dict.fromkeys(range(5), 0.2)),
+    }
+    noise = lambda _, n: torch.rand(n, dtype=torch.float64, generator=rng).tolist()  # noqa: E731
+    drawn = noise if drafting == "stochastic" else None
+    first, second = torch.zeros(5), torch.zeros(5)
+    for _ in range(1200):
+        draft = grow(store, text, parents, (2, 1), vocab_size=5, noise=drawn, deepest=9).draft
+        z = model.logits(*([*text, *draft.path(row)] for row in range(len(draft))))
+        verdict = verify(z, draft, 1.0, rng)
+        block = [*(draft.tokens[row] for row in verdict.path[1:]), verdict.emitted]
+        first[block[0]] += 1
+        if block[0] == 4 and len(block) > 1:
+            second[block[1]] += 1
+    assert chi_square_p(first, distribution(model.logits(text)[0].double(), 1.0)) > 1e-3 and second.sum() > 60
+    assert chi_square_p(second, distribution(model.logits([*text, 4])[0].double(), 1.0)) > 1e-3
