@@ -1,7 +1,5 @@
 """For all tests: which of them run (`tiers.py`), no network, no telemetry, few threads, and the browser."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

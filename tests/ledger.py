@@ -8,8 +8,6 @@ A processor second is worth more on one machine than on another. So each run als
 tiers are compared in units of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,8 +1,6 @@
 """Runs that several workers ask for, kept on disk: decoded once for all of them, and for the next call of pytest, until
 anything that they depend on changes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -4,8 +4,6 @@ python -m tests.nightly [PART ...]   runs these parts; without a name, each that
 python -m tests.nightly --age        how many commits old each result is
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

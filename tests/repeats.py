@@ -2,8 +2,6 @@
 listed at the end with its first error, and the ledger has it; one that fails again fails, and so do all where more than
 two tests failed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

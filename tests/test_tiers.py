@@ -1,7 +1,5 @@
 """What plain `pytest`, `--gate`, a part of the nightly tests and a named file run; and a failure that is repeated."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -96,8 +94,6 @@ def test_tests_without_their_browser_are_left_out_with_one_line():
     assert told.count("/nowhere/chromium") == 1 and "deselected" in told and "skipped" not in told
 
 
-# --- a failure that is repeated
-
 FLAKY = """
 import pathlib, pytest
 
@@ -146,8 +142,6 @@ def test_a_failure_is_repeated_once_and_listed(tmp_path, mark, names, passes, li
     assert ("failed" in closing) is not passes
 
 
-# --- the ledger
-
 RUN = [
     {"id": "tests/page/test_x.py::test_a", "cpu": 2.0, "marks": ["browser"], "out": "passed", "visits": 3},
     {"id": "tests/page/test_x.py::test_b", "cpu": 1.0, "marks": ["browser"], "out": "passed"},
@@ -175,9 +169,6 @@ def test_a_tier_that_costs_a_quarter_more_is_named(change, said):
     ends[1] |= {name: value for name, value in change.items() if name == "spent"}
     found = ledger.dearer({"gate": [first, second, *ends], "a new one": RUN}, committed)
     assert len(found) == len(said) and all(one.startswith(start) for one, start in zip(found, said, strict=True))
-
-
-# --- the nightly record
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Which tests run: plain `pytest` those that need the package alone, `pytest --gate` what must hold for every change
 beside them, `.ci/nightly` the rest. A test's marks tell where it belongs; one without any of them is plain."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

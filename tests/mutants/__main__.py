@@ -11,8 +11,6 @@ torch runs them, so that a start costs a second. After 120 s, or 60 processor se
 without end). A second call goes on where the first one stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """Which tests run a line: read from the data of coverage.py, whose contexts are the tests' names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

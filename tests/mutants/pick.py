@@ -1,7 +1,5 @@
 """Small faults, picked by a seed: one token of a line is another one. The same code gives the same faults."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

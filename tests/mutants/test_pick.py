@@ -1,7 +1,5 @@
 """The faults are the same each time, are faults, and leave nothing behind."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from types import SimpleNamespace

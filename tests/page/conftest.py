@@ -1,8 +1,6 @@
 """The app in this process with three recorded traces, and pages that must stay quiet: no request elsewhere, no error on
 the console."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Bad input, generated: values of the wrong sort and text that is hard to handle."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

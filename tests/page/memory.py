@@ -3,8 +3,6 @@
 Each time a visitor opens a trace of two million characters, which a public page just takes, and closes the page: its
 heartbeat ends. The server is a process of its own; its resident memory is read before and after."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -4,8 +4,6 @@
 `corpus` gives the same cases every time, so a place names a case. The server does with each what it does with a trace
 that a visitor opens."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json

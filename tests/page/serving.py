@@ -1,8 +1,6 @@
 """What the measurements of this folder share: a page in a process of its own, the numbers of its handlers, and
 memory."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Addresses of tabs, methods, papers, lessons and texts: what they open, that Back returns to them, and what is said of
 one that leads nowhere."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

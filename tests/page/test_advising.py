@@ -1,8 +1,6 @@
 """*Will it help on my text?* on the page: from a prompt to verdicts in two clicks, Stop, and what is refused. The runs
 are made; their seconds are ours."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

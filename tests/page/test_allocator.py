@@ -1,7 +1,5 @@
 """Freed memory goes back to the system: in a process of its own, whose memory is all its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The public endpoint: a finished trace, or one sentence."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

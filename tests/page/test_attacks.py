@@ -1,7 +1,5 @@
 """Attacks on a public page for a few seconds each; `python -m tests.page.attacks` takes minutes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

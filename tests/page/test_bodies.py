@@ -1,7 +1,5 @@
 """What a request may bring, before anybody parses it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,8 +1,6 @@
 """The page as a visitor meets it, in headless Chromium. Nothing here sleeps: every wait is for a state of the
 document."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

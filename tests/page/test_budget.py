@@ -1,7 +1,5 @@
 """What one visitor may ask of a public host."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import types

@@ -1,8 +1,6 @@
 """Before a run that promises its control's text, the page says where the weights cannot keep that, and after it where
 the model was refused what would."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 """Prose in Simplified Chinese, whole or not at all: lessons, methods, the steps of players, errors; and that no tab
 shows an English sentence with Chinese words in it."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import expect

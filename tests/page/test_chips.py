@@ -1,7 +1,5 @@
 """A chip: the keyboard goes to the players, and the view that shows the idea stands in the first screen."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """The chooser of methods: what it is sent, and a visitor's way from four answers to a run."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import Locator, expect

@@ -1,7 +1,5 @@
 """Whose share of a public host a request takes."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Connections that are left alone are closed; those on which something is asked are not."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

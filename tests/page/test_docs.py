@@ -1,7 +1,5 @@
 """The Docs tab: every text, its links, and that nothing of it is sent before it is opened."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

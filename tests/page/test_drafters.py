@@ -1,7 +1,5 @@
 """A published drafter on the page: the field for it at home, what its name becomes, and that visitors have none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a browser gets early: a packed document, and the modules of the first screen before they are imported."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import urllib.request

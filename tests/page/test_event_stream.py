@@ -1,7 +1,5 @@
 """The stream of a live run: what is read there, what goes Gradio's way instead, and that the page orders both."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

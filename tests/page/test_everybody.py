@@ -1,8 +1,6 @@
 """The page for everybody: what axe-core finds, the keyboard, a phone, and nothing that moves for those who asked for
 stillness."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What fails or is stopped at the worst moment leaves the next visitor's run and the reader of the page whole."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading

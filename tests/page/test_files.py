@@ -1,7 +1,5 @@
 """The program's own files for the browser: recorded runs come in the newest form, and nothing else is served."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fork from here: by hand in the browser with the tiny models, and what the endpoint refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

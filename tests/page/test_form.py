@@ -1,8 +1,6 @@
 """A slot's form: what the server makes of its value (slot.test.mjs has the rules), and the form as a visitor fills
 it in."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

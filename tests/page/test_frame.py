@@ -1,7 +1,5 @@
 """The frame of the page: what stands where, what is folded, what Run becomes, what is said before it."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 from tests.page.conftest import LAPTOP

@@ -1,8 +1,6 @@
 """Generated bad input, the same in every run: whatever comes, there is an answer of one sentence, and neither a crash
 nor a trace of the inside."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import urlencode

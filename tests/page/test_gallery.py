@@ -1,7 +1,5 @@
 """The Gallery tab."""
 
-from __future__ import annotations
-
 import json
 
 from playwright.sync_api import expect

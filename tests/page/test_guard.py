@@ -1,7 +1,5 @@
 """What stands in front of Gradio, asked over HTTP."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit

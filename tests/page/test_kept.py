@@ -1,7 +1,5 @@
 """What the browser keeps: prompt, slots and parameters outlive a reload; an address wins; one button forgets all."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 import engines

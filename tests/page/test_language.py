@@ -1,8 +1,6 @@
 """The page in Simplified Chinese: which language it takes, that nothing of ours stays English, that nothing of a model
 or a person is translated, and what axe finds."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

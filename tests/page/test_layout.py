@@ -1,7 +1,5 @@
 """What a visitor sees on a phone: the board first, one run at a time, and the players stay in sight."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 from tests.page.conftest import PHONE

@@ -1,7 +1,5 @@
 """Lessons, glossary and the tour, in headless Chromium."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

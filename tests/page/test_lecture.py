@@ -1,7 +1,5 @@
 """Lecture mode: the scenes alone, by keys; a list of one's own; each scene live and back."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What opened traces leave behind; `python -m tests.page.memory 500` opens five hundred."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import gradio as gr

@@ -1,7 +1,5 @@
 """A sample of the hostile traces and records; `python -m tests.page.mutations` takes all two thousand."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -1,7 +1,5 @@
 """Kept runs, links, imports and copied lines, as a visitor meets them; and what a shared server refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A page that nobody has touched moves by itself, and stops when it is touched. Waits are for states."""
 
-from __future__ import annotations
-
 import msgspec
 from playwright.sync_api import Page, expect
 

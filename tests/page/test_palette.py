@@ -1,7 +1,5 @@
 """The palette below the prompt: its words are those of the engines, and a person draws a scene with it."""
 
-from __future__ import annotations
-
 import json
 import random
 from itertools import islice

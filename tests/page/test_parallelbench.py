@@ -1,7 +1,5 @@
 """The ParallelBench section without a browser, and once in one."""
 
-from __future__ import annotations
-
 import json
 
 import gradio as gr

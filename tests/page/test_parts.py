@@ -1,7 +1,5 @@
 """The parts behind the page, without a browser."""
 
-from __future__ import annotations
-
 import copy
 import json
 import threading

@@ -1,8 +1,6 @@
 """Figures and films from *Save and open*: what arrives in the browser is the picture, and no wish from outside can hurt
 the server."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,8 +1,6 @@
 """A page for strangers: what may run, what it may cost, that the page says so; and a run in a process of its own, as on
 ZeroGPU."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """What strangers send wrong is one line in the log; what we did wrong keeps its traceback."""
 
-from __future__ import annotations
-
 import json
 import logging
 

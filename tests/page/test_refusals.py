@@ -1,8 +1,6 @@
 """What is refused, by whom, and what stays: our sentence and not the toast of a component, and nothing that is shown
 goes for a run that never began."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

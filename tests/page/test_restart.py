@@ -1,7 +1,5 @@
 """A page whose server was killed in the middle of a run and began again: it says so and goes on, and no run is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Row-invariant forwards as a choice of each slot, where the page is at home."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """Addresses of what the players show: scenes, added runs and forks write one, Back shows what was there, a live run
 takes out what no longer holds, and a scene that is gone gets a sentence."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

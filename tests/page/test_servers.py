@@ -1,7 +1,5 @@
 """*From a running server* in the browser, and what a public host answers. The server is the tests' own stand-in."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """A few seconds under visitors: nothing fails and nothing is left open. `python -m tests.page.soak` takes minutes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.page.soak import WAYS, measure

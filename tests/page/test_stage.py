@@ -1,7 +1,5 @@
 """The first screen: the scene's voice and its lever, and how little stands around them until the page is used."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

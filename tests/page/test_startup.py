@@ -1,7 +1,5 @@
 """Starting is quick, silent and light, measured in processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

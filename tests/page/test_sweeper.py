@@ -1,8 +1,6 @@
 """*Run a sweep*: what it refuses without a browser, and in one a sweep that runs, is cancelled, goes on, and opens what
 failed."""
 
-from __future__ import annotations
-
 import re
 
 import gradio as gr

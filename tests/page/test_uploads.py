@@ -1,7 +1,5 @@
 """A picture of a person's own on the page: at home only, into the prompt, and a sentence for what is none."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

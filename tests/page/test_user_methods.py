@@ -1,8 +1,6 @@
 """Methods of one's own on the page: the printed template in a slot, beside its words on the Methods tab, what a mistake
 in it says; and a record with a view beside its file."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,8 +1,6 @@
 """From the click on Run to the last token a page is never silent: the earlier boards leave, the players say what is
 read, loaded or waited for, and then how much is written and how fast."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """Pages opened from exported files, watched for everything that a quiet page must not do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hand-made traces that fill every group of the schema, and the recorded ones."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """JavaScript without a browser: one node process evaluates what the tests ask for."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """One page that shows run after run, what is asked of its pictures, and the runs that all pictures are held against."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -6,8 +6,6 @@ other work does not count. What is asserted are ratios within one run: a step ag
 players against one. test_painting_browser.py holds what makes the steps cheap by counts, which no other work
 changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

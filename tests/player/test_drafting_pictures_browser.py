@@ -1,8 +1,6 @@
 """The pictures of drafting say what was recorded: chains and trees, who judged them, and what another line or choice
 would have made of the same step."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

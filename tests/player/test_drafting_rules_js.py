@@ -1,8 +1,6 @@
 """What pictures of drafting work out from a record is what the engine means by it; what a slider decides again is what
 the engine's own rule decides."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What an exported page shows before anybody scrolls: the question, the answer and the picture of the idea."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several runs in one view: one grid for all boards, heads of one height, the compact mode and the verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Generated hostile traces in a real player: each is shown or refused with a sentence, and nothing in them becomes
 markup or script."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from functools import cache

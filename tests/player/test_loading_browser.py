@@ -1,7 +1,5 @@
 """Views are loaded when a run first needs them: as modules from a server, and not at all in a page saved to disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pictures of masks, canvases, tokens and paths say what was recorded."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,8 +1,6 @@
 """What pictures of masks, canvases, tokens and paths work out from a record is what the engine means by it; what a
 slider decides again is what the engine's own rule decides."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The pictures of what models see, keep and cost say what was recorded."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What pictures of layers, caches, workers and devices work out from a record is what the engine means by it."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The tests that are JavaScript themselves."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Large boards are painted cell by cell and near the window first; what is seen must not depend on the way that led to
 a step."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 """What holds for every picture: on each step, in panels of every width, light and dark, for drafts of any depth, in odd
 words, and for runs with little to see; a slider that was moved goes back to what was recorded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """The player's pure functions against what Python finds (player.test.mjs has those that need no Python), and the rules
 that its files keep."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,8 +1,6 @@
 """Predict mode: what is asked and how an answer is scored, against the trace itself, and the mode as a person uses
 it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

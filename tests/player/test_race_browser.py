@@ -1,7 +1,5 @@
 """Race and difference: the player's rules against Python's, and what is drawn of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Receipts in the player: the same numbers as in Python, and a box that a keyboard reaches and leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Pictures of all steps at once: what a row shows is what its step did, a pointer over the rows sets the step, and a
 long, wide or edited run still fits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from playwright.sync_api import expect

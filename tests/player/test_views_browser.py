@@ -1,8 +1,6 @@
 """What is drawn: exported files opened from disk, driven as a person drives them. Time limits are three times what an
 idle machine needs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

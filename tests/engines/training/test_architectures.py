@@ -1,8 +1,6 @@
 """The training of the small architectures: rows of the corpus and of facts, losses that reach every weight, a training
 that goes on exactly, a folder that loads as its kind, and the cards of what ships."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import product

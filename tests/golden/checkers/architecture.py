@@ -1,8 +1,6 @@
 """Golden cases of architectures: routers and memories, attention in pieces, operators, the return of the encoder,
 exchanges of experts, what a token costs, and readers of words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from itertools import pairwise

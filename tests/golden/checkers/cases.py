@@ -1,7 +1,5 @@
 """What the checkers share: how a case says what is given and what is expected, kinds of cases, numbers as tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

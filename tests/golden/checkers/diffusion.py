@@ -1,7 +1,5 @@
 """Golden traces of the diffusion family: the official loops' decisions, forward by forward, on small trained stubs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Golden cases of DiffusionGemma: transformers' `generate` and the three schedulers of diffusers, step by step, with
 the draws of the same generator."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

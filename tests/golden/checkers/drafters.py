@@ -3,8 +3,6 @@ blocks, heads and trees with their logits; rounds of the speculative decode, and
 
 One folder for each format (`cases.json` with its checkpoints beside it), and a case for each drafter in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Golden cases of the figures that are derived here and not in the engines: importing this registers their checker."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

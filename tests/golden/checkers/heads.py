@@ -2,8 +2,6 @@
 tree with a bigram table in the place of the draft layer, where a Kangaroo round stops, DEL's counts, choice and draft
 end, lexical units, and Falcon's mask."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Golden cases of speculative Jacobi decoding: the test of a window, and whole decodings of a Markov model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ JointThreshold and JointThresholdInDel, diffusers' LLaDA2Pipeline.
 What each forward found, wrote and replaced is compared; forwards that only store finished blocks are ours alone, except
 that sglang counts one that changes nothing at the end of a block."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Golden cases of Nemotron-Labs-Diffusion: logits in both ways of attention, and every forward of its block diffusion
 and of its self-speculation: what was fed where, in which way, and whether it was kept."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

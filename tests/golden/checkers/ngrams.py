@@ -1,8 +1,6 @@
 """Golden cases of the methods that draft from n-grams: the tri-gram table and its search, the store of distributions,
 its drafts and its templates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """Golden cases of samplers and of rules that choose: which tokens a rule lets through, which model writes, who is voted
 for, who finishes first, what is searched next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Golden cases of the speculative family: exact distributions, tapes, tree masks, and the recycling table;
 the judge, reflective verification and aggressive decoding."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction

@@ -1,8 +1,6 @@
 """Golden cases of what a system costs: EasySpec's groups and times, SpecMemo's bytes, Mirror-SD's steps, RAPID's
 transfer, Scylla's log-linear fit and the arithmetic of speculative decoding."""
 
-from __future__ import annotations
-
 from engines.core.lazy import torch
 from engines.core.sampling import accept_probability, expected_tokens, residual
 from engines.methods.speculative.rapid.transfer import Transfer

@@ -1,8 +1,6 @@
 """Golden cases of RSD and DySpec: the trees they draw from given noise, tapes of their verification, and the exact
 distribution of a whole step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

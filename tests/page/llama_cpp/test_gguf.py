@@ -1,7 +1,5 @@
 """A GGUF file on the page: its path in the field of the model, and what is said of its rows before the run."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from playwright.sync_api import expect

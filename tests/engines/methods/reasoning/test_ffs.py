@@ -1,7 +1,5 @@
 """First Finish Search: what must hold of the rules, and of the loop on a shipped model."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given
@@ -22,7 +20,7 @@ TRACES = st.lists(
 
 
 @pytest.fixture(scope="module")
-def model() -> engines.Model:
+def model():
     return engines.load_model("tiny-reasoner", dtype="float32")
 
 

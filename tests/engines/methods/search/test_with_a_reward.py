@@ -1,7 +1,5 @@
 """The methods with a reward model: what they count, when they are plain sampling, and whom they choose."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -20,7 +18,7 @@ ALL = pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering", "a-sta
 
 
 @pytest.fixture(scope="module")
-def model() -> engines.Model:
+def model():
     return engines.load_model("tiny-reasoner", dtype="float32")
 
 
