@@ -57,12 +57,12 @@ def test_no_word_of_ours_stays_english_on_any_tab(visit):
 def test_what_a_model_wrote_and_a_person_typed_is_not_translated(visit):
     """The words of the page as a prompt stay as they were typed, and so does what is written of them."""
     texts = []
-    for screen in (visit("?still&"), chinese(visit)):
+    for screen, over in ((visit("?still&"), "Done"), (chinese(visit), "完成")):
         screen.wait(0, "ready")
         screen.slots(1)
         screen.prompt("copy: Run Stop Play")
         screen.page.locator("#run").click()
-        screen.wait(0, "live")
+        screen.says(over, 90)
         screen.wait(0, "done")
         screen.player(0).press("End")
         screen.drawn()
