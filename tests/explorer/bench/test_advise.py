@@ -152,6 +152,9 @@ def test_why_and_what_it_takes_are_counted_and_measured():
     short = msgspec.structs.replace(within, need=2.0, need_low=1.9, need_high=2.1, tokens_per_call=1.2)
     for found, said in ((within, "within that, so they do not tell"), (short, "That is 0.80 more than it writes.")):
         assert said in takes_of(found)
+    even = judged([1 / 0.97, 1 / 1.05, 1.0])
+    more = msgspec.structs.replace(even, need=1.0, need_low=1.0, need_high=1.0, tokens_per_call=1.2)
+    assert even.word == "even" and "It writes more, but whole runs" in takes_of(more)
 
 
 def test_a_stop_judges_what_there_is():

@@ -38,5 +38,6 @@ def test_a_round_is_worth_what_it_writes_over_what_it_costs_where_times_were_tak
 
 def test_names_and_tokens_are_text_on_the_page():
     page = diagnosis_page(FOUND)
+    assert [diagnosed.counted(k) for k in (1, 2)] == ["one drafted token", "2 drafted tokens"]
     assert "D &lt;b&gt;" in page and "x &lt;i&gt;" in page and "<b>" not in page
     assert "Drafting pays here from 20 % of the drafted tokens on (derived); 56 % are accepted." in page
