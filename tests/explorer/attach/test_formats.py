@@ -5,7 +5,9 @@ import math
 import pytest
 
 from explorer.attach import attach
+from explorer.cli import main
 from explorer.figures.acceptance import tree_metrics
+from tests.engines.conftest import GOLDEN
 from tests.explorer.attach.servers import Scripted, piece, status, stream
 
 
@@ -127,3 +129,16 @@ def test_older_llama_cpp_says_probabilities():
     trace, asked = ask(stream(one, {"content": "", "stop": True}, end=False), api="llama")
     assert trace.text == "a" and trace.steps[0].commits.probabilities == [0.75]
     assert trace.end.reason == "complete" and asked[-1][2]["n_probs"] == 5
+
+
+def test_server_and_drafter_stand_in_one_race_and_one_report(tmp_path, capsys):
+    pair, page = GOLDEN / "drafters" / "eagle12-legacy", tmp_path / "report.html"
+    with Scripted(stream(piece("a b c"), TOLD["vllm"]), owner="vllm") as running:
+        command = ["attach", running.url, "--prompt", "42 41 12 39", "--max-tokens", "12", "--traces", str(tmp_path)]
+        assert main([*command, "--against", f"eagle@{pair / 'verifier'} + {pair / 'drafter'}"]) == 0
+    said = capsys.readouterr().out
+    (line,) = (one.split() for one in said.splitlines() if one.startswith("Block efficiency τ"))
+    assert line[-2] == "2.50" and float(line[-1]) > 1
+    assert main(["report", str(tmp_path / "1.json"), str(tmp_path / "2.json"), "--html", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "Block efficiency τ" in text and "counted by the server, which reported it" in text
