@@ -66,7 +66,8 @@ def test_all_nodes_of_a_depth_at_once_are_each_path_by_itself(model, part, ids):
 @pytest.mark.parametrize("link", [True, False])
 def test_the_record_tells_what_was_ranked_after_each_row_and_by_the_control(model, part, ids, link):
     run = decode(model, nodes=20, link=link)
-    assert "rankings" not in run.steps[0].records
+    own = sum(one.numel() for one in drafter_of(part.tensors, link).parameters())
+    assert "rankings" not in run.steps[0].records and f"{own:,} trained parameters" in run.steps[0].note
     (drafter, _), control = chosen(part, link), drafter_of(part.tensors, False)
     for before, step in itertools.pairwise(run.steps):
         ids = [*ids, *before.commits.tokens]

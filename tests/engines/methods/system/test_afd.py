@@ -65,6 +65,15 @@ def test_a_part_begins_when_what_it_needs_is_there(model, execution):
         assert all(i.measured and i.end > i.start for i in step.intervals)
 
 
+def test_a_step_says_how_many_texts_went_on(model):
+    """A text that has ended keeps its place in the batch, and gains nothing."""
+    prompt = "python: class Robot(size: int, owner: str, label: str)"
+    trace = decode(model, prompt, microbatches=1, texts=8, execution="one process", max_new_tokens=20)
+    told = [int(step.note.split(" of ")[0]) for step in trace.steps]
+    assert told == [sum(bool(branch.tokens) for branch in step.branches) for step in trace.steps]
+    assert told[0] == 8 > told[-1], "one has ended before the last step"
+
+
 def test_bytes_are_counted(model):
     trace = decode(model, microbatches=2, texts=3)
     for step in trace.steps:
