@@ -2,8 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
+import { page } from "../player/page.mjs";
+import { listening } from "./fakes.mjs";
 
-const { begun, next, placeOf, queryOf } = await asset("page/address.js");
+const { begun, mountAddress, next, placeOf, queryOf } = await asset("page/address.js");
+const { groupNamed } = await asset("player/clock.js");
 
 const LATE = 5000;
 const place = (tab, kind = "", name = "") => ({ kind, name, tab });
@@ -97,6 +100,22 @@ test("after any four events the address leads to where the page is", () => {
   }
 });
 
+test("Back and Forward return to each place, and tell of it", () => {
+  const page = new Page("?still");
+  const way = [LESSON, { tab: "docs" }, { method: "eagle" }, { tab: "explore" }, { run: ["a"] }];
+  const places = [page, ...way].map((detail) => {
+    if (detail !== page) page.step("at", { detail });
+    return placeOf(page.search);
+  });
+  assert.deepEqual(page.told, [], "who says where they are need not be told");
+  for (let at = page.at - 1; at >= 0; at--) {
+    page.go(-1);
+    assert.deepEqual([page.state.place, page.told.at(-1)], [places[at], places[at]]);
+  }
+  assert.deepEqual(page.selected, ["methods", "docs", "learn", "explore"], "a tab is shown where it is another one");
+  assert.equal(page.search, "?still");
+});
+
 test("a tab that was left before Gradio showed it is no new place, for some time", () => {
   // biome-ignore format: a table
   for (const [tab, hidden, after, kept] of [
@@ -169,4 +188,104 @@ test("runs that have no address are asked for again by who comes back to them", 
   assert.equal(page.asked.length, 1);
   page.go(1);
   assert.deepEqual(page.asked.at(-1), "?gallery=a");
+});
+
+/** A document with an address, in which players show runs with these names by slot. */
+function mounted(search, { runs = [], live = false, scene = "" } = {}) {
+  const root = page(),
+    heard = listening(),
+    log = [];
+  globalThis.location = { search, pathname: "/", hash: "#top" };
+  const write = (kept, to) => {
+    globalThis.history.state = kept;
+    if (to) location.search = to.slice(1, to.indexOf("#"));
+  };
+  globalThis.history = { state: null, pushState: (kept, _, to) => write(kept, to), replaceState: write };
+  const show = (runs) => {
+    globalThis.dxRuns = new Map(runs);
+    groupNamed("main").members = new Set(runs.map(([slot]) => ({ slot, run: {} })));
+  };
+  show(runs);
+  const found = { live, scene };
+  root.querySelector = (selector) =>
+    selector.includes("live") ? (found.live ? {} : null) : found.scene ? { id: `scene-${found.scene}` } : null;
+  const panel = { style: { display: "" } };
+  root.getElementById = () => panel;
+  for (const type of ["dx-place", "dx-follow"]) root.addEventListener(type, ({ detail }) => log.push([type, detail]));
+  const props = { value: "" };
+  let told = null;
+  const watch = (_, act) => (told = act);
+  mountAddress(props, watch, (event) => log.push([event]));
+  const say = (type, detail) => root.dispatchEvent(new CustomEvent(type, { detail }));
+  const look = async (change = {}) => {
+    Object.assign(found, change);
+    if (change.runs) show(change.runs);
+    say("dx-runs");
+    await null;
+  };
+  return { log, props, panel, say, look, heard, told: () => told() };
+}
+
+// biome-ignore format: a table
+for (const [search, log, sent] of [
+  ["", [], ""], ["?doc=using", [["dx-place", place("docs", "doc", "using")]], ""],
+  ["?lesson=medusa", [["submit"]], "?lesson=medusa"], ["?tab=learn", [["submit"]], "?tab=learn"],
+])
+  test(`a page that is opened at ${search || "its clean address"} asks for what is there`, () => {
+    const opened = mounted(search);
+    assert.deepEqual([opened.log, opened.props.value], [log, sent]);
+  });
+
+test("the document is told of places, and Gradio is asked for tabs", () => {
+  const { log, props, panel, say, told, heard } = mounted("");
+  say("dx-at", { lesson: "medusa" });
+  assert.deepEqual([log, location.search, globalThis.dxPlace.name], [[], "?lesson=medusa", "medusa"]);
+  say("dx-go", { method: "eagle" });
+  assert.deepEqual(log.splice(0), [["dx-place", place("methods", "method", "eagle")], ["select"]]);
+  panel.style.display = "none";
+  say("dx-tab", { tab: "methods", panel: "p" });
+  panel.style.display = "";
+  say("dx-tab", { tab: "learn", panel: "p" });
+  assert.equal(location.search, "?method=eagle");
+  say("dx-tab", { tab: "methods", panel: "p" });
+  say("dx-tab", { tab: "learn", panel: "p" });
+  assert.equal(location.search, "?lesson=medusa", "the place that it had");
+  props.value = "not JSON";
+  told();
+  props.value = '{"refused": "no"}';
+  told();
+  assert.deepEqual(log, []);
+  props.value = '{"kind": "", "name": "", "tab": "docs"}';
+  told();
+  location.search = "";
+  heard.get("popstate")({ state: null });
+  const told_ = log.map(([type, detail]) => detail?.tab ?? type);
+  assert.deepEqual(told_, ["docs", "select", "explore", "select"]);
+});
+
+test("the document's runs are named, remembered and asked for", async () => {
+  const A = Object.entries({ c: 2, a: 0, b: 1 }).map(([name, slot]) => [slot, name]);
+  const { log, say, look, heard } = mounted("?run=a,b,c", { runs: A });
+  await null;
+  await look({ runs: [[0, "x"]] });
+  assert.equal(location.search, "", "they were there, and others took their place");
+  assert.deepEqual(history.state, { runs: ["x"] });
+  say("dx-adding");
+  await look({ runs: A });
+  assert.deepEqual([location.search, history.state], ["?run=a,b,c", { runs: ["x"] }]);
+  location.search = "";
+  heard.get("popstate")({ state: { runs: ["x"] } });
+  assert.deepEqual(log.at(-1), ["dx-follow", "?run=x"]);
+  heard.get("popstate")({ state: { runs: ["a", "b", "c"] } });
+  heard.get("popstate")({ state: null });
+  assert.equal(log.filter(([type]) => type === "dx-follow").length, 1);
+  say("dx-at", { scene: "one" });
+  await look({ scene: "one" });
+  await look({ scene: "one" });
+  assert.equal(location.search, "?scene=one");
+  await look({ scene: "two" });
+  assert.equal(location.search, "");
+  say("dx-at", { run: ["a"] });
+  await look({ live: true });
+  assert.equal(location.search, "");
 });

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 import { Element, page } from "../player/page.mjs";
-import { listening } from "./fakes.mjs";
+import { add, listening, storage } from "./fakes.mjs";
 
 page();
-const { BEGUN, next } = await asset("page/lecture.js");
+const { BEGUN, mountLecture, next } = await asset("page/lecture.js");
 const { lectureView, meant } = await asset("page/lectureview.js");
 const { groupNamed } = await asset("player/clock.js");
 
@@ -89,7 +89,8 @@ async function settle() {
 const press = (...keys) =>
   keys.forEach((key) => heard.get("keydown")({ key, preventDefault() {}, stopImmediatePropagation() {} }));
 
-/** A lecture of scenes; what is asked of the page is noted down. room: pixels that the players take at no enlargement. */
+/** A lecture of scenes, one with a lever; what is asked of the page is noted down. room: pixels that the players take
+ * at no enlargement. */
 function lecture({ room = 100 } = {}) {
   const done = [],
     players = new Element("div"),
@@ -108,6 +109,7 @@ function lecture({ room = 100 } = {}) {
   });
   Object.defineProperty(view.root, "offsetHeight", { value: 40 });
   const scenes = [0, 1, 2].map((n) => ({ title: `scene ${n}`, minutes: n, prompt: n ? "" : "ask" }));
+  scenes[1].voice = { lever: {} };
   /** The runs of the scene come. */
   const come = (drawn = true) => {
     group.members.clear();
@@ -117,8 +119,44 @@ function lecture({ room = 100 } = {}) {
     group.refresh();
     return { run, views };
   };
-  return { view, scenes, done, come, players, group };
+  const words = (name) => view.root.querySelector(`.lecture-${name}`).textContent;
+  const button = (act) => view.root.querySelector(`[data-act="${act}"]`);
+  return { view, scenes, done, come, words, button, players, group };
 }
+
+test("keys go through the scenes, and an end is an end", () => {
+  const { view, scenes, done, words, button } = lecture();
+  view.open(scenes, 7);
+  assert.deepEqual([view.on, view.number, done.splice(0)], [true, 2, ["scene 2", 2]]);
+  assert.deepEqual([button("next").disabled, button("back").disabled, words("count")], [true, false, "3 of 3"]);
+  press("ArrowRight", "9");
+  assert.deepEqual(done, []);
+  press("1", "1", "ArrowLeft");
+  assert.deepEqual([view.number, done.splice(0)], [0, ["scene 0", 0]]);
+  assert.deepEqual([button("next").disabled, button("back").disabled], [false, true]);
+  assert.equal(view.root.querySelector(".lecture-prompt").hidden, false);
+  press("ArrowRight");
+  assert.deepEqual([words("name"), view.root.querySelector(".lecture-prompt").hidden], ["scene 1 · 1 min", true]);
+  assert.equal(view.root.querySelector(".lecture-tip").hidden, false, "it has a lever");
+  const now = view.root.querySelectorAll("ol button").map((item) => item.getAttribute("aria-current"));
+  assert.deepEqual(now, ["false", "true", "false"]);
+  press("s");
+  const list = view.root.querySelector(".lecture-list");
+  assert.equal(list.hidden, false);
+  press("Escape");
+  assert.deepEqual([list.hidden, done.includes("leave")], [true, false], "the list is closed first");
+  press("Escape", "L");
+  assert.deepEqual(done.slice(-2), ["leave", "live"]);
+  view.close();
+  view.close();
+  assert.deepEqual([view.on, view.number, heard.has("keydown")], [false, -1, false]);
+  view.open([{ dead: "gone" }], 0);
+  assert.match(words("said"), /^gone.*No scene/);
+  done.length = 0;
+  view.open(scenes, -3);
+  assert.deepEqual([done, words("said")], [["scene 0", 0], ""], "an address before the first is the first");
+  view.close();
+});
 
 test("what is pressed while the runs of a scene come is done once they stand, and not for another scene", async () => {
   const { view, scenes, come, group, players } = lecture();
@@ -213,3 +251,139 @@ for (const [why, room, width, zoom, tight] of [
     view.close();
     globalThis.innerWidth = 1600;
   });
+
+/** The page of the program with lecture mode, at this address; what it sends is noted down. */
+function mounted(search = "", { stored = null } = {}) {
+  const root = page();
+  heard.clear();
+  add(root.body, "div", "players");
+  const status = add(add(root.body, "div", "status"), "p", "", "status"),
+    sent = [];
+  for (const id of ["run", "stop"]) add(root.body, "button", id).addEventListener("click", () => sent.push(id));
+  Object.assign(globalThis, {
+    location: { search, href: `http://page/${search}` },
+    setTimeout: (act) => act(),
+    MutationObserver: class {
+      constructor(act) {
+        observed = act;
+      }
+      observe() {}
+    },
+  });
+  let observed, changed;
+  const entries = [];
+  const write = (how) => (_, __, to) => {
+    Object.assign(globalThis.location, { href: to.href, search: to.search });
+    entries.push([how, to.search]);
+  };
+  globalThis.history = { pushState: write("push"), replaceState: write("replace") };
+  const store = storage(stored ? [["decoding-explorer-lecture", stored]] : []);
+  groupNamed("main").members.clear();
+  const props = { value: "" };
+  const submit = () => {
+    const { asked, ...wish } = JSON.parse(props.value);
+    sent.push(wish);
+  };
+  mountLecture(props, (_, act) => (changed = act), submit);
+  const tell = (value) => {
+    props.value = typeof value === "string" ? value : JSON.stringify(value);
+    changed();
+  };
+  const event = (type) => root.dispatchEvent(new Event(type));
+  const state = (kind, text) => {
+    status.dataset.kind = kind;
+    status.textContent = text;
+    observed();
+  };
+  const view = () => root.querySelector(".lecture"),
+    said = () => view().querySelector(".lecture-said").textContent;
+  return { sent, entries, store, tell, event, press, state, root, view, said };
+}
+
+const LEVER = { traces: ["a", "b"], lever: { slot: 1, stops: [{ trace: "low" }, { trace: "b" }] } };
+const FIRST = { title: "one", query: "?gallery=a,b", voice: LEVER };
+const LISTED = { scenes: [FIRST, { title: "two", query: "?gallery=c" }], text: "{}", said: null, own: false };
+
+// biome-ignore format: a table
+for (const [search, wanted] of [
+  ["?lecture", 0], ["?lecture=2", 1], ["?lecture=0", 0], ["?lecture=x", 0], ["?lecture=-4", 0],
+])
+  test(`the address ${search} opens scene ${wanted + 1}`, () => {
+    const { sent, tell, entries } = mounted(search);
+    assert.deepEqual(sent, [{ act: "list" }]);
+    tell(LISTED);
+    assert.deepEqual(sent.at(-1), { act: "show", query: LISTED.scenes[wanted].query });
+    const address = `?lecture=${wanted + 1}`;
+    assert.deepEqual(entries, address === search ? [] : [["replace", address]]);
+  });
+
+test("without that address nothing is asked until it is opened, and leaving takes it out", () => {
+  const { sent, tell, event, entries, view } = mounted("?still");
+  assert.deepEqual(sent, []);
+  event("dx-lecture-open");
+  assert.deepEqual([sent.length, entries], [1, [["push", "?still=&lecture=1"]]]);
+  tell("no JSON");
+  tell(LISTED);
+  assert.equal(view().hidden, false);
+  press("Escape");
+  assert.deepEqual([view().hidden, entries.at(-1)], [true, ["push", "?still="]]);
+  heard.get("popstate")();
+  assert.equal(sent.length, 2, "the address names no scene");
+  location.search = "?lecture=2";
+  heard.get("popstate")();
+  tell(LISTED);
+  assert.deepEqual(sent.at(-1), { act: "show", query: "?gallery=c" });
+  heard.get("popstate")();
+  assert.equal(sent.length, 4, "it is open already");
+  location.search = "";
+  heard.get("popstate")();
+  assert.equal(view().hidden, true);
+});
+
+test("a list of one's own is asked for, kept by the browser, and dropped where it is no lecture", () => {
+  const own = { name: "mine", text: "[]" },
+    { sent, tell, store, said } = mounted("?lecture", { stored: JSON.stringify(own) });
+  assert.deepEqual(sent, [{ act: "list", ...own }]);
+  tell({ ...LISTED, own: true });
+  assert.equal(store.size, 1);
+  tell({ ...LISTED, said: ["no lecture"] });
+  assert.deepEqual([store.size, said().length > 0], [0, true]);
+  for (const stored of ["{", '{"name": "x"}', "3"])
+    assert.deepEqual(mounted("?lecture", { stored }).sent, [{ act: "list" }]);
+});
+
+test("L runs what the lever shows, and says how that goes, in its first sentence", () => {
+  const { sent, tell, event, state, root, said, view } = mounted("?lecture");
+  state("error", "before");
+  tell(LISTED);
+  const lever = Object.assign(add(root.body, "input", "scene-lever"), { value: "0", checkVisibility: () => true });
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,low" });
+  press("l");
+  event("dx-lecture-told");
+  lever.value = "1";
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,b" });
+  lever.checkVisibility = () => false;
+  press("l");
+  event("dx-lecture-told");
+  lever.value = "0";
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=a,b" }, "a lever that is hidden moves nothing");
+  state("", "Loading. Press Run.");
+  assert.equal(said(), "", "it does not run yet");
+  tell({ ready: true });
+  event("dx-lecture-told");
+  assert.equal(sent.at(-1), "run");
+  assert.equal(view().hasAttribute("data-live"), true);
+  state("", "Loading. Press Run.");
+  assert.equal(said(), "Loading.");
+  state("warn", "All of it. Yes.");
+  assert.equal(said(), "All of it. Yes.");
+  press("ArrowRight");
+  assert.equal(sent.at(-1), "stop");
+  event("dx-over");
+  assert.deepEqual(sent.at(-1), { act: "show", query: "?gallery=c" });
+  press("l");
+  assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=c" }, "no lever");
+});

@@ -1,26 +1,42 @@
-// What a run has written, when its models computed and where two part, in small runs. `node --test tests/player/`
+// What became of a run, and where two part, in runs that are small enough to count by hand. `node --test tests/player/`
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
-import { made } from "./made.mjs";
+import { chance, made } from "./made.mjs";
 
-const { difference, growth, inAll, work } = await asset("player/race.js");
+const { difference, growth, inAll, standing, work } = await asset("player/race.js");
 
 const [EOS, MASK] = [9, 8];
-const write = (positions, tokens) => ({ commits: { positions, tokens, causes: tokens.map(() => "") } });
+const write = (positions, tokens, more = {}) => ({
+  commits: { positions, tokens, causes: tokens.map(() => ""), ...more },
+});
 
 test("tokens are counted as the board has them, in a run that comes at once and in one that grows", () => {
-  const steps = [write([2, 3], [1, 2]), write([1], [1]), write([2], [-1]), write([2, 3, 4], [4, EOS, 5])],
-    whole = made({ prompt: [1], canvas: 5, mask: MASK, eos: [EOS], steps }),
-    live = made({ prompt: [1], canvas: 5, mask: MASK, eos: [EOS], steps: steps.slice(0, 2) });
-  assert.equal(growth(live).length, 3);
-  live.addSteps(steps.slice(2).map((step, i) => ({ ...made.step, ...step, index: i + 2 })));
-  growth(live);
-  for (const run of [whole, live])
-    assert.deepEqual(
-      growth(run),
-      [0, 1, 2, 3, 4].map((t) => run.tokens(t)),
-    );
+  for (let seed = 0; seed < 80; seed++) {
+    const next = chance(seed),
+      moving = seed % 2 === 1,
+      prompt = [1, 2].slice(next(2)),
+      first = prompt.length;
+    let width = first + 5;
+    const steps = Array.from({ length: 6 }, (_, t) => {
+      const more = {};
+      if (moving && t % 2) {
+        more.removed = width > first ? [first + next(width - first)] : [];
+        width -= more.removed.length;
+        more.inserted = [first + next(width - first + 1)];
+        width++;
+      }
+      const at = first + next(width - first),
+        back = !moving && next(5) === 0;
+      return write([at], [back ? -1 : next(10)], { causes: [next(6) ? "" : "noise"], ...more });
+    });
+    const run = made({ prompt, canvas: first + 5, mask: MASK, eos: [EOS], steps: moving ? steps : steps.slice(0, 3) }),
+      points = growth(run);
+    if (!moving) run.addSteps(steps.slice(3).map((step, i) => ({ ...made.step, ...step, index: i + 3 })));
+    growth(run);
+    const counted = Array.from({ length: 7 }, (_, t) => run.tokens(t));
+    assert.deepEqual(points, counted, `seed ${seed}`);
+  }
 });
 
 test("tokens of all samples are counted where more than one of them lives", () => {
@@ -31,6 +47,32 @@ test("tokens of all samples are counted where more than one of them lives", () =
   const two = run([branch(1, 2), branch(2, 3, EOS)], [branch(1, 4), branch(2)], undefined, [branch(1, 1, 1)]);
   assert.deepEqual(inAll(two), [0, 2, 3, 3, 5]);
   assert.deepEqual(inAll(two), [0, 2, 3, 3, 5], "asked again");
+});
+
+for (const [why, given, t, told] of [
+  ["what stays", [write([1, 2], [3, 4]), write([3], [5])], 1, { tokens: 2, missing: 1 }],
+  ["all of it", [write([1, 2], [3, 0])], 1, { tokens: 2 }],
+  ["what is changed", [write([1], [3]), write([1], [4])], 1, { tokens: 1, changed: 1, missing: 1 }],
+  ["what is written again", [write([1], [3]), write([1], [3])], 1, { tokens: 1 }],
+  ["what is masked again", [write([1, 2], [3, 4]), write([2], [MASK])], 1, { tokens: 2, remasked: 1 }],
+  ["what is taken back", [write([1, 2], [3, 4]), write([2], [-1])], 1, { tokens: 2, cut: 1 }],
+  ["what an end mark leaves behind", [write([3, 4], [4, 5]), write([2], [EOS])], 1, { tokens: 2, behind: 2 }],
+  ["behind its own end mark", [write([1, 2, 3], [3, EOS, 4]), {}], 1, { tokens: 1 }],
+  ["before the first step", [write([1], [3])], 0, { missing: 1 }],
+  ["a place that moves", [write([1], [3]), write([1], [5], { inserted: [1] })], 1, { tokens: 1, missing: 1 }],
+  ["a place that goes", [write([1, 2], [3, 4]), write([], [], { removed: [1] })], 1, { tokens: 2, changed: 0, cut: 1 }],
+])
+  test(`what stands and what becomes of it: ${why}`, () => {
+    const run = made({ prompt: [1], canvas: 5, mask: MASK, eos: [EOS], steps: given }),
+      { tokens, remasked, changed, cut, behind, missing } = standing(run, t);
+    const none = { tokens: 0, remasked: 0, changed: 0, cut: 0, behind: 0, missing: 0 };
+    assert.deepEqual({ tokens, remasked, changed, cut, behind, missing }, { ...none, ...told });
+  });
+
+test("with what stands come the steps, the calls and the seconds", () => {
+  const step = { forwards: { big: 2 }, model_seconds: 1, method_seconds: 0.25 },
+    { steps, forwards, seconds } = standing(made({ prompt: [1], steps: [step, step] }), 1);
+  assert.deepEqual([steps, forwards, seconds], [1, 2, 1.25]);
 });
 
 const call = (track, start, end, more = {}) => ({ track, start, end, ...more });
