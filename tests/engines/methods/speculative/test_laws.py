@@ -134,12 +134,13 @@ def test_the_targets_cache_holds_the_text_and_behind_a_change_the_text_is_greedy
         *(("speculative-sampling", {"gamma": 2, "draft_temperature": hot}, True) for hot in (-1.0, 0.0)),
     ],
 )
-def test_a_whole_run_has_the_distribution_of_plain_sampling(slug, params, beside):
+@pytest.mark.parametrize("runs", [300, pytest.param(1500, marks=pytest.mark.exhaustive)])
+def test_a_whole_run_has_the_distribution_of_plain_sampling(slug, params, beside, runs):
     """Three tokens against the product of the target's distributions, and not against that of another temperature."""
     V, prompt = 3, [1, 2, 0, 1, 2, 2, 0, 1, 2]
     models = models_of(beside, seed=4, memory=2, vocab_size=V, scale=1.0)
     counts, texts = torch.zeros(V**3), list(itertools.product(range(V), repeat=3))
-    for seed in range(300):
+    for seed in range(runs):
         given = {"max_new_tokens": 3, "temperature": 1.0, **params}
         trace = engines.run(slug, models, prompt, params=given, seed=seed, detail="none")
         counts[texts.index(tuple(trace.output_ids))] += 1
