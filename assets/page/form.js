@@ -6,6 +6,7 @@ import { tr, translated } from "../player/words.js";
 import { make, styles } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
+import { chose } from "./filling.js";
 import { keep } from "./kept.js";
 import { palette } from "./palette.js";
 import { tell } from "./prose.js";
@@ -117,10 +118,8 @@ export class Form {
 
   /** Takes a value that was chosen elsewhere on the page. */
   become(value) {
-    this.value = slot.complete(this.catalogue, value);
+    this.#set(slot.complete(this.catalogue, value));
     this.#draw();
-    this.tell(this.value);
-    document.dispatchEvent(new Event("dx-form"));
   }
 
   get #declared() {
@@ -212,6 +211,7 @@ export class Form {
   }
 
   #set(value) {
+    chose(`slot-${this.number}`);
     this.value = value;
     this.#mark();
     this.tell(value);

@@ -13,7 +13,7 @@ await common(); // who imports this draws a run at once
 
 const panels = new Map(),
   waiting = new Map(),
-  ids = new Map(); // by slot; an id names a kept or a recorded run in a link
+  ids = new Map(); // by slot; an id names a kept or recorded run in a link
 const held = new Map(),
   PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
 let stream = null; // the event stream of the live run
@@ -26,14 +26,14 @@ function styles(name = "player.css") {
     document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href }));
 }
 
-/** props: {slot, theme, group?, title?}; theme is theme.json, as text or as an object. */
+/** props: {slot, theme, group?, title?}; theme is theme.json, as text or object. */
 export function mountPanel(element, { slot = 0, theme, group = "main", title = "" }) {
   styles();
   panels.get(slot)?.destroy();
   const panel = mount(element, { slot, group, title, theme: read(theme), forks: true });
   panels.set(slot, panel);
   for (const batch of waiting.get(slot) ?? []) route(batch);
-  waiting.delete(slot);
+  if (waiting.delete(slot)) document.dispatchEvent(new Event("dx-runs"));
   look();
   return panel;
 }
@@ -108,7 +108,7 @@ function route(batch) {
   release(slot);
 }
 
-/** Batches whose turn has come; overdue: those before them did not come, as the player will say. */
+/** Batches whose turn has come; overdue: those before did not come, as the player will say. */
 function release(slot, overdue = false) {
   const target = panels.get(slot),
     [first, ...rest] = held.get(slot) ?? [];
@@ -118,7 +118,7 @@ function release(slot, overdue = false) {
   else target.push(first);
 }
 
-/** Reads the steps of a live run beside the bus, which is slower; what comes by both is known by its number. */
+/** Reads the steps of a live run beside the bus, which is slower; what comes twice is known by its number. */
 function listen(name) {
   stream?.close();
   const mine = (stream = new EventSource(new URL(`live/${name}`, document.baseURI)));
@@ -126,13 +126,13 @@ function listen(name) {
   mine.addEventListener("end", () => mine.close());
 }
 
-/** Who pressed Run or Stop would press it again with Space: at the end of a run the focus goes on to its player. */
+/** Who pressed Run or Stop would press it again with Space: at a run's end the focus goes to its player. */
 function handOver(target) {
   const { activeElement: focus } = document;
   if (focus?.closest("#run, #stop")) target.root.focus({ preventScroll: true });
 }
 
-/** Numbers outside the players ask for their receipts by an event: {anchor, receipt, numbers, header}. */
+/** Numbers outside the players ask for receipts by an event: {anchor, receipt, numbers, header}. */
 function answer() {
   if (document.documentElement.dataset.receipts) return;
   document.documentElement.dataset.receipts = "here";

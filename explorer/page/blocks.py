@@ -195,7 +195,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
     scenarios.opening()
     scenarios.quiet()
     phone()
-    example.input(lambda chosen: chosen or gr.skip(), example, prompt, **LIGHT)
+    example.input(None, [example, prompt], prompt, js="(chosen, now) => chosen || now", api_visibility="private")
     count.change(None, count, None, js=form.SHOW)
     advised = advising.connect(handlers, FIRST_PROMPT, advise, advice, [prompt, slots[0]], outputs)
     controls = [prompt, seed, count, *slots]

@@ -41,7 +41,7 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
             return [saved(handlers, lecture, asked), *shown, *filled]
         if asked.get("act") == "ready":
             told, filled = ready(handlers, asked.get("query"))
-            return [told, *shown, *filled]
+            return [told, *shown, *(gr.skip() if one is None else one for one in filled)]
         return [listing(handlers, lecture, asked), *shown, *filled]
 
     event = box.submit(answer, box, [box, *outputs, *controls], **LAST)

@@ -1,4 +1,5 @@
-"""The controls take the settings of the runs that a person opens, so that Run repeats what is seen."""
+"""The controls take the settings of the runs that a person opens, so that Run repeats what is seen; but not one that
+the person has changed while the settings were under way."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from explorer.page.catalogue import Catalogue
 from explorer.page.limits import SLOTS
 from explorer.page.parts import LIGHT
 
+FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, at) => filled[at] ?? value)"
+
 
 def connect(handlers: Any, changed: Any, controls: Sequence[Any]) -> None:
     """Whenever the results change: what was opened since then goes into the controls. changed: what else that event
@@ -22,21 +25,23 @@ def connect(handlers: Any, changed: Any, controls: Sequence[Any]) -> None:
         asked, session.asked = session.asked, ""
         return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named, asked)
 
-    changed.then(take, None, list(controls), **LIGHT)
+    found = gr.JSON(visible="hidden")
+    taken = changed.then(take, None, found, **LIGHT)
+    taken.then(None, [found, *controls], list(controls), js=FILL, api_visibility="private")
 
 
 def updates(
     catalogue: Catalogue, opened: Mapping[int, Trace], shown: int, named: Mapping[str, str], asked: str = ""
 ) -> list[Any]:
-    """Values for prompt, seed, number of slots and the form of each slot. A run that was added beside others changes
-    its own slot only; one that cannot run here (a record of another tool, a model that is not known) changes none.
-    shown: how many players are filled; named: see `Session`; asked: a prompt that the page has sent itself, which is
-    not written over what was typed meanwhile."""
+    """Values for prompt, seed, number of slots and the form of each slot, None for what stays. A run that was added
+    beside others changes its own slot only; one that cannot run here (a record of another tool, a model that is not
+    known) changes none. shown: how many players are filled; named: see `Session`; asked: a prompt that the page has
+    sent itself, which is not written over what was typed meanwhile."""
     plans = {slot: plan for slot, trace in opened.items() if (plan := catalogue.repeat(trace, named))}
     if not plans:
-        return [gr.skip()] * (3 + SLOTS)
+        return [None] * (3 + SLOTS)
     first = opened[min(plans)].header
     own = asked.strip() == first.prompt.strip()
-    above = [gr.skip() if own else first.prompt, first.seed] if 0 in opened else [gr.skip(), gr.skip()]
-    forms = [catalogue.form(plans[slot]).text() if slot in plans else gr.skip() for slot in range(SLOTS)]
+    above = [None if own else first.prompt, first.seed] if 0 in opened else [None, None]
+    forms = [catalogue.form(plans[slot]).text() if slot in plans else None for slot in range(SLOTS)]
     return [*above, str(min(SLOTS, max(1, shown))), *forms]

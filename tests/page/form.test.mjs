@@ -114,6 +114,22 @@ test("row-invariant forwards are offered at home to causal methods, and count as
     assert.equal(slot.rows({ open }, { kind, needs }) !== null, offered);
 });
 
+test("the settings of opened runs are not written over what was chosen since these were shown", () => {
+  const now = ["mine", 1, "2", "a", "b", "c", "d"],
+    found = ["theirs", 0, null, "x", "y", null, null];
+  document.dispatchEvent(new Event("dx-runs"));
+  assert.deepEqual(dxFill(found, now), ["theirs", 0, "2", "x", "y", "c", "d"]);
+  const prompt = add(add(document.body, "div", "prompt"), "textarea");
+  prompt.dispatchEvent(new Event("input", { bubbles: true }));
+  const { type, find } = form(COMPLETE); // of slot 0
+  assert.deepEqual(dxFill(found, now), ["mine", 0, "2", "x", "y", "c", "d"], "what the server writes is no choice");
+  type("#control-0-n", "7");
+  assert.deepEqual(dxFill(found, now), ["mine", 0, "2", "a", "y", "c", "d"]);
+  document.dispatchEvent(new Event("dx-runs"));
+  find(".slot-reset").click();
+  assert.deepEqual(dxFill(found, now), ["theirs", 0, "2", "a", "y", "c", "d"]);
+});
+
 const IDS = { control: "c", described: "" };
 const control = (param) => {
   let changes = 0;

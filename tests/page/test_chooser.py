@@ -1,10 +1,12 @@
 """The chooser of methods: what it is sent, and a visitor's way from four answers to a run."""
 
 import re
+import threading
 
 from playwright.sync_api import Locator, expect
 
 from explorer import ASSETS
+from explorer.page import settings
 from explorer.page.chooser import payload
 from tests.page.conftest import PROMPT, desk
 
@@ -54,6 +56,7 @@ def test_four_answers_lead_to_five_cards_at_most_to_a_recording_and_into_the_slo
     expect(screen.page).to_have_url(re.compile(f"gallery=0-{header.method}$"))
     screen.wait(0, "done")
     screen.page.go_back()
+    screen.says("Opened from the link.")
     chooser.get_by_role("searchbox").fill("CreditDecoding")
     chooser.get_by_role("button", name="Try: CreditDecoding").click()
     for slot, slug in enumerate(("threshold", "creditdecoding")):
@@ -61,6 +64,35 @@ def test_four_answers_lead_to_five_cards_at_most_to_a_recording_and_into_the_slo
     expect(screen.page.locator("#prompt textarea")).to_have_value(PROMPT)
     rule = screen.parameters(1).locator("#control-1-stop_at_end")
     expect(rule).not_to_be_checked()  # the control has none, so the method's is off beside it
+
+
+def test_what_is_tried_stays_where_the_settings_of_runs_opened_before_come_late(visit, traces, monkeypatch):
+    come, real, seed = threading.Event(), settings.updates, 7
+
+    def late(*given):
+        assert come.wait(60)
+        prompt, _, *others = real(*given)
+        return [prompt, seed, *others]
+
+    screen, chooser = opened(visit)
+    first = screen.page.locator("#method-0")
+    tried = next(slug for slug in ("threshold", "creditdecoding") if slug != traces[0].header.method)
+    monkeypatch.setattr(settings, "updates", late)
+    for header in (trace.header for trace in traces[:2]):
+        screen.tab("Methods")
+        chooser.get_by_role("searchbox").fill(header.title)
+        chooser.locator(".card").first.get_by_role("button", name=f"Play: {header.title}").click()
+        screen.says(f"Recorded: {header.title}.")
+        if not come.is_set():
+            screen.tab("Methods")
+            chooser.get_by_role("searchbox").fill("CreditDecoding")
+            chooser.get_by_role("button", name="Try: CreditDecoding").click()
+            expect(first).to_have_value(tried)
+        came = come.is_set()
+        come.set()
+        expect(screen.page.locator("#seed input")).to_have_value(str(seed))  # the settings are there
+        expect(first).to_have_value(header.method if came else tried)
+        seed += 1
 
 
 def test_a_card_has_an_address_and_leads_to_its_lesson_and_a_search_names_the_way_to_a_rule_of_ones_own(visit):

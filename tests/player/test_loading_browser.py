@@ -174,9 +174,12 @@ def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Se
 
 
 def test_batches_reach_their_panels(served: Served) -> None:
-    """The bus starts before its panels are there; what came early waits for them."""
+    """The bus starts before its panels are there; what came early waits for them, and who asks which runs are shown is
+    told again."""
     got = served.page.evaluate(
-        """async ([theme, parts]) => { const m = await import("/gradio.js"); let later;
+        """async ([theme, parts]) => { const m = await import("/gradio.js"), { groupNamed } = await import("/clock.js");
+        let later, seen = [];
+        document.addEventListener("dx-runs", () => seen.push(groupNamed("main").runners.length));
         const el = () => document.body.appendChild(document.createElement("div"));
         const sent = (some) => JSON.stringify({ batches: some.map((b) => ({ slot: 1, ...b })) });
         const props = { value: sent(parts.slice(0, 4)) };
@@ -185,10 +188,10 @@ def test_batches_reach_their_panels(served: Served) -> None:
         props.value = sent(parts.slice(4)); later();
         const late = m.panel(1).debug(), other = m.panel(0).debug().state;
         props.value = JSON.stringify({ clear: true }); later();
-        return [early.state, early.step, late.state, late.step, other, m.panel(1).debug().state]; }""",
+        return [early.state, early.step, late.state, late.step, other, m.panel(1).debug().state, seen.join()]; }""",
         [(ASSETS / "theme.json").read_text("utf-8"), batches(drafting())],
     )
-    assert got == ["live", 2, "done", 9, "empty", "empty"]
+    assert got == ["live", 2, "done", 9, "empty", "empty", "0,1,1,0"]
 
 
 def test_a_view_of_ones_own_with_a_mistake_of_syntax_leaves_a_saved_page_whole(
