@@ -17,6 +17,7 @@ from pathlib import Path
 from engines.tools.completion import Analyser
 
 SHORTEST, LONGEST = 200, 2400  # characters of a prompt
+PATIENCE = 60.0  # seconds for a place: which ones count must not depend on how busy the machine is
 SKIPPED = {"encodings", "test", "tests", "idlelib", "lib2to3", "site-packages", "ensurepip", "turtledemo", "pydoc_data"}
 
 
@@ -53,7 +54,7 @@ def dereferences(n: int, seed: int = 0) -> Dereferences:
             if len(found) == n or not places:
                 continue
             line, prompt, name = rng.choice(places)
-            names = analyser.members(prompt, dunder=True).names
+            names = analyser.members(prompt, PATIENCE, dunder=True).names
             plain = [one for one in names if not one.startswith("__")]
             asked += 1
             wrong += bool(plain) and name not in plain
