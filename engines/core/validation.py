@@ -3,7 +3,7 @@ refusal is a UserError."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from engines.core.errors import UserError
@@ -49,8 +49,7 @@ def takes(model: Model, token: int) -> bool:
 def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: int) -> None:
     """Prompt and answer fit into every model."""
     for model in models.values():
-        length = getattr(model, "canvas_length", 1)  # what is asked for is rounded up to whole canvases
-        new_tokens = -(-new_tokens // length) * length
+        new_tokens = _whole(model, new_tokens)
         if len(prompt_ids) + new_tokens <= model.max_positions:
             continue
         if getattr(model, "rotations_change", False):
@@ -60,6 +59,17 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
                 "cache cannot follow. Shorten the prompt or ask for fewer new tokens."
             )
         _refuse_room(model, f"{len(prompt_ids):,}", f"{new_tokens:,}", f"{model.max_positions:,}")
+
+
+def room(models: Iterable[Model], new_tokens: int) -> int:
+    """How many tokens a prompt may have before an answer of that length; none where it is 0 or less."""
+    return min(model.max_positions - _whole(model, new_tokens) for model in models)
+
+
+def _whole(model: Model, new_tokens: int) -> int:
+    """What is asked for, rounded up to whole canvases."""
+    length = getattr(model, "canvas_length", 1)
+    return int(-(-new_tokens // length) * length)
 
 
 def _refuse_room(model: Model, prompt: str, new: str, room: str) -> NoReturn:

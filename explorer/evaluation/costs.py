@@ -13,8 +13,9 @@ HEADS = {"target_calls": "model calls", "tokens_per_call": "tokens per call", "o
 HEADS |= {"tokens_fed": "tokens fed", "reused": "from before"}
 SHOWN = ("answers", "target_calls", "tokens_per_call", "other_calls", "work", "tokens_fed", "tokens", "seconds", "cut")
 LEGEND = (
-    "per answer, but for answers, cut (at max_new_tokens, with no end mark) and from before (answered in an earlier "
-    "run, with the seconds of then); work: rows x layers; seconds: model and method, without recording"
+    "per answer, but for answers, cut (at max_new_tokens, with no end mark), shortened (its context was too long and "
+    "lost its beginning) and from before (answered in an earlier run, with the seconds of then); work: rows x layers; "
+    "seconds: model and method, without recording"
 )
 
 
@@ -42,12 +43,13 @@ class Costs:
             **means,
             "tokens_per_call": gained / calls if decoded and calls else None,
             "cut": sum(one.cut for one in self.answers),
+            "shortened": sum(one.left_out > 0 for one in self.answers),
         }
 
 
 def table(costs: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """Heads and rows, one task each."""
-    shown = [*SHOWN, "reused"]
+    shown = [*SHOWN, "shortened", "reused"]
     heads = ["task", *(HEADS.get(name, name) for name in shown)]
     return heads, [[task, *(_short(cost[name]) for name in shown)] for task, cost in costs.items()]
 

@@ -23,7 +23,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     text: up to the first string that ends an answer. score: nats, of a text that was scored, and greedy whether greedy
     decoding writes it. gained: what the target's calls are held against; cut: all tokens that were allowed are there,
-    and no end mark."""
+    and no end mark; left_out: tokens at the beginning of the context, for which the model has no room."""
 
     text: str = ""
     score: float | None = None
@@ -37,16 +37,18 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     gained: int = 0
     seconds: float = 0.0
     cut: bool = False
+    left_out: int = 0
 
 
 class Item(msgspec.Struct, frozen=True):
-    """Everything that it takes to give an answer again. until: the strings that end it."""
+    """Everything that it takes to give an answer again. until: the strings that end it; left_out: see `Answer`."""
 
     method: str
     params: dict[str, Any]
     prompt: list[int]
     until: list[str]
     seed: int
+    left_out: int = 0
 
     def run(self, model: Any, detail: Literal["none", "full"] = "none") -> Trace:
         """Decode it. A method that only appends to one text ends as soon as a string of `until` stands there; any other
@@ -88,15 +90,18 @@ class Item(msgspec.Struct, frozen=True):
             gained=gained(trace),
             seconds=totals.model_seconds + totals.method_seconds,
             cut=cut_at(trace) is not None,
+            left_out=self.left_out,
         )
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A text whose tokens from `start` on are scored by the method's model itself, in one forward."""
+    """A text whose tokens from `start` on are scored by the method's model itself, in one forward. left_out: see
+    `Answer`."""
 
     method: str
     ids: list[int]
     start: int
+    left_out: int = 0
 
     def work(self, model: Any) -> Answer:
         """Score it and count. Raises UserError."""
@@ -111,6 +116,7 @@ class Scored(msgspec.Struct, frozen=True):
             target_calls=1,
             work=fed * int(getattr(main, "num_layers", 0)),
             tokens_fed=fed,
+            left_out=self.left_out,
             seconds=time.perf_counter() - began,
         )
 

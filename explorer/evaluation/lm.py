@@ -18,9 +18,10 @@ from tqdm import tqdm
 
 import engines
 from engines import UserError
+from engines.core.validation import room
 from explorer.bench import workers
 from explorer.bench.cells import Files, weights_of
-from explorer.evaluation.asked import asked_of, checked
+from explorer.evaluation.asked import LENGTH, asked_of, checked
 from explorer.evaluation.costs import Costs
 from explorer.evaluation.items import Answer, Item, Scored, key, main_model
 
@@ -37,7 +38,8 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
     left to the task (`max_gen_toks`, `temperature`) or the method's defaults. seed: of every answer; the n-th repeat of
     a request takes seed + n. device, dtype, options: of the model's loader. resume: take answers that were given
     before, by the same code and weights to the same request; new ones are kept in any case. workers, threads, ray: as
-    `decoding-explorer sweep` has them; they need the model by its name.
+    `decoding-explorer sweep` has them; they need the model by its name. batch_size, max_batch_size: without effect,
+    since a run decodes one answer.
 
     `get_model_info`, which the harness writes into `results["config"]`, holds what the answers cost. Raises UserError
     for bad input."""
@@ -60,7 +62,6 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         max_batch_size: int | None = None,
     ) -> None:
         super().__init__()
-        _one_at_a_time(batch_size, max_batch_size)
         self.info = engines.get_method(method).info
         self.params = checked(self.info, params or {})
         self.seed, self._resume = seed, resume
@@ -92,9 +93,13 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         return [answer.text for answer in answers]
 
     def item(self, context: str, gen_kwargs: Mapping[str, Any]) -> Item:
-        """A request as a run. Raises UserError where the method cannot do what the task asks for."""
+        """A request as a run, of the end of a context that is too long, as in the harness's own models. Raises
+        UserError where the method cannot do what the task asks for."""
         params, until = asked_of(self.info, self.params, gen_kwargs)
-        return Item(self.info.slug, params, self.tok_encode(context), until, self.seed)
+        prompt = self.tok_encode(context)
+        models = engines.assign_roles(self.info, self.model).values()
+        left_out = max(0, len(prompt) - max(1, room(models, params[LENGTH])))
+        return Item(self.info.slug, params, prompt[left_out:], until, self.seed, left_out)
 
     def loglikelihood(self, requests: list[Request], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """See `lm_eval.api.model.LM`: what the model itself gives, whatever the method; of causal models alone."""
@@ -106,7 +111,11 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
     def _loglikelihood_tokens(
         self, requests: list[tuple[Any, list[int], list[int]]], **options: Any
     ) -> list[tuple[float, bool]]:
-        items = [Scored(self.info.slug, [*context, *text], len(context)) for _, context, text in requests]
+        items = []
+        for _, context, text in requests:
+            left_out = max(0, len(context) + len(text) - self.main.max_positions - 1)  # the last token is not fed
+            ids = [*context, *text][left_out:]
+            items.append(Scored(self.info.slug, ids, len(context) - left_out, left_out))
         return [(one.score or 0.0, one.greedy) for one in self._answers(items, self._scoring)]
 
     def loglikelihood_rolling(self, requests: list[Request], disable_tqdm: bool = False) -> list[float]:
@@ -211,15 +220,6 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
                 "cost": costs,
             }
         }
-
-
-def _one_at_a_time(batch_size: int | str | None, max_batch_size: int | None) -> None:
-    for given in (batch_size, max_batch_size):
-        if given is not None and str(given) != "1":
-            raise UserError(
-                f"batch_size={str(given)[:20]} is not possible: a run decodes one answer; leave it out, or use "
-                "--workers for several at once."
-            )
 
 
 def _crew(

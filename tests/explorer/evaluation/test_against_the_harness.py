@@ -52,6 +52,25 @@ def test_greedy_answers_are_the_same_whole_and_cut(both):
     assert all(text.startswith(short) and len(short) < len(text) for short, text in zip(cut, whole, strict=True))
 
 
+LONG = "sort: Mia, Leo, Ada. " * 70
+
+
+def test_a_context_that_is_too_long_loses_its_beginning_in_both(both):
+    ours, theirs = both
+    room = ours.main.max_positions
+    assert len(ours.tok_encode(LONG)) > room
+    asks = {"until": [], "do_sample": False, "max_gen_toks": 24}
+    found, wanted = (lm.generate_until([asked(LONG, asks)], disable_tqdm=True) for lm in (ours, theirs))
+    assert found == wanted and len(found[0]) > 12
+    item = ours.item(LONG, asks)
+    assert (len(item.prompt), item.left_out) == (room - 24, len(ours.tok_encode(LONG)) - room + 24)
+    pairs = [asked(LONG, text) for text in (" Ada Leo", " x" * 80)]
+    found, wanted = (lm.loglikelihood(pairs, disable_tqdm=True) for lm in (ours, theirs))
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in wanted]
+    assert [score for score, _ in found] == pytest.approx([score for score, _ in wanted], rel=1e-4)
+    assert ours.get_model_info()["decoding_explorer"]["cost"]["t"]["shortened"] == 3
+
+
 def test_likelihoods_are_the_same_of_texts_longer_than_the_model_too(both):
     ours, theirs = both
     pairs = [asked(context, text) for context in [*CONTEXTS, ""] for text in (" Ada Leo", " x", " 12")]
@@ -59,7 +78,6 @@ def test_likelihoods_are_the_same_of_texts_longer_than_the_model_too(both):
     assert [greedy for _, greedy in found] == [greedy for _, greedy in wanted]
     assert [score for score, _ in found] == pytest.approx([score for score, _ in wanted], rel=1e-4)
     ours, theirs = both
-    long = [asked("sort: Mia, Leo, Ada. " * 70), asked("Tom")]
-    assert len(ours.tok_encode(long[0].args[0])) > ours.main.max_positions
+    long = [asked(LONG), asked("Tom")]
     found, wanted = (lm.loglikelihood_rolling(long, disable_tqdm=True) for lm in (ours, theirs))
     assert found == pytest.approx(wanted, rel=1e-4)

@@ -56,7 +56,6 @@ def test_accuracy_costs_and_failing_runs_are_told_and_written(sorting, tmp_path,
         ([*MASKED], "no task is given; give --tasks"),
         ([*MASKED, "--tasks", "nosuch"], "Tasks not found: nosuch; `lm-eval ls tasks` lists them"),
         ([*MASKED, "--tasks", "x", "--use_cache", "y"], "--use_cache is not taken: answers are kept anyway"),
-        ([*MASKED, "--tasks", "x", "--batch_size", "8"], "a run decodes one answer"),
         ([*MASKED, "--tasks", "x", "--limit", "2", "--samples", '{"x": [0]}'], "lm_eval refuses: If --samples"),
     ],
 )

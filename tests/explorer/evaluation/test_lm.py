@@ -147,6 +147,21 @@ def test_several_at_once_answer_the_same(ray):
         two._answers([bad], ["t"])
 
 
+@pytest.mark.parametrize(("method", "model"), THREE)
+def test_a_long_document_costs_its_beginning_and_no_other_answer(method, model):
+    lm = model_of(method, model, batch_size=8, max_batch_size="auto")
+    contexts = ["sort: " + ", ".join(["Mia", "Leo", "Ada"] * 400), COPY]
+    asks = {"max_gen_toks": 16}
+    texts = lm.generate_until([SimpleNamespace(args=(one, asks), task_name="t") for one in contexts])
+    long, short = (lm.item(one, asks) for one in contexts)
+    assert long.left_out == len(lm.tok_encode(contexts[0])) - len(long.prompt) > 0 == short.left_out
+    assert long.prompt == lm.tok_encode(contexts[0])[-len(long.prompt) :]
+    assert texts == [
+        one.text(engines.run(method, model, one.prompt, params=one.params), lm.model) for one in (long, short)
+    ]
+    assert lm.get_model_info()["decoding_explorer"]["cost"]["t"]["shortened"] == 1
+
+
 def asked(method, own=None, **gen_kwargs):
     return asked_of(engines.get_method(method).info, own or {}, gen_kwargs)
 
