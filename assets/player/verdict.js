@@ -110,7 +110,7 @@ function mark({ verdict: found }, sheet) {
     text: value,
     name: "check",
     value: found.right,
-    receipt: sheet({ label: CHECK.label, kind: "measured", value, formula: CHECK.formula, terms }),
+    receipt: sheet({ label: CHECK.label, kind: "derived", value, formula: CHECK.formula, terms }),
   };
 }
 

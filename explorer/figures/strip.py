@@ -54,8 +54,8 @@ def _task(trace: Trace) -> Part | None:
         return None
     how = "the task's exact check of the text"
     if mark.right:
-        return Part("right", "measured", how, mark="right")
-    return Part(f"wrong; expected {mark.expected}", "measured", how, mark="wrong")
+        return Part("right", "derived", how, mark="right")
+    return Part(f"wrong; expected {mark.expected}", "derived", how, mark="wrong")
 
 
 def _text(trace: Trace, basis: Trace) -> Part | None:

@@ -38,6 +38,7 @@ def test_the_strip_holds_runs_against_the_control(runs):
     quick, plain = runs
     assert basis_of(runs) is plain
     mine, its = said(runs)
+    assert next(part.kind for part in parts(quick, plain) if part.text == "right") == "derived", "checked afterwards"
     assert "same text as LLaDA base" in mine and "right" in mine and any("×" in one for one in mine)
     assert not any("LLaDA" in one for one in its) and any("tokens per second" in one for one in its)
     ratio = float(next(one for one in mine if "×" in one).split("×")[0])
