@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines import Trace, Tree
+from engines import Step, Trace, Tree
 from explorer.figures.calls import other_calls, target_role
 from explorer.figures.definitions import DEFINITIONS
 from explorer.figures.metric import Metric, derived, ratio
@@ -31,19 +31,27 @@ def tree_metrics(trace: Trace) -> list[Metric]:
         return reported(trace)
     accepted = [tree.why.count("accepted") for tree in trees]
     nodes = [len(tree.parents) - 1 for tree in trees]
-    return [*_rates(accepted, nodes), *_by_position(trees), *_bound(trace, accepted)]
+    written = [_written(step, step.tree) for step in trace.steps if step.tree]
+    return [*_rates(accepted, nodes, written), *_by_position(trees), *_bound(trace, written)]
 
 
-def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
-    n, taken, drafted = len(accepted), sum(accepted), sum(nodes)
+def _written(step: Step, tree: Tree) -> int:
+    """Tokens that a verification wrote: what it emitted, as far as there was room. Behind an accepted end mark, and
+    behind a window that was all right (PEARL), these are the accepted ones alone."""
+    room = sum(cause != "withdrawn" for cause in step.commits.causes) if step.commits else len(tree.emitted)
+    return min(len(tree.emitted), room)
+
+
+def _rates(accepted: Sequence[int], nodes: Sequence[int], written: Sequence[int]) -> list[Metric]:
+    n, taken, drafted, tokens = len(accepted), sum(accepted), sum(nodes), sum(written)
     rows: list[tuple[str, str, float | None, str, str, str]] = [
         (
             "block_efficiency",
             TAU,
-            block_efficiency(accepted),
+            block_efficiency(written),
             "tokens",
-            "mean of (accepted + 1) over verification steps",
-            f"({taken} + {n}) ÷ {n}",
+            "Σ written tokens ÷ verification steps",
+            f"{tokens} ÷ {n}",
         ),
         (
             "mean_accepted_excluding_bonus",
@@ -72,10 +80,10 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int]) -> list[Metric]:
         (
             "verified_rows_per_emitted_token",
             "Rows per token",
-            rows_per_token(accepted, nodes),
+            rows_per_token(written, nodes),
             "ratio",
-            "Σ drafted nodes ÷ Σ (accepted + 1)",
-            f"{drafted} ÷ ({taken} + {n})",
+            "Σ drafted nodes ÷ Σ written tokens",
+            f"{drafted} ÷ {tokens}",
         ),
     ]
     return [
@@ -136,9 +144,9 @@ def _by_position(trees: Sequence[Tree]) -> list[Metric]:
     ]
 
 
-def _bound(trace: Trace, accepted: Sequence[int]) -> list[Metric]:
+def _bound(trace: Trace, written: Sequence[int]) -> list[Metric]:
     """The memory-bound speed-up of a run whose draft and target have known sizes."""
-    target, n, taken = target_role(trace), len(accepted), sum(accepted)
+    target, n = target_role(trace), len(written)
     sizes = {record.role: record.parameters for record in trace.header.models}
     share = ratio(sizes.get("draft", 0), sizes.get(target, 0))
     if not share:
@@ -147,12 +155,12 @@ def _bound(trace: Trace, accepted: Sequence[int]) -> list[Metric]:
     value = Metric(
         name="mbsu",
         label="Memory-bound speed-up",
-        value=memory_bound_speedup(accepted, drafts, share),
+        value=memory_bound_speedup(written, drafts, share),
         unit="times",
         kind="modelled",
         formula="τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters",
         conditions="a model of cost, not a time: only reading the weights counts",
-        terms=f"({taken} + {n}) ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})",
+        terms=f"{sum(written)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})",
     )
     return [value]
 
@@ -162,9 +170,9 @@ def mean_accepted(accepted: Sequence[int]) -> float | None:
     return ratio(sum(accepted), len(accepted))
 
 
-def block_efficiency(accepted: Sequence[int]) -> float | None:
-    """τ: mean of accepted + 1, the tokens per target forward; 1 is plain decoding."""
-    return ratio(sum(accepted) + len(accepted), len(accepted))
+def block_efficiency(written: Sequence[int]) -> float | None:
+    """τ: mean of the tokens that a verification writes, accepted and its own; 1 is plain decoding."""
+    return ratio(sum(written), len(written))
 
 
 def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | None:
@@ -172,20 +180,20 @@ def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | 
     return ratio(sum(accepted), sum(drafted))
 
 
-def memory_bound_speedup(accepted: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
+def memory_bound_speedup(written: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
     """τ ÷ (1 + c · draft forwards per step) with c = draft size ÷ target size."""
-    tau = block_efficiency(accepted)
+    tau = block_efficiency(written)
     return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
 
 
-def forwards_per_token(accepted: Sequence[int]) -> float | None:
-    """Target forwards per emitted token, 1 ÷ τ."""
-    return ratio(len(accepted), sum(accepted) + len(accepted))
+def forwards_per_token(written: Sequence[int]) -> float | None:
+    """Target forwards per written token, 1 ÷ τ."""
+    return ratio(len(written), sum(written))
 
 
-def rows_per_token(accepted: Sequence[int], nodes: Sequence[int]) -> float | None:
-    """Verified nodes per emitted token."""
-    return ratio(sum(nodes), sum(accepted) + len(accepted))
+def rows_per_token(written: Sequence[int], nodes: Sequence[int]) -> float | None:
+    """Verified nodes per written token."""
+    return ratio(sum(nodes), sum(written))
 
 
 def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:
