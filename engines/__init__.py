@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engines.core.devices import gigabytes
-from engines.core.errors import UserError
+from engines.core.errors import UserError, visible
 from engines.core.extra import extra_folder, extra_methods
 from engines.core.kinds import kinds_of
 from engines.core.measure import RowClock, log_likelihood, network_choices, next_logits, row_costs
@@ -37,7 +37,6 @@ from engines.core.version import code_version
 from engines.driver.fork import fork, models_of, stream_fork
 from engines.driver.roles import assign_roles
 from engines.driver.run import Run, run, stream
-from engines.driver.show import visible
 from engines.driver.watched import digest, forking_method
 
 if TYPE_CHECKING:

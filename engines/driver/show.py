@@ -3,20 +3,11 @@ that it cannot drive the terminal."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from engines.core.errors import visible
 from engines.core.trace import Step
 from engines.driver.run import stream
-
-# C0 and C1 without tab and line ends; line and paragraph separators; what turns the direction of writing; surrogates
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
-
-
-def visible(text: str) -> str:
-    """A text of several lines with its control characters shown as Python escapes: a terminal that prints it obeys
-    none of them. Letters, spaces and joiners of all scripts stay."""
-    return _CONTROL.sub(lambda control: control[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def show(slug: str, model: Any, prompt: str, **params: Any) -> None:

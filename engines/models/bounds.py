@@ -14,7 +14,6 @@ from engines.core.errors import UserError
 from engines.models.hub import count_parameters, header, shards
 
 T = TypeVar("T")
-TEMPLATE_SECONDS = 10.0  # that a chat template may take; ours take a millisecond
 LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "num_decoder_layers", "encoder_layers")
 WIDTHS = ("hidden_size", "d_model", "n_embd")
 SIDES = ("vocab_size", "intermediate_size", "mlp_hidden_size", "d_ff")

@@ -6,15 +6,14 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.trace import Piece
-from engines.models.bounds import TEMPLATE_SECONDS, within
+from engines.models.templates import rendered
 
 T = TypeVar("T")
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -28,19 +27,6 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 BYTES = _byte_alphabet()
-
-
-def rendered(render: Callable[[list[dict[str, str]]], T], turn: list[dict[str, str]]) -> T:
-    """What a chat template makes of a turn, within a bound of time. Raises UserError where it refuses it."""
-    from jinja2.exceptions import TemplateError
-
-    try:
-        return within(TEMPLATE_SECONDS, lambda: render(turn), "the chat template of this model")
-    except (TemplateError, TypeError, ValueError, OverflowError, MemoryError) as error:
-        raise UserError(
-            f"the chat template of this model refuses this prompt: {str(error)[:200]}; change the prompt, or choose "
-            "another model."
-        ) from error
 
 
 class WordTokenizer(ABC):
@@ -91,9 +77,8 @@ class HFTokenizer(WordTokenizer):
         """Ids of a user's turn in the model's chat format, ready for the answer; plain ids where the tokenizer has no
         chat template."""
         if self.chat:
-            given = {**self._told, "add_generation_prompt": True, "return_dict": False}
-            render = partial(self.tokenizer.apply_chat_template, **given)
-            return list(rendered(render, [{"role": "user", "content": text}]))
+            given = {**self.tokenizer.special_tokens_map, **self._told}
+            return self.encode(rendered(self.tokenizer.get_chat_template(), text, given))
         return list(self.tokenizer(text)["input_ids"])
 
     def encode(self, text: str) -> list[int]:

@@ -3,32 +3,26 @@
 The project is written into a temporary folder; nothing of it is run. The analyser looks there and into the standard
 library of this Python, nowhere else: no installed packages, no `sys.path` of the text, no relative import that leaves
 the folder. It is a process of its own without the environment of this one, because jedi exchanges the search path of
-the process that it is in, and because what takes too long can then be ended; one thread here talks to it."""
+the process that it is in, and because what takes too long can then be ended."""
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
-import json
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engines.core.child import START, Child, Late
 from engines.core.errors import UserError
 from engines.tools.projects import MAIN
 
 SECONDS = 5.0  # the longest that is waited for an answer
-START = 60.0  # and for the process to start, which no answer's time holds
 MISSING = "the package jedi is not installed, and without it no name can be looked up; get it with: pip install jedi"
 SPACE = re.compile(r"[\s\\]+")
 COMMENT = re.compile(r"#[^\n]*")
@@ -198,74 +192,9 @@ def warm_up() -> None:
         analyser.members("class A:\n    b = 1\n\nA().", START)
 
 
-class _Process:
-    """The analyser's process and the one thread that talks to it. It is started when it is first needed, and anew
-    after it was ended for taking too long."""
-
-    def __init__(self) -> None:
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analyser")
-        self.cache = ""  # a folder for each process: one that was ended may leave half a file
-        self.child: subprocess.Popen[str] | None = None
-        atexit.register(self.end)
-
-    def ask(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
-        """The answer. Raises Late where it does not come in time."""
-        if not self._runs():
-            start = self.thread.submit(self._up)
-            try:
-                start.result(timeout=START)
-            except Late:
-                if not start.cancel():
-                    self._kill()
-                raise
-        task = self.thread.submit(self._talk, json.dumps(question))
-        try:
-            return task.result(timeout=seconds)
-        except Late:
-            if not task.cancel():  # it is this question that takes so long, and not one before it
-                self._kill()
-            raise
-
-    def _runs(self) -> bool:
-        return self.child is not None and self.child.poll() is None
-
-    def _up(self) -> None:
-        """Start the process if there is none, and wait until it can answer."""
-        if not self._runs():
-            shutil.rmtree(self.cache, ignore_errors=True)
-            self.cache = tempfile.mkdtemp(prefix="decoding-explorer-jedi-")
-            homes = {str(Path(str(_origin(name))).parents[1]) for name in ("jedi", "parso")}
-            command = [sys.executable, "-I", "-S", str(PROGRAM), self.cache, *sorted(homes)]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            self.child = subprocess.Popen(command, text=True, encoding="utf-8", env={}, cwd=self.cache, **pipes)
-            assert self.child.stdout
-            self.child.stdout.readline()  # it is ready, or it ended
-
-    def _talk(self, question: str) -> dict[str, Any]:
-        self._up()
-        assert self.child and self.child.stdin and self.child.stdout
-        try:
-            self.child.stdin.write(question + "\n")
-            self.child.stdin.flush()
-            line = self.child.stdout.readline()
-        except OSError:
-            line = ""
-        return json.loads(line) if line.endswith("\n") else {"error": "it ended"}
-
-    def _kill(self) -> None:
-        if self.child:
-            self.child.kill()
-            self.child.wait()
-
-    def end(self) -> None:
-        """With this program."""
-        self._kill()
-        shutil.rmtree(self.cache, ignore_errors=True)
-
-
 @cache
-def _process() -> _Process:
-    return _Process()
+def _process() -> Child:
+    return Child(PROGRAM, "jedi", "parso")
 
 
 def _origin(name: str) -> str | None:

@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from engines.core.errors import Readable
+
 EXACT = 2**53 - 1  # the largest whole number that a browser counts exactly
 Index = Annotated[int, Meta(ge=0, le=EXACT)]
 Count = Annotated[int, Meta(ge=0, le=EXACT)]
@@ -15,7 +17,7 @@ Detail = Literal["none", "light", "full"]
 Unit = Literal["probability", "nats", "bits", "count", "score"]
 
 
-class TraceError(ValueError):
+class TraceError(Readable):
     """A trace that cannot be read; the message says what is wrong and where."""
 
 

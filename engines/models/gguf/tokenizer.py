@@ -9,7 +9,8 @@ from typing import Any
 
 from engines.core.trace import Piece
 from engines.models.gguf.library import Weights, library
-from engines.models.tokens import WordTokenizer, rendered
+from engines.models.templates import rendered
+from engines.models.tokens import WordTokenizer
 
 UNKNOWN, UNUSED, CONTROL = 1, 2, 8  # bits of a token's attributes in llama.cpp
 ROOM = 64  # bytes that most pieces take
@@ -27,19 +28,12 @@ class GGUFTokenizer(WordTokenizer):
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's turn in the model's chat format, ready for the answer; where the file has no chat template,
         plain ids with the marks that the file puts around a text. Raises UserError where the template fails."""
-        if not self.chat:
+        if not (self.chat and self._template):
             return self._ids(text, around=True)
-        turn = [{"role": "user", "content": text}]
-        return self._ids(rendered(self._render, turn), around=False)
-
-    def _render(self, turn: list[dict[str, str]]) -> str:
-        from transformers.utils.chat_template_utils import render_jinja_template
-
         vocab, llama = self._weights.vocab, self._llama
         ends = {"bos_token": llama.llama_vocab_bos(vocab), "eos_token": llama.llama_vocab_eos(vocab)}
         marks = {name: self._written(i) if i >= 0 else "" for name, i in ends.items()}
-        texts, _ = render_jinja_template([turn], chat_template=self._template, add_generation_prompt=True, **marks)
-        return str(texts[0])
+        return self._ids(rendered(self._template, text, marks), around=False)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text as it stands, by the model's own merges."""

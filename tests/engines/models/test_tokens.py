@@ -5,6 +5,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from engines.core.errors import UserError
+from engines.models import templates
 from engines.models.tokens import BYTES, HFTokenizer, IdTokenizer, same_vocabulary
 
 
@@ -36,6 +37,50 @@ def test_byte_fallback_tokens_and_a_chat_template_that_opens_the_answer() -> Non
     asked = "{% for m in messages %}{{ '<' + m['content'] + '>' }}{% endfor %}"
     tokenizer = byte_level(asked + "{% if add_generation_prompt %}{{ 'A:' }}{% endif %}")
     assert tokenizer.decode(tokenizer.encode_prompt("hi")) == "<hi>A:"
+
+
+LOOP = "{% for m in messages %}" + "{{ m.role }}: {{ m.content | tojson }}" + "{% endfor %}"
+FORMS = [
+    LOOP + "{% if tools is none and add_generation_prompt %}{{ eos_token }}{% endif %}",
+    "{% set n = namespace(k=1) %}{% for m in messages %}{% set n.k = n.k + 1 %}{% continue %}no{% endfor %}{{ n.k }}",
+    "{% for m in messages %}{% generation %}{{ m['content'] }}{% endgeneration %}{% break %}{% endfor %}",
+    "  {%- if messages[0].get('x', dict(a=1).a) == 1 %}\n    yes\n  {%- endif %}{{ messages | tojson(indent=2) }}",
+    "{{ strftime_now('%Y')[:2] }}{{ {'b': 'é', 'a': [true, none]} | tojson }}{{ mask_token ~ nothing }}",
+]
+
+
+@pytest.mark.parametrize("template", FORMS)
+def test_a_template_is_rendered_as_transformers_renders_it(template):
+    tokenizer = byte_level(template)
+    for said in ("hi", '<b> & "é世"\n', "{{ 7 * 7 }}"):
+        turn = [{"role": "user", "content": said}]
+        wanted = tokenizer.tokenizer.apply_chat_template(turn, add_generation_prompt=True, return_dict=False)
+        assert tokenizer.encode_prompt(said) == list(wanted)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ 7 ** (10 ** 9) }}", "did not come to an end within 0.5 seconds"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "did not come to an end"),
+        ("{{ ('a' * 10 ** 9) * 9 }}", "refuses this prompt: MemoryError"),
+        ("{{ 'a' * 10 ** 7 }}", "it makes 10,000,000 characters of it"),
+        ("{% if true %}" * 400 + "{% endif %}" * 400, "refuses this prompt"),
+        ("{{ raise_exception('no \x1b[31mturn') }}", r"no \\x1b\[31mturn; change the prompt"),
+        ("{{ nothing.at_all }}", "'nothing' is undefined"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe|undefined"),
+        ("{% set n = namespace(a=1) %}{% set n.__x = 1 %}", "a namespace has no '__x'"),
+        ("{% if %}", "refuses this prompt"),
+    ],
+)
+def test_a_template_of_a_stranger_is_bounded_and_what_it_says_is_legible(template, said, monkeypatch):
+    assert byte_level("{{ 1 + 1 }}").encode_prompt("") == byte_level().encode_prompt("2")
+    if "end" in said:
+        monkeypatch.setattr(templates, "SECONDS", 0.5)
+    with pytest.raises(UserError, match=said):
+        byte_level(template).encode_prompt("hi")
+    monkeypatch.undo()
+    assert byte_level("{{ 1 + 1 }}").encode_prompt("") == byte_level().encode_prompt("2"), "the next is answered"
 
 
 def test_ids_as_text_and_which_vocabularies_are_the_same() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engines.core import child
 from engines.core.errors import UserError
 from engines.tools import completion
 from engines.tools.completion import Analyser, in_string_or_comment, leaves
@@ -28,7 +29,7 @@ def own_process(monkeypatch):
         patch.setattr(completion, "_origin", lambda name: None)
         with pytest.raises(UserError, match="pip install jedi"):
             Analyser({})
-    process = completion._Process()
+    process = completion.Child(completion.PROGRAM, "jedi", "parso")
     monkeypatch.setattr(completion, "_process", lambda: process)
     return process
 
@@ -149,20 +150,20 @@ def test_what_takes_too_long_is_ended_and_the_next_question_is_answered(own_proc
     slow = tmp_path / "slow.py"
     slow.write_text("import time\nprint(flush=True)\ntime.sleep(60)\n")
     monkeypatch.setattr(completion, "SECONDS", 0.3)
-    monkeypatch.setattr(completion, "PROGRAM", slow)
+    own_process.program = slow
     began = time.perf_counter()
     assert "took longer" in ledger.members("import math\nmath.").why and time.perf_counter() - began < 5
-    assert own_process.child.poll() is not None
-    spoiled = Path(own_process.cache)
+    assert own_process.process.poll() is not None
+    spoiled = Path(own_process.folder)
     for leftover in ("half", "a/file.pkl"):
         (spoiled / leftover).parent.mkdir(exist_ok=True)
         (spoiled / leftover).write_bytes(b"\x80")
-    monkeypatch.setattr(completion, "PROGRAM", Path(completion.__file__).with_name("_jedi_process.py"))
+    own_process.program = completion.PROGRAM
     monkeypatch.setattr(completion, "SECONDS", 20.0)
     assert "sqrt" in ledger.members("import math\nmath.").names
     assert not spoiled.exists(), "half a file of the one that was ended is not read again"
     own_process.end()
-    assert not Path(own_process.cache).exists()
+    assert not Path(own_process.folder).exists()
 
 
 def test_the_seconds_of_an_answer_hold_no_start(own_process, monkeypatch, tmp_path, ledger):
@@ -172,11 +173,11 @@ def test_the_seconds_of_an_answer_hold_no_start(own_process, monkeypatch, tmp_pa
         "import json, sys, time\ntime.sleep(1.5)\nprint(flush=True)\n"
         "for line in sys.stdin:\n    print(json.dumps({'rows': [['pi', 'module']]}), flush=True)\n"
     )
-    monkeypatch.setattr(completion, "PROGRAM", late)
+    own_process.program = late
     monkeypatch.setattr(completion, "SECONDS", 1.0)
     for _ in range(2):
         assert ledger.members("import math\nmath.").names == ("pi",)
-        own_process._kill()
-    monkeypatch.setattr(completion, "START", 0.1)
-    assert "took longer" in ledger.members("import math\nmath.").why and own_process.child.poll() is not None
+        own_process.kill()
+    monkeypatch.setattr(child, "START", 0.1)
+    assert "took longer" in ledger.members("import math\nmath.").why and own_process.process.poll() is not None
     own_process.end()
