@@ -32,6 +32,7 @@ from engines.core.study import (
 )
 from engines.core.trace import SCHEMA_VERSION, Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
 from engines.core.user_methods import load_method_file, method_texts
+from engines.core.validation import prompt_room
 from engines.core.verify import FileReport, checks, differ, verify
 from engines.core.version import code_version
 from engines.driver.fork import fork, models_of, stream_fork
@@ -99,6 +100,7 @@ __all__ = [
     "network_choices",
     "next_logits",
     "parallelbench",
+    "prompt_room",
     "read_study",
     "read_trace",
     "row_costs",

@@ -61,7 +61,7 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
         _refuse_room(model, f"{len(prompt_ids):,}", f"{new_tokens:,}", f"{model.max_positions:,}")
 
 
-def room(models: Iterable[Model], new_tokens: int) -> int:
+def prompt_room(models: Iterable[Model], new_tokens: int) -> int:
     """How many tokens a prompt may have before an answer of that length; none where it is 0 or less."""
     return min(model.max_positions - _whole(model, new_tokens) for model in models)
 

@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 import engines
 from engines import UserError
-from engines.core.validation import room
 from explorer.bench import workers
 from explorer.bench.cells import Files, weights_of
 from explorer.evaluation.asked import LENGTH, asked_of, checked
@@ -98,7 +97,7 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         params, until = asked_of(self.info, self.params, gen_kwargs)
         prompt = self.tok_encode(context)
         models = engines.assign_roles(self.info, self.model).values()
-        left_out = max(0, len(prompt) - max(1, room(models, params[LENGTH])))
+        left_out = max(0, len(prompt) - max(1, engines.prompt_room(models, params[LENGTH])))
         return Item(self.info.slug, params, prompt[left_out:], until, self.seed, left_out)
 
     def loglikelihood(self, requests: list[Request], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
