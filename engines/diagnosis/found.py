@@ -7,11 +7,14 @@ import msgspec
 from engines.diagnosis.cost import Cost
 from engines.diagnosis.loops import Match
 
+RISE = 0.02  # share of a draft that makes a difference in what is accepted
+
 
 class Depth(msgspec.Struct, frozen=True):
     """What the drafts are worth at one depth: `places` looked at, `right` of them with the target's token first;
     `reached` of them with everything before it right, `accepted` of these right again. logp: mean log-probability of
-    the target's token (nats); ranks: how often it is 1st, 2nd, 3rd, 4th to 10th, later, and not in the vocabulary."""
+    the target's token (nats); ranks: how often it is 1st, 2nd, 3rd, 4th to 10th, later, and not in the vocabulary;
+    promised: mean probability that the drafter gives its own first token, which a sound one is right by."""
 
     depth: int
     places: int
@@ -20,6 +23,12 @@ class Depth(msgspec.Struct, frozen=True):
     accepted: int
     logp: float
     ranks: tuple[int, int, int, int, int, int]
+    promised: float = 0.0
+
+    @property
+    def missing(self) -> float:
+        """The share of what it promises at this depth that is not right."""
+        return max(0.0, 1 - self.right / self.places / self.promised) if self.promised else 0.0
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -53,8 +62,10 @@ class Miss(msgspec.Struct, frozen=True):
 
 class Tried(msgspec.Struct, frozen=True):
     """A slip that was turned. gain: mean log-probability (nats) more, from `low` to `high`; accepted: tokens a draft
-    then, beside those now. state: "helps" where the interval lies above the margin and no fewer are accepted, "worse"
-    where it lies below zero, "same" where no logit changed, else "open". form: which of several turns of the slip."""
+    then, beside those now. state: "helps" where the interval lies above the margin and much of what was missing is
+    accepted, or some of it by a drafter that is then as sure as it is right; "part" where it gains and does not explain
+    what is missing; "worse" where the interval lies below zero, "same" where no logit changed, else "open". form: which
+    of several turns of the slip."""
 
     name: str
     wrong: str
@@ -73,8 +84,9 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What came of it. accepted: drafted tokens kept a round, if a draft of `k` began at each place. command, date: of
-    a record that is saved. cost: what a round takes here, None where it was not timed; loops: how much of a record's
+    """What came of it. accepted: drafted tokens kept a round, if a draft of `k` began at each place. surer: by how many
+    nats the drafter is surer than it is right, where that is more than a sound one is; None elsewhere. command, date:
+    of a record that is saved. cost: what a round takes here, None where it was not timed; loops: how much of a record's
     drafts each loop explains, where one was given."""
 
     target: str
@@ -92,13 +104,16 @@ class Diagnosis(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     cost: Cost | None = None
     loops: tuple[Match, ...] = ()
+    surer: float | None = None
     command: str = ""
     date: str = ""
 
     @property
     def slips(self) -> list[Tried]:
-        """Those that help when they are turned, the largest gain first, each name once."""
+        """Those that help when they are turned, the largest gain first, each name once. One that gives back clearly
+        less than the first is no other cause: it undoes a part of the same harm."""
         best: dict[str, Tried] = {}
         for one in sorted((one for one in self.tried if one.state == "helps"), key=lambda one: -one.gain):
-            best.setdefault(one.name, one)
+            if not best or next(iter(best.values())).accepted - one.accepted < RISE * self.k:
+                best.setdefault(one.name, one)
         return list(best.values())

@@ -60,8 +60,8 @@ SLIPS = (
 
 
 class Match(msgspec.Struct, frozen=True):
-    """How many of the drafted tokens of a record a loop drafts as well. clear: it explains the record much better than
-    the loop as it should be."""
+    """How many of the drafted tokens of a record a loop drafts as well. clear: it explains most of the record, and
+    much more of it than the loop as it should be."""
 
     name: str
     wrong: str
@@ -121,9 +121,15 @@ def match_loops(target: Any, drafter: Any, ids: Sequence[int], rounds: Sequence[
     same = [_same(target, drafter, list(ids), hidden, rounds, loop) for loop in (RIGHT, *SLIPS)]
     best = max(same)
     return [
-        Match(loop.name, loop.wrong, number, total, bool(i) and number == best and number - same[0] > CLEAR * total)
+        Match(loop.name, loop.wrong, number, total, bool(i) and number == best and clear(number, same[0], total))
         for i, (loop, number) in enumerate(zip((RIGHT, *SLIPS), same, strict=True))
     ]
+
+
+def clear(number: int, right: int, total: int) -> bool:
+    """Whether a slip that explains so many drafted tokens of a record, where the loop as it should be explains `right`,
+    is what it was drafted with: it says most of them, and clearly more."""
+    return number > total / 2 and number - right > CLEAR * total
 
 
 def drafts(

@@ -1,7 +1,7 @@
 """Slips that people made with published drafters, each tried the other way round: if a drafter says much more of what
 its target writes once a slip is turned, somebody made it. Sources: the list in `assets/docs/drafters.md`.
 
-Seven are tried on the drafter itself. Three are slips of a loop, not of a checkpoint, and show in what a loop or a
+Most are tried on the drafter itself. Three are slips of a loop, not of a checkpoint, and show in what a loop or a
 server drafted: rows that keep the first token, no norm at the output, and rows that stay though they should go."""
 
 from __future__ import annotations
@@ -49,8 +49,17 @@ def turns(drafter: Any, target: Any) -> Iterator[Turn]:
             _with(drafter, residual_normed=not drafter.residual_normed),
         )
         yield from _fc_norms(drafter)
-    if (rotation := _rotation(drafter)) is not None:
-        yield from _bases(drafter, target, rotation)
+    if hasattr(drafter, "output_normed"):
+        form = "raw" if drafter.output_normed else "behind the norm"
+        yield Turn(
+            "norm_output",
+            f"norm_output={drafter.output_normed} is wrong: it was trained to read its own output {form}.",
+            _with(drafter, output_normed=not drafter.output_normed),
+        )
+    yield from _orders(drafter)
+    if (sizes := _sizes(drafter)) is not None:
+        yield from _bases(drafter, target, sizes)
+        yield from _eps(drafter, target, sizes)
     yield from _embeddings(drafter, target)
     if drafter.vocabulary is not None:
         yield from _ids(drafter)
@@ -68,6 +77,55 @@ def _shifted(drafter: Any, step: int) -> tuple[int, ...] | None:
     if not all(0 <= i <= n for i in found):
         return None
     return tuple(RAW if i == n else i for i in found)
+
+
+def _orders(drafter: Any) -> Iterator[Turn]:
+    """What it reads in another order: states, and embedding and state in its first projection and first attention."""
+    reads, fc, layer = drafter.reads, getattr(drafter, "fc", None), _first(drafter)
+    if len(reads) > 1:
+        wrong = f"It was trained on the states of layers {_told(reads[::-1])} in this order, and reads {_told(reads)}."
+        yield Turn("order of the states", wrong, _with(drafter, reads=reads[::-1]))
+        for i, step in ((i, step) for i in range(len(reads)) for step in (1, -1)):
+            if (one := _shifted(_with(drafter, reads=reads[i : i + 1]), step)) is not None:
+                shifted = (*reads[:i], *one, *reads[i + 1 :])
+                wrong = f"It was trained on the states of layers {_told(shifted)}, and reads those of {_told(reads)}."
+                yield Turn("one layer id", wrong, _with(drafter, reads=shifted), f"{i + 1}: {step:+d}")
+    order = "It reads embedding and state in one order in {}, and was trained with the other."
+    if fc is not None and len(reads) != 2 and fc.shape[1] % 2 == 0:
+        yield Turn("halves of fc", order.format("fc"), _with(drafter, fc=_halved(fc)))
+    if layer is not None and layer.q.shape[1] == 2 * drafter.width:
+        for names in ("qkv", "q", "k", "v"):
+            halved = {name: _halved(getattr(layer, name)) for name in names}
+            wrong = order.format(", ".join(f"{name}_proj" for name in names))
+            twin = _with(drafter, **_first_with(drafter, **halved))
+            yield Turn("halves of the attention's input", wrong, twin, ", ".join(names))
+    for name in "qkv" if layer is not None else "":
+        w = getattr(layer, name)
+        if len(w) % 4 == 0:
+            wrong = (
+                f"The two halves of the heads in {name}_proj are exchanged, as a wrong merge of two parts leaves them."
+            )
+            twin = _with(drafter, **_first_with(drafter, **{name: w.roll(len(w) // 2, 0)}))
+            yield Turn("halves of the heads", wrong, twin, name)
+    if hasattr(drafter, "e_norm") and hasattr(drafter, "s_norm"):
+        wrong = "The norms of embedding and state are exchanged: the names of the two tensors were mixed up."
+        yield Turn("norms exchanged", wrong, _with(drafter, e_norm=drafter.s_norm, s_norm=drafter.e_norm))
+
+
+def _halved(w: torch.Tensor) -> torch.Tensor:
+    """[d, w] with the halves of its columns exchanged."""
+    return w.roll(w.shape[1] // 2, 1)
+
+
+def _first(drafter: Any) -> Any:
+    """Its first decoder layer; None where it has none."""
+    return (getattr(drafter, "stack", None) or [getattr(drafter, "layer", None)])[0]
+
+
+def _first_with(drafter: Any, **changes: Any) -> dict[str, Any]:
+    """The attributes of a drafter whose first layer differs in this."""
+    layer = _with(_first(drafter), **changes)
+    return {"stack": [layer, *drafter.stack[1:]]} if hasattr(drafter, "stack") else {"layer": layer}
 
 
 def _told(reads: tuple[int, ...]) -> str:
@@ -95,10 +153,20 @@ def _fc_norms(drafter: Any) -> Iterator[Turn]:
     )
 
 
-def _rotation(drafter: Any) -> Any:
-    """The sizes that its rotations are made of; None where it has none."""
-    layers = getattr(drafter, "stack", None) or [getattr(drafter, "layer", None)]
-    return layers[0].sizes if getattr(drafter, "rotation", None) is not None and layers[0] is not None else None
+def _sizes(drafter: Any) -> Any:
+    """The sizes that its rotations and norms are made of; None where it has none."""
+    layer = _first(drafter)
+    return layer.sizes if getattr(drafter, "rotation", None) is not None and layer is not None else None
+
+
+def _eps(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
+    """The epsilon of the norms: the target's."""
+    eps = float(getattr(target.config, "rms_norm_eps", sizes.eps))
+    if eps != sizes.eps:
+        wrong = f"Its norms were trained with rms_norm_eps={eps:g} (the target's), and its config says {sizes.eps:g}."
+        changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in getattr(drafter, "stack", ())]
+        one = {"layer": _with(drafter.layer, sizes=replace(sizes, eps=eps))} if not changed else {"stack": changed}
+        yield Turn("rms_norm_eps", wrong, _with(drafter, **one))
 
 
 def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from explorer.figures.drafting import best, lengths, needed, rate
 
+MISSING = 0.2  # share of what a drafter promises at a depth, beyond which it is told
 SHOWN = 3  # candidates of each side, and first differences
 
 
@@ -45,9 +46,8 @@ def findings(found: Any, acceptance: float | None = None) -> Iterator[str]:
         )
     if len(found.slips) > 1:
         yield "Mend the first and look again: the others may follow from it."
-    names = list(dict.fromkeys(one.name for one in found.tried))
-    if names and not found.slips:
-        yield f"No known slip: none of {', '.join(names)} helps when it is turned."
+    if not found.slips:
+        yield from _unexplained(found)
     if same := [one.label for one in found.tried if one.state == "same"]:
         yield f"Not told apart, since no logit changes: {', '.join(same)}."
     if found.loops:
@@ -57,6 +57,24 @@ def findings(found: Any, acceptance: float | None = None) -> Iterator[str]:
             yield "No known slip of a loop explains the record better than the loop as it should be."
     if found.cost is not None:
         yield from _worth(found, acceptance)
+
+
+def _unexplained(found: Any) -> Iterator[str]:
+    """Where no slip is named: whether something may be wrong nevertheless, and what gains without being the cause."""
+    names = ", ".join(dict.fromkeys(one.name for one in found.tried))
+    if found.surer is None:
+        if names:
+            yield f"No known slip: none of {names} explains what is missing, and the drafter is as sure as it is right."
+        return
+    worst = next((one for one in found.depths if one.missing > MISSING), None)
+    where = f"; {100 * worst.missing:.0f} % of what it promises is missing from depth {worst.depth} on" if worst else ""
+    yield (
+        f"Not explained: the drafter is surer than it is right, by {found.surer:.2f} nats{where}. So is one that is "
+        "computed otherwise than it was trained, and one on texts unlike those that it learned from; none of "
+        f"{names or 'the known slips'} explains it."
+    )
+    if part := list(dict.fromkeys(one.label for one in found.tried if one.state == "part")):
+        yield f"Helps when it is turned, and cannot be the cause alone: {', '.join(part)}."
 
 
 def _worth(found: Any, acceptance: float | None) -> Iterator[str]:
@@ -165,7 +183,13 @@ def _costs(found: Any) -> Table:
     )
 
 
-STATES = {"helps": "helps", "worse": "worse", "same": "no logit changes", "open": "no clear difference"}
+STATES = {
+    "helps": "helps",
+    "part": "helps, cannot be the cause alone",
+    "worse": "worse",
+    "same": "no logit changes",
+    "open": "no clear difference",
+}
 
 
 def places(found: Any) -> list[Place]:

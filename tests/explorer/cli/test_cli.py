@@ -80,7 +80,7 @@ sys.exit(f"imported {heavy}" if heavy else 0)
 
 def test_what_runs_no_model_imports_neither_torch_nor_gradio(tmp_path):
     env = {**os.environ, "EXPLORER_STORE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", WITHOUT_WEIGHTS], cwd=ROOT, env=env, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_WEIGHTS], cwd=ROOT, env=env, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -269,7 +269,7 @@ def test_another_process_says_the_same_and_neither_a_closed_pipe_nor_ascii_is_an
     file, listing = tmp_path / "all.json", f"{sys.executable} -m explorer.cli methods --json"
     command = f"{listing} > {file}; {listing} | head -n 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
     command += f"; PYTHONIOENCODING=ascii LC_ALL=C {sys.executable} -m explorer.cli replay {trace_file} > /dev/null"
-    done = subprocess.run(["/bin/bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["/bin/bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
     assert file.read_text() == call(capsys, "methods", "--json")[1]
 

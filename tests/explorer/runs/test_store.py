@@ -187,7 +187,7 @@ def test_a_killed_process_leaves_the_prefix_of_its_run(tmp_path):
     ours, theirs = context.Pipe()
     process = context.Process(target=journalled, args=(str(tmp_path), theirs), daemon=True)
     process.start()
-    assert ours.poll(60), "it did not come to its fifth step"
+    assert ours.poll(240), "it did not come to its fifth step"
     assert recover(keep) == [] and len(list(keep.live.glob("*.journal"))) == 1  # it lives: its journal is its own
     process.kill()
     process.join()
