@@ -10,6 +10,7 @@ Importing this package, listing methods and listing models load neither torch no
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engines.core import texts
 from engines.core.devices import gigabytes
 from engines.core.errors import UserError, visible
 from engines.core.extra import extra_folder, extra_methods
@@ -110,6 +111,7 @@ __all__ = [
     "stream_fork",
     "study",
     "target_and_drafter",
+    "texts",
     "verify",
     "visible",
     "watch",

@@ -92,7 +92,7 @@ def chosen(file: str | Path = "") -> Lecture:
             raise UserError(f"there is no lecture file '{name}'; give a file like assets/{OWN}.")
         if path.stat().st_size > LONGEST:
             raise UserError(f"the lecture '{path.name}' has more than {LONGEST:,} bytes; make it shorter.")
-        text = path.read_text(encoding="utf-8-sig")
+        text = engines.texts.decoded(path.read_bytes())
     except OSError as error:
         raise UserError(f"the lecture '{name}' cannot be read: {error.strerror}.") from None
     except UnicodeError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engines import UserError
+from engines import UserError, texts
 from explorer import ASSETS
 
 RESTORE = "restore it with `git checkout -- assets`, or install the program again"
@@ -15,7 +15,7 @@ RESTORE = "restore it with `git checkout -- assets`, or install the program agai
 def own_text(name: str) -> str:
     """The text of a file of `assets`. Raises UserError."""
     try:
-        return (ASSETS / name).read_text(encoding="utf-8")
+        return texts.decoded((ASSETS / name).read_bytes())
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
         raise UserError(f"{ASSETS / name} cannot be read ({why}); {RESTORE}.") from None

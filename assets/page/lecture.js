@@ -5,6 +5,7 @@ import { tr } from "../player/words.js";
 import { make, styles, whenThere } from "./dom.js";
 import { lectureView } from "./lectureview.js";
 import { sentence } from "./sentences.js";
+import { textOf } from "./textfile.js";
 
 const KEY = "decoding-explorer-lecture"; // localStorage: {name, text} of an own list
 const MOST = 100_000; // characters of it
@@ -246,7 +247,7 @@ class Show {
     field.blur();
     if (file.size > MOST)
       return this.view.say(tr`${file.name} has ${file.size} bytes; a list may have ${MOST}. Make it shorter.`);
-    this.taken = { name: file.name, text: await file.text() };
+    this.taken = { name: file.name, text: textOf(new Uint8Array(await file.arrayBuffer())) };
     field.value = "";
     this.wanted = 0;
     this.list(this.taken);

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder
 from engines.core.method import Method, MethodInfo
+from engines.core.texts import utf8
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
@@ -87,7 +88,7 @@ def paper_files() -> PaperFiles:
     extra, files = extra_folder(), PaperFiles()
     for path in (path for place in (ASSETS, extra) if place for path in sorted((place / "papers").glob("*.json"))):
         try:
-            files.read[path] = msgspec.json.decode(path.read_bytes(), type=_Paper)
+            files.read[path] = msgspec.json.decode(utf8(path.read_bytes()), type=_Paper)
         except (OSError, ValueError) as error:  # no JSON, not its form, no UTF-8
             files.unread[path] = str(error)
     return files

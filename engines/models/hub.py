@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.texts import decoded
 from engines.models import downloads, stored
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -193,7 +194,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(decoded(path.read_bytes()))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON ({error}); download or write it again.") from None
     if not isinstance(value, dict):

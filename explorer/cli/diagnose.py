@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import UserError
+from engines import UserError, texts
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_FILE_BYTES,
@@ -111,6 +111,7 @@ def record_file(name: str) -> Any:
     """What a file says was drafted: a trace of ours, or ids and rounds. Raises UserError."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
+        data = texts.utf8(data)
         return msgspec.json.decode(data, type=engines.DraftRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if data.lstrip()[:1] == b"{" and b'"rounds"' in data[:100_000]:

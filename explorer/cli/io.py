@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import msgspec
 
-from engines import Trace, TraceError, UserError, visible
+from engines import Trace, TraceError, UserError, texts, visible
 from explorer.arguments import BAD_INPUT
 from explorer.words import cell, printable
 
@@ -44,6 +44,15 @@ def read_bytes(name: str, limit: int) -> bytes:
         if path.is_fifo():
             _wait_for(file, name)
         return file.read(limit + 1)
+
+
+def text_of(data: bytes, name: str) -> str:
+    """The text in a file. Raises UserError that names its encoding where it cannot be read in it."""
+    try:
+        return texts.decoded(data)
+    except UnicodeDecodeError as error:
+        encoding = error.encoding.upper()
+        raise UserError(f"'{name}' is not {encoding} text (byte {error.start}); save it as UTF-8.") from None
 
 
 def _path(name: str) -> Path:

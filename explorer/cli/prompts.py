@@ -6,8 +6,8 @@ import argparse
 
 import msgspec
 
-from engines import UserError
-from explorer.cli.io import MAX_PROMPT_BYTES, read_bytes
+from engines import UserError, texts
+from explorer.cli.io import MAX_PROMPT_BYTES, read_bytes, text_of
 
 
 def add_prompts(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +34,7 @@ def read_prompts(name: str) -> list[str]:
     data = read_bytes(name, MAX_PROMPT_BYTES)
     if len(data) > MAX_PROMPT_BYTES:
         raise UserError(f"'{name}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for prompts.")
-    try:
-        found = data.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"'{name}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+    found = texts.lines(text_of(data, name))
     numbered = [(number, line.strip()) for number, line in enumerate(found, 1) if line.strip()]
     if not numbered:
         raise UserError(f"'{name}' holds no prompt; write one a line.")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import engines
-from engines import MethodInfo, Trace, UserError
+from engines import MethodInfo, Trace, UserError, texts
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_PROMPT_BYTES,
@@ -233,7 +233,8 @@ def read_prompt(args: argparse.Namespace) -> str | list[int]:
                 f"--prompt-ids holds '{bad[0][:40]}', which is not a token id; give whole numbers separated by spaces."
             )
         return [int(word) for word in words]
-    if args.prompt is not None:
+    given = args.prompt is not None
+    if given:
         data = args.prompt.encode("utf-8", "surrogateescape")
     else:
         data = read_bytes(args.prompt_file, MAX_PROMPT_BYTES)
@@ -242,9 +243,10 @@ def read_prompt(args: argparse.Namespace) -> str | list[int]:
                 f"'{args.prompt_file}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for a prompt."
             )
     try:
-        return data.decode("utf-8").removesuffix("\n") if args.prompt is None else data.decode("utf-8")
+        return data.decode("utf-8") if given else texts.decoded(data).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise UserError(f"the prompt is not UTF-8 text (byte {error.start}); save it as UTF-8.") from None
+        encoding = error.encoding.upper()
+        raise UserError(f"the prompt is not {encoding} text (byte {error.start}); save it as UTF-8.") from None
 
 
 def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -21,6 +21,7 @@ from explorer.cli.io import (
     print_json,
     read_bytes,
     read_traces,
+    text_of,
     unpacked,
     write,
 )
@@ -93,8 +94,8 @@ def read_record(name: str, form: str) -> Trace:
     """The trace in a file of another program. Raises UserError that names the file."""
     data = read_bytes(name, MAX_FILE_BYTES)
     try:
-        return import_trace((unpacked(data) if data[:2] == GZIP_MAGIC else data).decode("utf-8"), form)
-    except (TraceError, UnicodeDecodeError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
+        return import_trace(text_of(unpacked(data) if data[:2] == GZIP_MAGIC else data, name), form)
+    except (TraceError, EOFError, OSError, OverflowError, RecursionError, zlib.error) as error:
         raise UserError(f"'{name}' cannot be read: {error}") from None
 
 

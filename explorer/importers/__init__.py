@@ -50,6 +50,7 @@ IMPORTERS = {
 def import_trace(text: str, name: str = "auto") -> Trace:
     """The trace in a record. `name`: auto, trace (our own) or a format. Raises TraceError with one sentence that says
     what is wrong."""
+    text = text.removeprefix("\ufeff")  # as an editor on Windows writes it
     if name == TRACE:
         return read_trace(text)
     known = ", ".join(("auto", TRACE, *IMPORTERS))

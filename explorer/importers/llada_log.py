@@ -11,7 +11,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from engines import Trace, TraceError
+from engines import Trace, TraceError, texts
 from explorer.importers.build import MAX_CELLS, Table, step, trace
 from explorer.importers.diffusers_frames import written
 
@@ -22,7 +22,7 @@ _LINE = re.compile(r"\s*(\d{1,7}),\s*\*(.*)&\s*")
 
 def looks(text: Any) -> bool:
     """Whether the first line that is not empty has the form of the log."""
-    first = next((line for line in text.splitlines() if line.strip()), "") if isinstance(text, str) else ""
+    first = next((line for line in texts.lines(text) if line.strip()), "") if isinstance(text, str) else ""
     return _LINE.fullmatch(first) is not None
 
 
@@ -32,7 +32,7 @@ def read(text: str) -> Trace:
     boards: list[list[int]] = []
     numbers: list[int] = []
     mask = table.text(MASK, special=True)
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(texts.lines(text), 1):
         if not line.strip():
             continue
         found = _LINE.fullmatch(line)

@@ -162,6 +162,7 @@ def picker(limit: int) -> gr.HTML:
         js_on_load=_script("picker.js"),
         apply_default_css=False,
         limit=limit,
+        reader=_address("page/textfile.js"),
         elem_id="picker",
     )
 

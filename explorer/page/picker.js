@@ -13,7 +13,8 @@ const read = async (file) => {
       );
     const packed = file.name.endsWith(".gz");
     const stream = packed ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
-    const text = await new Response(stream).text();
+    const { textOf } = await import(new URL(props.reader, document.baseURI));
+    const text = textOf(new Uint8Array(await new Response(stream).arrayBuffer()));
     report(tr`${file.name}: ${text.length.toLocaleString("en")} characters read.`);
     props.value = text;
     trigger("submit");

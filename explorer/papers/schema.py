@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from engines import Sentences
+from engines import Sentences, texts
 
 Family = Literal[
     "baselines",
@@ -215,7 +215,7 @@ class Paper(Part):
 
 def parse(name: str, data: bytes) -> Paper:
     """The paper in a file of this name (without its ending). Raises ValueError with the place of the fault."""
-    paper = msgspec.json.decode(data, type=Paper)
+    paper = msgspec.json.decode(texts.utf8(data), type=Paper)
     if paper.id not in ("", name):
         raise ValueError(f"it says the id '{paper.id}' but is named '{name}.json'")
     for field in () if paper.base else ("arxiv", "year"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from engines import SCHEMA_VERSION, Trace, TraceError, read_trace
+from engines import SCHEMA_VERSION, Trace, TraceError, read_trace, texts
 from explorer import ASSETS, papers
 from explorer.figures.calls import by_role
 from explorer.papers.schema import Recording
@@ -146,7 +146,7 @@ class _Caption(msgspec.Struct):
 
 def _captions(path: Path) -> dict[str, _Caption]:
     """What a `gallery.json` beside a folder of one's own says of its traces."""
-    found = msgspec.json.decode(path.read_bytes(), type=list[_Caption]) if path.is_file() else []
+    found = msgspec.json.decode(texts.utf8(path.read_bytes()), type=list[_Caption]) if path.is_file() else []
     return {one.id: one for one in found}
 
 
@@ -178,15 +178,15 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
 
 
 def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
-    """The bytes of a file, unpacked if gzipped. Raises TraceError if it is damaged or unpacks to more than `limit`."""
+    """A file in UTF-8, unpacked if gzipped. Raises TraceError if it is damaged or unpacks to more than `limit`."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for without end
             raise TraceError(f"{path.name} is not a file.")
         if path.suffix != ".gz":
-            return path.read_bytes()
+            return texts.utf8(path.read_bytes())
         with gzip.open(path) as file:
-            text = file.read(limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
+            text = texts.utf8(file.read(limit + 1))
+    except (OSError, EOFError, UnicodeError, zlib.error) as error:
         raise TraceError(f"{path.name} cannot be unpacked: {error}") from None
     if len(text) > limit:
         raise TraceError(f"{path.name} unpacks to more than {limit // 2**20} MB.")

@@ -167,6 +167,12 @@ def test_a_wrong_record_is_a_sentence(text, sentence):
         import_trace(text)
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c"])
+def test_a_token_of_a_log_may_hold_what_python_takes_for_a_line_end(mark):
+    trace = import_trace(f"1, *a{mark}b&*<|mdm_mask|>&\r\n2, *a{mark}b&*{mark}&\r\n")
+    assert words(trace) == [[f"a{mark}b"], [mark]]
+
+
 def test_the_command_imports_and_says_what_is_missing(tmp_path, capsys):
     for name in FILES:
         out = tmp_path / f"{name}.json"

@@ -387,3 +387,14 @@ test("L runs what the lever shows, and says how that goes, in its first sentence
   press("l");
   assert.deepEqual(sent.at(-1), { act: "ready", query: "?gallery=c" }, "no lever");
 });
+
+test("a list that Windows wrote is read as it was meant", async () => {
+  const { textOf } = await asset("page/textfile.js"),
+    text = '[{"title": "Größe 散"}]',
+    wide = new Uint8Array(new Uint16Array([...`\ufeff${text}`].map((c) => c.charCodeAt(0))).buffer),
+    plain = new TextEncoder().encode(text);
+  assert.equal(textOf(plain), text);
+  assert.equal(textOf(new TextEncoder().encode(`\ufeff${text}`)), text);
+  assert.equal(textOf(wide), text);
+  assert.equal(textOf(wide.map((_, i) => wide[i ^ 1])), text); // the other order of bytes
+});

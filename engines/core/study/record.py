@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from engines.core.errors import UserError
+from engines.core.texts import utf8
 from engines.core.trace import ModelRecord
 from engines.core.trace.base import Count, Index, Record
 
@@ -162,6 +163,7 @@ def read_study(text: str | bytes) -> Study:
     if len(text) > MAX_BYTES:
         raise UserError(f"the study has {len(text):,} characters; at most {MAX_BYTES:,} are read.")
     try:
+        text = text.removeprefix("\ufeff") if isinstance(text, str) else utf8(text)
         version = msgspec.json.decode(text, type=_Probe).version
         if version != STUDY_VERSION:
             raise UserError(

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from engines.core.texts import utf8
 from engines.core.trace.base import TraceError
 from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
 from engines.core.trace.packed import Packed
@@ -43,6 +44,7 @@ def decode(text: str | bytes, kind: type[T]) -> T:
     if size > MAX_TRACE_BYTES:
         raise TraceError(f"the trace has {size:,} bytes; at most {MAX_TRACE_BYTES:,} are read")
     try:
+        text = text.removeprefix("\ufeff") if isinstance(text, str) else utf8(text)
         version = msgspec.json.decode(text, type=_Probe).header.schema
         if version in UPGRADES:
             return _told_apart(_older(text, version, kind))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from engines.core.errors import UserError
+from engines.core.texts import decoded, lines
 from engines.training.core.data import COPIES, Batch, Pair, block_batch
 from engines.training.smollm2.blockdlm_model import Settings
 
@@ -23,7 +24,7 @@ def read_chats(file: Path) -> list[Chat]:
     if not file.is_file():
         raise UserError(f"'{file}' is not there; give a JSONL file with {FORM} on every line.")
     found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines(decoded(file.read_bytes())), 1):
         if not line.strip():
             continue
         try:

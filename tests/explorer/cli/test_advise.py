@@ -65,7 +65,8 @@ def test_bad_input_costs_one_line_and_a_file_is_named_with_its_own(capsys, tmp_p
     for data, says in (
         (b'{"prompt": "one"}\n\n{"prompt": \n', "line 3 is not JSON"),
         (b'{"prompt": "one"}\n{"text": "two"}\n', 'line 2 has no text "prompt"'),
-        (b"\xff\xfe", "is not UTF-8 text (byte 0)"),
+        (b"\xff", "is not UTF-8 text (byte 0)"),
+        (b"\xff\xfe\0", "is not UTF-16-LE text (byte 0)"),
         (b'{"prompt": ' + b"[" * 100_000, "line 1 is not JSON"),
     ):
         file.write_bytes(data)
