@@ -83,13 +83,14 @@ def step_lines(trace: Trace, step: Step, detailed: bool = False) -> Iterator[str
 def step_fields(trace: Trace, step: Step, detailed: bool = False) -> Fields:
     """One step as plain values with token texts; the packed arrays only where `detailed`."""
     text = {piece.id: piece.text for piece in trace.pieces}
+    ids = {piece.id: piece.token_id for piece in trace.pieces}
     fields: Fields = {"step": step.index}
     fields |= {name: None if name in trace.header.missing else getattr(step, name) for name in COSTS}
     if c := step.commits:
         chances = c.probabilities or [None] * len(c.tokens)
         rows = zip(c.positions, c.tokens, c.causes, chances, strict=True)
         fields["commits"] = [
-            {"position": at, "token": t, "text": text.get(t, ""), "cause": cause, "probability": p}
+            {"position": at, "token": ids.get(t, t), "text": text.get(t, ""), "cause": cause, "probability": p}
             for at, t, cause, p in rows
         ]
         fields |= {name: places for name in ("removed", "inserted") if (places := getattr(c, name))}

@@ -84,7 +84,8 @@ export class Run {
   }
 
   addPieces(pieces = []) {
-    for (const piece of pieces) this.pieces.set(piece.id, { text: String(piece.text), kind: piece.kind ?? "text" });
+    for (const { id, text, kind = "text", token = id } of pieces)
+      this.pieces.set(id, { text: String(text), kind, token }); // token: the model's id, which has several texts here
   }
 
   addSteps(steps = []) {

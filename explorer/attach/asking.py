@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from engines import UserError
-from explorer.attach.refusals import short
+from engines import UserError, texts
 from explorer.importers.answers import FORMATS, MAX_TOP, Format
+from explorer.importers.choices import short
 
 MAX_PROMPT = 200_000  # characters
 MAX_TOKENS = 8192
@@ -59,7 +59,7 @@ def which(listed: Any, model: str, host: str) -> tuple[str, str]:
 def counters(text: str) -> dict[str, float]:
     """The sums of vLLM's counters of speculation in a page of metrics."""
     found: dict[str, float] = {}
-    for line in text.splitlines()[:20_000]:
+    for line in texts.lines(text)[:20_000]:
         name, _, value = line.rpartition(" ")
         name = name.partition("{")[0].removesuffix("_total")
         if name in COUNTERS:

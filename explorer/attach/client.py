@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import queue
+import re
 import socket
 import threading
 import time
@@ -22,7 +23,9 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from explorer.attach.address import Address
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError, complaint, short
+from explorer.attach.refusals import HungUp, OutOfTime, ServerError
+from explorer.importers.choices import complaint, short
+from explorer.importers.events import Lines
 
 CONNECT_SECONDS = 10.0
 MAX_ANSWER = 32 * 2**20  # bytes of a streamed answer
@@ -37,6 +40,7 @@ POLL = 0.1  # seconds between two looks at the clock and at Stop
 AHEAD = 8  # events that may wait to be read
 
 T = TypeVar("T")
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 class Client:
@@ -279,30 +283,26 @@ class _closing:
 
 
 def events(chunks: Iterable[bytes]) -> Iterator[tuple[float, str]]:
-    """(time of arrival, data) of the events in a stream; comments and other fields are left out, an `error` field is
-    taken for data. Raises ServerError for a stream or an event without end."""
-    begun, data, total, size = list[bytes](), list[str](), 0, 0  # begun: pieces of a line; size: bytes of an event
+    """(time of arrival, data) of the events in a stream. Raises ServerError for a stream or an event without end."""
+    begun, lines, total, size, cr = list[bytes](), Lines(), 0, 0, False  # begun: pieces of a line; size: of an event
     for chunk in chunks:
         now = time.perf_counter()
         total += len(chunk)
-        for number, part in enumerate(chunk[: len(chunk) - max(0, total - MAX_ANSWER)].split(b"\n")):
+        taken = chunk[: len(chunk) - max(0, total - MAX_ANSWER)].removeprefix(b"\n" if cr else b"")
+        cr = chunk.endswith(b"\r")  # of a line end whose LF may come with the next chunk
+        for number, part in enumerate(_LINE_END.split(taken)):
             if number:  # a line end stands before this part
-                field, _, value = b"".join(begun).decode("utf-8", "replace").rstrip("\r").partition(":")
-                begun = []
-                if field in ("data", "error"):
-                    data.append(value.removeprefix(" "))
-                elif not field and not value:
-                    if data:
-                        yield now, "\n".join(data)
-                    data, size = [], 0
+                line, begun = b"".join(begun).decode("utf-8", "replace"), []
+                yield from ((now, data) for data in lines.take(line))
+                size = size if line else 0
             begun.append(part)
             size += len(part) + 1
             if size > MAX_EVENT:
                 raise ServerError(f"the server sent an event of more than {MAX_EVENT // 2**20} MB, so it was given up.")
         if total > MAX_ANSWER:
             raise ServerError(f"the server sent more than {MAX_ANSWER // 2**20} MB, so it was given up.")
-    if data:  # a stream that ends without its last empty line
-        yield time.perf_counter(), "\n".join(data)
+    for line in (b"".join(begun).decode("utf-8", "replace"), ""):  # a stream that ends without its last empty line
+        yield from ((time.perf_counter(), data) for data in lines.take(line))
 
 
 def parsed(text: str) -> Any:

@@ -12,12 +12,12 @@ from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
 from explorer.attach.client import Client, parsed
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError, complaint, short
+from explorer.attach.refusals import HungUp, OutOfTime, ServerError
 from explorer.importers import build
-from explorer.importers.answers import Event, Format, Token, Wish, step_of, token_id
+from explorer.importers.answers import Event, Format, Wish, step_of
+from explorer.importers.choices import SEVERAL, Token, beside, ending, finished, short
+from explorer.importers.events import DONE
 
-OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
-DONE = "[DONE]"
 STATISTICS = {"return_spec_tokens_details": True}  # which SGLang is asked for; others may refuse what they do not know
 SAID = (
     "An answer that a server sent, as it arrived. Seconds are those until it was here, from the sent request or the "
@@ -29,8 +29,12 @@ PIECES = (
     "The server sent no log-probabilities, so what came is shown in the pieces in which it came, which need not be "
     "tokens, and nothing is known of what else it might have said."
 )
+PARTLY = (
+    "A part of the answer came without log-probabilities and is shown in the pieces in which it came, which need not "
+    "be tokens."
+)
 MOST = build.MAX_STEPS - 1  # arrivals of an answer; the last step is the one that is held back
-CUT = "The server closed the answer before its end."
+KEPT = "What had arrived by then is here."
 UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
 
 
@@ -62,7 +66,7 @@ class Attached(Iterator[Step]):
         self._format: Format = interface(api or self.address.api or "chat")
         check(prompt, max_tokens, top, temperature, patience, max_seconds)
         self._client = Client(self.address, key, patience, max_seconds, stop)
-        self._max_seconds, self._table = max_seconds, build.Table(OWN_NUMBERS)
+        self._max_seconds, self._table = max_seconds, build.Table(build.OWN_NUMBERS)
         try:
             listed = self._client.ask("/v1/models")
             self._owner, name = which(listed, model, self.address.host)
@@ -78,6 +82,8 @@ class Attached(Iterator[Step]):
         self._finish, self._named = "", ""
         self._last = 0.0  # seconds of the newest arrival
         self._bare = self._ids = 0  # pieces that are no tokens; tokens with an id
+        self._beside: list[str] = []
+        self._error: ServerError | None = None  # of an event that held a piece of the answer as well
         self._reason, self._message = "stopped", ""
         self._events: Iterator[tuple[float, str]] | None = None
         self._over = self._hung = False
@@ -122,6 +128,8 @@ class Attached(Iterator[Step]):
     def _next(self) -> tuple[float, Event | None]:
         """The next event with its time; None at the end. Raises ServerError where nothing has arrived yet."""
         try:
+            if self._error is not None:
+                raise self._error
             if self._events is None:
                 body = self._format.body(self.wish) | (STATISTICS if self._owner == "sglang" else {})
                 self._events = self._client.post(self._format.path, body)
@@ -147,7 +155,7 @@ class Attached(Iterator[Step]):
 
     def _failed(self, error: ServerError) -> None:
         said = str(error)
-        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
+        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} {KEPT}"
 
     def _read(self, data: str) -> Event:
         try:
@@ -158,9 +166,12 @@ class Attached(Iterator[Step]):
             raise ServerError(f"the server sent an event that is not JSON ({short(data)[:60]!a}).") from None
         if not isinstance(body, dict):
             raise ServerError(f"the server sent an event that is no object ({short(data)[:60]!a}).")
-        if body.get("error"):
-            raise ServerError(f"the server broke off: {complaint(body) or short(str(body['error']))}.")
-        return self._format.read(body)
+        event = self._format.read(body)
+        if event.error:
+            self._error = ServerError(f"the server broke off: {event.error}.")
+            if not (event.text or event.tokens):
+                raise self._error
+        return event
 
     def _made(self, arrived: float, event: Event) -> dict[str, Any] | None:
         """The step of an arrival; None also where it is more than a trace can hold, which ends the answer."""
@@ -180,6 +191,7 @@ class Attached(Iterator[Step]):
         self._finish, self._named = event.finish or self._finish, self._named or event.model
         tokens = event.tokens or ([Token(event.text)] if event.text else [])
         self._bare += bool(event.text and not event.tokens)
+        self._beside += event.beside
         if not tokens:
             if self._held is not None:
                 self._held["facts"] |= event.facts
@@ -188,7 +200,7 @@ class Attached(Iterator[Step]):
         try:
             if len(self._output) + len(tokens) > build.MAX_TOKENS:
                 raise TraceError(f"the answer has more than {build.MAX_TOKENS:,} tokens.")
-            step = step_of(number, tokens, len(self._output), self._known) | {"facts": dict(event.facts)}
+            step = step_of(number, tokens, len(self._output), self._table) | {"facts": dict(event.facts)}
         except TraceError as error:  # more than a trace can hold
             raise ServerError(str(error)) from None
         self._output += step["commits"]["tokens"]
@@ -205,27 +217,28 @@ class Attached(Iterator[Step]):
     def _ended(self, message: str) -> None:
         self._reason, self._message, self._finish = "budget", message, self._finish or "budget"
 
-    def _known(self, text: str, number: int | None) -> int:
-        return token_id(self._table, text, number)
-
     def _finished(self) -> None:
         """The last facts, and how it ended."""
         if self._reason == "stopped":
-            self._reason = "complete" if self._finish else "failed"
-            if not self._finish:
-                self._message = f"{CUT} What had arrived by then is here."
+            self._reason, said = ending(self._finish, "")
+            self._message = f"{said} {KEPT}" if said else ""
+        how = [finished(self._finish)] if self._finish not in ("", "done", "budget") else []
+        how += [SEVERAL] * self._format.several + ([said] if (said := beside(self._beside)) else [])
         if self._held is None:
             if self._reason == "complete":
-                self._message = "The server's answer is empty."
+                how = how[self._finish == "stop" :]  # which is said of every answer that came to its end
+                self._message = " ".join([*([] if self._beside else ["The server's answer is empty."]), *how])
             elif not self.steps:
                 self.close()
-                raise ServerError(CUT if self._reason == "failed" else self._message)
+                raise ServerError(self._message.removesuffix(f" {KEPT}"))
             return
         self._held["facts"] |= self._since()
-        if self._finish not in ("", "done", "budget"):
-            self._held["note"] = f"The server ended with '{short(self._finish)}'."
-        if self._bare:
-            self._held["note"] = " ".join([self._held.get("note", ""), PIECES]).strip()
+        if notes := [*how, *self._pieces_note()]:
+            self._held["note"] = " ".join(notes)
+
+    def _pieces_note(self) -> list[str]:
+        """That the answer, or a part of it, is not told in tokens."""
+        return [PIECES if self._bare == len(self._output) else PARTLY] if self._bare else []
 
     def _counters(self) -> dict[str, float]:
         """vLLM's counters of speculation over all its requests; nothing where there are none."""
@@ -259,11 +272,11 @@ class Attached(Iterator[Step]):
             prompt=w.prompt,
             steps=[msgspec.to_builtins(step) for step in steps],
             table=self._table,
-            output_ids=self._output if steps else [],
+            output_ids=self._table.ids(self._output) if steps else [],
             text="".join(self._texts).strip().encode("utf-8", "replace").decode() if steps else "",
             missing=missing,
             unknown=(*UNKNOWN, *(["seed"] if w.seed is None else [])),
-            about=f"{SAID} {PIECES}" if self._bare else SAID,
+            about=" ".join([SAID, *self._pieces_note()]),
             end={"reason": self._reason, "message": self._message, "wall_seconds": self._last},
             params=asked | ({"top_logprobs": w.top} if w.top else {}),
             seed=w.seed or 0,

@@ -33,7 +33,7 @@ def events_csv(traces: Sequence[Trace]) -> str:
     writer.writerow(COLUMNS)
     for number, trace in enumerate(traces):
         header = trace.header
-        lost, text = set(header.missing), {piece.id: piece.text for piece in trace.pieces}
+        lost, pieces = set(header.missing), {piece.id: piece for piece in trace.pieces}
         which = [
             number,
             inert(header.method),
@@ -47,8 +47,9 @@ def events_csv(traces: Sequence[Trace]) -> str:
             passes = ["", ""] if "forwards" in lost else [made, forwards]
             times = ["", ""] if "model_seconds" in lost else [f"{took:.6f}", f"{seconds:.6f}"]
             for kind, position, token, why, chance, source in _events(step):
-                word = "" if "token_texts" in lost or token == "" else inert(text.get(int(token), ""))
-                name = "" if "token_ids" in lost else token
+                piece = None if token == "" else pieces.get(int(token))
+                word = inert(piece.text) if piece and "token_texts" not in lost else ""
+                name = "" if "token_ids" in lost else piece.token_id if piece else token
                 writer.writerow(
                     [*which, step.index, kind, position, name, word, inert(why), chance, inert(source), *passes, *times]
                 )

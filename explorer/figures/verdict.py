@@ -63,7 +63,11 @@ def positions(trace: Trace, word: int, expected: str = "") -> tuple[int, int] | 
     pieces, start = {piece.id: piece for piece in trace.pieces}, len(trace.header.prompt_ids)
     ends = set(trace.header.eos_ids)
     text, owner, end = "", [], None  # owner: character -> board position
+    several = any(piece.token is not None for piece in pieces.values())  # an id alone does not say its text
+    board = history(trace) if several else None
     for at, token in enumerate(trace.output_ids, start):
+        if board and (write := board.last(at)):
+            token = write[1]
         if token in ends:
             end = at
             break

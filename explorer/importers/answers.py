@@ -6,39 +6,40 @@ the first two as well. Nothing in an answer is trusted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.importers import sglang, vllm
-from explorer.importers.build import Table, finite, first_choice, packed, part, step, words
+from explorer.importers.build import Table, finite, packed, part, step, words
+from explorer.importers.choices import (
+    MOST,
+    Token,
+    entry,
+    failure,
+    named,
+    named_one,
+    number,
+    numbered,
+    row,
+    spoken,
+)
 
-MOST_TOKENS = 4096  # of one event
 MAX_TOP = 20  # most likely tokens of one place
-LARGEST = 1e15  # a number beyond is none that a server counts
-
-
-@dataclass
-class Token:
-    """A token as the server names it. p: its probability; top: (text, id, probability) of the most likely ones."""
-
-    text: str
-    id: int | None = None
-    p: float | None = None
-    top: list[tuple[str, int | None, float]] = field(default_factory=list)
 
 
 @dataclass
 class Event:
     """What an event says. text: what is added to the answer; finish: why it ended, "" while it goes on; facts: numbers
-    that the server reports."""
+    that the server reports; error: the server's words for what went wrong; beside: names of what is no text."""
 
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
     finish: str = ""
     facts: dict[str, float] = field(default_factory=dict)
     model: str = ""
+    error: str = ""
+    beside: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,13 @@ class Wish:
 
 
 class Format:
-    """An interface. One object reads one answer."""
+    """An interface. One object reads one answer, of several in a record that of the number `answer`, or else the one
+    that comes first. several: whether there were others."""
 
     name, title, path = "", "", ""
+
+    def __init__(self, answer: int | None = None) -> None:
+        self.answer, self.several = answer, False
 
     def body(self, wish: Wish) -> dict[str, Any]:
         """The request."""
@@ -64,28 +69,71 @@ class Format:
 
     def read(self, body: Mapping[str, Any]) -> Event:
         """An event of the answer, or the whole answer of a server that does not stream."""
+        error = failure(body)
+        answers = self.answers(body)
+        if self.answer is None and answers:
+            self.answer = min(answers)
+        self.several |= any(one != self.answer for one in answers)
+        mine = answers.get(self.answer or 0, {})
+        about = not answers and not error  # of the request as a whole
+        event = self._event(body, mine) if about or self.answer in answers else Event()
+        event.error = event.error or error
+        if self.several and (count := event.facts.pop("completion tokens", None)) is not None:
+            event.facts["completion tokens of all answers"] = count
+        return event
+
+    def answers(self, body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+        """What a body holds of each answer, by its number; nothing where it is about the request alone."""
+        return {} if failure(body) else {index if type(index := body.get("index")) is int else 0: body}
+
+    def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
+        """What a body says of the answer that is read. mine: the part of it that is that answer's."""
         raise NotImplementedError
 
 
-class Chat(Format):
+class OpenAI(Format):
+    """What the two OpenAI interfaces share: an answer is one of the `choices`."""
+
+    def answers(self, body: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+        """The choices."""
+        return {**numbered(body)}
+
+    def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
+        text, beside = self._said(mine)
+        tokens = named(mine)
+        if len(tokens) == 1 and tokens[0].textless:
+            tokens[0].text = text
+        finish, model = words(mine.get("finish_reason")), words(body.get("model"))
+        return Event(text, tokens, finish, reported(body), model, beside=beside)
+
+    def _said(self, choice: Mapping[str, Any]) -> tuple[str, list[str]]:
+        """(text, names of what is no text) of a choice."""
+        raise NotImplementedError
+
+
+class Chat(OpenAI):
     """OpenAI's chat completions."""
 
     name, title, path = "chat", "OpenAI chat", "/v1/chat/completions"
+
+    def __init__(self, answer: int | None = None) -> None:
+        super().__init__(answer)
+        self._begun = False
 
     def body(self, wish: Wish) -> dict[str, Any]:
         """What is asked of it."""
         asked = {"messages": [{"role": "user", "content": wish.prompt}], **_openai(wish)}
         return asked | ({"logprobs": True, "top_logprobs": wish.top} if wish.top else {})
 
-    def read(self, body: Mapping[str, Any]) -> Event:
-        """What an event says."""
-        choice = first_choice(body)
-        said = part(choice, "delta") or part(choice, "message")
-        thought = words(said.get("reasoning_content"), said.get("reasoning"))
-        return _event(body, choice, thought + words(said.get("content")))
+    def _said(self, choice: Mapping[str, Any]) -> tuple[str, list[str]]:
+        text, beside = spoken(part(choice, "delta"))
+        if not (text or beside or self._begun):  # some servers send the whole message so far beside each piece
+            text, beside = spoken(part(choice, "message"))
+        self._begun |= bool(text or beside)
+        return text, beside
 
 
-class Completions(Format):
+class Completions(OpenAI):
     """OpenAI's completions: a text that goes on, without a chat format."""
 
     name, title, path = "completions", "OpenAI completions", "/v1/completions"
@@ -94,10 +142,8 @@ class Completions(Format):
         """What is asked of it."""
         return {"prompt": wish.prompt, **_openai(wish)} | ({"logprobs": wish.top} if wish.top else {})
 
-    def read(self, body: Mapping[str, Any]) -> Event:
-        """What an event says."""
-        choice = first_choice(body)
-        return _event(body, choice, words(choice.get("text")))
+    def _said(self, choice: Mapping[str, Any]) -> tuple[str, list[str]]:
+        return spoken({"content": choice.get("text")})
 
 
 class Llama(Format):
@@ -111,14 +157,14 @@ class Llama(Format):
         more = {"temperature": wish.temperature, "return_tokens": True, "cache_prompt": False}
         return asked | more | ({} if wish.seed is None else {"seed": wish.seed})
 
-    def read(self, body: Mapping[str, Any]) -> Event:
-        """What an event says."""
+    def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
         told, text = body.get("completion_probabilities"), words(body.get("content"))
-        tokens = [_named(one) for one in told[:MOST_TOKENS] if isinstance(one, dict)] if isinstance(told, list) else []
+        tokens = [named_one(one) for one in told[:MOST] if isinstance(one, dict)] if isinstance(told, list) else []
         ids = body.get("tokens")
         if not tokens and isinstance(ids, list) and len(ids) == 1 and text:
-            tokens = [Token(text, _id(ids[0]))]
-        finish = words(body.get("stop_type")) or "stop" if body.get("stop") is True else ""
+            tokens = [row([None, ids[0], text])]
+        why = next((one for one in ("limit", "word", "eos") if body.get(f"stopped_{one}") is True), "stop")
+        finish = words(body.get("stop_type")) or why if body.get("stop") is True else ""
         named = words(body.get("model")) if finish else ""
         return Event(text, tokens, finish, reported(body), named)
 
@@ -129,7 +175,8 @@ class SGLang(Format):
 
     name, title, path = "sglang", "SGLang /generate", "/generate"
 
-    def __init__(self) -> None:
+    def __init__(self, answer: int | None = None) -> None:
+        super().__init__(answer)
         self._text, self._count = "", 0
 
     def body(self, wish: Wish) -> dict[str, Any]:
@@ -138,26 +185,25 @@ class SGLang(Format):
         asked = {"text": wish.prompt, "sampling_params": sampling, "stream": True, "return_logprob": wish.top > 0}
         return asked | ({"top_logprobs_num": wish.top, "return_text_in_logprobs": True} if wish.top else {})
 
-    def read(self, body: Mapping[str, Any]) -> Event:
-        """What an event says."""
+    def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
         meta, text = part(body, "meta_info"), words(body.get("text"))
         count = meta.get("completion_tokens")
         fresh = max(0, count - self._count) if type(count) is int else 0
+        rows, tops = meta.get("output_token_logprobs"), meta.get("output_top_logprobs")
+        new = isinstance(rows, list) and self._count > 0 and len(rows) == fresh  # else all from the beginning
         self._count += fresh
-        if text.startswith(self._text):
+        if text.startswith(self._text) and not new:
             text, self._text = text[len(self._text) :], text
         else:
             self._text += text
-        rows, tops = meta.get("output_token_logprobs"), meta.get("output_top_logprobs")
-        rows = rows[-min(fresh, MOST_TOKENS) :] if isinstance(rows, list) and fresh else []
+        rows = rows[-min(fresh, MOST) :] if isinstance(rows, list) and fresh else []
         tops = tops[-len(rows) :] if isinstance(tops, list) and rows else []
-        tokens = [_row(row) for row in rows]
+        tokens = [row(one) for one in rows]
         for token, top in zip(tokens, tops, strict=len(tops) == len(tokens)):
-            found = [_row(one) for one in top[:MOST_TOKENS]] if isinstance(top, list) else []
+            found = [row(one) for one in top[:MOST]] if isinstance(top, list) else []
             token.top = [(one.text, one.id, one.p) for one in found if one.p is not None]
-        finish = meta.get("finish_reason")
-        why = words(finish, part(meta, "finish_reason").get("type"))
-        return Event(text, tokens, why, finite(sglang.reported(meta)) if why else {})
+        why, error = sglang.ended(meta)
+        return Event(text, tokens, why, finite(sglang.reported(meta)) if why else {}, error=error)
 
 
 FORMATS: dict[str, type[Format]] = {one.name: one for one in (Chat, Completions, Llama, SGLang)}
@@ -177,113 +223,33 @@ def reported(body: Mapping[str, Any]) -> dict[str, float]:
         ("prompt seconds, as the server says", "prompt_ms"),
         ("generation seconds, as the server says", "predicted_ms"),
     ):
-        told[name] = None if (ms := _number(timings.get(key))) is None else ms / 1000
-    found = finite({name: _number(value) for name, value in told.items()})
+        told[name] = None if (ms := number(timings.get(key))) is None else ms / 1000
+    found = finite({name: number(value) for name, value in told.items()})
     return found | vllm.reported(body) | sglang.of_answer(body)
 
 
-def step_of(
-    number: int, tokens: Sequence[Token], first: int, known: Callable[[str, int | None], int]
-) -> dict[str, Any]:
-    """A step that writes some tokens from a place on, with their probabilities and the most likely others. known: the
-    id of a text in the token table."""
-    ids = [known(token.text, token.id) for token in tokens]
+def step_of(index: int, tokens: Sequence[Token], first: int, table: Table) -> dict[str, Any]:
+    """A step that writes some tokens from a place on, with their probabilities and the most likely others. One of those
+    with the id of what was written is the same token, however it is spelled there."""
+    ids = [entry(table, token.text, token.id) for token in tokens]
     at = list(range(first, first + len(ids)))
     groups: dict[str, Any] = {"commits": {"positions": at, "tokens": ids, "causes": ["reported"] * len(ids)}}
     if any(token.p is not None for token in tokens):
         groups["commits"]["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
-    tops = {p: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for p, t in zip(at, tokens, strict=True) if t.top}
+    tops = {i: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for i, t in enumerate(tokens) if t.top}
     if tops:
         k = min(len(top) for top in tops.values())
-        named = [[known(text, number) for text, number, _ in top[:k]] for top in tops.values()]
+        likely = [
+            [ids[i] if n is not None and n == tokens[i].id else entry(table, text, n) for text, n, _ in top[:k]]
+            for i, top in tops.items()
+        ]
         shares = [[p for _, _, p in top[:k]] for top in tops.values()]
-        arrays = {"tokens": packed(named, "i4"), "probabilities": packed(shares, "f4")}
-        groups["candidates"] = {"positions": list(tops), **arrays}
-    return step(number, **groups)
-
-
-def token_id(table: Table, text: str, number: int | None) -> int:
-    """The id of a token in the table, by its own id or else its text."""
-    clean = text.encode("utf-8", "replace").decode()
-    if number is None:
-        return table.text(clean)
-    return table.known(number, clean or f"‹token {number}›", special=not clean)
+        arrays = {"tokens": packed(likely, "i4"), "probabilities": packed(shares, "f4")}
+        groups["candidates"] = {"positions": [at[i] for i in tops], **arrays}
+    return step(index, **groups)
 
 
 def _openai(wish: Wish) -> dict[str, Any]:
     asked = {"model": wish.model, "max_tokens": wish.max_tokens, "temperature": wish.temperature, "stream": True}
     told = {"stream_options": {"include_usage": True}}
     return asked | told | ({} if wish.seed is None else {"seed": wish.seed})
-
-
-def _event(body: Mapping[str, Any], choice: Mapping[str, Any], text: str) -> Event:
-    tokens = _tokens(choice.get("logprobs"))
-    ids = choice.get("token_ids")
-    if isinstance(ids, list) and len(ids) == len(tokens):
-        for token, number in zip(tokens, ids, strict=True):
-            token.id = _id(number) if token.id is None else token.id
-    return Event(text, tokens, words(choice.get("finish_reason")), reported(body), words(body.get("model")))
-
-
-def _tokens(told: Any) -> list[Token]:
-    """The tokens of `logprobs`: a list of `content`, or the older lists side by side."""
-    if not isinstance(told, dict):
-        return []
-    if isinstance(content := told.get("content"), list):
-        return [_named(one) for one in content[:MOST_TOKENS] if isinstance(one, dict)]
-    texts = told.get("tokens")
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        return []
-    chances, tops = told.get("token_logprobs"), told.get("top_logprobs")
-    found = []
-    for i, text in enumerate(texts[:MOST_TOKENS]):
-        p = _chance(chances[i]) if isinstance(chances, list) and i < len(chances) else None
-        top = tops[i] if isinstance(tops, list) and i < len(tops) and isinstance(tops[i], dict) else {}
-        named: list[tuple[str, int | None, float]] = [
-            (t, None, q) for t, lp in list(top.items())[:MOST_TOKENS] if (q := _chance(lp)) is not None
-        ]
-        found.append(Token(text, None, p, named))
-    return found
-
-
-def _named(one: Mapping[str, Any]) -> Token:
-    """A token with its own entry. Older servers of llama.cpp say `content` and `probs`, with probabilities."""
-    top = one.get("top_logprobs", one.get("top_probs", one.get("probs")))
-    found = [_entry(other) for other in top[:MOST_TOKENS] if isinstance(other, dict)] if isinstance(top, list) else []
-    text, number, p = _entry(one)
-    if p is None:
-        p = next((q for t, n, q in found if (t, n) == (text, number)), None)
-    return Token(text, number, p, [(t, n, q) for t, n, q in found if q is not None])
-
-
-def _entry(one: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
-    """(text, id, probability)."""
-    p = _chance(one["logprob"]) if "logprob" in one else _share(one.get("prob"))
-    return words(one.get("token"), one.get("tok_str"), one.get("content")), _id(one.get("id")), p
-
-
-def _row(row: Any) -> Token:
-    """SGLang's [log-probability, id, text]."""
-    if not isinstance(row, list) or len(row) < 2:
-        return Token("")
-    return Token(words(*row[2:3]), _id(row[1]), _chance(row[0]))
-
-
-def _chance(logprob: Any) -> float | None:
-    value = _number(logprob)
-    return None if value is None else math.exp(min(value, 0.0))
-
-
-def _share(p: Any) -> float | None:
-    value = _number(p)
-    return value if value is not None and 0 <= value <= 1 else None
-
-
-def _id(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < 2**31 else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -LARGEST < value < LARGEST:
-        return None  # nan is neither
-    return float(value)

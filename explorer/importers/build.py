@@ -26,31 +26,32 @@ UNTIMED = (
     "warmup_seconds",
 )
 NAMELESS = "‹not recorded›"
+OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
 
 
 class Table:
     """The token table. Ids of the record stay; texts without ids get numbers of their own, from `first` on; `unknown`
-    stands for a token of which nothing is known."""
+    stands for a token of which nothing is known. An id may stand for several texts, as that of the last byte of a
+    character does where a server shows the character: each further one is an entry of its own, which names the id."""
 
     def __init__(self, first: int = 0) -> None:
         self.pieces: dict[int, dict[str, Any]] = {}
-        self._by_text: dict[str, int] = {}
+        self._numbers: dict[tuple[int | None, str], int] = {}  # (id of the record, text) -> the entry's number
         self._unknown: int | None = None
         self._most = first - 1  # the greatest id
 
     def known(self, token: int, text: str, special: bool = False) -> int:
-        """An id of the record with its text. Raises TraceError where there are too many."""
-        if len(self.pieces) >= MAX_PIECES and token not in self.pieces:
-            raise TraceError(f"the record names more than {MAX_PIECES:,} different tokens, which no run here has.")
-        self._most = max(self._most, token)
-        self.pieces.setdefault(token, {"id": token, "text": text} | ({"kind": "special"} if special else {}))
-        return token
+        """The number of an id of the record with its text: the id, unless that is another text's. Raises TraceError
+        where there are too many."""
+        return self._entry(token, token, text, special)
 
     def text(self, text: str, special: bool = False) -> int:
         """A text without an id."""
-        if text not in self._by_text:
-            self._by_text[text] = self.known(self._free(), text, special)
-        return self._by_text[text]
+        return self._entry(None, self._free(), text, special)
+
+    def ids(self, numbers: Iterable[int]) -> list[int]:
+        """The ids of some entries as the record gives them; those without are their numbers here."""
+        return [self.pieces[number].get("token", number) for number in numbers]
 
     @property
     def unknown(self) -> int:
@@ -58,6 +59,18 @@ class Table:
         if self._unknown is None:
             self._unknown = self.known(self._free(), NAMELESS, special=True)
         return self._unknown
+
+    def _entry(self, token: int | None, number: int, text: str, special: bool) -> int:
+        if (found := self._numbers.get((token, text))) is not None:
+            return found
+        if len(self.pieces) >= MAX_PIECES:
+            raise TraceError(f"the record names more than {MAX_PIECES:,} different tokens, which no run here has.")
+        number = max(OWN_NUMBERS, self._free()) if number in self.pieces else number
+        self._most, self._numbers[token, text] = max(self._most, number), number
+        kind = {"kind": "special"} if special else {}
+        named = {"token": token} if token not in (None, number) else {}
+        self.pieces[number] = {"id": number, "text": text} | kind | named
+        return number
 
     def _free(self) -> int:
         return self._most + 1
@@ -144,12 +157,6 @@ def part(body: Any, name: str) -> dict[str, Any]:
     """An object inside an object; empty where it is not there."""
     found = body.get(name) if isinstance(body, dict) else None
     return found if isinstance(found, dict) else {}
-
-
-def first_choice(body: Any) -> dict[str, Any]:
-    """The first of the `choices` of an OpenAI-like response; empty where there is none."""
-    found = body.get("choices") if isinstance(body, dict) else None
-    return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
 
 
 def words(*given: Any) -> str:

@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from engines import Trace, TraceError
-from explorer.importers.build import MAX_TOKENS, Table, finite, first_choice, part, step, trace, words
-from explorer.importers.vllm import ids_of, lost, name_tokens, texts_of
+from explorer.importers.build import MAX_TOKENS, Table, finite, part, step, trace, words
+from explorer.importers.choices import BROKEN, Token, complaint, ending, finished, first_choice, row
+from explorer.importers.vllm import ended as choice_ended
+from explorer.importers.vllm import ids_of, lost, name_tokens, written
 
 SOURCE = "SGLang's response statistics"
 NAMES = {
@@ -35,7 +37,9 @@ HISTOGRAMS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 def looks(body: Any) -> bool:
     """Whether the JSON is such a response, or a list with one."""
     meta = _meta(_one(body))
-    return meta is not None and ("completion_tokens" in meta or "spec_verify_ct" in meta)
+    if meta is None or "spec_verify_ct" in meta:
+        return meta is not None
+    return "completion_tokens" in meta and "output_token_logprobs" not in meta  # which are an answer without drafts
 
 
 def read(body: Any) -> Trace:
@@ -51,31 +55,44 @@ def read(body: Any) -> Trace:
         )
     facts = finite(reported(meta))
     table = Table()
-    choice = first_choice(response)
-    ids, texts, chances = _tokens(response, meta)
+    tokens, text = _written(response, meta)
     count = meta.get("completion_tokens")
     count = count if isinstance(count, int) and 0 <= count <= MAX_TOKENS else None
-    tokens = name_tokens(table, texts, ids, count)
+    numbers = name_tokens(table, tokens, count)
     commits: dict[str, Any] = {
-        "positions": list(range(len(tokens))),
-        "tokens": tokens,
-        "causes": ["reported"] * len(tokens),
+        "positions": list(range(len(numbers))),
+        "tokens": numbers,
+        "causes": ["reported"] * len(numbers),
     }
-    if chances and len(chances) == len(tokens):
-        commits["probabilities"] = chances
+    if isinstance(meta.get("output_token_logprobs"), list) and tokens:
+        commits["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
     note = "One step stands for the whole request: the response has totals, not the order of its verifications."
+    why, error = ended(meta)
+    end, said = choice_ended(response)
+    if why:
+        end, said = dict(zip(("reason", "message"), ending(why, error), strict=True)), [*said, finished(why)]
+    note = " ".join([note, *said])
     return trace(
         source=SOURCE,
         title="SGLang · speculative decoding",
         model=words(response.get("model")),
         prompt="",
-        steps=[step(0, facts=facts, note=note, **({"commits": commits} if tokens else {}))],
+        steps=[step(0, facts=facts, note=note, **({"commits": commits} if numbers else {}))],
         table=table,
-        output_ids=tokens,
-        text=words(response.get("text"), choice.get("text"), part(choice, "message").get("content")),
-        missing=[*lost(texts, ids, count), "steps", "params"],
+        output_ids=table.ids(numbers),
+        text=text,
+        missing=[*lost(tokens, count), "steps", "params"],
         about="read from a response; only what the server reported is here",
+        end=end,
     )
+
+
+def ended(meta: Mapping[str, Any]) -> tuple[str, str]:
+    """(why an answer ended, the server's words for what went wrong): `finish_reason` is a word, or an object with more
+    of them."""
+    told = meta.get("finish_reason")
+    why = words(told, part(meta, "finish_reason").get("type"))
+    return why, complaint(told) if why in BROKEN and isinstance(told, dict) else ""
 
 
 def reported(meta: dict[str, Any]) -> dict[str, float | None]:
@@ -88,27 +105,24 @@ def reported(meta: dict[str, Any]) -> dict[str, float | None]:
     return found | {f"verifications that accepted {n}": _number(times) for n, times in enumerate(seen[:1000])}
 
 
-def _tokens(
-    response: dict[str, Any], meta: dict[str, Any]
-) -> tuple[list[int] | None, list[str] | None, list[float | None]]:
-    """(ids, texts, probabilities) of the emitted tokens, None where they are not there."""
+def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token], str]:
+    """(emitted tokens, text): ids with texts and probabilities, texts, or ids, as they are there."""
     rows = meta.get("output_token_logprobs")
+    tokens, text = written(response)
+    text = words(response.get("text")) or text
     if (
         isinstance(rows, list)
         and rows
         and len(rows) <= MAX_TOKENS
         and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows)
     ):
-        texts = [row[2] for row in rows if len(row) > 2 and isinstance(row[2], str)]
-        chances = [None if (p := _number(row[0])) is None else round(math.exp(min(p, 0.0)), 6) for row in rows]
-        return [row[1] for row in rows], texts if len(texts) == len(rows) else None, chances
-    choice = first_choice(response)
-    if named := texts_of(choice):
-        return ids_of(choice.get("token_ids")), named, []
-    for found in (response.get("output_ids"), meta.get("output_token_ids"), choice.get("token_ids")):
-        if isinstance(found, list) and found and len(found) <= MAX_TOKENS and all(_id(one) for one in found):
-            return found, None, []
-    return None, None, []
+        tokens = [row(one) for one in rows]
+        if not all(len(one) > 2 and isinstance(one[2], str) for one in rows):
+            for token in tokens:
+                token.text = ""
+        return tokens, text
+    lists = (ids_of(response.get("output_ids")), ids_of(meta.get("output_token_ids")))
+    return tokens or [Token("", one) for one in next((ids for ids in lists if ids), [])], text
 
 
 def _id(value: Any) -> bool:

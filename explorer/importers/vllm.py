@@ -12,23 +12,27 @@ first token comes from reading the prompt, so which token came from which step i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from engines import Trace, TraceError
-from explorer.importers.build import (
-    MAX_STEPS,
-    MAX_TOKENS,
-    Table,
-    convert,
-    finite,
+from explorer.importers.build import MAX_STEPS, MAX_TOKENS, Table, convert, finite, part, step, trace, words
+from explorer.importers.choices import (
+    SEVERAL,
+    Token,
+    behind,
+    ending,
+    entry,
+    failure,
+    fed,
+    finished,
     first_choice,
-    part,
-    step,
-    trace,
-    words,
+    named,
+    numbered,
+    spoken,
 )
 
 SOURCE = "vLLM's per-request speculative metrics"
@@ -63,6 +67,7 @@ def read(body: Any) -> Trace:
         _check(told)
     table = Table()
     tokens, text, missing = answer(body, table)
+    end, said = ended(body)
     times = finite({name: _number(part(body, "metrics").get(name)) for name in TIMES})
     if detailed:
         steps = _steps(told, tokens, table)
@@ -81,6 +86,7 @@ def read(body: Any) -> Trace:
             )
         ]
     about = "read from a response; only what the server reported is here"
+    steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *said]).strip()
     model = words(body.get("model"))
     title = "vLLM · speculative decoding"
     return trace(
@@ -90,10 +96,11 @@ def read(body: Any) -> Trace:
         prompt="",
         steps=steps,
         table=table,
-        output_ids=tokens,
+        output_ids=table.ids(tokens),
         text=text,
         missing=[*missing, "params"],
         about=about,
+        end=end,
     )
 
 
@@ -115,45 +122,51 @@ def reported(body: Any) -> dict[str, float]:
 
 def answer(body: dict[str, Any], table: Table) -> tuple[list[int], str, list[str]]:
     """The emitted tokens as far as the response names them, its text, and what is missing of them."""
-    choice = first_choice(body)
-    text = words(choice.get("text"), part(choice, "message").get("content"))
-    texts, ids = texts_of(choice), ids_of(choice.get("token_ids"))
+    tokens, text = written(body)
     count = part(body, "usage").get("completion_tokens")
-    if not isinstance(count, int) or not 0 <= count <= MAX_TOKENS:
+    if len(numbered(body)) > 1 or not isinstance(count, int) or not 0 <= count <= MAX_TOKENS:
         count = None
-    return name_tokens(table, texts, ids, count), text, lost(texts, ids, count)
+    return name_tokens(table, tokens, count), text, lost(tokens, count)
 
 
-def name_tokens(table: Table, texts: list[str] | None, ids: list[int] | None, count: int | None) -> list[int]:
+def written(body: dict[str, Any]) -> tuple[list[Token], str]:
+    """(tokens, text) of the first answer of a response, without a prompt that it echoes."""
+    choice = first_choice(body)
+    text = spoken({"content": choice["text"]} if "text" in choice else part(choice, "message"))[0]
+    tokens = named(choice) or [Token("", one) for one in ids_of(choice.get("token_ids")) or ()]
+    tokens = tokens if len(tokens) <= MAX_TOKENS else []
+    if "text" in choice and (prompt := fed(tokens, [body], len(numbered(body)) > 1)):
+        return tokens[prompt:], behind(text, tokens, prompt)
+    return tokens, text
+
+
+def ended(body: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """(reason and message, sentences) of how the answer ended, and on others beside it. A record without an answer
+    does not say it."""
+    choice = first_choice(body)
+    finish, said = words(choice.get("finish_reason")), [SEVERAL] if len(numbered(body)) > 1 else []
+    if "finish_reason" not in choice:
+        return {}, said
+    reason, message = ending(finish, failure(body))
+    return {"reason": reason, "message": message}, [*said, *([finished(finish)] if finish else [])]
+
+
+def name_tokens(table: Table, tokens: Sequence[Token], count: int | None) -> list[int]:
     """Tokens by what is known of them: ids with texts, texts, ids, or only how many there were."""
-    if ids is not None and texts is not None and len(ids) == len(texts):
-        return [table.known(token, text) for token, text in zip(ids, texts, strict=True)]
-    if texts is not None:
-        return [table.text(text) for text in texts]
-    if ids is not None:
-        return [table.known(token, f"‹token {token}›", special=True) for token in ids]
-    return [table.unknown] * (count or 0)
+    if not tokens:
+        return [table.unknown] * (count or 0)
+    texts = any(token.text for token in tokens)
+    return [
+        table.known(token.id, token.text) if texts and token.id is not None else entry(table, token.text, token.id)
+        for token in tokens
+    ]
 
 
-def lost(texts: list[str] | None, ids: list[int] | None, count: int | None) -> list[str]:
+def lost(tokens: Sequence[Token], count: int | None) -> list[str]:
     """The names of what `name_tokens` had to do without."""
-    absent = [] if texts is not None else ["token_texts"]
-    absent += [] if ids is not None and (texts is None or len(texts) == len(ids)) else ["token_ids"]
-    return absent + ["end_marks"] + (["tokens"] if texts is None and ids is None and count is None else [])
-
-
-def texts_of(choice: dict[str, Any]) -> list[str] | None:
-    """The texts of the emitted tokens, by the `logprobs` of a choice."""
-    told = choice.get("logprobs")
-    if not isinstance(told, dict):
-        return None
-    if isinstance(told.get("tokens"), list):
-        found: list[Any] = told["tokens"]
-    elif isinstance(told.get("content"), list):
-        found = [one.get("token") if isinstance(one, dict) else None for one in told["content"]]
-    else:
-        return None
-    return found if found and len(found) <= MAX_TOKENS and all(isinstance(one, str) for one in found) else None
+    absent = [] if any(token.text for token in tokens) else ["token_texts"]
+    absent += [] if tokens and all(token.id is not None for token in tokens) else ["token_ids"]
+    return absent + ["end_marks"] + (["tokens"] if not tokens and count is None else [])
 
 
 def ids_of(found: Any) -> list[int] | None:

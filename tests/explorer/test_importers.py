@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from explorer.export.events import events_csv
 from explorer.export.python import lines
 from explorer.figures.curves import confidence_by_step, growth
 from explorer.figures.metrics import measure
+from explorer.figures.verdict import positions
 from explorer.importers import build, import_trace
 from explorer.runs.gallery import read_pasted
+from explorer.words import step_fields
 
 RECORDS = Path(__file__).parent / "records"
 FILES = {path.name: path.read_text("utf-8") for path in sorted(RECORDS.iterdir()) if path.name != "README.md"}
@@ -270,3 +273,298 @@ def test_a_record_that_is_none_of_ours_is_told_which_are_read_and_how_to_get_one
     with pytest.raises(TraceError) as said:
         import_trace(text)
     assert all(name in str(said.value) for name in ("vLLM", "SGLang", "llama.cpp", "decoding-explorer attach"))
+
+
+def piece(text, index=0, finish=None, **more):
+    """An event of a chat that names its token."""
+    named = {"content": [{"token": text, "logprob": -0.1}]}
+    return {
+        "choices": [{"index": index, "delta": {"content": text}, "logprobs": named, "finish_reason": finish}],
+        **more,
+    }
+
+
+def whole(text, index=0, finish="stop", **more):
+    """A chat that came at once."""
+    one = piece(text, index, finish)["choices"][0]
+    return {
+        "choices": [{name: value for name, value in one.items() if name != "delta"} | {"message": one["delta"]}],
+        **more,
+    }
+
+
+def stream(*bodies, done=True):
+    return "".join(f"data: {json.dumps(one)}\n\n" for one in bodies) + ("data: [DONE]\n\n" if done else "")
+
+
+BOTH = [piece("red"), piece("blue", 1), piece(" car", 0, "stop"), piece(" sky", 1, "stop")]
+TWO = {**whole("red car"), "choices": [whole("blue sky", 1)["choices"][0], whole("red car")["choices"][0]]}
+NATIVE = {"content": "red car", "tokens": [3], "stop": True, "stop_type": "eos", "index": 0}
+SEVERAL = {
+    "streamed": stream(*BOTH),
+    "streamed, the second one first": stream(BOTH[1], BOTH[0], BOTH[3], BOTH[2]),
+    "one body": json.dumps(TWO),
+    "one body, in two events": stream(TWO),
+    "a list of bodies": json.dumps([whole("red car", id="a"), whole("blue sky", id="b")]),
+    "a list without ids": json.dumps([whole("red car", id="a"), whole("blue sky")]),
+    "a body a line": json.dumps(whole("red car")) + "\n" + json.dumps(whole("blue sky")) + "\n",
+    "a batch of llama.cpp": json.dumps([NATIVE | {"content": "blue sky", "index": 1}, NATIVE]),
+    "streams behind each other": stream(piece("red"), piece(" car", 0, "stop")) + stream(piece("blue", 0, "stop")),
+    "without the mark between": stream(piece("red car", 0, "stop", id="a"), piece("blue", 0, "stop", id="b")),
+    "llama.cpp's without a mark": stream(NATIVE, NATIVE | {"content": "blue"}, done=False),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_of_several_answers_the_first_is_read_and_the_others_are_told(kind):
+    trace = import_trace(SEVERAL[kind])
+    assert trace.text == "red car" and "more than one answer" in trace.steps[-1].note
+    assert trace.end.reason == "complete"
+
+
+def test_events_of_one_answer_in_a_list_are_one_answer():
+    trace = import_trace(json.dumps([piece("red", id="a"), piece(" car", 0, "length", id="a")]))
+    assert (
+        trace.text == "red car" and len(trace.steps) == 2 and trace.steps[1].note == "The server ended with 'length'."
+    )
+
+
+def test_counts_of_several_answers_are_not_one_answers():
+    trace = import_trace(json.dumps(TWO | {"usage": {"completion_tokens": 4}}))
+    assert trace.steps[0].facts == {"completion tokens of all answers": 4}
+    told = {"num_spec_steps": 2, "num_accepted_draft_tokens": 2, "num_draft_tokens": 4}
+    trace = import_trace(
+        json.dumps(TWO | {"usage": {"completion_tokens": 4}, "metrics": {"speculative_decoding": told}})
+    )
+    assert words(trace) == [["red car"]] and "more than one answer" in trace.steps[0].note
+
+
+A = piece("a")
+BROKEN = {
+    "cut": (stream(A, done=False), "closed the answer before its end"),
+    "cut inside an event": (stream(A, done=False) + 'data: {"choices": [{"ind', "closed the answer before its end"),
+    "no JSON in the middle": (stream(A, done=False) + "data: {\n\n" + stream(A), "an event is not JSON"),
+    "an error": (stream(A, {"error": {"message": "no\nroom", "code": 500}}), "broke off: no room"),
+    "an error as a text": (stream(A, {"error": "no room"}), "broke off: no room"),
+    "an error beside the choices": (stream(A, piece("", 0, "error", error={"message": "no room"})), "no room"),
+    "an error in the choice": (stream(A, {"choices": [{"delta": {}, "error": {"message": "no room"}}]}), "no room"),
+    "an event of that name": (stream(A, done=False) + "event: error\ndata: no room\n\n", "broke off: no room"),
+    "with an object": (stream(A, done=False) + 'event: error\ndata: {"detail": "no room"}\n\n', "off: no room"),
+    "a field of that name": (stream(A, done=False) + 'error: {"code": 500, "message": "no room"}\n\n', "no room"),
+    "object": (stream(A, {"object": "error", "message": "no room", "code": 400}), "broke off: no room"),
+    "error_code": (stream(A, {"text": "no room", "error_code": 50002}), "broke off: no room"),
+    "error_msg": (stream(A, {"error_msg": "no room"}), "broke off: no room"),
+    "detail": (stream(A, {"detail": [{"loc": ["body"], "msg": "no room"}]}), "broke off: no room"),
+    "message and code": (stream(A, {"message": "no room", "code": "Throttling"}), "broke off: no room"),
+    "abort": (stream(A, piece(" b", 0, "abort")), "broke off with 'abort'"),
+    "error": (stream(A, piece(" b", 0, "error")), "broke off with 'error'"),
+    "whole": (json.dumps(whole("a", finish="abort")), "broke off with 'abort'"),
+    "whole, not finished": (json.dumps(whole("a", finish=None)), "closed the answer before its end"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_saved_answer_that_broke_off_is_not_complete(kind):
+    text, said = BROKEN[kind]
+    trace = import_trace(text)
+    assert trace.end.reason == "failed" and said in trace.end.message and words(trace)[0] == ["a"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BROKEN if "broke off: no room" in BROKEN[kind][1]])
+def test_an_error_alone_is_told_in_the_servers_words(kind):
+    alone = BROKEN[kind][0].removeprefix(stream(A, done=False))
+    with pytest.raises(TraceError, match=r"^the server answered with an error: no room\.$"):
+        import_trace(alone)
+
+
+@pytest.mark.parametrize("event", [{"error": None}, {"error_code": 0, "text": ""}, {"code": 200, "message": "ok"}, {}])
+def test_what_only_looks_like_an_error_is_none(event):
+    trace = import_trace(stream(A, {"choices": []} | event, piece("b", 0, "stop"), event))
+    assert trace.text == "ab" and trace.end.reason == "complete" and trace.end.message == ""
+
+
+def test_an_end_is_told_by_the_mark_or_the_reason():
+    assert import_trace(stream(A)).end.reason == "complete"
+    assert import_trace(stream(piece("a", 0, "stop"), done=False)).end.reason == "complete"
+    body = whole("a")
+    del body["choices"][0]["finish_reason"]  # of a form that has none
+    assert import_trace(json.dumps(body)).end.reason == "complete"
+    body = json.loads(FILES["vllm-detailed.json"])
+    body["choices"][0]["finish_reason"] = "abort"
+    assert import_trace(json.dumps(body)).end.reason == "failed"
+    body = json.loads(FILES["sglang.json"])
+    body["meta_info"]["finish_reason"] = {"type": "abort", "message": "no room", "status_code": 503}
+    assert "broke off: no room" in import_trace(json.dumps(body)).end.message
+
+
+def completion(text, names, chances, finish="length", offsets=None, **more):
+    told = {"tokens": names, "token_logprobs": chances, "top_logprobs": None, "text_offset": offsets}
+    return {"choices": [{"index": 0, "text": text, "logprobs": told, "finish_reason": finish}], **more}
+
+
+HELLO = ["Hello", " world", ",", " you"], [None, -3.0, -0.5, -0.2]
+FED = {"prompt_tokens": 2, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(completion("Hello world, you", *HELLO, usage=FED)),
+        json.dumps(completion("Hello world, you", *HELLO, prompt_token_ids=[5, 6])),
+        stream(
+            completion("Hello world", HELLO[0][:2], HELLO[1][:2], None),
+            completion(", you", HELLO[0][2:], HELLO[1][2:]),
+            {"choices": [], "usage": FED},
+        ),
+        json.dumps(completion("Hello world, you", HELLO[0], [-1.0, -3.0, -0.5, -0.2], usage=FED)),
+        stream(
+            completion("Hello world,", HELLO[0][:3], HELLO[1][:3], None), completion(" you", HELLO[0][3:], [-0.2]),
+            {"choices": [], "usage": FED},
+        ),
+        json.dumps(
+            completion("Hello world, you", *HELLO, usage=FED)
+            | {"metrics": {"speculative_decoding": {name: 0 for name in DRAFTED if "per" not in name}}}
+        ),
+    ],
+)  # fmt: skip
+def test_an_echoed_prompt_was_fed_and_not_written(text):
+    trace = import_trace(text)
+    assert [*chain(*words(trace))] == [",", " you"] and trace.text == ", you" and len(trace.output_ids) == 2
+    assert trace.header.prompt in ("Hello world", "") and trace.steps[0].commits.positions[0] == 0
+
+
+def test_an_echo_whose_end_is_not_told_is_refused():
+    with pytest.raises(TraceError, match=r"begins with its prompt \(`echo`\)"):
+        import_trace(json.dumps(completion("Hello world, you", *HELLO)))
+    with pytest.raises(TraceError, match="no token was written"):
+        import_trace(
+            json.dumps(completion("Hi you", ["Hi", " you"], [None, -1.0], usage=FED | {"completion_tokens": 0}))
+        )
+    split = ["H", "\ufffd", "\ufffd", "!"], [None, -1.0, -1.0, -1.0]
+    trace = import_trace(
+        json.dumps(
+            completion("Hé!", *split, offsets=[0, 1, 1, 2], usage=FED | {"prompt_tokens": 1, "completion_tokens": 3})
+        )
+    )
+    assert trace.text == "é!", "by the places of the tokens, where their texts are not the text"
+    trace = import_trace(json.dumps(completion("a b", ["a", " b"], [None, -1.0], usage=FED)))
+    assert trace.text == "a b", "as many tokens as were written"
+
+
+def test_the_beginning_of_a_message_that_was_continued_was_fed():
+    """vLLM with `continue_final_message` and `echo`: the names are those of what was written."""
+    body = whole(" a")
+    body["choices"][0]["message"]["content"] = "Sure, a"
+    trace = import_trace(json.dumps(body | {"usage": {"completion_tokens": 1}}))
+    assert (trace.header.prompt, trace.text) == ("Sure,", "a") and "fed" in trace.header.departures
+    first = {"choices": [{"index": 0, "delta": {"content": "Sure,"}}]}
+    end = {"choices": [], "usage": {"completion_tokens": 1}}
+    trace = import_trace(stream(first, piece(" a", 0, "stop"), end))
+    assert (trace.header.prompt, trace.text) == ("Sure,", "a") and words(trace) == [[" a"]]
+    with pytest.raises(TraceError, match="parts of the answer name no tokens"):
+        import_trace(stream(first, piece(" a", 0, "stop")))
+
+
+def test_tokens_that_are_named_by_their_ids_have_these_ids():
+    names = ["token_id:7151", "token_id:366"]
+    body = completion(" hi you", names, [-0.5, -0.2])
+    body["choices"][0]["logprobs"]["top_logprobs"] = [
+        {names[0]: -0.5, "token_id:12": -2.0},
+        {names[1]: -0.2, "token_id:9": -3.0},
+    ]
+    trace = import_trace(json.dumps(body))
+    assert trace.output_ids == [7151, 366] and trace.text == "hi you"
+    assert "token_ids" not in trace.header.missing and "token_texts" in trace.header.missing
+    assert trace.steps[0].candidates.tokens.array().tolist() == [[7151, 12], [366, 9]]
+    trace = import_trace(stream(completion(" hi", names[:1], [-0.5], None), completion(" you", names[1:], [-0.2])))
+    assert words(trace) == [[" hi"], [" you"]] and trace.output_ids == [7151, 366], "alone it is what came with it"
+    body = piece(" hi", 0, "stop")
+    body["choices"][0]["logprobs"]["content"] = [{"token": "token_id:5", "logprob": -1.0, "top_logprobs": []}]
+    assert import_trace(stream(body)).output_ids == [5]
+    body = json.loads(FILES["vllm-detailed.json"])
+    told = body["choices"][0]["logprobs"]
+    for i, one in enumerate(told["content"]):
+        one["token"] = f"token_id:{i + 40}"
+    trace = import_trace(json.dumps(body))
+    assert trace.output_ids == [*range(40, 48)] and len(trace.steps) == 3 and "token_ids" not in trace.header.missing
+
+
+def native(content, number, token, *top):
+    """An event of llama.cpp's own stream."""
+    likely = [{"id": i, "token": t, "bytes": [], "logprob": -0.5} for i, t in top]
+    one = {"id": number, "token": token, "bytes": [], "logprob": -0.3, "top_logprobs": likely}
+    return {"index": 0, "content": content, "tokens": [number], "stop": False, "completion_probabilities": [one]}
+
+
+def test_an_id_may_stand_for_another_text_each_time():
+    """ggml-org/llama.cpp#18454: the last byte of a character has the whole character as its text. #11728: blanks are
+    missing among the likeliest."""
+    events = [native(" 散", 96, " 散", (230, "\ufffd")), native("教", 230, "教"), native("效", 96, "效", (96, "效"))]
+    trace = import_trace(stream(*events, {"content": "", "stop": True, "stop_type": "limit"}, done=False))
+    assert words(trace) == [[" 散"], ["教"], ["效"]] and trace.output_ids == [96, 230, 96] and trace.text == "散教效"
+    assert [piece.token_id for piece in trace.pieces] == [96, 230, 230, 96] and len({p.id for p in trace.pieces}) == 4
+    assert [line.split(",")[7:9] for line in events_csv([trace]).splitlines()[1:]] == [
+        ["96", " 散"],
+        ["230", "教"],
+        ["96", "效"],
+    ]
+    assert [field["token"] for step in trace.steps for field in step_fields(trace, step)["commits"]] == [96, 230, 96]
+    (row,) = trace.steps[2].candidates.tokens.array().tolist()
+    assert row == trace.steps[2].commits.tokens, "the likeliest is the token that was written"
+    events = [native(" The", 10, " The", (20, "os")), native(" os", 20, " os", (20, "os"), (10, "The"))]
+    trace = import_trace(stream(*events))
+    assert words(trace) == [[" The"], [" os"]] and trace.output_ids == [10, 20]
+    assert trace.steps[1].candidates.tokens.array()[0, 0] == trace.steps[1].commits.tokens[0]
+
+
+def test_vllm_names_the_bytes_of_a_character_with_its_last():
+    names = ["", "", "散", "", "教"]
+    choice = {"text": "散教", "finish_reason": "stop", "logprobs": {"tokens": names}, "token_ids": [7, 8, 9, 7, 8]}
+    told = {"num_spec_steps": 0, "num_accepted_draft_tokens": 0, "num_draft_tokens": 0}
+    trace = import_trace(json.dumps({"choices": [choice], "metrics": {"speculative_decoding": told}}))
+    assert words(trace) == [names] and trace.output_ids == [7, 8, 9, 7, 8] and trace.text == "散教"
+
+
+def test_the_verdict_finds_the_word_where_ids_have_several_texts():
+    trace = import_trace(stream(*(native(text, number, text) for text, number in (("a", 5), ("b", 6), (" c", 6)))))
+    assert positions(trace, 0, "ax") == (1, 1) and positions(trace, 1) == (2, 2)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_a_line_of_a_stream_ends_where_the_standard_says(mark, end):
+    """modelscope/evalscope#1642, langgenius/dify#39008."""
+    events = [json.dumps(one, ensure_ascii=False) for one in (piece(f"a{mark}b"), piece(" c", 0, "stop"))]
+    text = "".join(f"id: 1{end}: note{end}data:{one}{end}{end}" for one in events) + f"data:{end}{end}"
+    assert words(import_trace(text)) == [[f"a{mark}b"], [" c"]]
+    alone = end.join(f"data: {one}" for one in events)  # the empty lines were lost
+    assert words(import_trace(alone)) == [[f"a{mark}b"], [" c"]]
+    spread = json.dumps(whole("a"), indent=1).replace("\n", f"{end}data: ")
+    assert words(import_trace(f"data: {spread}{end}{end}")) == [["a"]]
+
+
+def test_answers_of_sglang_that_name_their_tokens_are_read():
+    rows = [[-0.5, 5, "ha"], [-0.2, 6, "ha"]]
+    meta = {"completion_tokens": 2, "output_token_logprobs": rows, "finish_reason": {"type": "length", "length": 2}}
+    trace = import_trace(json.dumps({"text": "haha", "meta_info": meta}))
+    assert words(trace) == [["ha", "ha"]] and trace.output_ids == [5, 6] and "'length'" in trace.steps[0].note
+    new = [
+        {"text": "ha", "meta_info": meta | {"completion_tokens": n + 1, "output_token_logprobs": rows[n : n + 1]}}
+        for n in (0, 1)
+    ]
+    trace = import_trace(stream(*new))
+    assert words(trace) == [["ha"], ["ha"]] and trace.text == "haha", "what is new begins with what was there"
+
+
+def test_parts_of_a_message_are_text_or_named():
+    body = whole("Blue")
+    body["choices"][0]["message"] = {
+        "content": [{"type": "text", "text": "Blue"}, {"type": "image_url", "image_url": {}}]
+    }
+    trace = import_trace(json.dumps(body))
+    assert trace.text == "Blue" and "what is no text: image_url" in trace.steps[0].note
+    body["choices"][0] |= {
+        "message": {"refusal": "No"},
+        "logprobs": {"content": None, "refusal": [{"token": "No", "logprob": 0}]},
+    }
+    assert words(import_trace(json.dumps(body))) == [["No"]]

@@ -277,6 +277,23 @@ test("candidates are those of their position", () => {
   );
 });
 
+test("a further text of an id is an entry of its own that names the id", () => {
+  const run = made({
+    pieces: [
+      { id: 6, text: "a" },
+      { id: 16777216, text: "b", token: 6 },
+    ],
+  });
+  assert.deepEqual(
+    [6, 16777216, 7].map((id) => [run.piece(id).text, run.piece(id).token]),
+    [
+      ["a", 6],
+      ["b", 6],
+      ["‹token 7›", undefined],
+    ],
+  );
+});
+
 test("the wrong word stands from the step behind the one that wrote it", () => {
   const run = made({ steps: [] });
   // biome-ignore format: a table

@@ -54,7 +54,7 @@ export function details(run, { position, token, state, entry }, t, theme) {
   const candidates = index >= 0 ? run.candidates(index, position, t) : null;
   const facts = [tr`position ${position}`, translated(theme.states[state].label)];
   if (token !== null && !run.missing.has("token_ids"))
-    facts.push(tr`id ${token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
+    facts.push(tr`id ${piece.token ?? token}${piece.kind === "text" ? "" : ` (${piece.kind})`}`);
   if (entry) facts.push(tr`step ${entry.step + 1}`, tr`cause: ${translated(entry.cause)}`);
   if (entry?.probability != null) facts.push(tr`probability ${number(entry.probability)}`);
   const out = [

@@ -35,11 +35,18 @@ Absent = Literal[
 
 class Piece(Record):
     """What one token id looks like. `kind`: text, special (mask, end ...) or byte (a fragment of a character, shown as
-    hex)."""
+    hex). `token`: of a record in which an id stood for several texts, the id that this is a further text of; `id` is a
+    number of the table's own then."""
 
     id: Index
     text: str
     kind: Literal["text", "special", "byte"] = "text"
+    token: Index | None = None
+
+    @property
+    def token_id(self) -> int:
+        """The id as the model has it."""
+        return self.id if self.token is None else self.token
 
 
 class ModelRecord(Record):

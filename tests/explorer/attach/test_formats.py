@@ -142,3 +142,86 @@ def test_server_and_drafter_stand_in_one_race_and_one_report(tmp_path, capsys):
     assert main(["report", str(tmp_path / "1.json"), str(tmp_path / "2.json"), "--html", str(page)]) == 0
     text = page.read_text("utf-8")
     assert "Block efficiency τ" in text and "counted by the server, which reported it" in text
+
+
+THOUGHT = {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}
+CALL = {"tool_calls": [{"index": 0, "id": "x", "type": "function", "function": {"name": "look", "arguments": ""}}]}
+MORE = {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
+PARTS = {
+    "parts": ([THOUGHT, {"content": [{"type": "text", "text": "Blue"}]}], "hmBlue", ""),
+    "one part": ([{"content": {"type": "text", "text": "Blue"}}], "Blue", ""),
+    "a call": ([CALL, MORE], "", "a call of look"),
+    "a call behind a text": ([{"content": "Blue"}, CALL, MORE], "Blue", "a call of look"),
+    "a function": ([{"function_call": {"name": "look", "arguments": "{}"}}], "", "a call of look"),
+    "a custom call": ([{"tool_calls": [{"type": "custom", "custom": {"name": "look"}}]}], "", "a call of look"),
+    "a refusal": ([{"refusal": "I will not"}], "I will not", ""),
+    "a picture": ([{"content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "", "image_url"),
+    "thoughts twice": ([{"reasoning_content": "hm", "reasoning": "hm"}], "hm", ""),
+    "thoughts under the newer name": ([{"reasoning_content": "", "reasoning": "hm"}], "hm", ""),
+    "nothing": ([{"content": None}, {"content": []}, {"tool_calls": []}], "", "The server's answer is empty."),
+}
+
+WHOLE = {
+    "parts": {"content": [*THOUGHT["content"], {"type": "text", "text": "Blue"}]},
+    "a call behind a text": {"content": "Blue", **CALL},
+    "nothing": {"content": None, "tool_calls": []},
+}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("kind", PARTS)
+def test_an_answer_in_parts_is_shown_as_text_or_named(kind, whole):
+    deltas, text, said = PARTS[kind]
+    told = {"choices": [{"message": WHOLE.get(kind, deltas[0]), "finish_reason": "stop"}]}
+    reply = status(200, told, [("content-type", "application/json")])
+    if not whole:
+        reply = stream(*({"choices": [{"delta": one}]} for one in deltas), LAST)
+    trace, _ = ask(reply)
+    assert trace.text == text and trace.end.reason == "complete"
+    found = f"{trace.end.message} {trace.steps[-1].note if trace.steps else ''}"
+    assert said in found and ("empty" in found) == (kind == "nothing")
+
+
+def test_whole_messages_beside_the_pieces_are_not_read_twice():
+    """open-webui/open-webui#9927: Perplexity's events hold the new piece and the whole message so far, its whole answer
+    an empty piece beside the message."""
+
+    def both(new, whole, finish=None):
+        said = {"delta": {"role": "assistant", "content": new}, "message": {"role": "assistant", "content": whole}}
+        return {"choices": [{"index": 0, "finish_reason": finish, **said}]}
+
+    trace, _ = ask(stream(both("Blue", "Blue"), both(" sky", "Blue sky"), both("", "Blue sky", "stop")))
+    assert trace.text == "Blue sky" and len(trace.steps) == 2
+    trace, _ = ask(status(200, both("", "Blue sky", "stop"), [("content-type", "application/json")]))
+    assert trace.text == "Blue sky"
+
+
+def test_a_part_without_log_probabilities_is_said_to_be_one():
+    named = {"delta": {"content": "a"}, "logprobs": {"content": [{"token": "a", "logprob": -0.1}]}}
+    trace, _ = ask(stream({"choices": [named]}, piece("b"), LAST))
+    assert "A part of the answer came without" in trace.steps[-1].note and "tokens" in trace.header.missing
+    trace, _ = ask(stream(piece("a"), piece("b"), LAST))
+    assert "The server sent no log-probabilities" in trace.steps[-1].note
+
+
+def test_an_answer_that_was_not_asked_for_is_left_out_and_told():
+    other = {"choices": [{"index": 1, "delta": {"content": "blue"}}]}
+    trace, _ = ask(stream(piece("red"), other, piece(" car"), LAST))
+    assert trace.text == "red car" and "more than one answer" in trace.steps[-1].note
+
+
+def test_a_running_server_names_ids_and_texts_as_a_saved_answer_does():
+    likely = [{"id": 230, "token": "\ufffd", "logprob": -0.5}]
+
+    def event(text, number):
+        named = {"id": number, "token": text, "logprob": -0.3, "top_logprobs": likely}
+        return {"content": text, "tokens": [number], "stop": False, "completion_probabilities": [named]}
+
+    events = [event(" 散", 96), event("教", 230), event("效", 96), {"content": "", "stop": True, "stopped_limit": True}]
+    trace, _ = ask(stream(*events, end=False), api="llama")
+    assert texts(trace) == [[" 散"], ["教"], ["效"]] and trace.output_ids == [96, 230, 96]
+    assert "'limit'" in trace.steps[-1].note and "token_ids" not in trace.header.missing
+    told = {"tokens": ["token_id:7151"], "token_logprobs": [-0.5], "top_logprobs": [{"token_id:12": -2.0}]}
+    trace, _ = ask(stream({"choices": [{"text": " hi", "logprobs": told, "finish_reason": "stop"}]}), api="completions")
+    assert trace.output_ids == [7151] and texts(trace) == [[" hi"]] and "token_ids" not in trace.header.missing
+    assert [piece.text for piece in trace.pieces] == [" hi", "‹token 12›"]

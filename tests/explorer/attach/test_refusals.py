@@ -1,6 +1,7 @@
 """Servers that hang, lie, break off or lead elsewhere, and what no server is asked."""
 
 import contextlib
+import json
 import socket
 import ssl
 import subprocess
@@ -36,6 +37,66 @@ def test_what_had_arrived_stays(reply, said):
     trace = ask(reply, patience=0.2 if "0.2 s" in said else 30)
     assert trace.end.reason == "failed" and said in trace.end.message and "What had arrived" in trace.end.message
     assert trace.text == "a" and len(trace.steps) == 1
+
+
+def raw(text):
+    """A reply that sends this stream as it stands."""
+
+    def reply(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + text.encode())
+
+    return reply
+
+
+ERRORS = [
+    {"error": {"message": "no room", "code": 500}},
+    {"error": "no room"},
+    {"text": "no room", "error_code": 50002},
+    {"error_code": 17, "error_msg": "no room"},
+    {"object": "error", "message": "no room", "code": 400},
+    {"detail": "no room"},
+    {"message": "no room", "code": "Throttling"},
+    {"choices": [], "error": {"message": "no room"}},
+    {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error", "error": {"message": "no room"}}]},
+]
+NAMED = [
+    "event: error\ndata: no room\n\n",
+    'event: error\rdata: {"detail": "no room"}\r\r',
+    'error: {"message": "no room"}\n\n',
+]
+
+
+@pytest.mark.parametrize("api", ["chat", "completions", "llama", "sglang"])
+@pytest.mark.parametrize("event", ERRORS)
+def test_an_error_under_status_200_is_one_first_or_later(event, api):
+    """kubeagi/arcadia#674 (FastChat), open-webui/open-webui#29628, BerriAI/litellm#40578."""
+    first = {"llama": {"content": "a"}, "sglang": {"text": "a", "meta_info": {"completion_tokens": 1}}}.get(
+        api, piece("a")
+    )
+    first = {"choices": [{"text": "a"}]} if api == "completions" else first
+    with pytest.raises(UserError, match=r"^the server broke off: no room\.$"):
+        ask(stream(event), api=api)
+    trace = ask(stream(first, event), api=api)
+    assert (trace.end.reason, trace.text) == ("failed", "a") and "broke off: no room" in trace.end.message
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_an_event_that_is_called_an_error_is_one(text):
+    with pytest.raises(UserError, match="broke off: no room"):
+        ask(raw(text))
+    trace = ask(raw(f"data: {json.dumps(piece('a'))}\n\n{text}"))
+    assert (trace.end.reason, trace.text) == ("failed", "a") and "broke off: no room" in trace.end.message
+
+
+def test_an_abort_is_no_end():
+    """vllm-project/vllm#52852: the last piece came, the answer did not."""
+    trace = ask(stream(piece("a"), {"choices": [{"delta": {"content": "b"}, "finish_reason": "abort"}]}))
+    assert (trace.end.reason, trace.text) == ("failed", "ab") and "'abort'" in trace.end.message
+    why = {"type": "abort", "message": "no room", "status_code": 503}
+    trace = ask(stream({"text": "a", "meta_info": {"completion_tokens": 1, "finish_reason": why}}), api="sglang")
+    assert (trace.end.reason, trace.text) == ("failed", "a") and "broke off: no room" in trace.end.message
+    with pytest.raises(UserError, match="broke off with 'abort'"):
+        ask(stream({"choices": [{"delta": {}, "finish_reason": "abort"}]}))
 
 
 @pytest.mark.parametrize(
