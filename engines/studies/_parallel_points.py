@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from engines.core.statistics import wilson
+from engines.core.texts import utf8
 from engines.core.trace import ModelRecord
 from engines.studies._parallel_grid import Setting
 
@@ -147,7 +148,7 @@ def recorded(path: Path) -> list[Part]:
     if not path.exists():
         return []
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return msgspec.json.decode(data, type=list[Part])
+    return msgspec.json.decode(utf8(data), type=list[Part])
 
 
 def written(parts: Sequence[Part]) -> str:

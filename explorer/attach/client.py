@@ -87,7 +87,7 @@ class Client:
         def work() -> Iterator[str | None]:
             with self._answer("GET", path) as answer:
                 found = answer.status_code == 200
-                yield _whole(answer, until, MAX_EVENT).decode("utf-8", "replace") if found else None
+                yield _whole(answer, until, MAX_EVENT).decode("utf-8-sig", "replace") if found else None
 
         try:
             text = next(self._watched(work, until))
@@ -113,7 +113,7 @@ class Client:
                 self.times["headers"] = self._headers - self._sent
                 kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if kind.endswith("json"):
-                    text = _whole(answer, self._until, MAX_WHOLE).decode("utf-8", "replace")
+                    text = _whole(answer, self._until, MAX_WHOLE).decode("utf-8-sig", "replace")
                     yield time.perf_counter() - self._sent, text
                     return
                 for arrived, data in events(_in_time(answer.iter_raw(), self._until)):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from engines import Trace, TraceError, texts
@@ -49,7 +50,8 @@ class Saved:
 def looks(text: Any) -> bool:
     """Whether the text is an answer of such an interface, events of one, or a server's error."""
     saved = _saved(text)
-    return _format(saved.bodies) is not None or any(map(failure, saved.bodies))
+    fails = (saved.stream or saved.whole) and any(map(failure, saved.bodies))
+    return _format(saved.bodies) is not None or fails
 
 
 def read(text: Any) -> Trace:
@@ -107,8 +109,10 @@ def _events(saved: Saved) -> tuple[Format | None, list[Event], bool]:
     made = _format(saved.bodies)
     if made is None:
         return None, [Event(error=failure(body)) for body in saved.bodies], False
+    several = _parted(saved, made)
     numbers = {number for body in saved.bodies for number in made().answers(body)}
-    format, events, closed, several = made(min(numbers, default=None)), list[Event](), False, len(numbers) > 1
+    several |= len(numbers) > 1
+    format, events, closed = made(min(numbers, default=None)), list[Event](), False
     name: Any = None  # of the response that the bodies so far belong to
     for place, body in enumerate(saved.bodies):
         event, own = format.read(body), body.get("id")
@@ -122,6 +126,18 @@ def _events(saved: Saved) -> tuple[Format | None, list[Event], bool]:
         if event.error:
             break
     return format, events, several
+
+
+def _parted(saved: Saved, made: type[Format]) -> bool:
+    """Leave the pieces of the first response where those of several come by turns, which their ids tell: one comes
+    again behind another. Says whether they did. Ids that never come again are no responses'."""
+    pieces = [body for body in saved.bodies if (event := made().read(body)).text or event.tokens]
+    names = [name for name, _ in groupby(body.get("id") for body in pieces) if isinstance(name, str) and name]
+    if len(set(names)) == len(names):
+        return False
+    saved.bodies = [body for body in saved.bodies if body.get("id", names[0]) == names[0]]
+    saved.done = min(saved.done, len(saved.bodies))
+    return True
 
 
 def _closed(saved: Saved) -> str:

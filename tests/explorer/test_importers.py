@@ -311,6 +311,9 @@ SEVERAL = {
     "a batch of llama.cpp": json.dumps([NATIVE | {"content": "blue sky", "index": 1}, NATIVE]),
     "streams behind each other": stream(piece("red"), piece(" car", 0, "stop")) + stream(piece("blue", 0, "stop")),
     "without the mark between": stream(piece("red car", 0, "stop", id="a"), piece("blue", 0, "stop", id="b")),
+    "two responses by turns": stream(
+        piece("red", id="a"), piece("blue", id="b"), piece(" car", 0, "stop", id="a"), piece(" sky", 0, "stop", id="b")
+    ),
     "llama.cpp's without a mark": stream(NATIVE, NATIVE | {"content": "blue"}, done=False),
 }
 
