@@ -17,7 +17,7 @@ COLUMNS = (
     "run,method,models,seed,step,event,position,token,text,cause,probability,source,"
     "target_calls_in_step,target_calls_so_far,seconds_in_step,seconds_so_far"
 ).split(",")
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")  # a CR alone would end a row
 
 
 def events_csv(traces: Sequence[Trace]) -> str:

@@ -60,9 +60,8 @@ def is_what_was_put_in(trace, put, ids, numbered=False):
     if ids:
         assert trace.output_ids == [token.id for token in put.tokens]
         assert "token_ids" not in trace.header.missing
-        if not any("\r" in token.text for token in put.tokens):  # which no reader of CSV takes
-            rows = csv.DictReader(io.StringIO(events_csv([trace]), newline=""))
-            assert [int(row["token"]) for row in rows] == trace.output_ids
+        rows = csv.DictReader(io.StringIO(events_csv([trace]), newline=""))
+        assert [int(row["token"]) for row in rows] == trace.output_ids
     else:
         assert "token_ids" in trace.header.missing
     place = 0

@@ -116,7 +116,20 @@ def test_lines_quote_whatever_a_trace_says(both):
 
 
 def rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"), [("a\rb", "a\\x0db"), ("\r", "\\x0d"), ("a\r\nb", "a\r\nb"), ("a\nb", "a\nb")]
+)
+def test_a_carriage_return_in_a_token_ends_no_row(text, cell, both):
+    trace = Trace.from_json(both[0].to_json())
+    plain = rows(events_csv([trace]))
+    token = next(step.commits.tokens[0] for step in trace.steps if step.commits)
+    next(piece for piece in trace.pieces if piece.id == token).text = text
+    found = rows(events_csv([trace]))
+    assert len(found) == len(plain)
+    assert {row["text"] for row in found if row["token"] == str(token)} == {cell}
 
 
 def test_events_hold_every_token_that_was_written_with_the_cost_so_far_and_the_drafts(both):
