@@ -6,7 +6,7 @@ from typing import Any
 
 from engines import UserError, texts
 from explorer.importers.answers import FORMATS, MAX_TOP, Format
-from explorer.importers.choices import short
+from explorer.importers.build import short
 
 MAX_PROMPT = 200_000  # characters
 MAX_TOKENS = 8192

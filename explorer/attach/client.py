@@ -24,7 +24,8 @@ import httpx
 
 from explorer.attach.address import Address
 from explorer.attach.refusals import HungUp, OutOfTime, ServerError
-from explorer.importers.choices import complaint, short
+from explorer.importers.build import short
+from explorer.importers.endings import complaint
 from explorer.importers.events import Lines
 
 CONNECT_SECONDS = 10.0

@@ -15,7 +15,9 @@ from explorer.attach.client import Client, parsed
 from explorer.attach.refusals import HungUp, OutOfTime, ServerError
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Wish, step_of
-from explorer.importers.choices import SEVERAL, Token, beside, ending, finished, short
+from explorer.importers.build import short
+from explorer.importers.choices import SEVERAL, Token, beside
+from explorer.importers.endings import ending, finished
 from explorer.importers.events import DONE
 
 STATISTICS = {"return_spec_tokens_details": True}  # which SGLang is asked for; others may refuse what they do not know

@@ -16,7 +16,6 @@ from explorer.importers.choices import (
     MOST,
     Token,
     entry,
-    failure,
     named,
     named_one,
     number,
@@ -24,6 +23,7 @@ from explorer.importers.choices import (
     row,
     spoken,
 )
+from explorer.importers.endings import failure
 
 MAX_TOP = 20  # most likely tokens of one place
 

@@ -26,6 +26,8 @@ UNTIMED = (
     "warmup_seconds",
 )
 NAMELESS = "‹not recorded›"
+DEEPEST = 8  # parts inside of parts
+SAID = 200  # characters of a server's own words
 OWN_NUMBERS = 2**24  # of texts without an id: beyond every vocabulary
 
 
@@ -167,3 +169,9 @@ def words(*given: Any) -> str:
 def finite(facts: dict[str, float | None]) -> dict[str, float]:
     """The facts that are there."""
     return {name: float(value) for name, value in facts.items() if value is not None}
+
+
+def short(text: str) -> str:
+    """At most `SAID` characters of foreign words, on one line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return (line if len(line) <= SAID else line[:SAID] + "…").rstrip(".")

@@ -1,5 +1,5 @@
 """What an answer says of itself, whichever server sent it: which of several answers is read, its text, the tokens it
-names, what is fed and was not written, and how it ended. Nothing in it is trusted."""
+names, and what is fed and was not written. Nothing in it is trusted."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from itertools import chain
 from typing import Any
 
 from engines import TraceError
-from explorer.importers.build import MAX_TOKENS, Table, part, words
+from explorer.importers.build import DEEPEST, MAX_TOKENS, Table, part, short, words
 
 MOST = MAX_TOKENS + 1  # tokens of one event; more than a trace takes, so that it is refused and not cut
 LARGEST = 1e15  # a number beyond is none that a server counts
-CUT = "The server closed the answer before its end."
 SEVERAL = "There was more than one answer; the first is shown."
-BROKEN = {"abort", "aborted", "cancelled", "canceled", "error", "insufficient_system_resource"}  # reasons to end
-FINE = {"0", "200", "ok", "success"}  # codes that say that nothing is wrong
-DEEPEST = 8  # parts inside of parts
-SAID = 200  # characters of a server's own words
 _NUMBERED = re.compile(r"token_id:(\d{1,10})")  # vLLM's --return-tokens-as-token-ids
 _TEXTS = ("text", "thinking", "reasoning", "refusal", "content", "summary")  # where parts of a message hold their text
 
@@ -224,63 +219,6 @@ def behind(text: str, tokens: Sequence[Token], first: int) -> str:
             "`echo` out."
         )
     return text[begin:]
-
-
-def ending(finish: str, error: str) -> tuple[str, str]:
-    """(reason, message) of an answer with this finish reason, "" where it has none, and the server's own words for what
-    went wrong."""
-    if error:
-        return "failed", f"The server broke off: {error}."
-    if not finish:
-        return "failed", CUT
-    if finish.lower() in BROKEN:
-        return "failed", f"The server broke off with '{short(finish)}'."
-    return "complete", ""
-
-
-def finished(finish: str) -> str:
-    """A sentence on the server's own word for why an answer ended."""
-    return f"The server ended with '{short(finish)}'."
-
-
-def failure(body: Mapping[str, Any]) -> str:
-    """What an event says went wrong; nothing where it is none that fails. `error` may stand in any event, or in its
-    choice; the other words mean one in an event without an answer alone."""
-    choices = numbered(body).values()
-    if found := next((one for place in (body, *choices) if (one := place.get("error"))), None):
-        return complaint({"error": found}) or short(str(found))
-    if choices or "content" in body or isinstance(body.get("meta_info"), dict):
-        return ""
-    coded = "message" in body or "msg" in body
-    code = body.get("error_code") or (body.get("code") if coded else None)
-    wrong = bool(code) and str(code).lower() not in FINE
-    wrong |= any(body.get(name) for name in ("error_msg", "error_message", "errors", "detail"))
-    wrong |= body.get("object") == "error" or (coded and body.get("success") is False)
-    return (complaint(body) or short(f"error {code or ''}")) if wrong else ""
-
-
-def complaint(body: Any) -> str:
-    """The words of an answer for what went wrong; "" where it has none."""
-    return short(_said(body, 0))
-
-
-def _said(found: Any, depth: int) -> str:
-    if isinstance(found, str):
-        return found
-    if depth > DEEPEST:
-        return ""
-    if isinstance(found, list):
-        return "; ".join(said for one in found[:8] if (said := _said(one, depth + 1)))
-    if not isinstance(found, dict):
-        return ""
-    names = ("error", "errors", "detail", "message", "error_msg", "error_message", "msg", "text", "error_type")
-    return next((said for name in names if (said := _said(found.get(name), depth + 1))), "")
-
-
-def short(text: str) -> str:
-    """At most `SAID` characters of foreign words, on one line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return (line if len(line) <= SAID else line[:SAID] + "…").rstrip(".")
 
 
 def chance(logprob: Any) -> float | None:

@@ -16,13 +16,11 @@ from explorer.importers.choices import (
     SEVERAL,
     behind,
     beside,
-    ending,
-    failure,
     fed,
-    finished,
     first_choice,
     last_count,
 )
+from explorer.importers.endings import ending, failure, finished
 from explorer.importers.events import DONE, Lines, decoded
 
 SOURCE = "a saved answer of a server"

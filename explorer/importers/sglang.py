@@ -17,7 +17,8 @@ from typing import Any
 
 from engines import Trace, TraceError
 from explorer.importers.build import MAX_TOKENS, Table, finite, part, step, trace, words
-from explorer.importers.choices import BROKEN, Token, complaint, ending, finished, first_choice, row
+from explorer.importers.choices import Token, first_choice, row
+from explorer.importers.endings import BROKEN, complaint, ending, finished
 from explorer.importers.vllm import ended as choice_ended
 from explorer.importers.vllm import ids_of, lost, name_tokens, written
 

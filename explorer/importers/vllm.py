@@ -24,16 +24,14 @@ from explorer.importers.choices import (
     SEVERAL,
     Token,
     behind,
-    ending,
     entry,
-    failure,
     fed,
-    finished,
     first_choice,
     named,
     numbered,
     spoken,
 )
+from explorer.importers.endings import ending, failure, finished
 
 SOURCE = "vLLM's per-request speculative metrics"
 Count = Annotated[int, Meta(ge=0, le=10**9)]
