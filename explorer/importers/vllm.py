@@ -53,12 +53,13 @@ class Speculation(msgspec.Struct):
 
 
 def looks(body: Any) -> bool:
-    """Whether the JSON holds such metrics."""
-    return _found(body) is not None
+    """Whether the JSON holds such metrics, or is a list of responses whose first one does."""
+    return _found(_first(body)) is not None
 
 
 def read(body: Any) -> Trace:
     """The trace of a response. Raises TraceError."""
+    several, body = isinstance(body, list) and len(body) > 1, _first(body)
     told = convert(_found(body), Speculation, "`speculative_decoding`")
     detailed = told.per_step_accepted is not None and told.per_step_drafted is not None
     if detailed:
@@ -84,7 +85,7 @@ def read(body: Any) -> Trace:
             )
         ]
     about = "read from a response; only what the server reported is here"
-    steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *said]).strip()
+    steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *said]).strip()
     model = words(body.get("model"))
     title = "vLLM · speculative decoding"
     return trace(
@@ -241,6 +242,10 @@ def _check(told: Speculation) -> None:
         raise TraceError("the record has a step that accepted more tokens than were drafted.")
     if (sum(accepted), sum(drafted)) != (told.num_accepted_draft_tokens, told.num_draft_tokens):
         raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
+
+
+def _first(body: Any) -> Any:
+    return body[0] if isinstance(body, list) and body else body
 
 
 def _found(body: Any) -> dict[str, Any] | None:

@@ -93,16 +93,24 @@ def several_at_most(form, put):
     return put
 
 
+SHAPES = {
+    "stream": answers.stream,
+    "list": lambda put, bodies: json.dumps(bodies),
+    "lines": lambda put, bodies: "".join(json.dumps(one, ensure_ascii=False) + put.lines for one in bodies),
+}
+
+
 def names_ids(form, put):
     """Whether (the written, the likeliest) tokens have ids."""
     own = form not in ("chat", "completions")
     return own or put.ids, own
 
 
-def saved_streams(form, put):
+def saved_streams(form, put, shape):
     made, how = FORMS[form]
-    several_at_most(form, put)
-    is_what_was_put_in(import_trace(answers.stream(put, made(put, False, **how))), put, *names_ids(form, put))
+    several_at_most(form, put).done &= shape == "stream"
+    text = SHAPES[shape](put, made(put, False, **how))
+    is_what_was_put_in(import_trace(text), put, *names_ids(form, put))
 
 
 def live_streams(form, put, cuts):
@@ -152,13 +160,14 @@ def echoed_prompts(put, prompt, whole):
 CUTS = st.lists(st.integers(0, 10_000), max_size=8)
 PROMPT = st.lists(NAMED, min_size=1, max_size=3)
 FORM, WHOLE = st.sampled_from([*FORMS]), st.sampled_from(["chat", "completions", "llama", "sglang"])
+SHAPE = st.sampled_from(["stream", "list", "lines"])
 USUAL, MANY = settings(deadline=None), settings(max_examples=3000, deadline=None)
 
 
 @USUAL
-@given(FORM, ANSWERS)
-def test_a_saved_stream_is_what_was_put_in(form, put):
-    saved_streams(form, put)
+@given(FORM, ANSWERS, SHAPE)
+def test_a_saved_stream_is_what_was_put_in(form, put, shape):
+    saved_streams(form, put, shape)
 
 
 @USUAL
@@ -181,9 +190,9 @@ def test_an_echoed_prompt_is_no_part_of_what_was_written(put, prompt, whole):
 
 @pytest.mark.exhaustive
 @MANY
-@given(FORM, ANSWERS, CUTS)
-def test_many_streams_are_what_was_put_in(form, put, cuts):
-    saved_streams(form, copy.deepcopy(put))
+@given(FORM, ANSWERS, SHAPE, CUTS)
+def test_many_streams_are_what_was_put_in(form, put, shape, cuts):
+    saved_streams(form, copy.deepcopy(put), shape)
     live_streams(form, put, cuts)
 
 

@@ -318,6 +318,13 @@ SEVERAL = {
 }
 
 
+def test_of_several_statistics_the_first_are_read():
+    body = json.loads(FILES["vllm-detailed.json"])
+    trace, alone = import_trace(json.dumps([body, body | {"choices": []}])), import_trace(json.dumps([body]))
+    assert trace.output_ids == alone.output_ids == import_trace(json.dumps(body)).output_ids
+    assert "more than one answer" in trace.steps[-1].note and "more than" not in alone.steps[-1].note
+
+
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_of_several_answers_the_first_is_read_and_the_others_are_told(kind):
     trace = import_trace(SEVERAL[kind])
