@@ -36,7 +36,6 @@ PARTLY = (
     "be tokens."
 )
 MOST = build.MAX_STEPS - 1  # arrivals of an answer; the last step is the one that is held back
-KEPT = "What had arrived by then is here."
 UNKNOWN = ("forwards", "tokens_fed", "work", "method_seconds", "record_seconds", "warmup_seconds", "prompt_ids")
 
 
@@ -157,7 +156,7 @@ class Attached(Iterator[Step]):
 
     def _failed(self, error: ServerError) -> None:
         said = str(error)
-        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} {KEPT}"
+        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
 
     def _read(self, data: str) -> Event:
         try:
@@ -223,7 +222,7 @@ class Attached(Iterator[Step]):
         """The last facts, and how it ended."""
         if self._reason == "stopped":
             self._reason, said = ending(self._finish, "")
-            self._message = f"{said} {KEPT}" if said else ""
+            self._message = f"{said} What had arrived by then is here." if said else ""
         how = [finished(self._finish)] if self._finish not in ("", "done", "budget") else []
         how += [SEVERAL] * self._format.several + ([said] if (said := beside(self._beside)) else [])
         if self._held is None:
@@ -232,7 +231,7 @@ class Attached(Iterator[Step]):
                 self._message = " ".join([*([] if self._beside else ["The server's answer is empty."]), *how])
             elif not self.steps:
                 self.close()
-                raise ServerError(self._message.removesuffix(f" {KEPT}"))
+                raise ServerError(ending(self._finish, "")[1] or self._message)
             return
         self._held["facts"] |= self._since()
         if notes := [*how, *self._pieces_note()]:

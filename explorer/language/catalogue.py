@@ -22,7 +22,8 @@ SCRIPTS = (
 )  # fmt: skip
 SENTENCES = (
     "explorer/page/**/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/own_pictures.py",
-    "explorer/importers/answers.py", "explorer/lecture.py", "explorer/runs/*.py", "explorer/figures/*.py",
+    "explorer/importers/answers.py", "explorer/importers/choices.py", "explorer/importers/endings.py",
+    "explorer/lecture.py", "explorer/runs/*.py", "explorer/figures/*.py",
 )  # fmt: skip
 ERRORS = (
     "engines/core/**/*.py",

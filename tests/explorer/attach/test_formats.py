@@ -5,6 +5,7 @@ import math
 import pytest
 
 from explorer.attach import attach
+from explorer.attach.asking import counters
 from explorer.cli import main
 from explorer.figures.acceptance import tree_metrics
 from tests.engines.conftest import GOLDEN
@@ -59,6 +60,12 @@ def test_vllm_names_ids_metrics_and_counts_its_drafts():
     assert facts["num_accepted_draft_tokens"] == 3 and facts["steps that accepted 2"] == 1
     assert facts["time_to_first_token_ms"] == 12.5 and "vllm" in trace.header.imported_from
     assert facts["spec_decode_num_drafts (whole server, meanwhile)"] == 4
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\f"])
+def test_a_line_of_metrics_ends_at_cr_and_lf_alone(mark):
+    name = f'vllm:spec_decode_num_drafts_total{{model_name="a{mark}b"}}'
+    assert counters(f"{name} 3\r\n# a comment\n{name} 4") == {"vllm:spec_decode_num_drafts": 7}
 
 
 @pytest.mark.parametrize("whole", [True, False])
