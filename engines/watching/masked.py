@@ -306,15 +306,14 @@ class Board:
 
     def _outcome(self, output: list[int]) -> np.ndarray | None:
         """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""
-        found, length, given = np.asarray(output, dtype=np.int64), len(self.x), self.x[: self.prompt]
-        end = length if (found[: self.prompt] == given).all() else length - self.prompt
-        masks = found == self.reader.mask_id
+        found, length = np.asarray(output, dtype=np.int64), len(self.x)
+        whole = np.array_equal(found[: self.prompt], self.x[: self.prompt])
+        end, masks = length if whole else length - self.prompt, found == self.reader.mask_id
         if masks[end:].all() and not masks[:end].all():  # blocks of which none was fed
             found = found[:end]
-        if len(found) == length and (found[: self.prompt] == given).all():
+        if whole and len(found) == length:
             return found
-        whole = self.prompt < len(found) < length and (found[: self.prompt] == given).all()
-        answer = found[self.prompt :] if whole else found
+        answer = found[self.prompt :] if whole and len(found) > self.prompt else found
         last = self.x.copy()
         if not 0 < len(answer) <= length - self.prompt:
             return None

@@ -50,6 +50,18 @@ def flat(dlm):
     return HFMaskedLM(dlm.model, dlm.tokenizer, dlm.record, dlm.mask_id, shift=False, eos_ids=dlm.eos_ids)
 
 
+@pytest.mark.parametrize("length", [4, 8, 9, 16])
+@pytest.mark.parametrize("cut", [0, 3])
+def test_an_answer_alone_may_be_shorter_than_its_prompt(dlm, network, ids, length, cut):
+    """Also cut off behind its end. With nine tokens it is as long as the prompt."""
+    with engines.watch(network, mask_id=dlm.mask_id) as seen:
+        out = strangers.llada(network, ids, length=length, block=length, steps=length, mask_id=dlm.mask_id)
+    answer = out[0, ids.shape[1] : out.shape[1] - cut]
+    trace = seen.trace(answer)
+    assert "tokens" not in trace.header.missing and trace.output_ids[: len(answer)] == answer.tolist()
+    assert by_step(trace)[:-1] == by_step(seen.trace(out))[:-1]
+
+
 @pytest.mark.parametrize("cache", ["prefix", "dual"])
 def test_a_part_behind_a_cache_is_put_where_it_belongs(flat, ids, cache):
     module, x = FastDllm(flat), board(ids, flat)
