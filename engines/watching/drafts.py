@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engines.core.trace import Tree
 from engines.core.trees import row_depths
 from engines.watching.facts import Facts
 from engines.watching.hooks import Call
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def tree_of(
@@ -95,6 +99,14 @@ def follow(ids: Sequence[int], parents: Sequence[int] | None, root: int, tokens:
             break
         path.append(step)
     return path
+
+
+def likeliest_rows(logits: Tensor, ids: Sequence[int], root: int, parents: Sequence[int] | None) -> bool:
+    """Whether each row behind the root is the likeliest token of its parent's row. logits: of the last m of n rows."""
+    first, behind = len(ids) - len(logits), range(root + 1, len(ids))
+    if parents is None or min((parents[row] for row in behind), default=first) < first:
+        return False
+    return logits[[parents[row] - first for row in behind]].argmax(-1).tolist() == [ids[row] for row in behind]
 
 
 def _log(p: float | None) -> float | None:

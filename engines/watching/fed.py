@@ -21,7 +21,8 @@ UNLIKELY, USUAL = math.log(0.01), math.log(0.25)  # mean log-probability of toke
 @dataclass
 class Fed:
     """The forward whose outcome is still open. start: position of its first row; root: which row is the text's last;
-    parents: of its rows, or None where they cannot be seen. kept: the rows that the next cache held of it."""
+    parents: of its rows, or None where they cannot be seen. kept: the rows that the next cache held of it. greedy:
+    whether each row behind the root is what the row above it would write."""
 
     turn: Turn
     ids: list[int]
@@ -31,6 +32,7 @@ class Fed:
     facts: Facts | None
     print: Fingerprint | None = None
     kept: list[int] | None = None
+    greedy: bool = False
 
     @property
     def end(self) -> int:

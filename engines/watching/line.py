@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engines.watching.drafts import follow, tree_of
+from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts
 from engines.watching.fed import Fed, said_of
 from engines.watching.hooks import Call, Unreadable
@@ -29,6 +29,10 @@ ELSEWHERE = (
     "a call fed {n} tokens that neither repeat the text nor stand behind it by position ids or by a cache among the "
     "call's arguments: another prompt began (use one `with` for each answer), or the module keeps a cache of its own "
     "(then pass it position_ids)."
+)
+TREE_UNSEEN = (
+    "a call fed the whole text and drafts behind it without a cache, and neither its mask nor its position ids say how "
+    "the drafts hang together, so which of them were kept cannot be seen; pass attention_mask [1, 1, n, n]."
 )
 
 
@@ -54,6 +58,8 @@ class Line:
     pieces: int = 0  # tokens of the prompt that came behind its first piece
     put: list[int] = field(default_factory=list)  # positions of the tokens that the loop itself put in
     blind: bool = False  # whether a cache does not say its length
+    refused: bool = False  # whether a draft was seen to be refused
+    unsure: list[tuple[int, bool]] = field(default_factory=list)  # turns whose drafts the loop may have put in; surely
 
     def look(self, call: Call, cache: Any) -> None:
         """Before a forward: the rows that the cache kept of the one before."""
@@ -84,19 +90,18 @@ class Line:
         if self._fed_again(call, ids, start):
             self.again.append(len(self.turns))
             start, self.extra = 0, call.past or 0
-        root = self._root(call, start, len(logits))
-        if self.turns and start == 0 and len(calls) > 1:  # all of the text again: what was there before it was drafted
-            known = (calls[0].past or 0) + calls[0].n
-            root = known - 1 if known <= call.n else root
+        if not start and not call.past:
+            self._unguess(ids)
+        root = self._root(calls, start, len(logits))
         if self.turns and self.fed is not None:
             self._close(ids, start, root)
         elif not self.turns:
             self._begin(ids, root)
             self.offset = root - int(call.positions[0, root]) if call.positions is not None else 0
-        parents = [-1] if call.n == 1 else parents_of(call) if root < call.n - 1 else list(range(-1, call.n - 1))
+        parents = parents_of(call, root)
         turn = Turn(calls, start, start + call.n)
         self.end, self.cached = start + call.n, cache is not None
-        if call.n > 1 and root < call.n - 1 and parents is None:
+        if parents is None:
             turn.notes.append("How the drafted rows hang together cannot be seen from the call.")
         self.turns.append(turn)
         if start + call.n < self.prompt:
@@ -105,6 +110,7 @@ class Line:
         self.fed = Fed(turn, ids, start, root, parents, facts)
         if call.n - 1 - root > 0:
             self.fed.print = fingerprint(call, cache)
+            self.fed.greedy = start == 0 and likeliest_rows(logits, ids, root, parents)
 
     def _fed_again(self, call: Call, ids: list[int], start: int) -> bool:
         """Whether the whole text and one more token were fed behind a cache that holds that text. Where the text
@@ -156,16 +162,49 @@ class Line:
         self.blind = True
         return self.end
 
-    def _root(self, call: Call, start: int, rows: int) -> int:
+    def _root(self, calls: list[Call], start: int, rows: int) -> int:
         """The row that is the text's last; what has logits behind it are drafts. rows: those with logits."""
+        call = calls[-1]
         if not self.turns and self.given is not None and len(self.given) <= call.n:
             return len(self.given) - 1
         if self.turns and self.given is not None and start < len(self.given) <= start + call.n and start:
             return len(self.given) - 1 - start  # the last piece of the prompt
-        if rows < call.n:
-            return call.n - rows
-        whole = start == 0 or start + call.n < self.prompt
-        return call.n - 1 if whole else 0
+        first = call.n - rows if rows < call.n else 0
+        if start == 0 and self.fed is not None and not call.past:
+            return max(first, self._whole(calls))
+        if first:
+            return first
+        return call.n - 1 if start == 0 or start + call.n < self.prompt else 0
+
+    def _unguess(self, ids: list[int]) -> None:
+        """Where the whole text is fed with another token in the root's place, and drafts stood behind that, the root
+        was the first of them: the forward before it was not asked for a token."""
+        fed, known = self.fed, len(self.text) - 1
+        if fed is None or fed.start or not fed.drafted or known < self.prompt or ids[:known] != self.text[:known]:
+            return
+        if known < len(ids) and ids[known] != self.text[known]:
+            before = self.turns[-2]
+            before.written = [one for one in before.written if one.position != known]
+            del self.text[known]
+            fed.root -= 1
+
+    def _whole(self, calls: list[Call]) -> int:
+        """The root where all of the text is fed again without a cache: as far as a module that drafted was fed it, else
+        the token behind the drafts that are repeated, which the last forward itself wrote."""
+        fed, drafting, call = self.fed, calls[0], calls[-1]
+        assert fed is not None and call.ids is not None
+        ids, last = call.ids[0].tolist(), call.n - 1
+        known = (drafting.past or 0) + drafting.n
+        if len(calls) > 1 and drafting.ids is not None and drafting.ids[0].tolist() == ids[known - drafting.n : known]:
+            return known - 1
+        if ids == fed.ids:
+            return fed.root  # the same once more, which says nothing of its drafts
+        if len(ids) < len(self.text) or any(a not in (b, -1) for a, b in zip(self.text, ids, strict=False)):
+            return last  # the text is taken back
+        if fed.parents is None:
+            raise Unreadable(TREE_UNSEEN)
+        path = follow(fed.ids, fed.parents, fed.root, ids[len(self.text) :]) or []
+        return min(len(self.text) + len(path), last)
 
     def _begin(self, ids: list[int], root: int) -> None:
         given = self.given
@@ -197,7 +236,7 @@ class Line:
             self._forget()
             return
         tokens, path = self._gained(fed, ids, start, now)
-        if self.given is None and not self.decoded and not fed.drafted and len(tokens) > 1:
+        if start and self.given is None and not self.decoded and not fed.drafted and len(tokens) > 1:
             self.text += tokens  # the next piece of the prompt
             self.pieces += len(tokens)
             self.prompt = len(self.text)
@@ -228,6 +267,9 @@ class Line:
         if fed.kept is not None:
             path = [row + fed.skipped for row in fed.kept]
             path = [row for row in path if row > fed.root][:accepted]
+        elif start <= fed.end:  # all of them were fed again
+            path = follow(fed.ids, fed.parents, fed.root, ids[fed.end + 1 - start : now + 1 - start])
+            accepted = len(path or [])
         elif fed.parents is not None and fed.parents == list(range(-1, len(fed.ids) - 1)):
             path = list(range(fed.root + 1, fed.root + 1 + accepted))
         if path is not None and (len(path) != accepted or any(row >= len(fed.ids) for row in path)):
@@ -244,6 +286,11 @@ class Line:
         """Write down what a forward gained. path: the rows accepted, as many as tokens or one fewer."""
         turn, rows = fed.turn, [fed.root, *(path or [])]
         given = fed.unlikely(tokens, path, self.wrote)
+        if fed.start == 0 and len(self.turns) > 1 and path is not None:
+            self.refused |= len(path) < min(fed.drafted, len(tokens))
+            if path and len(path) == fed.drafted and len(turn.calls) == 1 and not fed.greedy:
+                self.unsure.append((len(self.turns) - 1, given))
+            given = False
         for i, token in enumerate(tokens):
             cause = fed.cause(i)
             if fed.drafted and path is not None and cause == "written":
@@ -268,7 +315,7 @@ class Line:
         """What is known of the answer. drafts: calls of other modules after the last forward."""
         kept = [Turn(**{**vars(turn), "written": list(turn.written), "rows": dict(turn.rows)}) for turn in self.turns]
         fed, text, remarks, complete = self.fed, list(self.text), list(self.remarks), False
-        put, wrote = list(self.put), list(self.wrote)
+        saved = list(self.put), list(self.wrote), self.refused, list(self.unsure)
         probabilities = fed.facts.probabilities if fed is not None and fed.facts is not None else None
         if self.turns:
             self.turns[-1].calls = [*self.turns[-1].calls, *drafts]
@@ -276,9 +323,11 @@ class Line:
             complete = self._finish(fed, output, remarks)
         elif output is None:
             remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
+        self._put_in()
         remarks += said_of(self)
         shown, board = self.turns, self.text
-        self.turns, self.text, self.put, self.wrote = kept, text, put, wrote  # trace() may be asked again
+        self.turns, self.text = kept, text  # trace() may be asked again
+        self.put, self.wrote, self.refused, self.unsure = saved
         if fed is not None:
             fed.turn = kept[shown.index(fed.turn)]
             if fed.facts is not None:
@@ -290,11 +339,32 @@ class Line:
                 turn.written = [one for one in turn.written if one.position < len(board)]
         return Reading(shown, board, self.prompt, "", None, True, remarks, complete)
 
+    def _put_in(self) -> None:
+        """Rows behind a text that is fed whole, of which all stayed, were no drafts where no draft was ever refused and
+        the model would have written others: the loop put them behind what the forward before wrote."""
+        for index, surely in self.unsure:
+            if self.refused and not surely:
+                continue
+            turn, before = self.turns[index], self.turns[index - 1]
+            put = {one.position: one.token for one in turn.written if one.cause == "accepted"}
+            before.written += [Written(position, token, "constraint") for position, token in put.items()]
+            turn.written = [one._replace(cause="written") for one in turn.written if one.position not in put]
+            turn.rows = {position: row for position, row in turn.rows.items() if position not in put}
+            turn.tree = None
+            self.put = sorted({*self.put, *put})
+
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
         """Close the last forward by the loop's own output, with or without the prompt."""
         whole = output[: self.prompt] == self.text[: self.prompt]
         final = list(output) if whole else self.text[: self.prompt] + list(output)
-        shared = min(len(final), len(self.text))
+        shared, most = min(len(final), len(self.text)), len(self.text) + fed.drafted + 1
+        if not whole and output[0:1] == self.text[0:1] and len(final) > most:
+            remarks.append(
+                f"The output begins like the first call and is longer than what {len(self.turns)} calls can have "
+                "written, so it is not known which of its tokens were written: say prompt= where that call held more "
+                "than the prompt."
+            )
+            return False
         if any(a not in (b, -1) for a, b in zip(self.text[self.prompt : shared], final[self.prompt :], strict=False)):
             remarks.append(
                 f"The output of {len(output)} tokens does not fit the text that was fed, so what the last step wrote "

@@ -24,17 +24,21 @@ PADDING = (
 MOST_ROWS = 512  # of a forward whose keys are held against the next cache
 
 
-def parents_of(call: Call) -> list[int] | None:
-    """The parent of each of n rows of the first sequence, -1 for the first one: by a mask [B, 1, n, K] the nearest row
-    that it sees, else a chain where the position ids rise by one. None where neither says it."""
+def parents_of(call: Call, root: int) -> list[int] | None:
+    """The parent of each of n rows of the first sequence, those up to the root a chain: by a mask [B, 1, n, K] the
+    nearest row that it sees, else a chain where the position ids rise by one. None where neither says it."""
     mask: Any = call.given.get("attention_mask")
+    chain = list(range(-1, call.n - 1))
+    if root == call.n - 1:
+        return chain
     if torch.is_tensor(mask) and mask.ndim == 4 and mask.shape[-2] == call.n and mask.shape[-1] >= call.n:
-        return _by_mask(mask[0, 0, :, -call.n :])
+        behind = _by_mask(mask[0, 0, root:, root - call.n :])
+        return None if behind is None else [*chain[:root], *(root + parent for parent in behind)]
     if mask is not None and not torch.is_tensor(mask):
         return None
-    if call.positions is not None and not bool((call.positions[0].diff() == 1).all()):
+    if call.positions is not None and not bool((call.positions[0, root:].diff() == 1).all()):
         return None
-    return list(range(-1, call.n - 1))
+    return chain
 
 
 def _by_mask(mask: Tensor) -> list[int] | None:
