@@ -19,7 +19,8 @@ from engines.core.meter import synchronise
 if TYPE_CHECKING:
     from torch import Tensor
 
-IDS = ("input_ids", "ids", "tokens", "idx", "x", "input", "inputs")
+DECODED = ("decoder_input_ids", "decoder_ids", "decoder_tokens", "tgt", "tgt_ids", "tgt_tokens")  # beside a source
+IDS = (*DECODED, "input_ids", "ids", "tokens", "idx", "x", "input", "inputs")
 CACHES = ("past_key_values", "past_key_value", "cache", "kv_cache", "past", "layer_past", "cache_params", "state")
 POSITIONS = ("position_ids", "cache_position", "input_pos", "positions", "pos_ids", "start_pos", "pos")
 NOT_IDS = ("pos", "mask", "label", "keep", "type")
@@ -142,9 +143,11 @@ class Hooks:
             if logits is not None:
                 synchronise(str(logits.device))
                 call.ended, call.rows = time.perf_counter(), int(logits.shape[-2])
+                self._read(lambda: check_rows(call.given, call.rows))
                 made = getattr(output, "past_key_values", None)
                 held = cache_of(call.given)
-                self._read(lambda: self._after(call, logits.detach(), held if made is None else made))
+                if not self.fault:
+                    self._read(lambda: self._after(call, logits.detach(), held if made is None else made))
                 for cache in (held, made):
                     self._remember(cache, call.aside)
         call.given = {}  # nothing of the loop is kept alive
@@ -192,7 +195,7 @@ class Hooks:
 def read_call(role: str, given: Mapping[str, Any], entered: float) -> Call:
     """What a forward was given."""
     ids = find_ids(given)
-    embeds: Any = given.get("inputs_embeds")
+    embeds: Any = given_to_decoder(given, "inputs_embeds")
     if ids is None and embeds is None:
         raise Unreadable(
             f"a call of role '{role}' holds no token ids; watch the module that is called with them (the language "
@@ -208,13 +211,37 @@ def read_call(role: str, given: Mapping[str, Any], entered: float) -> Call:
 
 
 def find_ids(given: Mapping[str, Any]) -> Tensor | None:
-    """The token ids among the arguments: by a usual name, else the first whole numbers of one or two dimensions."""
+    """The token ids among the arguments: a decoder's before those of its source, by a usual name, else the first whole
+    numbers of one or two dimensions."""
     usual = [given[name] for name in IDS if name in given]
     others = [value for name, value in given.items() if not any(word in name for word in NOT_IDS)]
-    for value in (*usual, *others):
-        if torch.is_tensor(value) and value.dtype in (torch.int64, torch.int32) and value.ndim in (1, 2):
-            return value  # type: ignore[no-any-return]
-    return None
+    if given.get("decoder_inputs_embeds") is not None:
+        return None
+    return next((value for value in (*usual, *others) if _whole_numbers(value)), None)
+
+
+def _whole_numbers(value: Any) -> bool:
+    return torch.is_tensor(value) and value.dtype in (torch.int64, torch.int32) and value.ndim in (1, 2)
+
+
+def check_rows(given: Mapping[str, Any], rows: int) -> None:
+    """Raises Unreadable where the rows of logits number another argument than the one whose ids were taken."""
+    ids, named = find_ids(given), {k: v for k, v in given.items() if not any(word in k for word in NOT_IDS)}
+    if ids is None or rows < 2 or ids.shape[-1] == rows or any("logits" in name for name in given):
+        return
+    other = next((k for k, v in named.items() if _whole_numbers(v) and v.ndim == 2 and v.shape[1] == rows), None)
+    if other is not None:
+        text = next(name for name, value in named.items() if value is ids)
+        raise Unreadable(
+            f"{ids.shape[-1]} ids were fed as '{text}' and {rows} rows of logits came back, as many as '{other}' "
+            "holds, so that is the text; watch a module that takes it as decoder_input_ids."
+        )
+
+
+def given_to_decoder(given: Mapping[str, Any], name: str) -> Any:
+    """An argument of the decoder, where the call has a source as well; else the one of that name."""
+    own = given.get(f"decoder_{name}")
+    return own if own is not None or any(given.get(one) is not None for one in DECODED) else given.get(name)
 
 
 def cache_of(given: Mapping[str, Any]) -> Any:
@@ -281,6 +308,7 @@ def layer_count(config: Any) -> int:
 def keys_of(cache: Any) -> Tensor | None:
     """The keys [B, h, K, d] of the last layer, which depend on everything before them; None where they cannot be
     seen."""
+    cache = getattr(cache, "self_attention_cache", cache)  # beside that of a source
     layers = getattr(cache, "layers", None)
     if layers:
         keys: Any = getattr(layers[-1], "keys", None)
@@ -319,7 +347,7 @@ def _scores(value: Any) -> bool:
 
 def _positions(given: Mapping[str, Any], batch: int, n: int) -> Tensor | None:
     for name in POSITIONS:
-        value: Any = given.get(name)
+        value: Any = given_to_decoder(given, name) if name == "position_ids" else given.get(name)
         if not torch.is_tensor(value) and (not isinstance(value, int) or isinstance(value, bool)):
             continue
         at = torch.as_tensor(value).detach().cpu().long()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.lazy import torch
-from engines.watching.hooks import Call, Unreadable, keys_of
+from engines.watching.hooks import Call, Unreadable, given_to_decoder, keys_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,7 @@ MOST_ROWS = 512  # of a forward whose keys are held against the next cache
 def parents_of(call: Call, root: int) -> list[int] | None:
     """The parent of each of n rows of the first sequence, those up to the root a chain: by a mask [B, 1, n, K] the
     nearest row that it sees, else a chain where the position ids rise by one. None where neither says it."""
-    mask: Any = call.given.get("attention_mask")
+    mask: Any = given_to_decoder(call.given, "attention_mask")
     chain = list(range(-1, call.n - 1))
     if root == call.n - 1:
         return chain
