@@ -8,14 +8,15 @@ Shapes: B sequences, n rows fed, V vocabulary."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
+from engines.core.lazy import torch
 from engines.core.trace import Branch
 from engines.watching.facts import Describer, Facts
-from engines.watching.hooks import Call, Unreadable
+from engines.watching.hooks import Call, Unreadable, given_to_decoder
 from engines.watching.rows import Fingerprint, fingerprint
 from engines.watching.turn import Reading, Turn, Written
 
@@ -42,6 +43,7 @@ class Lockstep:
         self.full, self.batch = full, batch
         self.levels: list[Level] = []
         self.prompts: list[list[int]] = []
+        self._sources = [0] * batch  # by sequence: which of several sources an encoder read for it
         self._texts: list[list[int]] = []  # of each sequence, as far as it was fed
         self._print: Fingerprint | None = None
         self._parents: list[int] | None = None
@@ -100,6 +102,7 @@ class Lockstep:
         level = Level(calls, tokens, self._parents, None)
         if not self.levels:
             self.prompts = self._texts = call.ids.tolist()
+            self._sources = sources(call.given, self.batch)
         else:
             parents = level.parents or range(self.batch)
             self._texts = [[*self._texts[a], token] for a, token in zip(parents, tokens, strict=True)]
@@ -131,8 +134,8 @@ class Lockstep:
         ]
 
     def _groups(self, levels: Sequence[Level], answers: int) -> list[list[int]]:
-        """The sequences of each answer: those that ever continued one another are its beams. Where none did, and fewer
-        answers came out than sequences went in, the sequences of each prompt. Raises UserError for sequences of
+        """The sequences of each answer: those that ever continued one another are its beams. Where these are more than
+        the answers, or not as many for each, the sequences of each prompt. Raises UserError for sequences of
         different prompts that took each other's place."""
         group = list(range(self.batch))
         for level in levels:
@@ -140,9 +143,9 @@ class Lockstep:
                 old, new = sorted((group[b], group[parent])) if level.parents else (b, b)
                 group = [old if number == new else number for number in group]
         found = [[b for b in range(self.batch) if group[b] == number] for number in dict.fromkeys(group)]
-        if len(found) == self.batch and answers < self.batch:
-            prompts = [tuple(prompt) for prompt in self.prompts]
-            alike = [[b for b in range(self.batch) if prompts[b] == prompt] for prompt in dict.fromkeys(prompts)]
+        if len(found) > answers or len({len(rows) for rows in found}) > 1:
+            begun = [(tuple(prompt), source) for prompt, source in zip(self.prompts, self._sources, strict=True)]
+            alike = [[b for b in range(self.batch) if begun[b] == one] for one in dict.fromkeys(begun)]
             found = alike if answers % len(alike) == 0 else found
         for rows in found:
             if any(self.prompts[b] != self.prompts[rows[0]] for b in rows):
@@ -176,28 +179,42 @@ class Lockstep:
         if complete and final is not None and len(final) < len(text):
             turns[-1].written.append(Written(len(final), -1, "withdrawn"))
             text = final
-        if unseen:
+        if unseen and final is not None and not complete:  # so rows did take each other's place
+            text = list(prompt)
+            for turn in turns:
+                turn.written, turn.facts = [], None
+        elif unseen:
             remarks.append("The cache cannot be seen, so it is taken that every row goes on with its own text.")
         return Reading(turns, text, len(prompt), "", None, True, remarks, complete, b, self.batch)
 
 
 class Beams:
-    """Some of the sequences as beams of one answer: `texts` and `sums` by forward and beam, behind the prompt. A beam's
-    number is its place among `rows`."""
+    """Some of the sequences as beams of one answer: `texts` and `sums` by forward and beam, behind the prompt, None
+    where it is not known which beam grew from which. A beam's number is its place among `rows`."""
 
     def __init__(self, of: Lockstep, levels: Sequence[Level], rows: list[int]) -> None:
         self.levels, self.rows, self.batch = levels, rows, len(rows)
         self.prompt = of.prompts[rows[0]]
-        self.texts: list[list[list[int]]] = [[[] for _ in rows]]
+        self.texts: list[list[list[int] | None]] = [[[] for _ in rows]]
         self.sums: list[list[float | None]] = [[0.0] * self.batch]
         for level in levels[1:]:
-            parents, tokens, p = self.parents(level), [level.tokens[b] for b in rows], level.p or [None] * of.batch
-            self.texts.append([[*self.texts[-1][a], t] for a, t in zip(parents, tokens, strict=True)])
-            self.sums.append([added(self.sums[-1][a], p[b]) for a, b in zip(parents, rows, strict=True)])
+            texts, sums = list[list[int] | None](), list[float | None]()
+            for b, a in zip(rows, self.parents(level), strict=True):
+                text = None if a is None else self.texts[-1][a]
+                known = a is not None and text is not None and bool(level.p)
+                texts.append(None if text is None else [*text, level.tokens[b]])
+                sums.append(added(self.sums[-1][a], level.p[b]) if known and a is not None else None)
+            self.texts.append(texts)
+            self.sums.append(sums)
 
-    def parents(self, level: Level) -> list[int]:
+    @property
+    def known(self) -> bool:
+        """Whether each beam was seen to grow from another one."""
+        return all(level.parents is not None for level in self.levels)
+
+    def parents(self, level: Level) -> list[int | None]:
         """Which beam each beam was before a forward."""
-        return [self.rows.index(level.parents[b]) if level.parents else i for i, b in enumerate(self.rows)]
+        return [self.rows.index(level.parents[b]) if level.parents else None for b in self.rows]
 
     def reading(self, outputs: list[list[int]] | None, number: int = 0, answers: int = 1) -> Reading:
         """The board shows the path of the output; without one that with the largest sum at the last forward. number: of
@@ -209,15 +226,18 @@ class Beams:
             if len(outputs) > 1:
                 remarks.append(f"The first of {len(outputs)} answers is shown.")
         else:
-            sums = [-math.inf if one is None else one for one in self.sums[-1]]
-            final = self.texts[-1][max(range(self.batch), key=sums.__getitem__)]
+            ends = [b for b, total in enumerate(self.sums[-1]) if total is not None]
+            final = self.texts[-1][max(ends, key=lambda b: self.sums[-1][b] or 0.0)] or [] if ends else []
             remarks.append(
                 "No output was given: the path with the largest sum of log-probabilities at the last forward is shown."
+                if ends
+                else "No output was given, and which path has the largest sum is not known: trace(out) shows it."
             )
-        if any(level.parents is None for level in self.levels):
+        if not self.known:
             remarks.append("The cache cannot be seen, so which beam grew from which is not known.")
         turns = [self._turn(k, level, final, start) for k, level in enumerate(self.levels)]
-        self._branches(turns, final)
+        if self.known:
+            self._branches(turns, final)
         seen = min(len(final), len(self.levels))
         if len(final) > seen:
             remarks.append(f"The last {len(final) - seen} tokens of the output were seen in no call.")
@@ -252,22 +272,32 @@ class Beams:
         for k, turn in enumerate(turns[:-1]):
             after, taken, now = self.levels[k + 1], set[int](), list[int]()
             for b, parent in enumerate(self.parents(after)):
-                old, token = numbers[parent], after.tokens[self.rows[b]]
+                old, token = numbers[parent or 0], after.tokens[self.rows[b]]
                 number, grew = (old, -1) if old >= 0 and old not in taken else (following, old)
                 following = max(following, number + 1)
                 taken.add(old)
                 now.append(number)
-                length, total = len(self.texts[k + 1][b]), self.sums[k + 1][b]
+                total = self.sums[k + 1][b]
                 scores = {} if total is None else {"log p": round(total, 4)}
-                turn.branches.append(Branch(number, grew, [token], length, scores, "alive"))
+                turn.branches.append(Branch(number, grew, [token], k + 1, scores, "alive"))
             for old in sorted(set(numbers) - taken - {-1}):
-                turn.branches.append(Branch(old, -1, [], len(self.texts[k][numbers.index(old)]), {}, "pruned"))
+                turn.branches.append(Branch(old, -1, [], k, {}, "pruned"))
             numbers = now
         if len(turns) > 1:
-            for b, number in enumerate(numbers):
-                text = self.texts[-1][b]
-                fate = "chosen" if text == final[: len(text)] else "pruned"
-                turns[-1].branches.append(Branch(number, -1, [], len(text), {}, fate))
+            for text, number in zip(self.texts[-1], numbers, strict=True):
+                fate = "chosen" if text == final[: len(turns) - 1] else "pruned"
+                turns[-1].branches.append(Branch(number, -1, [], len(turns) - 1, {}, fate))
+
+
+def sources(given: Mapping[str, Any], batch: int) -> list[int]:
+    """Of each sequence the first one for which an encoder read the same; 0 where there is no encoder."""
+    read: Any = given.get("encoder_outputs")
+    read = getattr(read, "last_hidden_state", read[0] if isinstance(read, (tuple, list)) and read else None)
+    if read is None and given_to_decoder(given, "input_ids") is not given.get("input_ids"):
+        read = given.get("input_ids")
+    if not torch.is_tensor(read) or len(read) != batch:
+        return [0] * batch
+    return [next(a for a in range(b + 1) if torch.equal(read[a], read[b])) for b in range(batch)]
 
 
 def answered(prompt: list[int], output: list[int]) -> list[int]:

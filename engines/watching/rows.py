@@ -78,12 +78,14 @@ class Fingerprint:
     def parents(self, cache: Any) -> list[int] | None:
         """Which sequence each sequence of the cache [B] was after that forward: itself where it can be; None where the
         keys cannot be seen. Raises Unreadable where they are those of no sequence."""
-        keys, at = keys_of(cache), self.past + self.keys.shape[1]
-        if keys is None or keys.shape[-2] < at or keys.shape[0] != len(self.keys):
+        keys, end = keys_of(cache), self.past + self.keys.shape[1]
+        if keys is None or keys.shape[0] != len(self.keys):
             return None
-        now = keys[:, 0, at - 1]  # [B, d]
+        now = keys[:, 0, newest(keys, end)]  # [B, d]
         same = (now[:, None] == self.keys[:, -1][None].to(now.device)).all(-1)  # [B now, B then]
         if not bool(same.any(1).all()):
+            if keys.shape[-2] < end:
+                return None
             raise Unreadable(
                 "the cache no longer holds the rows that the last forward put into it, so which sequence each one goes "
                 "on with cannot be seen."
@@ -91,13 +93,20 @@ class Fingerprint:
         return [b if bool(row[b]) else int(row.int().argmax()) for b, row in enumerate(same)]
 
 
+def newest(keys: Tensor, end: int) -> int:
+    """Where the newest of `end` rows stands among the keys [B, h, K, d]: at their end where they are fewer, of a window
+    or of what a cache has not packed yet."""
+    return min(end, keys.shape[-2]) - 1
+
+
 def fingerprint(call: Call, cache: Any) -> Fingerprint | None:
-    """That of a forward that has just ended; None where its keys cannot be seen, and where it fed very many rows."""
+    """That of a forward that has just ended, of its newest rows as far as they are held; None where its keys cannot be
+    seen."""
     keys, past = keys_of(cache), call.past
-    if keys is None or past is None or keys.shape[-2] < past + call.n or keys.shape[0] != call.batch:
+    if keys is None or past is None or not keys.shape[-2] or keys.shape[0] != call.batch:
         return None
-    start = past + max(0, call.n - MOST_ROWS)
-    return Fingerprint(keys[:, 0, start : past + call.n].clone(), start)
+    last, n = newest(keys, past + call.n), min(call.n, MOST_ROWS, keys.shape[-2])
+    return Fingerprint(keys[:, 0, last + 1 - n : last + 1].clone(), past + call.n - n)
 
 
 def fitting(board: np.ndarray, part: np.ndarray, mask_id: int) -> list[int]:
