@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engines.core.trees import row_depths
 from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts
 from engines.watching.fed import Fed, said_of
-from engines.watching.hooks import Call, Unreadable
+from engines.watching.hooks import Call, Unreadable, cache_length, keys_of
 from engines.watching.rows import fingerprint, parents_of
 from engines.watching.turn import Reading, Turn, Written
 
@@ -51,6 +52,9 @@ class Line:
     offset: int = 0  # from a position id to a position of the text (padding on the left)
     end: int = 0  # behind the last row that was fed
     extra: int = 0  # rows in the cache that are no part of the text, which was fed again
+    dropped: int = 0  # rows of the text that the cache no longer holds
+    held: int | None = None  # rows in the cache when the last forward had ended
+    feds: list[Fed] = field(default_factory=list)  # the forwards so far
     cached: bool = False  # whether the last forward had a cache, or made one
     guided: bool = False
     wrote: list[float] = field(default_factory=list)  # log-probabilities of what forwards without drafts wrote
@@ -62,10 +66,45 @@ class Line:
     unsure: list[tuple[int, bool]] = field(default_factory=list)  # turns whose drafts the loop may have put in; surely
 
     def look(self, call: Call, cache: Any) -> None:
-        """Before a forward: the rows that the cache kept of the one before."""
-        fed = self.fed
-        if fed is not None and fed.print is not None and fed.drafted and call.past:
-            fed.kept = fed.print.kept(cache, call.past)
+        """Before a forward: the rows that the cache kept of the one before, and how many older ones it dropped."""
+        fed, past = self.fed, call.past
+        if fed is None or not past:
+            return
+        at = None
+        if fed.drafted:
+            fed.kept = self._kept(fed, cache, past)
+            at = fed.end + 1 + sum(row > fed.root for row in fed.kept) if fed.kept else None
+        elif past < self.end + self.extra - self.dropped:
+            at = self._behind(call, cache)
+        if at is not None:
+            self.dropped = max(0, at + self.extra - past)
+
+    def _kept(self, fed: Fed, cache: Any, past: int) -> list[int] | None:
+        """The rows of the last forward that the cache kept: where it dropped some of them, those before the newest."""
+        if fed.print is None:
+            return None
+        kept, last = fed.print.kept(cache, past), fed.print.last(cache, past)
+        rows = None if kept is None else [row + fed.skipped for row in kept]
+        if last is None or fed.parents is None or (rows and fed.root in rows):
+            return rows
+        path = [last + fed.skipped]
+        while path[0] > fed.root:
+            path.insert(0, fed.parents[path[0]])
+        return path
+
+    def _behind(self, call: Call, cache: Any) -> int | None:
+        """The position behind a cache that holds fewer rows than were fed: behind its newest row, which is an older one
+        where it was cropped. A single row goes on behind the last where the cache's rows are others than were put
+        into it, where the forward itself ended with so few, and where there are fewer than the prompt has."""
+        past, before = call.past or 0, [one for one in reversed(self.feds) if one.print is not None]
+        for fed in before:
+            row = fed.print.last(cache, past) if fed.print is not None else None
+            if row is not None:
+                row += fed.skipped
+                return fed.start + (row if fed.parents is None else row_depths(fed.parents)[row]) + 1
+        others = bool(before) and keys_of(cache) is not None
+        dropped = others or past == self.held or past - self.extra + self.dropped < self.prompt
+        return self.end if call.n == 1 and dropped else None
 
     def beside(self, call: Call) -> bool:
         """Whether a call belongs to another text, behind a cache of its own: the half of guidance that sees no prompt.
@@ -100,16 +139,16 @@ class Line:
             self.offset = root - int(call.positions[0, root]) if call.positions is not None else 0
         parents = parents_of(call, root)
         turn = Turn(calls, start, start + call.n)
-        self.end, self.cached = start + call.n, cache is not None
+        self.end, self.cached, self.held = start + call.n, cache is not None, cache_length(cache)
         if parents is None:
             turn.notes.append("How the drafted rows hang together cannot be seen from the call.")
         self.turns.append(turn)
         if start + call.n < self.prompt:
             return  # a piece of the prompt
         facts = self._facts(logits, call.n, root)
-        self.fed = Fed(turn, ids, start, root, parents, facts)
-        if call.n - 1 - root > 0:
-            self.fed.print = fingerprint(call, cache)
+        self.fed = Fed(turn, ids, start, root, parents, facts, fingerprint(call, cache))
+        self.feds.append(self.fed)
+        if self.fed.drafted:
             self.fed.greedy = start == 0 and likeliest_rows(logits, ids, root, parents)
 
     def _fed_again(self, call: Call, ids: list[int], start: int) -> bool:
@@ -153,6 +192,8 @@ class Line:
         ids, past = call.ids[0].tolist(), call.past
         if not self.turns or (past == 0 and (call.cached or self._repeats(ids))):
             return 0
+        if past and self.dropped:
+            return past - self.extra + self.dropped
         if call.positions is not None and (first := int(call.positions[0, 0]) + self.offset) >= 0:
             return first
         if past:
@@ -265,8 +306,7 @@ class Line:
         accepted = max(0, now - fed.end - 1) if fed.drafted else 0
         path: list[int] | None = None
         if fed.kept is not None:
-            path = [row + fed.skipped for row in fed.kept]
-            path = [row for row in path if row > fed.root][:accepted]
+            path = [row for row in fed.kept if row > fed.root][:accepted]
         elif start <= fed.end:  # all of them were fed again
             path = follow(fed.ids, fed.parents, fed.root, ids[fed.end + 1 - start : now + 1 - start])
             accepted = len(path or [])

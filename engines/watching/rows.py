@@ -64,16 +64,28 @@ class Fingerprint:
         self.keys, self.past = keys, past  # [B, n, d]
 
     def kept(self, cache: Any, now: int) -> list[int] | None:
-        """The rows of the forward that stand in the cache behind what was there before it, in their order; None where
-        that cannot be seen. now: rows in the cache."""
+        """The rows of the forward that stand at the end of the cache, in their order; None where that cannot be seen.
+        now: rows in the cache."""
         keys = keys_of(cache)
-        if keys is None or keys.shape[-2] < now or now < self.past or keys.shape[0] != len(self.keys):
+        if keys is None or keys.shape[0] != len(self.keys):
             return None
-        found = keys[0, 0, self.past : now]  # [k, d]
+        last = newest(keys, now)
+        found = keys[0, 0, max(0, last + 1 - self.keys.shape[1]) : last + 1]  # [k, d]
         same = (found[:, None] == self.keys[0][None].to(found.device)).all(-1)  # [k, n]
-        if not bool(same.any(1).all()):
+        rows: list[int] = []
+        for hits in same.cpu().flip(0):
+            if not bool(hits.any()):
+                break
+            rows.insert(0, int(hits.int().argmax()))
+        return rows if len(rows) >= now - self.past else None
+
+    def last(self, cache: Any, now: int) -> int | None:
+        """The row of the forward that is the newest of `now` rows in the cache; None where it is none of them."""
+        keys = keys_of(cache)
+        if keys is None:
             return None
-        return [int(row) for row in same.int().argmax(1)]
+        same = (self.keys[0].to(keys.device) == keys[0, 0, newest(keys, now)]).all(-1).nonzero()
+        return int(same[-1]) if len(same) else None
 
     def parents(self, cache: Any) -> list[int] | None:
         """Which sequence each sequence of the cache [B] was after that forward: itself where it can be; None where the
