@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
+from engines.watching.packed import check_one_text
 from engines.watching.turn import Reading
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class CausalReader:
             return
         if call.ids is None:
             raise Unreadable("the loop feeds embeddings instead of token ids, so its text cannot be seen.")
+        check_one_text(call)
         if self._line is None and self._lockstep is None:
             if call.past:
                 raise Unreadable(

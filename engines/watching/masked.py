@@ -12,6 +12,7 @@ import numpy as np
 from engines.core.trace import Span
 from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
+from engines.watching.packed import check_one_text
 from engines.watching.rows import PADDING, fitting, guidance, padding, rivals, row_of
 from engines.watching.turn import Reading, Turn, Written
 
@@ -38,6 +39,7 @@ class MaskedReader:
         """The board of the call, and with it what the turn before it wrote."""
         if call.ids is None:
             raise Unreadable("the loop feeds embeddings instead of token ids, so its board cannot be seen.")
+        check_one_text(call)
         if not self.boards:
             self._batch = call.batch
             self.boards = [Board(self, row, blind) for row, blind in guidance(call.ids.numpy(), self.mask_id)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from engines.core.lazy import torch
 from engines.watching.hooks import Call, Unreadable, given_to_decoder, keys_of
+from engines.watching.packed import seen_by
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,8 +44,7 @@ def parents_of(call: Call, root: int) -> list[int] | None:
 
 def _by_mask(mask: Tensor) -> list[int] | None:
     """mask [n, n]: True, or a number that is not hugely negative, where row i sees row j."""
-    sees = mask if mask.dtype == torch.bool else mask > -1e4 if mask.is_floating_point() else mask.bool()
-    seen = sees.detach().cpu().numpy()
+    seen = seen_by(mask)
     depths = seen.sum(1)
     found = []
     for row in range(len(depths)):
