@@ -13,7 +13,7 @@ from engines.core.trace import Span
 from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.packed import check_one_text
-from engines.watching.rows import PADDING, fitting, guidance, padding, rivals, row_of
+from engines.watching.rows import PADDING, first_look, fitting, guidance, padding, rivals, row_of
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Board:
         self.blind_calls = 0  # forwards of their own in which the prompt was hidden
         self.trailing = 0  # of these, behind the last forward that saw it
         self.cached = False  # whether the last forward that saw the prompt was given a cache
-        self._skipped = self._masked = self._padded = self._windows = self._edited = False
+        self._skipped = self._masked = self._padded = self._windows = self._edited = self._copied = False
         self._describe = Describer()
 
     @property
@@ -94,8 +94,9 @@ class Board:
         if self.fault:
             return
         assert call.ids is not None
-        part = call.ids[self.row].numpy()
-        self._skipped = False
+        width = call.n if call.positions is None else first_look(call, self.row)
+        part = call.ids[self.row, :width].numpy()
+        self._skipped, self._copied = False, self._copied or width < call.n
         try:
             if not len(self.x):
                 self._begin(part, call)
@@ -132,7 +133,7 @@ class Board:
                 "them, or leave `prompt` out."
             )
         if call.positions is not None:
-            self.offset = len(part) - 1 - int(call.positions[self.row, -1])
+            self.offset = len(part) - 1 - int(call.positions[self.row, len(part) - 1])
         rest = [] if given is None else given[len(part) :]  # of a prompt that is fed in several calls
         self.since = self.prompt
         self.x, self.fed = np.concatenate([part, np.asarray(rest, dtype=part.dtype)]), len(part)
@@ -152,7 +153,7 @@ class Board:
         """Where the part stands on the board: as the call says it, by what the cache holds, or by the one place where
         it fits; None where that cannot be known. A part may be as wide as the board and still stand behind it."""
         n, past, complete = len(part), call.past, self.reader.mask_id not in self.x[: self.fed]
-        if call.positions is not None and past != 0 and bool((call.positions[self.row].diff() == 1).all()):
+        if call.positions is not None and past != 0 and bool((call.positions[self.row, :n].diff() == 1).all()):
             at = int(call.positions[self.row, 0]) + self.offset
             if at >= 0:
                 return at
@@ -292,6 +293,11 @@ class Board:
             )
         if self._padded and (self._windows or self.reader.blocks):
             remarks.append(PADDING)
+        if self._copied:
+            remarks.append(
+                "Behind the board stood rows with position ids of the board, a second look at its places; they are "
+                "computed and are no part of it."
+            )
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said

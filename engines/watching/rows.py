@@ -6,6 +6,7 @@ Shapes: B sequences, n rows fed, K columns of a mask or rows of a cache, h key-v
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,6 +134,22 @@ def padding(call: Call) -> bool:
     """Whether a call gave a mask that says what is padding, [B, n]."""
     mask = call.given.get("attention_mask")
     return mask is not None and torch.is_tensor(mask) and mask.ndim == 2
+
+
+def first_look(call: Call, row: int) -> int:
+    """How many rows of a call [B, n] with position ids come before those whose places all were fed by earlier ones: a
+    copy of a block, looked at once more. Padding has one position throughout, or is named by the mask."""
+    assert call.positions is not None
+    places = call.positions[row].tolist()
+    starts = [0, *(i for i in range(1, call.n) if places[i] != places[i - 1] + 1), call.n]
+    mask: Any = call.given.get("attention_mask")
+    hidden = ~mask[row].bool().cpu() if padding(call) and mask.shape == (call.batch, call.n) else None
+    for i, (start, end) in enumerate(pairwise(starts)):
+        before = [places[a:b] for a, b in pairwise(starts[: i + 1]) if b - a > 1]
+        shown = hidden is None or not bool(hidden[start:end].any())
+        if shown and any(set(places[start:end]) <= set(run) for run in before):
+            return start
+    return call.n
 
 
 def guidance(rows: np.ndarray, mask_id: int) -> list[tuple[int, int | None]]:
