@@ -8,6 +8,7 @@ Several sequences at once are read in `lockstep`. Shapes: B sequences, n rows fe
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engines.watching.hooks import Call, Unreadable
@@ -25,8 +26,12 @@ DRAFT = "draft"  # the role of a module's own first layers, where they draft for
 class CausalReader:
     """The calls of the module that decides, and of those that draft for it, which may be its own first layers."""
 
-    def __init__(self, main: str, full: bool, prompt: list[int] | None) -> None:
+    def __init__(
+        self, main: str, full: bool, prompt: list[int] | None, columns: Mapping[str, int] | None = None
+    ) -> None:
         self.main, self.full, self.prompt = main, full, prompt
+        self._columns = dict(columns or {})  # by role: those whose logits have fewer are of other tokens, or not all
+        self._pruned: dict[str, int] = {}  # by role, where that is so: the columns that there are
         self._line: Line | None = None
         self._lockstep: Lockstep | None = None
         self._drafts: list[Call] = []
@@ -61,8 +66,8 @@ class CausalReader:
         elif self._lockstep is not None:
             self._lockstep.look(call, cache)
 
-    def after(self, call: Call, logits: Tensor, cache: Any) -> None:
-        """What the forward fed, and what it says."""
+    def after(self, call: Call, logits: Tensor | None, cache: Any) -> None:
+        """What the forward fed, and what it says; a module that drafts may say nothing."""
         if call.role == self.main and self._line is not None:
             if call.aside:
                 self._aside.append(call)
@@ -70,17 +75,29 @@ class CausalReader:
             self._guided()
             self._early(call)
         if call.role != self.main:
-            if self.full:
+            if self.full and logits is not None:
                 rows = range(max(0, call.n - 8), call.n)
                 taken = [row for row in rows if row >= call.n - logits.shape[-2]]
                 call.facts["said"] = (taken, logits[0][[row - call.n for row in taken]].float().log_softmax(-1))
             self._drafts.append(call)
             return
+        assert logits is not None
+        for draft in self._drafts:
+            self._tokens_of(draft, call.columns)
         calls, self._drafts = [*self._drafts, call], []
         if self._line is not None:
             self._line.take(calls, logits[0], cache)
         elif self._lockstep is not None:
             self._lockstep.take(calls, logits, cache)
+
+    def _tokens_of(self, draft: Call, columns: int) -> None:
+        """Let go of what a drafting call said where its columns are no tokens: where they are fewer than its tokens,
+        and not as many as those of the module that decides. A token fed beyond them shows it, too."""
+        own, most = self._columns.get(draft.role, 0) or columns, 0 if draft.ids is None else int(draft.ids.max())
+        if draft.columns and (most >= draft.columns or (draft.columns != columns and draft.columns < own)):
+            self._pruned[draft.role] = draft.columns
+        if draft.role in self._pruned:
+            draft.facts.pop("said", None)
 
     def _guided(self) -> None:
         """The text goes on behind its own cache: what came between was the other half of guidance."""
@@ -116,6 +133,11 @@ class CausalReader:
         if self._line is None:
             return []
         one = self._line.reading(outputs[0] if outputs else None, self._drafts)
+        one.remarks += [
+            f"The logits of role '{role}' have {columns} columns, which are not the tokens of its vocabulary in their "
+            "order, so its probabilities are missing."
+            for role, columns in self._pruned.items()
+        ]
         if self._aside and self._line.guided and len(self._aside) == 1:
             last = one.turns[-1]
             last.calls = [*last.calls[:-1], *self._aside, last.calls[-1]]  # the other half of the last step

@@ -35,7 +35,8 @@ class Unreadable(Exception):
 class Call:
     """One forward. ids [B, n] on the CPU, None where embeddings were fed. past: rows in the cache before, 0 without
     one, None where the cache does not tell. cached: whether a cache is among the arguments. positions [B, n] where
-    they were given. place: where on the board the rows belong, where the call says it. rows: rows of logits. aside:
+    they were given. place: where on the board the rows belong, where the call says it. rows, columns: of the logits, 0
+    of a draft's call without any. aside:
     whether this is the other half of guidance, behind a cache of its own; branch: `aside` of the call that used this
     cache before, None for a cache that was not seen. forward: False for one that gives no tokens and is not counted, of
     an encoder. layers: of the module, and depth: that ran; layer_rows: rows
@@ -56,6 +57,7 @@ class Call:
     aside: bool = False
     forward: bool = True
     rows: int = 0
+    columns: int = 0
     layers: int = 0
     depth: int = 0
     layer_rows: int = 0
@@ -73,16 +75,18 @@ class Call:
 
 class Hooks:
     """The hooks of one module. before(call, cache) and after(call, logits, cache) read the forward; `fault` is the
-    first sentence about what could not be read, after which nothing is read any more."""
+    first sentence about what could not be read, after which nothing is read any more. decides: whether it is the module
+    whose text or board is read; of one that drafts, a call without ids or logits is counted all the same."""
 
     def __init__(
         self,
         role: str,
         module: Any,
         before: Callable[[Call, Any], None],
-        after: Callable[[Call, Tensor, Any], None],
+        after: Callable[[Call, Any, Any], None],
+        decides: bool = True,
     ) -> None:
-        self.role, self.module, self.fault = role, module, ""
+        self.role, self.module, self.fault, self.decides = role, module, "", decides
         self._before, self._after = before, after
         self._signature: inspect.Signature | None = None
         self._handles: list[Any] = []
@@ -124,7 +128,7 @@ class Hooks:
             return
         entered = time.perf_counter()
         self._open = None
-        call = self._read(lambda: read_call(self.role, self._arguments(args, kwargs), entered))
+        call = self._read(lambda: read_call(self.role, self._arguments(args, kwargs), entered, self.decides))
         if call is None:
             return
         call.branch, call.layers = self._branch(cache_of(call.given)), self._layers
@@ -139,15 +143,18 @@ class Hooks:
         if torch.compiler.is_compiling() or call is None or self.fault:
             return
         with torch.no_grad():
-            logits = self._read(lambda: logits_of(output, call.ids))
-            if logits is not None:
-                synchronise(str(logits.device))
-                call.ended, call.rows = time.perf_counter(), int(logits.shape[-2])
-                self._read(lambda: check_rows(call.given, call.rows))
+            logits = self._read(lambda: logits_of(output, call.ids, self.decides))
+            if logits is not None or not (self.decides or self.fault):
+                if logits is not None:
+                    synchronise(str(logits.device))
+                    call.rows, call.columns, logits = int(logits.shape[-2]), int(logits.shape[-1]), logits.detach()
+                call.ended = time.perf_counter()
+                if self.decides:
+                    self._read(lambda: check_rows(call.given, call.rows))
                 made = getattr(output, "past_key_values", None)
                 held = cache_of(call.given)
                 if not self.fault:
-                    self._read(lambda: self._after(call, logits.detach(), held if made is None else made))
+                    self._read(lambda: self._after(call, logits, held if made is None else made))
                 for cache in (held, made):
                     self._remember(cache, call.aside)
         call.given = {}  # nothing of the loop is kept alive
@@ -192,10 +199,12 @@ class Hooks:
         return None
 
 
-def read_call(role: str, given: Mapping[str, Any], entered: float) -> Call:
-    """What a forward was given."""
+def read_call(role: str, given: Mapping[str, Any], entered: float, decides: bool = True) -> Call:
+    """What a forward was given. decides: whether it must be token ids, or embeddings."""
     ids = find_ids(given)
     embeds: Any = given_to_decoder(given, "inputs_embeds")
+    if ids is None and embeds is None and not decides:  # states of the target
+        embeds = next((v for v in given.values() if torch.is_tensor(v) and v.ndim == 3), torch.zeros(1, 1, 1))
     if ids is None and embeds is None:
         raise Unreadable(
             f"a call of role '{role}' holds no token ids; watch the module that is called with them (the language "
@@ -323,8 +332,9 @@ def keys_of(cache: Any) -> Tensor | None:
     return keys if torch.is_tensor(keys) and keys.ndim == 4 else None  # type: ignore[no-any-return]
 
 
-def logits_of(output: Any, ids: Tensor | None = None) -> Tensor:
-    """The logits [B, n, V] in what a module returned for these ids."""
+def logits_of(output: Any, ids: Tensor | None = None, decides: bool = True) -> Tensor | None:
+    """The logits [B, n, V] in what a module returned for these ids. decides: whether there must be some, a column for
+    each token; else None where there are none."""
     found: Any = getattr(output, "logits", None)
     if found is None and isinstance(output, Mapping):
         found = output.get("logits")
@@ -332,7 +342,10 @@ def logits_of(output: Any, ids: Tensor | None = None) -> Tensor:
         found = next((one for one in output if _scores(one)), None)
     if found is None and torch.is_tensor(output):
         found = output
-    if not _scores(found) or (ids is not None and ids.numel() and int(ids.max()) >= found.shape[-1]):
+    if not decides and not _scores(found):
+        return None
+    beyond = decides and _scores(found) and ids is not None and ids.numel() and int(ids.max()) >= found.shape[-1]
+    if not _scores(found) or beyond:
         kind = type(output).__name__
         raise Unreadable(
             f"the model returned no logits (a {kind[:60]}); watch the module with the output head, whose result has "

@@ -119,9 +119,12 @@ class Watch:
             self._reader = reader = (
                 MaskedReader(int(mask_id or 0), shift, full, prompt, subjects[self._main].blocks)
                 if kind == "masked"
-                else CausalReader(self._main, full, prompt)
+                else CausalReader(self._main, full, prompt, {role: one.own_columns for role, one in subjects.items()})
             )
-            self._hooks = [Hooks(role, one.module, reader.before, reader.after) for role, one in subjects.items()]
+            self._hooks = [
+                Hooks(role, one.module, reader.before, reader.after, kind == "masked" or role == self._main)
+                for role, one in subjects.items()
+            ]
         self._began = self._ended = 0.0
         self._started = datetime.datetime.now(datetime.UTC)
         self._output: Any = None
@@ -199,7 +202,10 @@ class Watch:
             started_at=self._started,
             prompt=self._text if len(seen) == 1 else "",
         )
-        return [assemble(one, session, [*self.faults, self._broke]) for one in seen]
+        for one in seen:  # what a module that drafts left unread ends no text
+            one.remarks += [hooks.fault for hooks in self._hooks if hooks.fault and not hooks.decides]
+        faults = [hooks.fault for hooks in self._hooks if hooks.fault and hooks.decides]
+        return [assemble(one, session, [*faults, self._broke]) for one in seen]
 
     def _record(self, role: str, one: Subject) -> ModelRecord:
         return msgspec.structs.replace(one.record(self._kind), role=role)

@@ -15,6 +15,8 @@ from engines.core.lazy import torch
 from engines.core.trace import ModelRecord, Piece
 from engines.watching.halves import has_halves
 
+TABLES = ("d2t", "t2d")  # of a draft's own vocabulary
+
 
 @dataclass
 class Subject:
@@ -61,6 +63,15 @@ class Subject:
     def vocab_size(self) -> int:
         """Ids of its vocabulary; very many where it does not say."""
         return int(getattr(self.loaded, "vocab_size", 0) or getattr(self.config, "vocab_size", 0) or 2**31)
+
+    @property
+    def own_columns(self) -> int:
+        """Columns that its logits need to be those of its vocabulary's tokens, in their order: as many as that has;
+        more than there are where it holds a table from its columns to tokens, 0 where it does not say."""
+        tables = (*dict(self.module.named_buffers()), *dict(self.module.named_parameters()))
+        if any(name.rpartition(".")[2] in TABLES for name in tables):
+            return 2**62
+        return int(getattr(self.config, "vocab_size", 0) or 0)
 
     def mask_id(self, tokenizer: Any) -> int | None:
         """The id of its mask token where it or its tokenizer says one."""
