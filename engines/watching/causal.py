@@ -15,6 +15,7 @@ from engines.watching.hooks import Call, Unreadable
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
 from engines.watching.packed import check_one_text
+from engines.watching.rows import grown
 from engines.watching.turn import Reading
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class CausalReader:
                 self._lockstep = Lockstep(self.full, call.batch)
         if self._line is not None:
             if call.batch != 1:
-                raise Unreadable(f"the loop fed 1 row and then {call.batch}; decode the prompts one by one.")
+                text = self._line.text[: self._line.prompt]
+                alike = call.past != 0 or all(row[: len(text)] == text for row in call.ids.tolist())
+                raise Unreadable(grown(1, call.batch, alike))
             call.aside = self._line.beside(call)
             if not call.aside:
                 self._line.look(call, cache)

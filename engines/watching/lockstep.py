@@ -17,7 +17,7 @@ from engines.core.lazy import torch
 from engines.core.trace import Branch
 from engines.watching.facts import Describer, Facts
 from engines.watching.hooks import Call, Unreadable, given_to_decoder
-from engines.watching.rows import Fingerprint, fingerprint
+from engines.watching.rows import Fingerprint, fingerprint, grown
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Lockstep:
     def look(self, call: Call, cache: Any) -> None:
         """Before a forward: which sequence each one was."""
         if call.batch != self.batch:
-            raise Unreadable(f"the loop fed {self.batch} rows and then {call.batch}, so they cannot be followed.")
+            raise Unreadable(grown(self.batch, call.batch, all(one == self.prompts[0] for one in self.prompts)))
         assert call.ids is not None
         ids = call.ids.tolist()
         if not self.levels:

@@ -13,7 +13,7 @@ from engines.core.trace import Span
 from engines.watching.facts import Describer
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.packed import check_one_text
-from engines.watching.rows import PADDING, first_look, fitting, guidance, padding, rivals, row_of
+from engines.watching.rows import PADDING, first_look, fitting, grown, guidance, padding, rivals, row_of
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class MaskedReader:
             self._batch = call.batch
             self.boards = [Board(self, row, blind) for row, blind in guidance(call.ids.numpy(), self.mask_id)]
         if call.batch != self._batch:
-            raise Unreadable(
-                f"the loop fed {self._batch} rows and then {call.batch}, so they cannot be followed; decode the "
-                "prompts one by one."
-            )
+            begun = [board.x[: board.prompt].tolist() for board in self.boards]
+            same = [row[: len(begun[0])] == begun[0] for row in call.ids.tolist()]
+            alike = all(one == begun[0] for one in begun) and (call.past != 0 or all(same))
+            raise Unreadable(grown(self._batch, call.batch, alike))
         for board in self.boards:
             board.see(call)
 

@@ -169,6 +169,14 @@ def _hidden(seen: np.ndarray, blind: np.ndarray, mask_id: int) -> bool:
     return bool(other.any() and (blind[other] == mask_id).all())
 
 
+def grown(before: int, now: int, alike: bool) -> str:
+    """What is said where a batch has another number of rows than before. alike: whether all of them begin with one
+    text."""
+    return f"the loop fed {before} rows and then {now}, so they cannot be followed" + (
+        ": candidates of one text that are tried side by side." if alike else "; decode the prompts one by one."
+    )
+
+
 def row_of(place: int, start: int, shift: bool) -> int:
     """The row of a forward from `start` on that is the distribution of a place; -1 where it stands before what was
     fed. The first row of a board keeps its own."""

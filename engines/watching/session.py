@@ -170,8 +170,10 @@ class Watch:
         UserError where nothing was seen, or several answers."""
         found = self.traces(out)
         if len(found) > 1:
+            alike = all(one.header.prompt_ids == found[0].header.prompt_ids for one in found)
             raise UserError(
-                f"{len(found)} prompts were decoded at once; seen.traces(out) gives their {len(found)} traces."
+                f"{len(found)} {'answers' if alike else 'prompts'} were decoded at once; seen.traces(out) gives their "
+                f"{len(found)} traces."
             )
         return found[0]
 

@@ -91,7 +91,7 @@ def test_a_batch_and_samples_have_a_trace_each(ar, text):
     with engines.watch(ar.model, kind="causal") as seen:
         out = generate(ar, text, do_sample=True, num_return_sequences=3, temperature=2.0, eos_token_id=None)
     assert [t.header.prompt_ids + t.output_ids for t in seen.traces(out)] == out.tolist()
-    with pytest.raises(engines.UserError, match="3 prompts were decoded at once"):
+    with pytest.raises(engines.UserError, match="3 answers were decoded at once"):
         seen.trace(out)
 
 

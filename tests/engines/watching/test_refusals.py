@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import DynamicCache
 
 import engines
 from tests.engines.watching import strangers
@@ -36,6 +37,36 @@ def test_boards_that_do_not_go_on(dlm, network, ids):
         trace = seen.trace(boards[-1] if steps == 2 else None)
         assert trace.end.reason == "failed" and said in trace.end.message and len(trace.steps) == steps
         assert steps < 2 or by_step(trace)[0] == [(ids.shape[1], 9)]
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 1), (3, 2)])
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_batch_that_grows_or_shrinks_speaks_of_prompts_where_there_are_several(first, then, cached, alike):
+    """Contrastive search feeds one prompt and then its candidates, best-of-n leaves out what has ended."""
+    model, cache = strangers.tiny(), DynamicCache() if cached else None
+    rows = torch.tensor([[5 + (0 if alike else b), 6, 7, 8] for b in range(3)])
+    with engines.watch(model) as seen, torch.no_grad():
+        model(rows[:first], past_key_values=cache)
+        if cached:
+            cache.batch_repeat_interleave(then) if first == 1 else cache.batch_select_indices(torch.arange(then))
+        more = torch.arange(20, 20 + then)[:, None]
+        model(more if cached else torch.cat([rows[:then], more], 1), past_key_values=cache)
+    fault = seen.traces()[0].end.message
+    assert f"fed {first} rows and then {then}" in fault
+    assert ("prompts" in fault) == (not alike and (first > 1 or not cached))
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_boards_tried_side_by_side_are_no_prompts(dlm, network, ids, alike):
+    x = board(ids, dlm)
+    more = x.repeat(3, 1)
+    if not alike:
+        more[1, 0] = 77
+    with engines.watch(network, mask_id=dlm.mask_id) as seen:
+        network(x)
+        network(more)
+    assert ("prompts" in seen.trace().end.message) == (not alike)
 
 
 def test_a_tokenizer_that_does_not_fit(dlm, network, ids):
