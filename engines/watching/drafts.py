@@ -28,13 +28,16 @@ def tree_of(
     """The tree behind the row `root` of a forward of n rows, at position `start`. path: the rows accepted. calls: those
     that drafted, and the forward. None where rows hang on one before the root.
 
-    What was drawn and against which chance cannot be seen from outside, so neither is there."""
+    Where the answer ended with an accepted row, nobody saw the rows below it refused: they are unreached. What was
+    drawn and against which chance cannot be seen from outside, so neither is there."""
+    ended = (path[-1] if path else root) - root if len(gained) <= len(path) else -1  # behind it nothing was written
     above = [max(-1, parents[row] - root) if row > root else -1 for row in range(root, len(ids))]
     if any(parent < 0 for parent in above[1:]):
         return None
     tokens, kept = list(ids[root:]), {row - root for row in path} | {0}
     why = ["root"] + [
-        "accepted" if row in kept else "mismatch" if above[row] in kept else "unreached" for row in range(1, len(above))
+        "accepted" if row in kept else "mismatch" if above[row] in kept - {ended} else "unreached"
+        for row in range(1, len(above))
     ]
     drafts = [call for call in calls[:-1] if call.role != calls[-1].role]
     said = _drafted(drafts, above, tokens, start) if drafts else []

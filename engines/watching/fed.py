@@ -22,7 +22,7 @@ UNLIKELY, USUAL = math.log(0.01), math.log(0.25)  # mean log-probability of toke
 class Fed:
     """The forward whose outcome is still open. start: position of its first row; root: which row is the text's last;
     parents: of its rows, or None where they cannot be seen. kept: the rows that the next cache held of it. greedy:
-    whether each row behind the root is what the row above it would write."""
+    whether each row behind the root is what the row above it would write. places: of its rows, by position ids."""
 
     turn: Turn
     ids: list[int]
@@ -33,6 +33,7 @@ class Fed:
     print: Fingerprint | None = None
     kept: list[int] | None = None
     greedy: bool = False
+    places: list[int] | None = None
 
     @property
     def end(self) -> int:
@@ -54,9 +55,11 @@ class Fed:
         return "written" if i <= self.drafted else "constraint"
 
     def own(self, path: list[int]) -> str:
-        """What the target's own token behind the accepted rows is."""
+        """What the target's own token behind the accepted rows is; "written" where that is not known: without parents
+        nothing hangs below the deepest rows alone."""
         if self.parents is None:
-            return "bonus" if len(path) == self.drafted else "correction"
+            deepest = path and self.places is not None and self.places[path[-1]] == max(self.places)
+            return "bonus" if deepest or len(path) == self.drafted else "written"
         above = [parent - self.root for parent in self.parents[self.root :]]
         return behind(above, (path[-1] if path else self.root) - self.root)
 

@@ -148,6 +148,7 @@ class Line:
         facts = self._facts(logits, call.n, root)
         self.fed = Fed(turn, ids, start, root, parents, facts, fingerprint(call, cache))
         self.feds.append(self.fed)
+        self.fed.places = None if call.positions is None else call.positions[0].tolist()
         if self.fed.drafted:
             self.fed.greedy = start == 0 and likeliest_rows(logits, ids, root, parents)
 

@@ -10,7 +10,7 @@ from transformers import DynamicCache
 import engines
 from engines.models.adapters.causal import HFCausalLM
 from tests.engines.watching import strangers
-from tests.engines.watching.strangers import followed
+from tests.engines.watching.strangers import best, followed, tiny, written
 
 PROMPT = "sort: Mia, Leo, Ada, Tom, Eva, Max, Ida, Ben"
 
@@ -175,3 +175,62 @@ def test_what_ends_the_reading_of_a_text(ar, text):
         ar.model(text)
     with pytest.raises(engines.UserError, match="does not begin with"):
         wrong.trace()
+
+
+class Attributed(torch.nn.Module):
+    """The tree's mask is an attribute of the module, not an argument of the call."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.sees = tiny(), None
+        self.config = self.inner.config
+
+    def forward(self, input_ids, past_key_values, position_ids=None):
+        mask, held = None, past_key_values.get_seq_length()
+        if self.sees is not None:
+            n = input_ids.shape[1]
+            see = torch.cat([torch.ones(n, held, dtype=torch.bool), self.sees], 1)
+            mask = torch.zeros(1, 1, n, held + n).masked_fill_(~see, torch.finfo(torch.float32).min)
+        return self.inner(input_ids, attention_mask=mask, position_ids=position_ids, past_key_values=past_key_values)
+
+
+@pytest.mark.parametrize(("rows", "cause"), [((1, 3), "bonus"), ((1,), "written"), ((), "written")])
+def test_what_stands_behind_a_hidden_tree_is_named_where_it_hangs_behind_the_deepest_row(rows, cause):
+    """Medusa's and EAGLE's own modules. Without the tree's edges a refused row below the last accepted one is not
+    known; by position ids the deepest rows are leaves."""
+    tree, prompt, cache = Attributed(), [5, 6, 7, 8, 9, 10], DynamicCache()
+    sees = torch.eye(6, dtype=torch.bool)
+    for row, parent in enumerate([0, 0, 1, 1, 2], 1):
+        sees[row] |= sees[parent]
+    depth, n = sees.sum(1) - 1, len(rows)
+    with engines.watch(tree) as seen, torch.no_grad():
+        root = int(tree(torch.tensor([prompt]), cache).logits[0, -1].argmax())
+        text, fed = [*prompt, root], [root, 3, 3, 4, 4, 4]
+        for row in rows:
+            text.append(best(tree.inner(torch.tensor([text]))).item())
+            fed[row] = text[-1]
+        tree.sees = sees
+        said = tree(torch.tensor([fed]), cache, (6 + depth)[None]).logits[0].argmax(-1).tolist()
+        for layer in cache.layers:
+            kept = [*range(7), *(6 + row for row in rows)]
+            layer.keys, layer.values = layer.keys[:, :, kept], layer.values[:, :, kept]
+        tree.sees, own = None, said[rows[-1] if rows else 0]
+        tree(torch.tensor([[own]]), cache, torch.tensor([[7 + n]]))
+    trace = seen.trace([*text, own])
+    found = {place: cause for place, _, cause in written(trace)}
+    assert trace.output_ids == [*text[6:], own]
+    assert [found[p] for p in range(7, 8 + n)] == ["accepted"] * n + [cause]
+
+
+@pytest.mark.parametrize(("kept", "why"), [(1, "unreached"), (2, "unreached"), (4, "accepted")])
+def test_drafts_behind_the_end_of_the_answer_were_not_seen_to_be_refused(kept, why):
+    """Cut by a limit or an end inside the drafts of the last call."""
+    model, text = tiny(), [5, 6, 7]
+    for _ in range(5):
+        with torch.no_grad():
+            text.append(best(model(torch.tensor([text]))).item())
+    with engines.watch(model, prompt=text[:4]) as seen, torch.no_grad():
+        model(torch.tensor([text]), use_cache=False)
+    step = seen.trace(text[: 4 + kept]).steps[0]
+    assert list(step.commits.causes) == ["accepted"] * kept
+    assert step.tree.why[kept:] == ["accepted", *[why] * (4 - kept)]
