@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.lazy import torch
 from engines.watching.denoised import INFO, Bound, Denoised, Seen, accept_last, finish, settle, spans, temperature
 from engines.watching.draws import Draws, Drew
-from engines.watching.facts import Describer
+from engines.watching.facts import Describer, broken, said_broken
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.turn import Reading, Turn, Written
 
@@ -99,6 +99,8 @@ class CanvasReader:
 
     def after(self, call: Call, logits: Tensor, cache: Any) -> None:
         """What the decoder says [L, V]."""
+        if broken(logits):
+            raise Unreadable(f"{said_broken(None, logits)[0]} What became of this canvas cannot be told.")
         if self._open is not None:
             self._open.z, self._open.state = logits, self.draws.state(self._device)
 

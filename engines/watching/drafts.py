@@ -76,7 +76,8 @@ def _drafted(calls: Sequence[Call], parents: Sequence[int], tokens: Sequence[int
         told = known.get((start + depths[parent], tokens[parent]), []) if sure[parent] else []
         best = [one for one in told if one[0]] or told
         values = {round(float(call.facts["said"][1][at, tokens[row]]), 6) for _, call, at in best}
-        found.append(values.pop() if len(values) == 1 else None)
+        value = values.pop() if len(values) == 1 else None
+        found.append(value if value is not None and math.isfinite(value) else None)
         sure.append(sure[parent] and fed.get(start + depths[row]) == {tokens[row]})
     return found
 

@@ -3,6 +3,7 @@ the likeliest tokens, and the probabilities until it is known which token was wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +20,9 @@ BLOCK = 2**18  # numbers that are worked on at once
 
 @dataclass
 class Facts:
-    """Of m rows of logits. confidence [m]: the largest probability; entropy [m], nats; tokens and chances [m, k]: the
-    likeliest. probabilities [m, V]: kept until the written tokens are known, then dropped."""
+    """Of m rows of logits, by what they are called. confidence [m]: the largest probability; entropy [m], nats; tokens
+    and chances [m, k]: the likeliest. probabilities [m, V]: kept until the written tokens are known, then dropped.
+    place: of each row among the m; those whose probabilities are no numbers are left out."""
 
     rows: list[int]
     confidence: Tensor
@@ -37,15 +39,36 @@ class Facts:
 
     def likely(self, row: int, token: int) -> float | None:
         """The probability of a token that is among the likeliest of a row; None for others."""
+        if row not in self.place:
+            return None
         at = (self.tokens[self.place[row]] == token).nonzero().flatten()
         return float(self.chances[self.place[row], at[0]]) if len(at) else None
 
     def __post_init__(self) -> None:
-        self.place = {row: i for i, row in enumerate(self.rows)}
+        numbers = self.chances[:, 0].isfinite().tolist()
+        self.place = {row: i for i, row in enumerate(self.rows) if numbers[i]}
+
+    @property
+    def broken(self) -> int:
+        """Rows whose probabilities are no numbers."""
+        return len(self.rows) - len(self.place)
 
     def forget(self) -> None:
         """Let go of the probabilities."""
         self.probabilities = None
+
+
+def broken(logits: Tensor) -> bool:
+    """Whether there is NaN or +inf among logits."""
+    return not float(logits.sum(dtype=torch.float32)) < math.inf
+
+
+def said_broken(facts: Facts | None, logits: Tensor) -> list[str]:
+    """What is said of a forward whose logits are no numbers; without facts by its logits alone."""
+    if not (facts.broken if facts is not None else broken(logits)):
+        return []
+    rows = f"{facts.broken} of {len(facts.rows)} rows of" if facts is not None else "the"
+    return [f"NaN or infinite: {rows} logits of this forward are not finite, so their probabilities are missing."]
 
 
 class Describer:
@@ -55,9 +78,9 @@ class Describer:
     def __init__(self) -> None:
         self._buffer: Tensor | None = None
 
-    def __call__(self, logits: Tensor, rows: Sequence[int]) -> Facts:
-        """The facts of some rows, rising, of logits [n, V]. What is kept is a copy: the loop may change its logits
-        afterwards."""
+    def __call__(self, logits: Tensor, rows: Sequence[int], names: Sequence[int] | None = None) -> Facts:
+        """The facts of some rows, rising, of logits [n, V]; names: what they are called, where that is another number.
+        What is kept is a copy: the loop may change its logits afterwards."""
         m, whole = len(rows), rows[-1] - rows[0] + 1 == len(rows)
         z = (logits[rows[0] : rows[-1] + 1] if whole else logits[torch.tensor(rows, device=logits.device)]).float()
         size = z.shape[1]
@@ -71,7 +94,7 @@ class Describer:
         entropy = z.gather(-1, tokens[:, :1])[:, 0] - chances[:, 0].log() - mean  # log Z - E[z]
         if not bool(entropy.isfinite().all()):  # logits of -inf
             entropy = torch.special.entr(p).sum(-1)
-        return Facts(list(rows), chances[:, 0], entropy.clamp(min=0), tokens, chances, p)
+        return Facts(list(rows if names is None else names), chances[:, 0], entropy.clamp(min=0), tokens, chances, p)
 
     def _room(self, m: int, few: int, z: Tensor) -> tuple[Tensor, Tensor]:
         """The buffers [m, V] for the probabilities of these logits and [few, V] to work in."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.trees import row_depths
 from engines.watching.drafts import follow, likeliest_rows, tree_of
-from engines.watching.facts import Describer, Facts
+from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.fed import Fed, said_of
 from engines.watching.hooks import Call, Unreadable, cache_length, keys_of
 from engines.watching.rows import fingerprint, parents_of
@@ -146,6 +146,7 @@ class Line:
         if start + call.n < self.prompt:
             return  # a piece of the prompt
         facts = self._facts(logits, call.n, root)
+        turn.notes += said_broken(facts, logits[-1])
         self.fed = Fed(turn, ids, start, root, parents, facts, fingerprint(call, cache))
         self.feds.append(self.fed)
         self.fed.places = None if call.positions is None else call.positions[0].tolist()
@@ -181,9 +182,7 @@ class Line:
         rows = [row for row in range(root, n) if row >= n - len(logits)][:MOST]
         if not self.full or not rows:
             return None
-        facts = self.describe(logits, [row - n + len(logits) for row in rows])
-        facts.rows, facts.place = rows, {row: i for i, row in enumerate(rows)}
-        return facts
+        return self.describe(logits, [row - n + len(logits) for row in rows], rows)
 
     def begins(self, call: Call) -> int:
         """The position of a forward's first row: by its position ids where they are known to be those of the text, else

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.trace import Branch
-from engines.watching.facts import Describer, Facts
+from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call, Unreadable, given_to_decoder
 from engines.watching.rows import Fingerprint, fingerprint, grown
 from engines.watching.turn import Reading, Turn, Written
@@ -34,6 +34,7 @@ class Level:
     parents: list[int] | None
     facts: Facts | None
     p: list[float | None] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class Lockstep:
@@ -113,6 +114,7 @@ class Lockstep:
                 before.forget()
         if self.full:
             level.facts = self._describe(logits[:, -1], range(self.batch))
+        level.notes = said_broken(level.facts, logits[:, -1])
         self.levels.append(level)
         self._print = fingerprint(call, cache)
 
@@ -162,7 +164,7 @@ class Lockstep:
         text, end = list(prompt), len(prompt)
         final = answered(prompt, output) if output is not None else None
         for k, level in enumerate(levels):
-            turn = Turn(level.calls, end + k - 1, end + k)
+            turn = Turn(level.calls, end + k - 1, end + k, notes=list(level.notes))
             after = levels[k + 1] if k + 1 < len(levels) else None
             token = after.tokens[b] if after else final[end + k] if final and len(final) > end + k else None
             if token is not None:
@@ -245,7 +247,7 @@ class Beams:
         return Reading(turns, board, start, "", None, True, remarks, outputs is not None, number, answers)
 
     def _turn(self, k: int, level: Level, final: list[int], start: int) -> Turn:
-        turn = Turn(level.calls, start + k - 1, start + k)
+        turn = Turn(level.calls, start + k - 1, start + k, notes=list(level.notes))
         if k >= len(final):
             turn.notes.append("The answer was complete; the search went on.")
             return turn

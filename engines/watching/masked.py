@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.trace import Span
-from engines.watching.facts import Describer
+from engines.watching.facts import Describer, said_broken
 from engines.watching.hooks import Call, Unreadable
 from engines.watching.packed import check_one_text
 from engines.watching.rows import PADDING, first_look, fitting, grown, guidance, padding, rivals, row_of
@@ -252,7 +252,10 @@ class Board:
     def hear(self, call: Call, logits: Tensor) -> None:
         """Take down what the forward says at the open positions. logits [n, V]."""
         turn = self.turns[-1] if self.turns else None
-        if self.fault or self._skipped or turn is None or turn.start is None or not self.reader.full:
+        if self.fault or self._skipped or turn is None:
+            return
+        if turn.start is None or not self.reader.full:
+            turn.notes += said_broken(None, logits)
             return
         ways = (False, True) if self.reader.shift is None else (self.reader.shift,)
         rows = {row_of(place, turn.start, way) for place in turn.open for way in ways} - {-1}
@@ -262,6 +265,7 @@ class Board:
                 rows |= rivals(logits, places, self.x, turn.start, way)
         if rows:
             turn.facts = self._describe(logits, sorted(rows))
+            turn.notes += said_broken(turn.facts, logits)
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
         """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""
