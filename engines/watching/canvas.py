@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.core.lazy import torch
+from engines.watching.arguments import Unreadable
 from engines.watching.denoised import INFO, Bound, Denoised, Seen, accept_last, finish, settle, spans, temperature
 from engines.watching.draws import Draws, Drew
 from engines.watching.facts import Describer, broken, said_broken
-from engines.watching.hooks import Call, Unreadable
+from engines.watching.hooks import Call
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:

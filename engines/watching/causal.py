@@ -11,10 +11,12 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from engines.watching.hooks import Call, Unreadable
+from engines.watching.arguments import Unreadable
+from engines.watching.hooks import Call
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
 from engines.watching.packed import check_one_text
+from engines.watching.place import look
 from engines.watching.rows import grown
 from engines.watching.turn import Reading
 
@@ -65,7 +67,7 @@ class CausalReader:
                 raise Unreadable(grown(1, call.batch, alike))
             call.aside = self._line.beside(call)
             if not call.aside:
-                self._line.look(call, cache)
+                look(self._line, call, cache)
         elif self._lockstep is not None:
             self._lockstep.look(call, cache)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engines.core.trees import behind
 from engines.watching.facts import Facts
 from engines.watching.rows import Fingerprint
-from engines.watching.turn import Turn
+from engines.watching.turn import Turn, Written
 
 if TYPE_CHECKING:
     from engines.watching.line import Line
@@ -74,6 +74,21 @@ class Fed:
             return False
         mean = sum(math.log(p or 1e-9) for p in chances) / len(chances)
         return mean < UNLIKELY and sum(wrote) / len(wrote) > USUAL
+
+
+def put_in(line: Line) -> None:
+    """Rows behind a text that is fed whole, of which all stayed, were no drafts where no draft was ever refused and
+    the model would have written others: the loop put them behind what the forward before wrote."""
+    for index, surely in line.unsure:
+        if line.refused and not surely:
+            continue
+        turn, before = line.turns[index], line.turns[index - 1]
+        put = {one.position: one.token for one in turn.written if one.cause == "accepted"}
+        before.written += [Written(position, token, "constraint") for position, token in put.items()]
+        turn.written = [one._replace(cause="written") for one in turn.written if one.position not in put]
+        turn.rows = {position: row for position, row in turn.rows.items() if position not in put}
+        turn.tree = None
+        line.put = sorted({*line.put, *put})
 
 
 def said_of(line: Line) -> list[str]:

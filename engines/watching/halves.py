@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.meter import synchronise
-from engines.watching.hooks import Call, Hooks, Unreadable, cache_length
+from engines.watching.arguments import Unreadable, cache_length
+from engines.watching.hooks import Call, Hooks
 
 if TYPE_CHECKING:
     from torch import Tensor

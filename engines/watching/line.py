@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engines.core.trees import row_depths
+from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts, said_broken
-from engines.watching.fed import Fed, said_of
-from engines.watching.hooks import Call, Unreadable, cache_length, keys_of
+from engines.watching.fed import Fed, put_in, said_of
+from engines.watching.hooks import Call
+from engines.watching.place import unguess, whole_root
 from engines.watching.rows import fingerprint, parents_of
 from engines.watching.turn import Reading, Turn, Written
 
@@ -30,10 +31,6 @@ ELSEWHERE = (
     "a call fed {n} tokens that neither repeat the text nor stand behind it by position ids or by a cache among the "
     "call's arguments: another prompt began (use one `with` for each answer), or the module keeps a cache of its own "
     "(then pass it position_ids)."
-)
-TREE_UNSEEN = (
-    "a call fed the whole text and drafts behind it without a cache, and neither its mask nor its position ids say how "
-    "the drafts hang together, so which of them were kept cannot be seen; pass attention_mask [1, 1, n, n]."
 )
 
 
@@ -65,47 +62,6 @@ class Line:
     refused: bool = False  # whether a draft was seen to be refused
     unsure: list[tuple[int, bool]] = field(default_factory=list)  # turns whose drafts the loop may have put in; surely
 
-    def look(self, call: Call, cache: Any) -> None:
-        """Before a forward: the rows that the cache kept of the one before, and how many older ones it dropped."""
-        fed, past = self.fed, call.past
-        if fed is None or not past:
-            return
-        at = None
-        if fed.drafted:
-            fed.kept = self._kept(fed, cache, past)
-            at = fed.end + 1 + sum(row > fed.root for row in fed.kept) if fed.kept else None
-        elif past < self.end + self.extra - self.dropped:
-            at = self._behind(call, cache)
-        if at is not None:
-            self.dropped = max(0, at + self.extra - past)
-
-    def _kept(self, fed: Fed, cache: Any, past: int) -> list[int] | None:
-        """The rows of the last forward that the cache kept: where it dropped some of them, those before the newest."""
-        if fed.print is None:
-            return None
-        kept, last = fed.print.kept(cache, past), fed.print.last(cache, past)
-        rows = None if kept is None else [row + fed.skipped for row in kept]
-        if last is None or fed.parents is None or (rows and fed.root in rows):
-            return rows
-        path = [last + fed.skipped]
-        while path[0] > fed.root:
-            path.insert(0, fed.parents[path[0]])
-        return path
-
-    def _behind(self, call: Call, cache: Any) -> int | None:
-        """The position behind a cache that holds fewer rows than were fed: behind its newest row, which is an older one
-        where it was cropped. A single row goes on behind the last where the cache's rows are others than were put
-        into it, where the forward itself ended with so few, and where there are fewer than the prompt has."""
-        past, before = call.past or 0, [one for one in reversed(self.feds) if one.print is not None]
-        for fed in before:
-            row = fed.print.last(cache, past) if fed.print is not None else None
-            if row is not None:
-                row += fed.skipped
-                return fed.start + (row if fed.parents is None else row_depths(fed.parents)[row]) + 1
-        others = bool(before) and keys_of(cache) is not None
-        dropped = others or past == self.held or past - self.extra + self.dropped < self.prompt
-        return self.end if call.n == 1 and dropped else None
-
     def beside(self, call: Call) -> bool:
         """Whether a call belongs to another text, behind a cache of its own: the half of guidance that sees no prompt.
         A cache that is not known, and holds nothing, begins one where a text behind a cache is not begun anew."""
@@ -130,7 +86,7 @@ class Line:
             self.again.append(len(self.turns))
             start, self.extra = 0, call.past or 0
         if not start and not call.past:
-            self._unguess(ids)
+            unguess(self, ids)
         root = self._root(calls, start, len(logits))
         if self.turns and self.fed is not None:
             self._close(ids, start, root)
@@ -212,40 +168,10 @@ class Line:
             return len(self.given) - 1 - start  # the last piece of the prompt
         first = call.n - rows if rows < call.n else 0
         if start == 0 and self.fed is not None and not call.past:
-            return max(first, self._whole(calls))
+            return max(first, whole_root(self, calls))
         if first:
             return first
         return call.n - 1 if start == 0 or start + call.n < self.prompt else 0
-
-    def _unguess(self, ids: list[int]) -> None:
-        """Where the whole text is fed with another token in the root's place, and drafts stood behind that, the root
-        was the first of them: the forward before it was not asked for a token."""
-        fed, known = self.fed, len(self.text) - 1
-        if fed is None or fed.start or not fed.drafted or known < self.prompt or ids[:known] != self.text[:known]:
-            return
-        if known < len(ids) and ids[known] != self.text[known]:
-            before = self.turns[-2]
-            before.written = [one for one in before.written if one.position != known]
-            del self.text[known]
-            fed.root -= 1
-
-    def _whole(self, calls: list[Call]) -> int:
-        """The root where all of the text is fed again without a cache: as far as a module that drafted was fed it, else
-        the token behind the drafts that are repeated, which the last forward itself wrote."""
-        fed, drafting, call = self.fed, calls[0], calls[-1]
-        assert fed is not None and call.ids is not None
-        ids, last = call.ids[0].tolist(), call.n - 1
-        known = (drafting.past or 0) + drafting.n
-        if len(calls) > 1 and drafting.ids is not None and drafting.ids[0].tolist() == ids[known - drafting.n : known]:
-            return known - 1
-        if ids == fed.ids:
-            return fed.root  # the same once more, which says nothing of its drafts
-        if len(ids) < len(self.text) or any(a not in (b, -1) for a, b in zip(self.text, ids, strict=False)):
-            return last  # the text is taken back
-        if fed.parents is None:
-            raise Unreadable(TREE_UNSEEN)
-        path = follow(fed.ids, fed.parents, fed.root, ids[len(self.text) :]) or []
-        return min(len(self.text) + len(path), last)
 
     def _begin(self, ids: list[int], root: int) -> None:
         given = self.given
@@ -363,7 +289,7 @@ class Line:
             complete = self._finish(fed, output, remarks)
         elif output is None:
             remarks.append("No output was given, so what the last step wrote is not known: trace(out) shows it.")
-        self._put_in()
+        put_in(self)
         remarks += said_of(self)
         shown, board = self.turns, self.text
         self.turns, self.text = kept, text  # trace() may be asked again
@@ -378,20 +304,6 @@ class Line:
             for turn in shown:
                 turn.written = [one for one in turn.written if one.position < len(board)]
         return Reading(shown, board, self.prompt, "", None, True, remarks, complete)
-
-    def _put_in(self) -> None:
-        """Rows behind a text that is fed whole, of which all stayed, were no drafts where no draft was ever refused and
-        the model would have written others: the loop put them behind what the forward before wrote."""
-        for index, surely in self.unsure:
-            if self.refused and not surely:
-                continue
-            turn, before = self.turns[index], self.turns[index - 1]
-            put = {one.position: one.token for one in turn.written if one.cause == "accepted"}
-            before.written += [Written(position, token, "constraint") for position, token in put.items()]
-            turn.written = [one._replace(cause="written") for one in turn.written if one.position not in put]
-            turn.rows = {position: row for position, row in turn.rows.items() if position not in put}
-            turn.tree = None
-            self.put = sorted({*self.put, *put})
 
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
         """Close the last forward by the loop's own output, with or without the prompt."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.lazy import torch
 from engines.core.trace import Branch
+from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
-from engines.watching.hooks import Call, Unreadable, given_to_decoder
+from engines.watching.hooks import Call
 from engines.watching.rows import Fingerprint, fingerprint, grown
 from engines.watching.turn import Reading, Turn, Written
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.trace import Span
+from engines.watching.arguments import Unreadable
 from engines.watching.facts import Describer, said_broken
-from engines.watching.hooks import Call, Unreadable
+from engines.watching.hooks import Call
 from engines.watching.packed import check_one_text
-from engines.watching.rows import PADDING, first_look, fitting, grown, guidance, padding, rivals, row_of
+from engines.watching.rows import PADDING, SECOND_LOOK, first_look, fitting, grown, guidance, padding, rivals, row_of
 from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class MaskedReader:
             self.boards = [Board(self, row, blind) for row, blind in guidance(call.ids.numpy(), self.mask_id)]
         if call.batch != self._batch:
             begun = [board.x[: board.prompt].tolist() for board in self.boards]
-            same = [row[: len(begun[0])] == begun[0] for row in call.ids.tolist()]
-            alike = all(one == begun[0] for one in begun) and (call.past != 0 or all(same))
+            fed = [] if call.past != 0 else [row[: len(begun[0])] for row in call.ids.tolist()]
+            alike = all(one == begun[0] for one in (*begun, *fed))
             raise Unreadable(grown(self._batch, call.batch, alike))
         for board in self.boards:
             board.see(call)
@@ -251,9 +252,9 @@ class Board:
 
     def hear(self, call: Call, logits: Tensor) -> None:
         """Take down what the forward says at the open positions. logits [n, V]."""
-        turn = self.turns[-1] if self.turns else None
-        if self.fault or self._skipped or turn is None:
+        if self.fault or self._skipped or not self.turns:
             return
+        turn = self.turns[-1]
         if turn.start is None or not self.reader.full:
             turn.notes += said_broken(None, logits)
             return
@@ -295,13 +296,8 @@ class Board:
                 "Two rows or calls (guidance): the figures are those of the one that sees the prompt; the scale at "
                 "which the loop mixes the two cannot be seen, so the probabilities of what it wrote are not known."
             )
-        if self._padded and (self._windows or self.reader.blocks):
-            remarks.append(PADDING)
-        if self._copied:
-            remarks.append(
-                "Behind the board stood rows with position ids of the board, a second look at its places; they are "
-                "computed and are no part of it."
-            )
+        remarks += [PADDING] if self._padded and (self._windows or self.reader.blocks) else []
+        remarks += [SECOND_LOOK] if self._copied else []
         shown = [Turn(**vars(turn)) for turn in turns]
         for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
             turn.written, turn.notes = written, said

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.lazy import torch
-from engines.watching.hooks import Call, Unreadable, given_to_decoder
+from engines.watching.arguments import Unreadable, given_to_decoder
+from engines.watching.hooks import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

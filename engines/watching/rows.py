@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.lazy import torch
-from engines.watching.hooks import Call, Unreadable, given_to_decoder, keys_of
+from engines.watching.arguments import Unreadable, given_to_decoder, keys_of
+from engines.watching.hooks import Call
 from engines.watching.packed import seen_by
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ PADDING = (
     "The calls gave a mask of two dimensions, which tells padding and nothing of blocks: unless the module makes "
     "its block mask itself, its rows saw the whole window, or only what stands before them; give a model of blocks "
     "attention_mask [1, 1, n, n], true where j // B <= i // B."
+)
+SECOND_LOOK = (
+    "Behind the board stood rows with position ids of the board, a second look at its places; they are computed and "
+    "are no part of it."
 )
 MOST_ROWS = 512  # of a forward whose keys are held against the next cache
 
