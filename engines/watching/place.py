@@ -40,12 +40,12 @@ def kept_rows(fed: Fed, cache: Any, past: int) -> list[int] | None:
         return None
     kept, last = fed.print.kept(cache, past), fed.print.last(cache, past)
     rows = None if kept is None else [row + fed.skipped for row in kept]
-    if last is None or fed.parents is None or (rows and fed.root in rows):
+    if last is None or fed.parents is None:
         return rows
     path = [last + fed.skipped]
     while path[0] > fed.root:
         path.insert(0, fed.parents[path[0]])
-    return path
+    return rows if rows is not None and set(path) <= set(rows) else path
 
 
 def behind_cache(line: Line, call: Call, cache: Any) -> int | None:
