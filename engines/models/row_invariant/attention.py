@@ -3,8 +3,9 @@
 Scores, weights and sums are float32. The columns that a row sees are taken in the order of its own text, in blocks of
 `BLOCK` counted from the text's first token: a block's products are one matrix product, and blocks are added one after
 the other. A column that a row does not see has the weight 0 at its place, so neither a longer cache nor other rows
-change a sum. In a draft tree a row's ancestors lie apart; the values of the blocks that they share with the end of the
-text are gathered for each row in its own order. Scores need no order: each is a sum over one column.
+change a sum. More rows than the trial at loading has are taken in pieces of so many. In a draft tree a row's ancestors
+lie apart; the values of the blocks that they share with the end of the text are gathered for each row in its own order.
+Scores need no order: each is a sum over one column.
 
 Shapes: h key-value heads, g query heads for each, n rows, d head size, C columns of the cache in whole blocks, B the
 block, T blocks from the one that the tree begins in."""
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 
+from engines.models.row_invariant.layers import MOST
 from engines.models.slots import SlotCache, SlotLayer
 
 BLOCK = 64
@@ -85,6 +87,15 @@ class Seen:
         sees[rows, order[rows, places]] = True
         return cls(sees.to(device), start, order.to(device))
 
+    @cached_property
+    def pieces(self) -> list[Seen]:
+        """What at most `MOST` rows see at a time, in order."""
+        if len(self.sees) <= MOST:
+            return [self]
+        sees = self.sees.split(MOST)
+        orders = [None] * len(sees) if self.order is None else self.order.split(MOST)
+        return [Seen(some, self.start, order) for some, order in zip(sees, orders, strict=True)]
+
 
 def _line(row: int, parents: Sequence[int]) -> list[int]:
     """A row of a tree and its ancestors, the first one first."""
@@ -104,19 +115,23 @@ def attend(
     if seen is None:
         seen = Seen.of(0, 0, n, (), query.device)
         key, value = (torch.nn.functional.pad(one.float(), (0, 0, 0, -n % BLOCK)) for one in (key, value))
-    g, scale = heads // h, d**-0.5 if scaling is None else scaling
-    K, V = key[0], value[0]
-    q = query[0].float().reshape(h, g * n, d)
-    q = torch.nn.functional.pad(q, (0, 0, 0, -(g * n) % ROWS))
+    scale = d**-0.5 if scaling is None else scaling
+    rows = query[0].float().view(h, heads // h, n, d).split(MOST, 2)
+    found = [_piece(q, key[0], value[0], part, scale) for q, part in zip(rows, seen.pieces, strict=True)]
+    return torch.cat(found, 2).permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
+
+
+def _piece(q: Tensor, K: Tensor, V: Tensor, seen: Seen, scale: float) -> Tensor:
+    """The same for queries [h, g, n, d] of at most `MOST` rows: [h, g, n, d]."""
+    h, g, n, d = q.shape
+    q = torch.nn.functional.pad(q.reshape(h, g * n, d), (0, 0, 0, -(g * n) % ROWS))
     S = torch.bmm(q, K.transpose(1, 2)).mul_(scale)
-    if seen.order is None:
-        S[:, : g * n].view(h, g, n, -1).masked_fill_(seen.hidden, -torch.inf)
-        P = S.sub_(S.amax(-1, keepdim=True)).exp_()
-        out = _summed(P, V).div_(_in_order(_by_block(P)))
-        out = out[:, : g * n].view(h, g, n, d)
-    else:
-        out = _over_tree(S, V, seen, (h, g, n, d))
-    return out.permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
+    if seen.order is not None:
+        return _over_tree(S, V, seen, (h, g, n, d))
+    S[:, : g * n].view(h, g, n, -1).masked_fill_(seen.hidden, -torch.inf)
+    P = S.sub_(S.amax(-1, keepdim=True)).exp_()
+    out = _summed(P, V).div_(_in_order(_by_block(P)))
+    return out[:, : g * n].view(h, g, n, d)
 
 
 def _summed(P: Tensor, V: Tensor) -> Tensor:

@@ -2,7 +2,9 @@
 
 A product of one row runs through other code than one of several, and in float32 the code changes with their number;
 filled up to a number of rows that was tried, it does not (measured: oneDNN's packed bfloat16 with AVX-512 needs two
-rows, MKL's float32 sixteen). The rows that fill up are copies, and their results are dropped.
+rows, MKL's float32 sixteen). The rows that fill up are copies, and their results are dropped. It changes with many rows
+as well (measured: oneDNN's packed bfloat16 with AMX, 1536 to 576, from 130 rows on), so a product of more rows than
+the trial at loading has is made in pieces of so many.
 
 A function of single numbers such as SiLU or a cosine has two codes, one for whole vectors of the processor and one for
 what is left at the end of a thread's share, which round otherwise. It is given whole vectors only, in pieces that one
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engines.models.bits import SIZES
 from engines.models.packed import PackedLinear, WidenedLinear
 
 FEWEST = 2  # rows of a packed product
@@ -24,6 +27,7 @@ COMPARED = 200_000  # results of a layer that are compared to tell whether one r
 VECTOR = 32  # numbers that torch computes at once: two of the widest vectors
 SHARE = 32_768  # numbers that torch leaves to one thread (at::internal::GRAIN_SIZE)
 BLOCK = 16  # rows, of which every other product gets a whole number
+MOST = SIZES[-1]  # rows of a product
 
 
 def filled(x: Tensor, least: int, block: int) -> Tensor:
@@ -40,11 +44,15 @@ class _Filling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in] to [..., out]."""
-        n = x.numel() // x.shape[-1]
-        if n >= self.least and n % self.block == 0:
-            return super().forward(x)  # type: ignore[misc,no-any-return]
-        out: Tensor = super().forward(filled(x, self.least, self.block))  # type: ignore[misc]
-        return out[:n].view(*x.shape[:-1], out.shape[-1])
+        rows = x.reshape(-1, x.shape[-1])
+        pieces = [self._product(piece) for piece in rows.split(MOST)]
+        out = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return out.view(*x.shape[:-1], out.shape[-1])
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """Rows [n, in], n <= MOST, to [n, out]."""
+        out: Tensor = super().forward(filled(rows, self.least, self.block))  # type: ignore[misc]
+        return out[: len(rows)]
 
 
 class FilledPacked(_Filling, PackedLinear):
@@ -84,13 +92,13 @@ def fill(layer: nn.Module, known: dict[tuple[int, int], int] | None = None) -> n
 
 @torch.no_grad()
 def fewest(layer: FilledPacked) -> int:
-    """1 where one row gives the same bits as beside a second one, else 2. The shape decides, and rounding to bfloat16
-    hides most of what differs, so many numbers are compared."""
-    g = torch.Generator().manual_seed(0)
-    rows = torch.randn(-(-COMPARED // layer.out_features), layer.in_features, generator=g).bfloat16()
+    """1 where one row gives the same bits as beside others, else 2. The shape decides, and rounding to bfloat16 hides
+    most of what differs, so many numbers are compared."""
+    g, pieces = torch.Generator().manual_seed(0), -(-COMPARED // (MOST * layer.out_features))
+    rows = torch.randn(pieces * MOST, layer.in_features, generator=g).bfloat16()
     product = PackedLinear.forward
-    pairs = product(layer, torch.cat([rows, rows[:1]]))
-    same = all(torch.equal(product(layer, rows[i : i + 1])[0], pairs[i]) for i in range(len(rows)))
+    together = torch.cat([product(layer, piece) for piece in rows.split(MOST)])
+    same = all(torch.equal(product(layer, rows[i : i + 1])[0], together[i]) for i in range(len(rows)))
     return 1 if same else FEWEST
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import engines
 from engines.core.errors import UserError
@@ -14,9 +15,10 @@ from engines.models import bits
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.adapters.moe import HFMoELM
 from engines.models.mapping import LAYERED, ROUTED
-from engines.models.packed import pack
+from engines.models.packed import PackedLinear, WidenedLinear, pack
 from engines.models.row_invariant import model as making
 from engines.models.row_invariant.attention import BLOCK
+from engines.models.row_invariant.layers import fill
 from engines.models.row_invariant.model import HFRowInvariantLM, of
 from tests.engines.models.test_layered import build
 from tests.engines.refusals import refuses
@@ -32,8 +34,8 @@ def plain_for(names: Sequence[str], *first: str) -> list[Any]:
     return [name if name in first else pytest.param(name, marks=pytest.mark.exhaustive) for name in names]
 
 
-def wrapped(family: str, dtype: torch.dtype = torch.float32, **changes: Any) -> HFRowInvariantLM:
-    plain = build(family, max_position_embeddings=4 * BLOCK, **changes)
+def wrapped(family: str, dtype: torch.dtype = torch.float32, room: int = 4 * BLOCK, **changes: Any) -> HFRowInvariantLM:
+    plain = build(family, max_position_embeddings=room, **changes)
     network = pack(plain.model.to(dtype))
     return HFRowInvariantLM(HFLayeredLM(network, plain.tokenizer, plain.record, plain.eos_ids))
 
@@ -96,6 +98,47 @@ def test_a_row_keeps_its_bits_beside_others_in_trees_and_however_the_cache_was_f
 def test_it_does_so_for_any_groups_of_heads(heads):
     changes = {"num_attention_heads": heads[0], "num_key_value_heads": heads[1], "hidden_size": 72, "head_dim": 8}
     keeps_its_bits(wrapped("llama", **changes), [1, 2, 16, 31], [9, 40])
+
+
+LONG = (130, 140, 150, 160, 182, 193, 300)  # rows; of the first six oneDNN with AMX was seen to move some
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_text_read_at_once_has_the_bits_of_its_rows(dtype):
+    made = wrapped("llama", dtype, 2 * LONG[-1])
+    rows = some(made, LONG[-1])
+    own = alone(made, made.new_cache(LONG[-1]), rows)
+    for n in LONG:
+        assert torch.equal(made.extend(rows[:n], made.new_cache(n)).logits, own[:n]), n
+    parents, tokens = grown(LONG[1], 1), some(made, LONG[1], 2)
+    z = made.extend(tokens, made.new_cache(LONG[1]), parents=parents).logits
+    for row in (31, 32, LONG[1] - 1):
+        line = [tokens[i] for i in branch(parents, row)]
+        assert torch.equal(alone(made, made.new_cache(len(line)), line)[-1], z[row]), row
+    assert torch.equal(made.by_itself(rows), own)
+
+
+def test_no_product_has_more_rows_than_were_tried(monkeypatch):
+    """A product may go through other code from any number of rows on."""
+    seen, bmm = list[int](), torch.bmm
+    for kind in (nn.Linear, PackedLinear, WidenedLinear):
+
+        def product(layer: Any, x: torch.Tensor, plain: Any = kind.forward) -> Any:
+            seen.append(x.numel() // x.shape[-1])
+            return plain(layer, x)
+
+        monkeypatch.setattr(kind, "forward", product)
+    for n in range(1, LONG[-1]):
+        layer = fill(nn.Linear(8, 8))
+        assert layer(torch.ones(1, n, 8)).shape == (1, n, 8)
+    made = wrapped("llama", torch.bfloat16, 2 * LONG[-1])
+    g = made.config.num_attention_heads // made.config.num_key_value_heads
+    monkeypatch.setattr(torch, "bmm", lambda q, k: seen.append(q.shape[1] // g) or bmm(q, k))
+    made.extend(some(made, 200), made.new_cache(200))
+    made.extend(some(made, 99), made.new_cache(99), parents=grown(99, 1))
+    made.by_itself(some(made, 99))
+    made.unembed(torch.ones(99, made.config.hidden_size), [3, 4])
+    assert max(seen) == bits.SIZES[-1]
 
 
 @pytest.mark.parametrize("family", PLAIN)
@@ -192,3 +235,12 @@ def test_the_embedded_models_keep_their_bits(name, dtype):
 def test_smollm2_keeps_its_bits(dtype):
     made = engines.load_model("smollm2", row_invariant=True, dtype=dtype)
     keeps_its_bits(made, [1, 2, 3, 8, 16, 17, 64], [8, 64])
+
+
+@pytest.mark.smollm2
+def test_smollm2_reads_a_prompt_with_the_bits_of_its_rows():
+    made = engines.load_model("smollm2", row_invariant=True, dtype="bfloat16")
+    rows = some(made, 193)
+    own = alone(made, made.new_cache(193), rows)
+    for n in (130, 150, 160, 193):
+        assert torch.equal(made.extend(rows[:n], made.new_cache(n)).logits, own[:n]), n
