@@ -130,7 +130,8 @@ def _named_target(checkpoint: Checkpoint) -> str:
     nothing."""
     held = checkpoint.config.get("speculators_config")
     verifier = held.get("verifier") if isinstance(held, dict) else None
-    named = (verifier or {}).get("name_or_path") or checkpoint.config.get("base_model_name_or_path")
+    own = verifier.get("name_or_path") if isinstance(verifier, dict) else None
+    named = own or checkpoint.config.get("base_model_name_or_path")
     return named if isinstance(named, str) and HUB_ID.fullmatch(named) else ""
 
 

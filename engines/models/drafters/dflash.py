@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, Drafter
+from engines.models.drafters.configs import layer_config
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count, integer, token_id
 
@@ -33,14 +34,15 @@ class DFlash(Drafter):
         config, name = checkpoint.config, checkpoint.name
         held = config.get("dflash_config")
         own = {**(held if isinstance(held, Mapping) else {}), **config}
-        inner = config.get("transformer_layer_config") or config
+        inner = layer_config(config, name, "transformer_layer_config")
         d = t.shape("hidden_norm.weight")[0]
         if d != self.width:
             raise UserError(
                 f"'{name}' is {d} wide and {self.target.name} {self.width}; its embeddings and its output head are the "
                 "target's, so choose a drafter that was made for this target."
             )
-        if "sliding_attention" in (inner.get("layer_types") or ()):
+        sizes, self.layers = Sizes.of(inner, d, name), count(checkpoint.shapes, "layers.")
+        if any(sizes.config.windows(self.layers, name)):
             raise UserError(f"'{name}' has sliding layers; a DFlash drafter with full attention can be computed.")
         if own.get("sample_from_anchor"):
             raise UserError(f"'{name}' drafts from its anchor (sample_from_anchor); the form without can be computed.")
@@ -51,8 +53,6 @@ class DFlash(Drafter):
         wide = len(self.reads) * self.width
         self.fc = t.take("fc.weight", d, wide, why=f"it reads {len(self.reads)} states of {self.width} numbers")
         self.state_norm, self.out_norm = t.take("hidden_norm.weight", d), t.take("norm.weight", d)
-        sizes = Sizes.of(inner, d, name)
-        self.layers = count(checkpoint.shapes, "layers.")
         self.stack = [Layer(t, f"layers.{i}.", sizes, d) for i in range(self.layers)]
         self.take_vocabulary(t)
         self.head = t.maybe("lm_head.weight", self.columns, d)

@@ -34,15 +34,17 @@ class Eagle(RowDrafter):
         self.table = t.maybe("embed_tokens.weight", self.vocab_size, d)
         sizes = Sizes.of(checkpoint.config, d, checkpoint.name)
         self.layers = count(checkpoint.shapes, "layers.")
-        self.stack = [Layer(t, f"layers.{i}.", sizes, d, input_norm=i > 0) for i in range(self.layers)]
+        windows = sizes.config.windows(self.layers, checkpoint.name)
+        self.stack = [Layer(t, f"layers.{i}.", sizes, d, i > 0, window) for i, window in enumerate(windows)]
         self.rotation = Rotation(sizes, t.device)
 
     def rows(self, e: Tensor, s: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None) -> Tensor:
         """See `RowDrafter`."""
         x = F.linear(cat([e, s], -1), self.fc, self.bias)
         turn = self.rotation.at(at, x.dtype)
-        for layer, past in zip(self.stack, pasts.layers, strict=True):
-            x = layer(x, turn, past, sees)
+        seen = pasts.seen(at, sees, self.stack)
+        for layer, past, some in zip(self.stack, pasts.layers, seen, strict=True):
+            x = layer(x, turn, past, some)
         return x
 
 

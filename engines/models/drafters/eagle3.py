@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, RowDrafter
+from engines.models.drafters.configs import EagleConfig, layer_config, said
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count, token_id
 
@@ -31,10 +32,11 @@ class Eagle3(RowDrafter):
     def __init__(self, checkpoint: Checkpoint, target: Any, t: Tensors) -> None:
         super().__init__(checkpoint, target, t)
         config, name = checkpoint.config, checkpoint.name
-        inner = config.get("transformer_layer_config") or config
+        inner = layer_config(config, name, "transformer_layer_config")
+        own = said(EagleConfig, config, name)
         self.first = "midlayer." if "midlayer.hidden_norm.weight" in t else "layers.0."
         self.d = d = t.shape(f"{self.first}hidden_norm.weight")[0]
-        ids = layer_ids(config, self.num_layers, name)
+        ids = layer_ids(own, self.num_layers, name)
         self.reads = tuple(RAW if i == self.num_layers else i for i in ids)
         wide = len(ids) * self.width
         self.fc = t.take(
@@ -43,15 +45,19 @@ class Eagle3(RowDrafter):
             wide,
             why=f"{self.target.name} gives {len(ids)} states of {self.width} numbers, {wide} together",
         )
-        self.residual_normed = bool(config.get("norm_before_residual", False))
-        self.output_normed = bool(config.get("norm_output", False))
-        self._take_norms(t, config, len(ids))
+        self.residual_normed = bool(own.flag(name, "norm_before_residual"))
+        self.output_normed = bool(own.flag(name, "norm_output", "return_hidden_post_norm"))
+        self._take_norms(t, own, len(ids))
         sizes = Sizes.of(inner, d, name)
         self.layers = count(checkpoint.shapes, "layers.", 1)  # P-EAGLE has several
         prefixes = [self.first, *(f"layers.{i}." for i in range(1, self.layers))]
         self.e_norm = t.take(f"{self.first}input_layernorm.weight", d)
         self.s_norm = t.take(f"{self.first}hidden_norm.weight", d)
-        self.stack = [Layer(t, at, sizes, d if i else 2 * d, input_norm=i > 0) for i, at in enumerate(prefixes)]
+        windows = sizes.config.windows(self.layers, name)
+        self.stack = [
+            Layer(t, at, sizes, d if i else 2 * d, input_norm=i > 0, window=window)
+            for i, (at, window) in enumerate(zip(prefixes, windows, strict=True))
+        ]
         self.out_norm = t.take("norm.weight", d)
         self.eps = sizes.eps
         self.take_vocabulary(t)
@@ -65,7 +71,7 @@ class Eagle3(RowDrafter):
         self.rotation = Rotation(sizes, t.device)
         self.k = proposed(config)
 
-    def _take_norms(self, t: Tensors, config: Mapping[str, Any], states: int) -> None:
+    def _take_norms(self, t: Tensors, own: EagleConfig, states: int) -> None:
         """The norms before fc: one over all states, or one for each; the flags of the config and the tensors have to
         say the same."""
         name, wide = t.checkpoint.name, states * self.width
@@ -73,9 +79,9 @@ class Eagle3(RowDrafter):
         if whole and each:
             raise UserError(f"'{name}' has input_norm and fc_norm, and one of them can be meant; download it again.")
         for flag, there, tensor in (("norm_before_fc", whole, "input_norm"), ("fc_norm", each, "fc_norm.0")):
-            if flag in config and bool(config[flag]) != there:
+            if (wanted := own.flag(name, flag)) is not None and wanted != there:
                 raise UserError(
-                    f"config.json of '{name}' says {flag}={bool(config[flag])!s:.5}, and the weights "
+                    f"config.json of '{name}' says {flag}={wanted}, and the weights "
                     f"{'have' if there else 'lack'} {tensor}; one of them is wrong, so download it again."
                 )
         self.input_norm = t.take("input_norm.weight", wide) if whole else None
@@ -97,9 +103,10 @@ class Eagle3(RowDrafter):
         s_normed = norm(s, self.s_norm)
         turn = self.rotation.at(at, s.dtype)
         x = s_normed if self.residual_normed else s
-        x = first(x, turn, pasts.layers[0], sees, read=cat([norm(e, self.e_norm), s_normed], -1))
-        for layer, past in zip(self.stack[1:], pasts.layers[1:], strict=True):
-            x = layer(x, turn, past, sees)
+        seen = pasts.seen(at, sees, self.stack)
+        x = first(x, turn, pasts.layers[0], seen[0], read=cat([norm(e, self.e_norm), s_normed], -1))
+        for layer, past, some in zip(self.stack[1:], pasts.layers[1:], seen[1:], strict=True):
+            x = layer(x, turn, past, some)
         return x
 
     def spoken(self, out: Tensor) -> Tensor:
@@ -143,15 +150,13 @@ class PEagle(Eagle3):
         return out[n - 1 :]
 
 
-def layer_ids(config: Mapping[str, Any], layers: int, name: str) -> list[int]:
+def layer_ids(config: EagleConfig, layers: int, name: str) -> list[int]:
     """The layers of a target of so many layers whose inputs are read: the config's, or 2, n // 2, n - 3. Raises
     UserError where the target has too few."""
-    held = config.get("eagle_config")
-    eagle = held if isinstance(held, Mapping) else {}
-    ids = config.get("eagle_aux_hidden_state_layer_ids") or eagle.get("eagle_aux_hidden_state_layer_ids")
+    ids = config.layer_ids
     if ids is None:
         ids = [2, layers // 2, layers - 3]
-    if not isinstance(ids, list) or not ids or not all(isinstance(i, int) and 0 <= i <= layers for i in ids):
+    if not ids or not all(0 <= i <= layers for i in ids):
         raise UserError(
             f"'{name}' reads the layers {str(ids)[:60]}, and the target has {layers}; choose a drafter that was made "
             "for this target."

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import RowDrafter
+from engines.models.drafters.configs import layer_config
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count
 
@@ -35,7 +36,7 @@ class MTP(RowDrafter):
         config, d = checkpoint.config, self.width
         native = "mtp.fc.weight" in t
         at = NATIVE if native else f"{SPECULATORS}0."
-        inner = config.get("transformer_layer_config") or config.get("text_config") or config
+        inner = layer_config(config, checkpoint.name, "transformer_layer_config", "text_config")
         layer = f"{NATIVE}layers.0." if native else at
         held = count(checkpoint.shapes, f"{NATIVE}layers." if native else SPECULATORS)
         if held != 1:
@@ -57,7 +58,8 @@ class MTP(RowDrafter):
         why = f"the target is {d} wide"
         self.fc = t.take(f"{at}{names[0]}.weight", d, 2 * d, why=why)
         self.e_norm, self.s_norm, self.out_norm = (t.take(f"{at}{one}.weight", d, why=why) for one in names[1:])
-        self.layer = Layer(t, layer, sizes, d)
+        window = 0 if native else sizes.config.windows(1, checkpoint.name)[0]  # a target's own config is of its layers
+        self.layer = Layer(t, layer, sizes, d, window=window)
         self.rotation, self.reads = Rotation(sizes, t.device), (self.num_layers,)
         if native:  # the target's own tensors lie in the same files
             t.skip(name for name in checkpoint.shapes if not name.startswith(NATIVE))
@@ -66,7 +68,8 @@ class MTP(RowDrafter):
         """See `RowDrafter`; behind the final norm."""
         norm = self.layer.norm
         x = F.linear(cat([norm(e, self.e_norm), norm(s, self.s_norm)], -1), self.fc)
-        return norm(self.layer(x, self.rotation.at(at, x.dtype), pasts.layers[0], sees), self.out_norm)
+        (seen,) = pasts.seen(at, sees, [self.layer])
+        return norm(self.layer(x, self.rotation.at(at, x.dtype), pasts.layers[0], seen), self.out_norm)
 
 
 def is_mtp(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:

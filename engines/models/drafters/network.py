@@ -6,7 +6,7 @@ heads and G heads of keys of size e, f channels of the feed-forward part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engines.core.errors import UserError
+from engines.models.drafters.configs import LayerConfig, said
 from engines.models.drafters.tensors import Tensors
 from engines.models.exits import Past
 
@@ -32,27 +33,27 @@ class Sizes:
     theta: float
     scaling: Mapping[str, Any] | None
     positions: int
+    config: LayerConfig
     offset: float = 0.0  # norms multiply by w + offset: 1 in the layers that Qwen3-Next and Qwen3.5 publish
 
     @classmethod
     def of(cls, config: Mapping[str, Any], d: int, name: str, offset: float = 0.0) -> Sizes:
         """From a Llama- or Qwen3-like config, for a stream of width d. Raises UserError for what cannot be."""
-        heads = config.get("num_attention_heads")
-        if not isinstance(heads, int) or isinstance(heads, bool) or heads < 1:
-            raise UserError(f"config.json of '{name}' says num_attention_heads={heads!r:.40}; it should be above 0.")
-        head_dim = config.get("head_dim") or d // heads
-        if not isinstance(head_dim, int) or head_dim < 2 or head_dim % 2:
+        own = said(LayerConfig, config, name)
+        heads, act = own.num_attention_heads, own.hidden_act
+        head_dim = own.head_dim or d // heads
+        if head_dim < 2 or head_dim % 2:
             raise UserError(
                 f"config.json of '{name}' gives heads of {head_dim!r:.40} numbers ({heads} heads, width {d}); the "
                 "rotations need an even number."
             )
-        if (act := config.get("hidden_act", "silu")) not in ("silu", "swish"):
+        if act not in ("silu", "swish"):
             raise UserError(f"config.json of '{name}' says hidden_act={act!r:.40}; drafters with silu can be computed.")
         rope = config.get("rope_parameters") or {}
         scaling = config.get("rope_scaling") or (rope if rope.get("rope_type", "default") != "default" else None)
-        theta = float(config.get("rope_theta") or rope.get("rope_theta") or ROPE_BASE)
-        eps, most = float(config.get("rms_norm_eps", 1e-6)), int(config.get("max_position_embeddings") or 2048)
-        return cls(d, heads, head_dim, eps, theta, scaling, most, offset)
+        theta = own.rope_theta or (own.rope_parameters and own.rope_parameters.rope_theta) or ROPE_BASE
+        most = own.max_position_embeddings or 2048
+        return cls(d, heads, head_dim, own.rms_norm_eps, theta, scaling, most, own, offset)
 
 
 def normed(x: Tensor, w: Tensor, eps: float, offset: float = 0.0) -> Tensor:
@@ -81,7 +82,9 @@ class Rotation:
                 rope_parameters=rope,
             )
             self._rotary = LlamaRotaryEmbedding(config).to(device)
-        except (KeyError, TypeError, ValueError) as error:
+            if not bool(torch.isfinite(self._rotary.inv_freq).all()):
+                raise ValueError("their frequencies are no numbers")
+        except Exception as error:  # a stranger's settings can make transformers raise anything
             raise UserError(
                 f"the rotations {dict(rope)!r:.200} of the drafter cannot be made: "
                 f"{' '.join(str(error).split())[:120]}."
@@ -103,9 +106,10 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 class Layer:
     """One decoder layer with tensors of a checkpoint: attention on rows [n, w] and a gated feed-forward part."""
 
-    def __init__(self, t: Tensors, prefix: str, sizes: Sizes, w: int, input_norm: bool = True) -> None:
-        """w: width of what attention reads. input_norm: whether it has the norm before it."""
-        d, e, self.sizes = sizes.d, sizes.head_dim, sizes
+    def __init__(self, t: Tensors, prefix: str, sizes: Sizes, w: int, input_norm: bool = True, window: int = 0) -> None:
+        """w: width of what attention reads. input_norm: whether it has the norm before it. window: how many positions
+        a row sees, its own among them; 0 for all."""
+        d, e, self.sizes, self.window = sizes.d, sizes.head_dim, sizes, window
         at = f"{prefix}self_attn."
         q_rows, k_rows = t.shape(f"{at}q_proj.weight")[0], t.shape(f"{at}k_proj.weight")[0]
         name = t.checkpoint.name
@@ -175,10 +179,21 @@ class Layer:
 
 
 class Pasts:
-    """Keys and values of every layer of a drafter."""
+    """Keys and values of every layer of a drafter. at [m]: where its rows stand, while a layer has a window."""
 
     def __init__(self, layers: int) -> None:
         self.layers = [Past() for _ in range(layers)]
+        self.at: Tensor | None = None
+
+    def seen(self, at: Tensor, sees: Tensor | None, layers: Sequence[Layer]) -> list[Tensor | None]:
+        """What rows at positions `at` [n] see in each of the layers, [n, m + n], before they join: of what `sees` lets
+        them (None: all) the columns that lie in the layer's window."""
+        if not any(layer.window for layer in layers):
+            return [sees] * len(layers)
+        self.at = at if self.at is None else torch.cat([self.at[: self.length], at])
+        back = at[:, None] - self.at
+        all_of_it = torch.ones_like(back, dtype=torch.bool) if sees is None else sees
+        return [all_of_it & (back < layer.window) if layer.window else sees for layer in layers]
 
     @property
     def length(self) -> int:

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 import engines
 import tests.golden.checkers.drafters as checkers
+from engines.models.adapters.layered import RAW
 from engines.models.drafters import files, load_drafter
 from tests.engines.conftest import GOLDEN
 from tests.engines.refusals import refuses
@@ -132,15 +134,39 @@ BAD_TENSORS = {
     "lacks the tensor": {"layers.0.mlp.up_proj.weight": None},
     "does not compute with": {"layers.0.mlp.extra.weight": torch.zeros(2)},
 }
+LINEAR = {"rope_type": "linear"}
 SPIRAL = {"rope_type": "spiral", "rope_theta": 1e4}
 BAD_CONFIG = {
     "no whole numbers": {"transformer_layer_config.head_dim": 12},
     "num_attention_heads=0": {"transformer_layer_config.num_attention_heads": 0},
     "reads the layers": {"eagle_aux_hidden_state_layer_ids": [1, 3, 99]},
     "three different layers": {"eagle_aux_hidden_state_layer_ids": [2, 3, 3]},
-    "says norm_before_fc=True": {"norm_before_fc": True},
     "hidden_act='gelu'": {"transformer_layer_config.hidden_act": "gelu"},
     "cannot be made": {"transformer_layer_config.rope_parameters": SPIRAL},
+    "frequencies are no numbers": {"transformer_layer_config.rope_parameters": {**SPIRAL, **LINEAR, "factor": 0}},
+    "gives a layer 'chunked_attention'": {"transformer_layer_config.layer_types": ["chunked_attention"]},
+    "sliding_attention and sliding_window=None": {
+        "transformer_layer_config.layer_types": ["sliding_attention"],
+        "transformer_layer_config.sliding_window": None,
+    },
+    "says norm_output both true and false": {"eagle_config": {"return_hidden_post_norm": True}},
+    "says norm_before_fc=True": {"norm_before_fc": None, "eagle_config": {"norm_before_fc": True}},
+    "says eagle_config='x' ": {"eagle_config": "x"},
+    "says transformer_layer_config='x'": {"transformer_layer_config": "x"},
+    **{
+        rf"says {key}={value!r} \(expected": {f"transformer_layer_config.{key}": value}
+        for key, value in {
+            "rms_norm_eps": "small",
+            "rope_theta": inf,
+            "rope_scaling": 8,
+            "max_position_embeddings": 1.5,
+            "layer_types": 1,
+            "head_dim": -1,
+            "sliding_window": "x",
+            "hidden_act": None,
+            "num_attention_heads": True,
+        }.items()
+    },
 }
 
 
@@ -150,6 +176,90 @@ def test_bad_checkpoints_are_refused_in_one_sentence(words, tmp_path):
     with pytest.raises(engines.UserError, match=words) as refusal:
         load_drafter(into, target_of("eagle3-speculators"))
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("ids", "in_eagle_config", "reads"),
+    [
+        (None, [1, 2, 3], (2, 3, 4)),  # SpecForge's own: outputs of 1, n // 2 - 1, n - 4
+        (None, [1, 3, 6], (2, 4, RAW)),
+        (None, [2, 3, 4], (2, 3, 4)),
+        (None, [0, 3, 4], (0, 3, 4)),
+        ([], [1, 2, 3], (2, 3, 4)),
+        ([1, 3, 4], None, (1, 3, 4)),  # speculators'
+        ([1, 3, 4], [2, 3, 5], (1, 3, 4)),
+    ],
+)
+def test_ids_that_begin_with_1_in_eagle_config_count_outputs(ids, in_eagle_config, reads, tmp_path):
+    """sgl-project/sglang#25454."""
+    inside = {"eagle_aux_hidden_state_layer_ids": in_eagle_config}
+    into = changed(tmp_path, config={"eagle_aux_hidden_state_layer_ids": ids, "eagle_config": inside})
+    assert load_drafter(into, target_of("eagle3-speculators")).reads == reads
+
+
+@pytest.mark.parametrize(
+    ("config", "residual_normed", "output_normed"),
+    [
+        ({"eagle_config": {"norm_output": True}, "norm_output": None}, False, True),
+        ({"eagle_config": {"return_hidden_post_norm": True}, "norm_output": None}, False, True),
+        ({"eagle_config": {"norm_before_residual": True}, "norm_before_residual": None}, True, False),
+        ({"eagle_config": {"norm_before_residual": False, "use_aux_hidden_state": True}}, False, False),
+        ({"norm_output": "true", "norm_before_residual": "false"}, False, True),
+        ({"norm_output": 1}, False, True),
+    ],
+)
+def test_flags_count_wherever_they_stand(config, residual_normed, output_normed, tmp_path):
+    made = load_drafter(changed(tmp_path, config=config), target_of("eagle3-speculators"))
+    assert (made.residual_normed, made.output_normed) == (residual_normed, output_normed)
+
+
+WINDOW = 3
+
+
+@pytest.mark.parametrize("folder", ["eagle3-speculators", "peagle", "eagle3-legacy", "eagle12-legacy", "mtp"])
+def test_a_layer_with_a_window_sees_so_many_positions(folder, tmp_path):
+    """Behind a text, in a tree, and after a crop, as transformers' masks have it: itself and WINDOW - 1 before it."""
+    into = shutil.copytree(DRAFTERS / folder / "drafter", tmp_path / "drafter")
+    said = json.loads((into / "config.json").read_text("utf-8"))
+    own = said.get("transformer_layer_config", said)
+    own |= {"layer_types": ["sliding_attention"] * 4, "sliding_window": WINDOW}
+    (into / "config.json").write_text(json.dumps(said), "utf-8")
+    target = target_of(folder)
+    slides, whole = load_drafter(into, target), load_drafter(DRAFTERS / folder / "drafter", target)
+    g = torch.Generator().manual_seed(0)
+    d = whole.fc.shape[0]
+
+    def same(at, sees, columns):
+        e, s = torch.randn(2, len(at), d, generator=g)
+        banded = sees & (columns > at[:, None] - WINDOW)
+        out = slides.rows(e, s, pasts[0], at, sees)
+        assert torch.equal(out, whole.rows(e, s, pasts[1], at, banded))
+        return not torch.equal(banded, sees)
+
+    pasts = slides.pasts(), whole.pasts()
+    at = torch.arange(6)
+    assert same(at, at[:, None] >= at, at), "the window matters"
+    tree = torch.tensor([6, 6, 7, 7, 8])
+    sees = torch.cat([torch.ones(5, 6, dtype=torch.bool), torch.eye(5, dtype=torch.bool)], 1)
+    sees[2, 6] = sees[3, 7] = sees[4, 7] = sees[4, 9] = True
+    assert same(tree, sees, torch.cat([at, tree]))
+    for past in pasts:
+        past.crop(6)
+    more = torch.arange(6, 8)
+    assert same(more, torch.arange(8) <= more[:, None], torch.arange(8))
+
+
+def test_qwens_later_layers_slide_where_no_types_are_given(tmp_path):
+    changes = {"layer_types": None, "use_sliding_window": True, "sliding_window": WINDOW}
+    target = target_of("eagle3-speculators")
+    for layers, window in ((0, WINDOW), (1, 0)):
+        inner = {f"transformer_layer_config.{key}": value for key, value in changes.items()}
+        into = changed(tmp_path / str(layers), config={**inner, "transformer_layer_config.max_window_layers": layers})
+        assert load_drafter(into, target).stack[0].window == window
+    into = shutil.copytree(DRAFTERS / "dflash" / "drafter", tmp_path / "dflash")
+    said = json.loads((into / "config.json").read_text("utf-8"))
+    (into / "config.json").write_text(json.dumps({**said, **changes, "max_window_layers": 1}), "utf-8")
+    refuses(engines.UserError, "has sliding layers", load_drafter, into, target_of("dflash"))
 
 
 @pytest.mark.parametrize(
