@@ -9,12 +9,15 @@ from engines.core.kinds import Tokenizer
 from engines.models.plans import Plan
 
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
+SEPARATOR, FINAL = "<|end|>", ("<|return|>", "<|call|>")  # of messages where one of the latter ends an answer: gpt-oss
 SHOWN = 6  # candidates that an error names
 ENDINGS = ("eos", "eot", "end", "</s>", "eom")  # by which a token that may end an answer is found
 
 
 def eos_ids(network: Any, tokenizer: Any | None, given: int | None = None) -> frozenset[int]:
-    """The ids that end an answer: the one that was given, or those of config, generation settings and tokenizer."""
+    """The ids that end an answer: the one that was given, or those of config, generation settings and tokenizer, and
+    marks that end a turn, which settings were seen to forget. Where a checkpoint has other marks for that, <|end|> only
+    ends a message, and its settings leave it out on purpose (ggml-org/llama.cpp has the same exception)."""
     if given is not None:
         return frozenset({given})
     found: set[int] = set()
@@ -27,7 +30,9 @@ def eos_ids(network: Any, tokenizer: Any | None, given: int | None = None) -> fr
         ids = getattr(source, "eos_token_id", None)
         found |= {ids} if isinstance(ids, int) else set(ids or ())
     vocabulary = tokenizer.get_added_vocab() if tokenizer is not None else {}
-    return frozenset(found | {vocabulary[mark] for mark in TURN_ENDS if mark in vocabulary})
+    separates = any(mark in vocabulary for mark in FINAL)
+    marks = [mark for mark in TURN_ENDS if not (separates and mark == SEPARATOR)]
+    return frozenset(found | {vocabulary[mark] for mark in marks if mark in vocabulary})
 
 
 def check_ends(name: str, how: Plan, tokenizer: Any | None, ends: frozenset[int], size: int) -> None:

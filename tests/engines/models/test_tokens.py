@@ -1,5 +1,7 @@
 """How single ids look, and prompts in and out."""
 
+from types import SimpleNamespace
+
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -7,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from engines.core.errors import UserError
 from engines.models import templates
 from engines.models.tokens import BYTES, HFTokenizer, IdTokenizer, same_vocabulary
+from engines.models.vocabulary import eos_ids
 
 
 def byte_level(template: str | None = None, extra: tuple[str, ...] = ()) -> HFTokenizer:
@@ -96,3 +99,29 @@ def test_ids_as_text_and_which_vocabularies_are_the_same() -> None:
     assert not same_vocabulary(byte_level(), IdTokenizer(259))
     assert same_vocabulary(IdTokenizer(8), IdTokenizer(8))
     assert not same_vocabulary(IdTokenizer(8), IdTokenizer(8, {7: "<eos>"}))
+
+
+HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>")
+
+
+@pytest.mark.parametrize(
+    ("marks", "own", "ends"),
+    [
+        ((*HARMONY, "<|return|>", "<|call|>"), ("<|return|>", "<|call|>"), ("<|return|>", "<|call|>")),
+        ((*HARMONY, "<|return|>"), ("<|return|>",), ("<|return|>",)),  # tunes that have one of the two
+        ((*HARMONY, "<|call|>"), ("<|call|>",), ("<|call|>",)),
+        ((*HARMONY, "<|return|>"), ("<|return|>", "<|end|>"), ("<|return|>", "<|end|>")),  # which say it themselves
+        (("<|end|>", "<|user|>"), ("<|endoftext|>",), ("<|endoftext|>", "<|end|>")),  # Phi's turns end with it
+        (("<|im_start|>", "<|im_end|>"), ("<|endoftext|>",), ("<|endoftext|>", "<|im_end|>")),
+    ],
+)
+def test_a_mark_between_messages_does_not_end_the_answer(marks, own, ends) -> None:
+    """osaurus-ai/vmlx-swift#254: gpt-oss closes its thoughts with <|end|>; others end a turn with it, or with a mark
+    that their settings forgot."""
+    core = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"w": 0}, unk_token="w")))
+    core.add_special_tokens({"additional_special_tokens": [*marks, "<|endoftext|>"]})
+    ids = core.convert_tokens_to_ids
+    config = SimpleNamespace(eos_token_id=None, get_text_config=lambda: None)
+    settings = SimpleNamespace(eos_token_id=[ids(mark) for mark in own])
+    network = SimpleNamespace(config=config, generation_config=settings, can_generate=lambda: True)
+    assert eos_ids(network, core) == {ids(mark) for mark in ends}
