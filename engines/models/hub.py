@@ -8,20 +8,21 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.texts import decoded
 from engines.models import downloads, stored
+from engines.models.unread import INDEX, OTHER_TOKENIZERS, SHARD, TOKENIZER_FILES, WEIGHTS, some, unread
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-WEIGHTS = "model.safetensors"
-TOKENIZER_FILES = ("tokenizer.json", "vocab.json")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+SECONDS = 3.0  # that the hub has to say what it has
 CONFIGS = ["config.json", "generation_config.json"]
-WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja"]  # no pickles, no code
+WANTED = ["*.safetensors", "*.json", "*.txt", "*.jinja", *OTHER_TOKENIZERS]  # no pickles, no code
 
 
 def snapshot(repo: str, revision: str | None = None, wanted: Sequence[str] = WANTED) -> tuple[Path, str]:
@@ -86,22 +87,46 @@ def check_folder(folder: Path, name: str) -> str:
         )
     files = shards(folder)
     if not files:
-        pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl") for p in folder.glob(pattern))
-        found = f"only {pickles[0]}, which could run code when read" if pickles else "none"
-        what_to_do = (
-            _repair(folder)
-            if (folder / "card.json").is_file()
-            else "convert it with save_pretrained or choose another revision"
-        )
+        found, convert = unread(folder)
+        what_to_do = _repair(folder) if (folder / "card.json").is_file() else convert
         raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
+    check_index(folder, files)
     for file in files:
         header(file)
     place = files[0].parent
-    found, expected = sha256(files[0]), expected_file(read_json(place / "card.json"))
-    if expected is not None and files[0].name == WEIGHTS and found != expected:
-        sums = f"its sha256 is {found[:12]}... and its card says {str(expected)[:12]}..."
+    digest, expected = sha256(files[0]), expected_file(read_json(place / "card.json"))
+    if expected is not None and files[0].name == WEIGHTS and digest != expected:
+        sums = f"its sha256 is {digest[:12]}... and its card says {str(expected)[:12]}..."
         raise UserError(f"{files[0]} is not the file that was published: {sums}; {_repair(place)}.")
-    return _plain_sum(files[0]) or found
+    return _plain_sum(files[0]) or digest
+
+
+def check_index(folder: Path, files: Sequence[Path]) -> None:
+    """Raises UserError where an index names other files than the folder has: what is downloaded again is the same."""
+    others = sorted(file.name for file in folder.glob("*.safetensors"))
+    if others and files and files[0].parent == folder and not any(file.is_file() for file in files):
+        raise UserError(
+            f"{folder / INDEX} names {files[0].name} and other files than the folder has ({some(others)}); it is of "
+            "another build, so take the index that belongs to these files."
+        )
+
+
+def names_of(repo: str, revision: str | None) -> list[str]:
+    """The names of all files of a hub model; none where the hub cannot be asked."""
+    about = _about(repo, revision)
+    return [] if about is None else [file.rfilename for file in about.siblings or ()]
+
+
+def _about(repo: str, revision: str | None) -> Any | None:
+    """What the hub says of a model; None where it cannot be asked, which the attempt to fetch something explains."""
+    import huggingface_hub as hub
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return None
+    with suppress(Exception):
+        return hub.HfApi().model_info(repo, revision=revision, timeout=SECONDS)
+    return None
 
 
 def expected_file(card: Mapping[str, Any]) -> str | None:
@@ -168,20 +193,32 @@ def _beside(folder: Path, name: object, files: Sequence[str]) -> Path | None:
 
 
 def shards(folder: Path) -> list[Path]:
-    """The model's weight files in order, without files that only lie beside them. A model that is another one read in
-    another way has none of its own: its config.json names that one as `weights_from`."""
-    index = folder / "model.safetensors.index.json"
+    """The model's weight files in order, without files that only lie beside them: those that transformers takes, the
+    single file before an index. Where the index names files that are not there, it may be of another build: all shards
+    of one set that are there, else those of the index. A model that is another one read in another way has none of its
+    own: its config.json names that one as `weights_from`."""
+    index, single = folder / INDEX, folder / WEIGHTS
+    indexed = list[Path]()
     if index.is_file():
         places = read_json(index).get("weight_map")
         if not isinstance(places, dict) or not all(map(_plain, places.values())):
             raise UserError(f"{index} does not say in which file each tensor is; {_repair(folder)}.")
-        return [folder / name for name in sorted(set(places.values()))]
-    single = folder / WEIGHTS
+        indexed = [folder / name for name in sorted(set(places.values()))]
     if single.is_file():
         return [single]
+    if indexed:
+        return indexed if all(file.is_file() for file in indexed) else _whole_set(folder) or indexed
     name = read_json(folder / "config.json").get("weights_from")
     place = _beside(folder, name, [WEIGHTS]) if name is not None else None
     return [place / WEIGHTS] if place else []
+
+
+def _whole_set(folder: Path) -> list[Path]:
+    """The shards that are there, where they are all of one model: 1 to n of n."""
+    names = [found for file in sorted(folder.glob("*.safetensors")) if (found := SHARD.fullmatch(file.name))]
+    sets = {(found["stem"], found["count"]) for found in names}
+    whole = len(sets) == 1 and [int(found["number"]) for found in names] == [*range(1, int(names[0]["count"]) + 1)]
+    return [folder / found[0] for found in names] if whole else []
 
 
 def _plain(name: object) -> bool:
@@ -200,6 +237,30 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path} must hold a JSON object and holds a {type(value).__name__}.")
     return value
+
+
+def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
+    """By what a change of files is seen: where each of them lies, its size and when it was written. Those that are not
+    there are left out."""
+    found = list[tuple[str, int, int, int]]()
+    for file in files:
+        with suppress(OSError):
+            facts = file.stat()
+            found.append((os.path.abspath(file), facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    return tuple(sorted(found))
+
+
+def commit_of(repo: str, revision: str | None) -> str:
+    """What a revision of a hub model is now: by the hub, or, where it cannot be asked, what was downloaded last; ""
+    where neither is known."""
+    from huggingface_hub import constants
+
+    if COMMIT.fullmatch(revision or ""):
+        return str(revision)
+    if (about := _about(repo, revision)) is not None:
+        return str(about.sha)
+    ref = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}" / "refs" / (revision or "main")
+    return ref.read_text().strip() if ref.is_file() else ""
 
 
 def sha256(path: Path) -> str:

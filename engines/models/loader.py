@@ -31,6 +31,7 @@ from engines.models.plans import Plan
 from engines.models.quantised import settings
 from engines.models.sizing import LARGE, SMALL, chosen_dtype
 from engines.models.sizing import check_folder as check_room
+from engines.models.unread import check_tokenizer
 from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
 from engines.models.wanted import still_wanted
 from engines.models.weights import check_fit, pretrained
@@ -58,6 +59,7 @@ def load_folder(
     """Load a model. options: mask_id, eos_id, shift, block_size, device_map, quantization. Raises UserError if the
     folder or a wish does not fit."""
     digest = check_folder(folder, name)
+    check_tokenizer((file.name for file in tokenizer_folder(folder).iterdir()), name)
     raw = read_json(folder / "config.json")
     check_size(raw, folder, name)
     check_experts(raw, folder, name)

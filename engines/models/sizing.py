@@ -12,10 +12,11 @@ from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gig
 from engines.core.errors import UserError
 from engines.models.bounds import check_size, within
 from engines.models.configs import check_class, config_of, refusing
-from engines.models.hub import count_parameters, header, read_json, shards
+from engines.models.hub import count_parameters, header, read_json, shards, tokenizer_folder
 from engines.models.mapping import plan
 from engines.models.plans import Plan
 from engines.models.quantised import BITS, codable, coded_bytes
+from engines.models.unread import check_tokenizer
 
 if TYPE_CHECKING:
     from engines.models.gguf.header import GGUFHeader
@@ -70,6 +71,7 @@ def size_of_folder(
     """What a folder that has a config.json needs, with weights in it or without. Raises UserError."""
     if not (folder / "config.json").is_file():
         raise UserError(f"'{name}' has no config.json, so it is not a transformers model; what it needs is not known.")
+    check_tokenizer((file.name for file in tokenizer_folder(folder).iterdir()), name)
     raw = read_json(folder / "config.json")
     if quantization is not None and quantization not in BITS:
         raise UserError(f"quantisation '{quantization!s:.40}' is unknown; choose {' or '.join(BITS)}, or leave it out.")

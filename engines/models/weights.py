@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.models import stored
-from engines.models.hub import metadata, shards
+from engines.models.hub import INDEX, WEIGHTS, metadata, read_json, shards
 from engines.models.networks import class_named
 from engines.models.plans import Plan
 
@@ -27,6 +27,8 @@ def pretrained(
         _take_apart(model_class, fused)
     files = shards(folder)
     own = all(file.parent == folder for file in files)
+    if own and files[0].name != WEIGHTS:  # transformers would go by the index
+        own = {file.name for file in files} == {*read_json(folder / INDEX)["weight_map"].values()}
     if own and not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
     state = {name: tensor for file in files for name, tensor in stored.read(file).items()}

@@ -1,16 +1,14 @@
-"""The models by name: what is there, which belong together, and the one door through which all are loaded. Importing
-this and listing load neither torch nor transformers."""
+"""The one door through which all models are loaded, by name, folder or hub id. Importing this loads neither torch nor
+transformers."""
 
 from __future__ import annotations
 
 import difflib
-import functools
 import gc
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,9 +18,19 @@ from engines.core.kinds import Model, kinds_of
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models import grid_drafts, oracle, smollm2
-from engines.models.hub import CONFIGS, HUB_ID, assets, count_parameters, read_json, shards, snapshot
-from engines.models.mapping import plan
-from engines.models.parts import parts_for
+from engines.models.hub import (
+    CONFIGS,
+    HUB_ID,
+    assets,
+    commit_of,
+    names_of,
+    read_json,
+    shards,
+    snapshot,
+    stamp,
+)
+from engines.models.listing import list_models as list_models  # part of what this module offers
+from engines.models.unread import check_tokenizer
 
 if TYPE_CHECKING:
     from engines.models.sizing import Size
@@ -31,97 +39,8 @@ OPTIONS = (*ModelRecord.OPTIONS, "revision")
 KEPT = 4  # loaded models that stay in memory
 BESIDE = " + "  # between the names of a target and of a published drafter
 _loaded: OrderedDict[str, Model] = OrderedDict()
+_stamps: dict[str, tuple[Any, ...]] = {}  # what the files of each were when it was loaded
 _lock = threading.RLock()  # a row-invariant model is made of the plain one
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """A model that can be loaded by name. where: embedded (in the repository), cache (on this machine) or download.
-    roles: role -> companion's name. kinds: all that it satisfies; methods name one of them in `needs`. tasks:
-    slugs of the tasks (`engines.tasks`) that it knows and nothing else, as its card says; none: it reads any text.
-    parts: names of the trained parts that lie here for it (`engines.models.parts`)."""
-
-    name: str
-    kind: str
-    title: str
-    parameters: int
-    where: str
-    note: str = ""
-    roles: dict[str, str] = field(default_factory=dict)
-    kinds: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    parts: tuple[str, ...] = ()
-
-
-def list_models() -> list[ModelInfo]:
-    """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
-    return [*_listed("cache" if smollm2.ready() else "download", _files())]
-
-
-def _files() -> tuple[tuple[str, int, int], ...]:
-    """The files of models and of parts as they are now: all that the list depends on."""
-    there = (file for place in ("models", "parts") for file in (assets() / place).glob("*/*"))
-    return tuple((str(file), (stat := file.stat()).st_mtime_ns, stat.st_size) for file in there)
-
-
-@functools.lru_cache(maxsize=2)
-def _listed(where: str, files: tuple[tuple[str, int, int], ...]) -> tuple[ModelInfo, ...]:
-    """The list, read once for what is there."""
-    folders = sorted(p.parent for p in (assets() / "models").glob("*/config.json") if shards(p.parent))
-    cards = {folder: read_json(folder / "card.json") for folder in folders}
-    targets = {folder: read_json(folder / "config.json").get("draft_of") for folder in folders}
-    names, kinds = {folder.name for folder in folders} | {smollm2.NAME}, ("causal", "layered")
-    found = {folder: _describe(folder, card, names) for folder, card in cards.items()}
-    drafts = {folder: info for folder, info in found.items() if targets[folder]}
-    size, about, computed = smollm2.PARAMETERS, smollm2.NOTE, (*oracle.ONE, *oracle.MANY)
-    models = _introduced(
-        [
-            *(info for folder, info in found.items() if folder not in drafts),
-            ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
-            *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
-            ModelInfo(
-                oracle.NAME, "masked", oracle.TITLE, 0, "embedded", oracle.NOTE, kinds=("masked",), tasks=computed
-            ),
-        ],
-        {
-            folder.name: card.get("companion_of") or ({targets[folder]: "draft"} if targets[folder] else {})
-            for folder, card in cards.items()
-        },
-    )
-    chat = next(info for info in models if info.name == smollm2.NAME)
-    text = replace(chat, name=smollm2.TEXT, title=smollm2.TEXT_TITLE, note=smollm2.TEXT_NOTE)
-    return tuple(replace(info, parts=parts_for(info.name)) for info in (*models, text))
-
-
-def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> ModelInfo:
-    """A model as its card tells it: `title`, `note`, and `companions`, role -> the model that plays it beside this
-    one, or several of which the first that is on this machine does."""
-    how, title, roles = plan(read_json(folder / "config.json"), folder.name), card.get("title"), card.get("companions")
-    beside = {role: _at_hand(name) for role, name in roles.items()} if isinstance(roles, Mapping) else {}
-    there = {role: name for role, name in beside.items() if name in names}
-    try:
-        parameters, note = count_parameters(folder), str(card.get("note", ""))
-    except UserError as error:  # one damaged file must not hide the other models; loading this one says the same
-        parameters, note = 0, str(error)
-    tasks = tuple(map(str, card.get("tasks") or card.get("held_out_exact_match") or ()))
-    name, title = folder.name, str(title or folder.name)
-    return ModelInfo(name, how.kind, title, parameters, "embedded", note, there, how.kinds, tasks)
-
-
-def _at_hand(name: Any) -> str:
-    """The name, or of several the first whose weights need no download."""
-    several = name if isinstance(name, list) else [name]
-    return str(next((one for one in several if one != smollm2.NAME or smollm2.ready()), several[-1]))
-
-
-def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[ModelInfo]:
-    """The models with the companions that offer themselves: `companion_of` in a card (model -> role), or a draft that
-    was made for one."""
-    beside: dict[str, dict[str, str]] = {}
-    for name, offer in offers.items():
-        for model, role in offer.items() if isinstance(offer, Mapping) else ():
-            beside.setdefault(model, {})[str(role)] = name
-    return [replace(info, roles={**beside.get(info.name, {}), **info.roles}) for info in models]
 
 
 def companion(name: str, role: str) -> str | None:
@@ -152,19 +71,45 @@ def target_and_drafter(name: str) -> tuple[str, str]:
 
 
 def is_loaded(name: str, device: str = "cpu") -> bool:
-    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once."""
+    """Whether `load_model(name, device=device)` has the weights in memory, so that a run begins at once. Of a hub id
+    the hub is not asked."""
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if device == AUTO:
         if not _loaded:  # and torch perhaps not yet imported, which would have to say what it stands for
             return False
         device = chosen_device(device)
-    return _key(smollm2.NAME if plain == smollm2.TEXT else plain, device) in _loaded
+    name = smollm2.NAME if plain == smollm2.TEXT else plain
+    try:
+        return _kept(_key(name, device), name, ask=False) is not None
+    except UserError:  # its files are gone, which loading it says
+        return False
 
 
 def _key(name: str, device: str, dtype: Any = None, options: Mapping[str, Any] = {}) -> str:
     """Under which a model is kept; the folder of the assets counts, too: the same name may stand for other weights in
-    another one."""
-    return repr((str(assets()), name, device, str(dtype).removeprefix("torch."), sorted(options.items())))
+    another one, and so does that which a path begins in."""
+    place = os.path.abspath(expanded(name)) if expanded(name).exists() else name
+    return repr((str(assets()), name, place, device, str(dtype).removeprefix("torch."), sorted(options.items())))
+
+
+def _stamp(name: str) -> tuple[Any, ...]:
+    """What the files of a model on this machine are now, by which it is told whether the one in memory is theirs:
+    weights, settings and tokenizer, or a GGUF file with its parts. Raises UserError where they cannot be found."""
+    from engines.models.gguf.stores import locate, parts_of
+
+    ours = name == smollm2.NAME or (assets() / "models" / name).is_dir()
+    if not ours and (file := locate(name)) is not None:
+        return stamp(parts_of(file))
+    folder = _locate(name, None)[0]
+    borrowed = [read_json(folder / "config.json").get(key) for key in ("weights_from", "tokenizer_from", "draft_of")]
+    places = [folder, *(place / str(one) for one in borrowed if one for place in (folder.parent, assets() / "models"))]
+    return stamp(file for place in places if place.is_dir() for file in place.iterdir() if file.is_file())
+
+
+def _on_the_hub(name: str) -> bool:
+    """Whether the name is that of no model on this machine and can be one of the hub."""
+    known = name == smollm2.NAME or expanded(name).is_dir() or (assets() / "models" / name).is_dir()
+    return not known and HUB_ID.fullmatch(name) is not None
 
 
 def load_model(
@@ -211,27 +156,42 @@ def load_model(
     if name == smollm2.TEXT:
         return smollm2.as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = _key(name, device, dtype, options)
-    if (model := _kept(key)) is None:
+    if (model := _kept(key, name, options.get("revision"))) is None:
         with _lock:
-            if key not in _loaded and name == oracle.NAME:
-                _loaded[key] = oracle.load_oracle(device=device, dtype=dtype, **options)
-            elif key not in _loaded:
-                _loaded[key] = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
-            model = _loaded[key]
-            _loaded.move_to_end(key)
-            while len(_loaded) > KEPT:
-                _loaded.popitem(last=False)
+            model = _kept(key, name, options.get("revision")) or _loaded_anew(key, name, kind, device, dtype, options)
     require_kind(model.record.name, kinds_of(model), kind)
     return model
 
 
-def _kept(key: str) -> Model | None:
-    """A model in memory, at once: it does not wait for another one that is being loaded."""
+def _kept(key: str, name: str, revision: str | None = None, ask: bool = True) -> Model | None:
+    """A model in memory whose files are what they were, at once: it does not wait for another one that is being loaded.
+    ask: of a hub id, what its revision is now. Raises UserError where its files are gone."""
     try:
         _loaded.move_to_end(key)
-        return _loaded[key]
+        model = _loaded[key]
     except KeyError:
         return None
+    if name == oracle.NAME:
+        return model
+    if _on_the_hub(name):
+        same = not ask or commit_of(name, revision) in ("", model.record.revision)
+    else:
+        same = _stamps.get(key) == _stamp(name)
+    return model if same else None
+
+
+def _loaded_anew(key: str, name: str, kind: str | None, device: str, dtype: Any, options: Mapping[str, Any]) -> Model:
+    """The model, loaded and kept in the place of one that its files no longer are."""
+    _loaded.pop(key, None)
+    if name == oracle.NAME:
+        model: Model = oracle.load_oracle(device=device, dtype=dtype, **options)
+    else:
+        _stamps[key] = () if _on_the_hub(name) else _stamp(name)  # before it is read: what changes meanwhile is seen
+        model = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
+    _loaded[key] = model
+    while len(_loaded) > KEPT:
+        _stamps.pop(_loaded.popitem(last=False)[0], None)
+    return model
 
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:
@@ -334,6 +294,7 @@ def _locate(
         return folder, folder.resolve().name, "", ""
     if on_the_hub:
         folder, commit = snapshot(name, revision, CONFIGS)
+        check_tokenizer(names_of(name, commit), name)
         if whole:
             check(folder)
             folder, commit = snapshot(name, commit)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.models.drafters.files import Checkpoint, find
-from engines.models.hub import HUB_ID
+from engines.models.hub import HUB_ID, stamp
 
 if TYPE_CHECKING:
     from engines.models.drafters.base import Drafter
@@ -42,7 +42,8 @@ def load_drafter(
     if other and not force:
         raise UserError(f"{warning}; load that target, or take the drafter all the same with --force (force=True).")
     config, record = json.dumps(checkpoint.config, sort_keys=True), target.record
-    key = (str(checkpoint.folder), checkpoint.sha256, config, record.sha256, record.dtype, record.device)
+    of_target = (record.sha256, record.dtype, record.device, str(getattr(target, "config", "")))
+    key = (str(stamp(checkpoint.files)), checkpoint.sha256, config, *of_target)
     if key in _loaded:
         _loaded.move_to_end(key)
         return _loaded[key]

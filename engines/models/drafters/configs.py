@@ -111,9 +111,8 @@ def said(kind: type[T], config: Mapping[str, Any], name: str) -> T:
         for key in filter(None, at.split(".")):
             value = value[key]
         lost = f"{what.split('`')[1]}=None" if not at else f"{at}={value!r:.40}"
-        raise UserError(
-            f"config.json of '{name}' says {lost} ({what[0].lower()}{what[1:]}); mend it, or download it again."
-        ) from None
+        reason = f"{what[0].lower()}{what[1:]}"
+        raise UserError(f"config.json of '{name}' says {lost} ({reason}); mend it, or download it again.") from None
 
 
 def layer_config(config: Mapping[str, Any], name: str, *places: str) -> Mapping[str, Any]:

@@ -85,6 +85,9 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
         return Checkpoint(folder, shown, commit, config, files, hub.identity(files[0]))
     archive = next((folder / one for one in ARCHIVES if (folder / one).is_file()), None)
     if archive is None:
+        if any(folder.glob("*.safetensors")):
+            found, what_to_do = hub.unread(folder)
+            raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
         raise UserError(
             f"'{name}' holds no weights that a drafter is published in ({', '.join((*SAFE, *ARCHIVES))}); "
             "download it again."
@@ -100,6 +103,7 @@ def safe_files(folder: Path, name: str) -> list[Path]:
     """The safetensors files of a drafter in order; none where it has none. Raises UserError for a shard that is
     missing."""
     files = hub.shards(folder) or [folder / one for one in SAFE if (folder / one).is_file()][:1]
+    hub.check_index(folder, files)
     if lost := next((file for file in files if not file.is_file()), None):
         raise UserError(f"{lost.name} of '{name}' is missing, though its index names it; download it again.")
     return files

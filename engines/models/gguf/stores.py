@@ -4,6 +4,7 @@ Both programs keep plain files, which are read where they are; their servers are
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -62,6 +63,12 @@ def _first(file: Path) -> Path:
     """The first of the files of a split model."""
     found = PART.fullmatch(file.name)
     return file.with_name(f"{found['stem']}-00001-of-{found['count']}{file.suffix}") if found else file
+
+
+def parts_of(file: Path) -> list[Path]:
+    """All files of a model, of which this is one."""
+    found = PART.fullmatch(file.name)
+    return sorted(file.parent.glob(f"{glob.escape(found['stem'])}-*-of-{found['count']}.*")) if found else [file]
 
 
 def _only(folder: Path, name: str) -> Path | None:
