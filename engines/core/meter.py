@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from engines.core.errors import UserError
 from engines.core.lazy import torch
 
 
@@ -32,6 +33,8 @@ class Meter:
     `called` and `processor` are sums over the whole run: seconds of each call by itself, and those in which the thread
     that made it was running. Where the second is much less, others had the processor.
 
+    step: the step that the calls belong to, for what is said of one that gave no numbers.
+
     beside: the meter of models that a run is only compared with (`MethodInfo.beside`), whose calls and seconds are no
     part of it; it stops when this one does."""
 
@@ -48,6 +51,7 @@ class Meter:
         default_factory=dict
     )  # position -> tokens, from edits; lives as long as the run
     spent: bool = False
+    step: int = 0
     deadline: float = math.inf
     beside: Meter | None = field(default=None, repr=False, compare=False)
     of: Meter | None = field(default=None, repr=False, compare=False)  # of a meter beside: the run's own
@@ -79,8 +83,8 @@ class Meter:
         return self.beside
 
     def call(self, role: str, device: str, fed: int, compute: Any, *, layer_rows: int = 0, forward: bool = True) -> Any:
-        """Run `compute()` on the clock and book it under `role`. Raises OverBudget once `spent`; what fails is booked
-        as time only.
+        """Run `compute()` on the clock and book it under `role`. Raises OverBudget once `spent`, and UserError for
+        logits that are no numbers (`check_numbers`); what fails is booked as time only.
 
         fed: rows that enter the first layer. layer_rows: rows times layers. forward: whether it ends in logits."""
         limits = self.of or self
@@ -110,7 +114,24 @@ class Meter:
             if layer_rows:
                 self.work[role] = self.work.get(role, 0) + layer_rows
             self.tokens_fed += fed
+        if forward:
+            self.check_numbers(result, role)
         return result
+
+    def check_numbers(self, result: Any, role: str) -> None:
+        """Raises UserError where a row of the logits [..., V] that a call gave holds NaN or infinity, or -inf for every
+        token: nothing can be chosen from it. -inf for some tokens is a mask. The largest of each row tells."""
+        for one in result if isinstance(result, list) else [result]:
+            z = getattr(one, "logits", one)
+            if not isinstance(z, torch.Tensor) or not z.is_floating_point() or not z.numel() or not z.ndim:
+                continue
+            most = z.max() if z.numel() == z.shape[-1] else z.amax(-1).sum()  # of one row the first is fast
+            if not math.isfinite(most):
+                raise UserError(
+                    f"the logits of the {role} model in step {(self.of or self).step} are no numbers (NaN, infinity, "
+                    "or -inf for every token), so no token can be chosen; load it with another dtype (float16 "
+                    "overflows where float32 does not), or download it again."
+                )
 
 
 def synchronise(device: str) -> None:

@@ -129,6 +129,7 @@ class Run(Iterator[Step]):
             if self._max_seconds is not None:  # where one step makes many calls
                 self._meter.deadline = now + self._max_seconds + max(1.0, OVERRUN * self._max_seconds)
         edit, self._next_edit = self._next_edit or (self._edits.get(len(self.steps) - 1) if self.steps else None), None
+        self._meter.step = len(self.steps) + 1
         self._meter.spent = len(self.steps) >= self._max_steps or (
             self._max_seconds is not None and now - self._began > self._max_seconds
         )

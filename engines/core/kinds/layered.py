@@ -210,6 +210,8 @@ class CountedLayered(CountedCausal):
         tokens forbidden at them get -inf. Leave it out only where nothing is proposed from these rows. counts: False
         for rows of a call whose other rows are unembedded, too, and count as its forward."""
         logits = self._part(lambda: self._model.unembed(h, vocabulary, normed=normed), forward=counts)
+        if not counts:
+            self._meter.check_numbers(logits, self._role)
         if self._meter.forbidden and predicts is not None:
             at = range(predicts, predicts + len(logits)) if isinstance(predicts, int) else predicts
             columns = None if vocabulary is None else {int(token): i for i, token in enumerate(vocabulary)}

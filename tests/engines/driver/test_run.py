@@ -1,10 +1,16 @@
 """The driver: stopping, failing, budgets, seeds, edits; forks, where a run goes on from one of its steps."""
 
+import copy
+from math import inf, nan
+
 import msgspec
+import numpy as np
 import pytest
+import torch
 
 import engines
 from engines import Edit, Trace
+from engines.core.meter import Meter
 from engines.core.method import method
 from engines.core.params import Float, max_new_tokens
 from engines.core.trace import Commits, check_consistency
@@ -422,3 +428,45 @@ def test_a_longer_board_is_decoded_stored_and_forked(made):
     taken = engines.fork(made, 4, method="threshold")  # another method takes over a board that became longer
     assert len(taken.output_ids) == 9 and taken.output_ids[:1] == made.output_ids[:1]
     assert made.header.mask_id not in taken.output_ids
+
+
+@pytest.mark.parametrize("value", [nan, inf])
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        *((one, "tiny-ar-s") for one in ("greedy", "temperature", "beam", "prompt-lookup")),
+        *((one, "tiny-dlm") for one in ("threshold", "llada")),
+    ],
+)
+def test_logits_that_are_no_numbers_end_a_run_in_a_sentence(method, name, value, monkeypatch):
+    """togethercomputer/OpenChatKit#86, DLLXW/baby-llama2-chinese#33, baichuan-inc/Baichuan2#315."""
+    calls = []
+
+    def broken(plain):
+        def call(self, *given, **named):
+            result = plain(self, *given, **named)
+            calls.append(1)
+            if len(calls) > 1:
+                getattr(result, "logits", result)[..., -1, 3] = value
+            return result
+
+        return call
+
+    made = copy.copy(engines.load_model(name))
+    kind = type(made)
+    way = "extend" if made.record.kind == "causal" else "__call__"
+    made.__class__ = type("Broken", (kind,), {way: broken(getattr(kind, way))})
+    run = engines.stream(method, made, "sort: Mia, Leo, Ada" if name == "tiny-dlm" else "add: 1 + 1")
+    refuses(engines.UserError, r"model in step \d+ are no numbers", list, run)
+    trace = run.trace()
+    assert trace.end.reason == "failed" and "NaN, infinity" in trace.end.message
+    assert all(np.isfinite(p) for s in trace.steps if s.commits for p in s.commits.probabilities if p is not None)
+
+
+def test_a_mask_of_some_tokens_is_legal_and_one_of_all_is_none():
+    meter = Meter(step=3)
+    for z in ([[-inf, 0.0]], [[0.0, -inf], [-inf, 1.0]], [[-1e38, -1e38]]):
+        meter.check_numbers(torch.tensor(z), "target")
+    meter.check_numbers(torch.empty(0, 5), "draft")
+    for z in ([[-inf, -inf]], [[0.0, 1.0], [-inf, -inf]], [[0.0, nan]], [[0.0, 1.0], [inf, 0.0]]):
+        refuses(engines.UserError, "of the draft model in step 3 are no", meter.check_numbers, torch.tensor(z), "draft")
