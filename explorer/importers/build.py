@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from engines import SCHEMA_VERSION, Trace, TraceError, read_trace
+from engines import SCHEMA_VERSION, Trace, TraceError, read_trace, visible
 
 MAX_CELLS = 4_000_000  # boards x positions of a record
 MAX_TOKENS, MAX_STEPS = 2**17, 2**14  # of a response: a number in it may stand for so many, and no more
@@ -172,6 +172,6 @@ def finite(facts: dict[str, float | None]) -> dict[str, float]:
 
 
 def short(text: str) -> str:
-    """At most `SAID` characters of foreign words, on one line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """At most `SAID` characters of foreign words, on one line, with escapes for what drives a terminal."""
+    line = visible(" ".join(text.split()))
     return (line if len(line) <= SAID else line[:SAID] + "…").rstrip(".")
