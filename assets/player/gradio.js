@@ -16,7 +16,7 @@ const panels = new Map(),
   ids = new Map(); // by slot; an id names a kept or recorded run in a link
 const held = new Map(),
   PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
-let stream = null; // the event stream of the live run
+let stream = null; // of the live run
 let view = null; // where a link points, until its players are there
 const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
 

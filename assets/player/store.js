@@ -85,7 +85,7 @@ export class Run {
 
   addPieces(pieces = []) {
     for (const { id, text, kind = "text", token = id } of pieces)
-      this.pieces.set(id, { text: String(text), kind, token }); // token: the model's id, which has several texts here
+      this.pieces.set(id, { text: String(text), kind, token });
   }
 
   addSteps(steps = []) {

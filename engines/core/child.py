@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,10 +29,15 @@ class Child:
 
     def __init__(self, program: Path, *packages: str) -> None:
         self.program, self.packages = program, packages
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=program.stem.strip("_"))
+        self._begin()
+        if hasattr(os, "register_at_fork"):  # a fork has none of the threads, and the process answers its parent
+            os.register_at_fork(after_in_child=self._begin)
+        atexit.register(self.end)
+
+    def _begin(self) -> None:
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self.program.stem.strip("_"))
         self.folder = ""  # one for each process: one that was ended may leave half a file
         self.process: subprocess.Popen[str] | None = None
-        atexit.register(self.end)
 
     def ask(self, question: Mapping[str, object], seconds: float) -> dict[str, Any]:
         """The answer, {"error": ...} where the process ended. Raises Late where it does not come in time."""

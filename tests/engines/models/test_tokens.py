@@ -1,5 +1,7 @@
 """How single ids look, and prompts in and out."""
 
+import multiprocessing
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -84,6 +86,17 @@ def test_a_template_of_a_stranger_is_bounded_and_what_it_says_is_legible(templat
         byte_level(template).encode_prompt("hi")
     monkeypatch.undo()
     assert byte_level("{{ 1 + 1 }}").encode_prompt("") == byte_level().encode_prompt("2"), "the next is answered"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_a_fork_renders_templates_by_a_process_of_its_own():
+    tokenizer, context = byte_level("{{ 1 + 1 }}"), multiprocessing.get_context("fork")
+    wanted = tokenizer.encode_prompt("")
+    process = context.Process(target=lambda: os._exit(tokenizer.encode_prompt("") != wanted), daemon=True)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0 and tokenizer.encode_prompt("") == wanted
+    process.kill()
 
 
 def test_ids_as_text_and_which_vocabularies_are_the_same() -> None:
