@@ -161,7 +161,7 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=8)
 PROMPT = st.lists(NAMED, min_size=1, max_size=3)
 FORM, WHOLE = st.sampled_from([*FORMS]), st.sampled_from(["chat", "completions", "llama", "sglang"])
 SHAPE = st.sampled_from(["stream", "list", "lines"])
-USUAL, MANY = settings(deadline=None), settings(max_examples=3000, deadline=None)
+USUAL, MANY = settings(deadline=None), settings(max_examples=10_000, deadline=None)
 
 
 @USUAL

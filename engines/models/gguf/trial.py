@@ -61,8 +61,9 @@ def _try(header: GGUFHeader, layers: int, threads: int) -> float | None:
     last = (run.stderr.decode("utf-8", "replace").strip().splitlines() or ["without a word"])[-1]
     raise UserError(
         f"llama.cpp ends its process on '{header.path.name}' (status {run.returncode}: {last[:200]}); the file may be "
-        "damaged, or llama.cpp was built for another processor: download the file again, or build llama.cpp here with "
-        "`pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python`."
+        "damaged, or llama.cpp was built for what this processor does not grant: download the file again, or build "
+        "llama.cpp with `CMAKE_ARGS=-DGGML_NATIVE=OFF pip install --force-reinstall --no-cache-dir --no-deps "
+        "llama-cpp-python`."
     )
 
 

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engines
-from tests.engines.watching.strangers import followed, said, tiny, written
+from tests.engines.watching.strangers import PLAIN, followed, said, tiny, written
 
 PROMPT = [5, 6, 7, 8, 9, 10]
-PLAIN = settings(derandomize=True, deadline=None, database=None)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def test_every_loop_of_guesses_is_read_as_it_wrote(model, oracle, loop, prompt, 
 
 @pytest.mark.exhaustive
 @given(*RUNS)
-@settings(PLAIN, max_examples=2000)
+@settings(PLAIN, max_examples=10_000)
 def test_many_loops_of_guesses_are_read_as_they_wrote(model, oracle, loop, prompt, cut, alone, detail):
     read_as_written(model, oracle, loop, prompt, cut=cut, alone=alone, detail=detail)
 

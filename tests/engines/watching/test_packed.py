@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers import DynamicCache
 
 import engines
-from tests.engines.watching.strangers import MASK, followed, tiny, written
+from tests.engines.watching.strangers import MASK, PLAIN, followed, tiny, written
 from tests.engines.watching.test_blocks import Blocks
 
 
@@ -73,14 +75,35 @@ TELLS = [
 ]
 
 
+def are_refused(requests, tells, steps):
+    model = Packed(len(requests))
+    with engines.watch(model) as seen:
+        packed(model, requests, tells, steps)
+    with pytest.raises(engines.UserError, match="one at a time"):
+        seen.traces()
+
+
 @pytest.mark.parametrize("tells", TELLS, ids="+".join)
 @pytest.mark.parametrize("sizes", [(2, 3), (2, 2), (3, 2, 3)], ids=str)
 def test_requests_that_are_packed_into_a_row_are_not_one_text(sizes, tells):
-    model = Packed(len(sizes))
-    with engines.watch(model) as seen:
-        packed(model, [range(5, 5 + size) for size in sizes], tells)
-    with pytest.raises(engines.UserError, match="one at a time"):
-        seen.traces()
+    are_refused([range(5, 5 + size) for size in sizes], tells, 3)
+
+
+REQUESTS = st.lists(st.lists(st.integers(3, 38), min_size=2, max_size=6), min_size=2, max_size=4)
+RUNS = (REQUESTS, st.sampled_from(TELLS), st.integers(1, 4))
+
+
+@given(*RUNS)
+@settings(PLAIN, max_examples=100)
+def test_no_requests_in_a_row_are_one_answer(requests, tells, steps):
+    are_refused(requests, tells, steps)
+
+
+@pytest.mark.exhaustive
+@given(*RUNS)
+@settings(PLAIN, max_examples=4000)
+def test_of_many_requests_in_a_row_none_are_one_answer(requests, tells, steps):
+    are_refused(requests, tells, steps)
 
 
 @pytest.mark.parametrize("tells", [*TELLS[:-4], TELLS[-3], TELLS[-2]], ids="+".join)

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from transformers import DynamicCache
 
 import engines
-from tests.engines.watching.strangers import best, followed, tiny, written
+from tests.engines.watching.strangers import PLAIN, best, followed, tiny, written
 
 PROMPT = [5, 6, 7, 8, 9, 10]
-PLAIN = settings(derandomize=True, deadline=None, database=None)
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +189,13 @@ def is_read_as_drafted(model, prompt, plan, policy):
 
 
 @given(PROMPTS, STEPS, POLICIES)
-@settings(PLAIN, max_examples=60)
+@settings(PLAIN, max_examples=100)
 def test_every_loop_of_drafts_is_read_whatever_its_cache_drops(model, prompt, plan, policy):
     is_read_as_drafted(model, prompt, plan, policy)
 
 
 @pytest.mark.exhaustive
 @given(PROMPTS, STEPS, POLICIES)
-@settings(PLAIN, max_examples=1000)
+@settings(PLAIN, max_examples=6000)
 def test_many_loops_of_drafts_are_read_whatever_their_cache_drops(model, prompt, plan, policy):
     is_read_as_drafted(model, prompt, plan, policy)
