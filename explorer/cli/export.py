@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import UserError
-from explorer.cli.io import check_target, read_traces
+from explorer.cli.io import check_target, read_traces, write_bytes
 from explorer.words import printable
 
 FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
@@ -142,4 +142,4 @@ def _write(target: str, data: bytes) -> None:
     if target == "-":
         sys.stdout.buffer.write(data)
     else:
-        Path(target).write_bytes(data)
+        write_bytes(target, data)

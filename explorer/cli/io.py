@@ -125,7 +125,16 @@ def write(name: str, text: str) -> None:
     if name == "-":
         print(_escaped(text))
     else:
-        Path(name).write_bytes(gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
+        write_bytes(name, gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
+
+
+def write_bytes(name: str, data: bytes) -> None:
+    """A file. Raises OSError, which names it also where the system does not: a disk that is full tells no name."""
+    try:
+        Path(name).write_bytes(data)
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
 
 
 def print_json(value: Any) -> None:

@@ -274,6 +274,15 @@ def test_another_process_says_the_same_and_neither_a_closed_pipe_nor_ascii_is_an
     assert file.read_text() == call(capsys, "methods", "--json")[1]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without a device that is always full")
+@pytest.mark.parametrize("to", [["--json", "/dev/full"], ["--html", "/dev/full"]])
+def test_a_disk_that_is_full_is_named(capsys, trace_file, to):
+    command = "fork" if to[0] == "--json" else "export"
+    more = ["--step", "2"] if command == "fork" else []
+    assert main([command, str(trace_file), *more, *to]) == 2
+    assert "/dev/full: No space left on device" in capsys.readouterr().err
+
+
 def test_fork(capsys, trace_file, tmp_path):
     original = engines.Trace.from_json(trace_file.read_text())
     at, out = len(original.header.prompt_ids), tmp_path / "fork.json"
