@@ -18,7 +18,6 @@ from engines.models.adapters.choice import model_of
 from engines.models.bounds import check_experts, check_size
 from engines.models.configs import check_class, config_of, refusing
 from engines.models.hub import (
-    TOKENIZER_FILES,
     check_folder,
     count_parameters,
     read_json,
@@ -31,7 +30,7 @@ from engines.models.plans import Plan
 from engines.models.quantised import settings
 from engines.models.sizing import LARGE, SMALL, chosen_dtype
 from engines.models.sizing import check_folder as check_room
-from engines.models.unread import check_tokenizer
+from engines.models.unread import TOKENIZER_FILES, check_tokenizer
 from engines.models.vocabulary import check_ends, eos_ids, mask_id_of, wrap
 from engines.models.wanted import still_wanted
 from engines.models.weights import check_fit, pretrained

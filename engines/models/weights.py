@@ -8,9 +8,10 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.models import stored
-from engines.models.hub import INDEX, WEIGHTS, metadata, read_json, shards
+from engines.models.hub import metadata, read_json, shards
 from engines.models.networks import class_named
 from engines.models.plans import Plan
+from engines.models.unread import INDEX, WEIGHTS
 
 
 def pretrained(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.errors import UserError
 from engines.core.places import expanded
 from engines.models import hub
+from engines.models.unread import unread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,7 +87,7 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
     archive = next((folder / one for one in ARCHIVES if (folder / one).is_file()), None)
     if archive is None:
         if any(folder.glob("*.safetensors")):
-            found, what_to_do = hub.unread(folder)
+            found, what_to_do = unread(folder)
             raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
         raise UserError(
             f"'{name}' holds no weights that a drafter is published in ({', '.join((*SAFE, *ARCHIVES))}); "
