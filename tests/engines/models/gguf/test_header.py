@@ -153,7 +153,7 @@ SAYS = "import json; print('a line'); print(json.dumps({'error': 'llama.cpp cann
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("import os; os.abort()", r"ends its process on 'tiny\.gguf' \(status -6.*built for another processor"),
+        ("import os; os.abort()", r"ends its process on 'tiny\.gguf' \(status -6.*GGML_NATIVE=OFF pip install"),
         (SAYS, r"^llama\.cpp cannot load it\.$"),
     ],
 )
