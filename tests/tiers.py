@@ -23,6 +23,8 @@ NIGHTLY = {
     "training": "trains something, however small (set by the folder)",
     "slow": "more than five seconds alone: real servers, soaks, restarts, attacks",
     "pages": "pages and pictures beyond those that the gate visits",
+    "loops": "20,000 random loops of the kinds of which plain `pytest` tries a hundred each",
+    "streams": "20,000 random streams and answers of servers, likewise",
     "exhaustive": "every case of what plain `pytest` tries once per kind",
 }
 MARKS = GATE | NIGHTLY

@@ -188,7 +188,7 @@ def test_an_echoed_prompt_is_no_part_of_what_was_written(put, prompt, whole):
     echoed_prompts(put, prompt, whole)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.streams
 @MANY
 @given(FORM, ANSWERS, SHAPE, CUTS)
 def test_many_streams_are_what_was_put_in(form, put, shape, cuts):
@@ -196,7 +196,7 @@ def test_many_streams_are_what_was_put_in(form, put, shape, cuts):
     live_streams(form, put, cuts)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.streams
 @MANY
 @given(WHOLE, ANSWERS, PROMPT, st.booleans())
 def test_many_whole_answers_and_echoes_are_what_was_put_in(form, put, prompt, whole):

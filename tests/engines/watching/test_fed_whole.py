@@ -116,7 +116,7 @@ def test_every_loop_of_guesses_is_read_as_it_wrote(model, oracle, loop, prompt, 
     read_as_written(model, oracle, loop, prompt, cut=cut, alone=alone, detail=detail)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.loops
 @given(*RUNS)
 @settings(PLAIN, max_examples=10_000)
 def test_many_loops_of_guesses_are_read_as_they_wrote(model, oracle, loop, prompt, cut, alone, detail):

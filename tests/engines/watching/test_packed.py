@@ -99,7 +99,7 @@ def test_no_requests_in_a_row_are_one_answer(requests, tells, steps):
     are_refused(requests, tells, steps)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.loops
 @given(*RUNS)
 @settings(PLAIN, max_examples=4000)
 def test_of_many_requests_in_a_row_none_are_one_answer(requests, tells, steps):

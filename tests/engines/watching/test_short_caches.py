@@ -194,7 +194,7 @@ def test_every_loop_of_drafts_is_read_whatever_its_cache_drops(model, prompt, pl
     is_read_as_drafted(model, prompt, plan, policy)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.loops
 @given(PROMPTS, STEPS, POLICIES)
 @settings(PLAIN, max_examples=6000)
 def test_many_loops_of_drafts_are_read_whatever_their_cache_drops(model, prompt, plan, policy):
