@@ -94,6 +94,7 @@ __all__ = [
     "load_method_file",
     "load_drafter",
     "load_model",
+    "loaded_bytes",
     "log_likelihood",
     "median_interval",
     "method_texts",
@@ -121,6 +122,12 @@ __all__ = [
 ]
 
 
+_OF_THE_ZOO = {
+    *("load_model", "list_models", "companion", "is_known", "is_loaded", "loaded_bytes", "size_of"),
+    "target_and_drafter",
+}
+
+
 def study(
     name: str,
     /,
@@ -137,7 +144,7 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
+    if name in _OF_THE_ZOO:
         from engines.models import zoo
 
         return getattr(zoo, name)

@@ -81,9 +81,13 @@ def pack_linear(layer: nn.Module) -> nn.Module:
 
 def pack(network: Any) -> Any:
     """Replace every plain linear layer that lies on the CPU in bfloat16 as `pack_linear` does, in place; others stay.
-    Returns the network."""
+    What is left of the weights is copied out of their file then, of which every page that was read would stay in
+    memory as long as one of them lies there. Returns the network."""
     for parent in list(network.modules()):
         for name, layer in list(parent.named_children()):
             if (packed := pack_linear(layer)) is not layer:
                 setattr(parent, name, packed)
+    if any(isinstance(one, PackedLinear) for one in network.modules()):
+        for left in network.parameters():
+            left.data = left.data.clone()
     return network

@@ -17,7 +17,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
-from engines.models import grid_drafts, oracle, smollm2
+from engines.models import grid_drafts, kept, oracle, smollm2
 from engines.models.hub import (
     CONFIGS,
     HUB_ID,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from engines.models.sizing import Size
 
 OPTIONS = (*ModelRecord.OPTIONS, "revision")
-KEPT = 4  # loaded models that stay in memory
+ALWAYS = 2  # models used last that stay loaded whatever they take: a target and its draft, both sides of a comparison
 BESIDE = " + "  # between the names of a target and of a published drafter
 _loaded: OrderedDict[str, Model] = OrderedDict()
 _stamps: dict[str, tuple[Any, ...]] = {}  # what the files of each were when it was loaded
@@ -128,9 +128,9 @@ def load_model(
     float32, bfloat16, float16 or "auto" (as stored); by default float32 for weights up to 100 MB, as stored above.
     options: eos_id, mask_id, shift and block_size (where the files do not say it), revision (hub), device_map ("auto",
     or module -> device), quantization ("4bit", "8bit" or a transformers quantisation config), row_invariant (True: a
-    row's logits are the same bits beside any rows). The last four loaded models stay in memory. Raises UserError, with
-    what to do, for everything that does not fit, a damaged file and weights for which there is no room (`size_of`)
-    included."""
+    row's logits are the same bits beside any rows). The two models used last stay loaded, and others as long as all of
+    them take no more than EXPLORER_KEEP_MB (450). Raises UserError, with what to do, for everything that does not fit,
+    a damaged file and weights for which there is no room (`size_of`) included."""
     from engines.models.loader import require_kind, usable
 
     target, drafter = target_and_drafter(os.fspath(name_or_path))
@@ -189,9 +189,22 @@ def _loaded_anew(key: str, name: str, kind: str | None, device: str, dtype: Any,
         _stamps[key] = () if _on_the_hub(name) else _stamp(name)  # before it is read: what changes meanwhile is seen
         model = _with_room(lambda: _load(name, kind=kind, device=device, dtype=dtype, **options))
     _loaded[key] = model
-    while len(_loaded) > KEPT:
-        _stamps.pop(_loaded.popitem(last=False)[0], None)
+    _make_room()
     return model
+
+
+def loaded_bytes() -> tuple[int, int]:
+    """Bytes of the weights that are loaded, published drafters' too, and how many of them may stay. Raises UserError
+    where that is said wrongly."""
+    from engines.models import drafters
+
+    return kept.held([*_loaded.values(), *drafters.loaded()]), kept.budget()
+
+
+def _make_room() -> None:
+    """Put away what was not used for longest until the rest is within the budget."""
+    while len(_loaded) > ALWAYS and (sizes := loaded_bytes())[0] > sizes[1]:
+        _stamps.pop(_loaded.popitem(last=False)[0], None)
 
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:

@@ -203,6 +203,17 @@ def store() -> Iterator[Check]:
     yield Check("store", "limited" if tight else "works", found, do)
 
 
+def memory() -> Iterator[Check]:
+    """What a page that is open for long keeps in memory."""
+    from explorer.bench.cells import IN_MEMORY
+    from explorer.page.sessions import MAX_SESSIONS, OPENED
+
+    _, most = engines.loaded_bytes()
+    found = f"the two models used last stay loaded, others up to {most / 1e6:,.0f} MB of weights with them"
+    pages = f"the traces of {MAX_SESSIONS} pages (opened ones of a public page up to {OPENED / 1e6:,.0f} MB, packed)"
+    yield Check("memory", "works", f"{found}; {pages}; {many(IN_MEMORY, 'cell')} of sweeps on a public page")
+
+
 def port() -> Iterator[Check]:
     """Where the page would be served."""
     for number in PORTS:
@@ -227,4 +238,4 @@ def extras() -> Iterator[Check]:
     yield Check("chromium for the tests", "works" if browser.exists() else "limited", str(browser), do)
 
 
-CHECKS = (python, devices, llama_cpp, methods, weights, run, recordings, store, port, extras)
+CHECKS = (python, devices, llama_cpp, methods, weights, run, recordings, store, memory, port, extras)

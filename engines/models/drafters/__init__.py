@@ -112,6 +112,11 @@ def _keep(key: tuple[str, ...], drafter: Drafter) -> None:
         _loaded.popitem(last=False)
 
 
+def loaded() -> list[Drafter]:
+    """Those that stay in memory."""
+    return list(_loaded.values())
+
+
 def _read(checkpoint: Checkpoint, target: Any) -> Drafter:
     import torch
 

@@ -43,6 +43,7 @@ def load_gguf(file: Path, name: str, *, device: str = "cpu", dtype: Any = None, 
     moved = tried(header, digest, layers, torch.get_num_threads())
     model: Any = opened(header, name, layers, **options)
     model.record.moved, model.record.sha256, model.record.device = moved, digest, device
+    model.weight_bytes = header.bytes
     return cast("Model", model)
 
 

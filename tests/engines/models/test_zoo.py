@@ -20,7 +20,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.machine import computes_bfloat16
 from engines.core.meter import Meter, OverBudget
-from engines.models import grid_drafts, hub, smollm2, stored, zoo
+from engines.models import grid_drafts, hub, kept, smollm2, stored, zoo
 from engines.models.bounds import within
 from engines.models.hub import count_parameters, identity, sha256
 from engines.models.networks.sized_draft import SIZES, of_state, parameters
@@ -82,9 +82,27 @@ def test_a_zoo_model_and_its_record(assets: Path) -> None:
     assert record.parameters == sum(p.numel() for p in model.model.parameters())
     assert model.eos_ids == {62} and model.tokenizer.piece(62).kind == "special" and model.max_positions == 32
     assert zoo.load_model("tiny-ar-m") is model
-    for dtype in ("float32", "bfloat16", "float16", "auto"):
-        zoo.load_model("tiny-ar-s", dtype=dtype)
-    assert len(zoo._loaded) == 4 and zoo.load_model("tiny-ar-m") is not model, "only four stay loaded"
+
+
+def test_models_stay_by_last_use_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    zoo._loaded.clear()
+    large, small, tiny = (zoo.load_model(f"tiny-ar-{size}") for size in "lms")
+    names = [one.record.name for one in (large, small, tiny)]
+    each = [kept.held([one]) for one in (large, small, tiny)]
+    exact = {id(p): p.numel() * p.element_size() for p in [*small.model.parameters(), *small.model.buffers()]}
+    assert sum(exact.values()) <= each[1] < 1.1 * sum(exact.values())
+    assert engines.loaded_bytes()[0] == kept.held([large, small, tiny, large]) == sum(each)
+    monkeypatch.setattr(kept, "MEGABYTE", 1)
+    monkeypatch.setenv("EXPLORER_KEEP_MB", str(sum(each)))
+    other = zoo.load_model("tiny-ar-s", dtype="bfloat16")
+    assert not zoo.is_loaded(names[0]) and zoo.is_loaded(names[1]), "what was not used for longest went"
+    assert zoo.load_model("tiny-ar-m") is small
+    monkeypatch.setenv("EXPLORER_KEEP_MB", "0")
+    zoo.load_model("tiny-ar-l")
+    assert [*zoo._loaded.values()][0] is small and len(zoo._loaded) == 2, "two stay, whatever they take"
+    assert zoo.load_model("tiny-ar-s", dtype="bfloat16") is not other
+    monkeypatch.setenv("EXPLORER_KEEP_MB", "much")
+    refuses(UserError, "EXPLORER_KEEP_MB='much' is no whole number of megabytes", engines.loaded_bytes)
 
 
 def refused(sentence: str, name: str | Path, **options: Any) -> None:
