@@ -41,8 +41,8 @@ def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
     if unknown := set(given) - set(info.needs):
         known = ", ".join((*info.needs, *info.drafters))
         raise UserError(f"unknown role '{sorted(unknown)[0]}'; '{info.slug}' has the roles {known}.")
-    if given.get(info.role) is None:
-        raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'.")
+    if given.get(info.role) in (None, ""):
+        raise UserError(f"'{info.slug}' needs a model for the role '{info.role}'; give its name, or a loaded one.")
     loaded: dict[str, Model] = {}
     for role, kind in info.needs.items():
         model_or_name = given.get(role) or zoo.companion(loaded[info.role].record.name, role)
