@@ -24,7 +24,7 @@ from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.diagnosis.cost import cost_of
 from engines.diagnosis.forced import forced, states_of
-from engines.diagnosis.found import Candidate, Depth, Diagnosis, Miss, Parting, Tried
+from engines.diagnosis.found import RISE, Candidate, Depth, Diagnosis, Miss, Parting, Tried
 from engines.diagnosis.kinds import kind_of
 from engines.diagnosis.loops import DraftRecord, drafts_of, match_loops
 from engines.diagnosis.slips import turns
@@ -35,7 +35,7 @@ DEPTH, TOKENS = 4, 64  # of the drafts, where a drafter does not say; written fo
 GROUP = 8  # neighbouring places that count as one observation: what a text says at them hangs together
 LEVEL = 3.0  # standard errors to each side of a difference: 99.7 %, since some ten slips are tried
 MARGIN = 0.02  # nats that a turned slip must bring at least, for sure
-SOME, MUCH = 0.08, 0.25  # shares of the tokens that are not accepted: of sure drafters, and of any; see `_tried`
+SOME, MUCH = 0.07, 0.15  # shares of the tokens that are not accepted: of sure drafters, and of any; see `_tried`
 SURE = 0.3  # nats that a drafter may be too sure; fitted well, and on texts like those, it is within 0.15
 UNSEEN = -20.0  # log-probability of a token that the drafter cannot draft
 SHOWN = 5  # candidates of each side at a first difference
@@ -224,8 +224,8 @@ def _tried(turn: Any, plain: Measured, turned: Measured) -> Tried:
     if not any(difference for _, difference in both):
         state = "same"
     else:
-        more = gain - error > MARGIN and turned.accepted >= plain.accepted
         rise, lost = turned.accepted - plain.accepted, plain.k - plain.accepted
+        more = gain - error > MARGIN and rise >= RISE * plain.k
         cause = rise >= MUCH * lost or (rise >= SOME * lost and turned.surer <= SURE)
         state = ("helps" if cause else "part") if more else "worse" if gain + error < 0 else "open"
     low, high = gain - error, gain + error

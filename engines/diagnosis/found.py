@@ -110,10 +110,11 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def slips(self) -> list[Tried]:
-        """Those that help when they are turned, the largest gain first, each name once. One that gives back clearly
-        less than the first is no other cause: it undoes a part of the same harm."""
+        """Those that help when they are turned, of which most is accepted first, each name once. One that gives back
+        clearly less than the first is no other cause: it undoes a part of the same harm."""
         best: dict[str, Tried] = {}
-        for one in sorted((one for one in self.tried if one.state == "helps"), key=lambda one: -one.gain):
+        helping = [one for one in self.tried if one.state == "helps"]
+        for one in sorted(helping, key=lambda one: (-one.accepted, -one.gain)):
             if not best or next(iter(best.values())).accepted - one.accepted < RISE * self.k:
                 best.setdefault(one.name, one)
         return list(best.values())

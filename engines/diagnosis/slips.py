@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ import torch
 from engines.models.adapters.layered import RAW
 from engines.models.drafters.network import ROPE_BASE, Rotation
 
+MOST_ORDERED = 3  # states whose orders are all tried
 BASES = (ROPE_BASE, 500_000.0, 1_000_000.0, 5_000_000.0)  # of the rotations, that published models have
 
 
@@ -82,9 +84,11 @@ def _shifted(drafter: Any, step: int) -> tuple[int, ...] | None:
 def _orders(drafter: Any) -> Iterator[Turn]:
     """What it reads in another order: states, and embedding and state in its first projection and first attention."""
     reads, fc, layer = drafter.reads, getattr(drafter, "fc", None), _first(drafter)
+    for other in dict.fromkeys(permutations(reads)) if 1 < len(reads) <= MOST_ORDERED else ():
+        if other != reads:
+            wrong = f"It was trained on the states of layers {_told(other)} in this order, and reads {_told(reads)}."
+            yield Turn("order of the states", wrong, _with(drafter, reads=other), _told(other))
     if len(reads) > 1:
-        wrong = f"It was trained on the states of layers {_told(reads[::-1])} in this order, and reads {_told(reads)}."
-        yield Turn("order of the states", wrong, _with(drafter, reads=reads[::-1]))
         for i, step in ((i, step) for i in range(len(reads)) for step in (1, -1)):
             if (one := _shifted(_with(drafter, reads=reads[i : i + 1]), step)) is not None:
                 shifted = (*reads[:i], *one, *reads[i + 1 :])
@@ -107,9 +111,30 @@ def _orders(drafter: Any) -> Iterator[Turn]:
             )
             twin = _with(drafter, **_first_with(drafter, **{name: w.roll(len(w) // 2, 0)}))
             yield Turn("halves of the heads", wrong, twin, name)
+    yield from _heads(drafter)
     if hasattr(drafter, "e_norm") and hasattr(drafter, "s_norm"):
         wrong = "The norms of embedding and state are exchanged: the names of the two tensors were mixed up."
         yield Turn("norms exchanged", wrong, _with(drafter, e_norm=drafter.s_norm, s_norm=drafter.e_norm))
+
+
+def _heads(drafter: Any) -> Iterator[Turn]:
+    """The same rows cut into twice as many heads, and half as many."""
+    sizes, layer = _sizes(drafter), _first(drafter)
+    if sizes is None or layer.q_norm is not None or len({one.H for one in _layers(drafter)}) > 1:
+        return
+    for e in (sizes.head_dim // 2, sizes.head_dim * 2):
+        if e % 2 or len(layer.q) % e or len(layer.k) % e:
+            continue
+        cut = replace(sizes, head_dim=e, heads=len(layer.q) // e)
+        parts = [_with(one, sizes=cut, H=len(one.q) // e, G=len(one.k) // e) for one in _layers(drafter)]
+        wrong = f"Its attention was trained with heads of {e} numbers, and its config says {sizes.head_dim}."
+        held = {"stack": parts} if hasattr(drafter, "stack") else {"layer": parts[0]}
+        yield Turn("heads", wrong, _with(drafter, rotation=Rotation(cut, drafter.target.device), **held), f"of {e}")
+
+
+def _layers(drafter: Any) -> list[Any]:
+    """Its decoder layers."""
+    return getattr(drafter, "stack", None) or [drafter.layer]
 
 
 def _halved(w: torch.Tensor) -> torch.Tensor:
@@ -164,9 +189,9 @@ def _eps(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:
     eps = float(getattr(target.config, "rms_norm_eps", sizes.eps))
     if eps != sizes.eps:
         wrong = f"Its norms were trained with rms_norm_eps={eps:g} (the target's), and its config says {sizes.eps:g}."
-        changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in getattr(drafter, "stack", ())]
-        one = {"layer": _with(drafter.layer, sizes=replace(sizes, eps=eps))} if not changed else {"stack": changed}
-        yield Turn("rms_norm_eps", wrong, _with(drafter, **one))
+        changed = [_with(layer, sizes=replace(layer.sizes, eps=eps)) for layer in _layers(drafter)]
+        held = {"stack": changed} if hasattr(drafter, "stack") else {"layer": changed[0]}
+        yield Turn("rms_norm_eps", wrong, _with(drafter, **held))
 
 
 def _bases(drafter: Any, target: Any, sizes: Any) -> Iterator[Turn]:

@@ -62,19 +62,23 @@ def findings(found: Any, acceptance: float | None = None) -> Iterator[str]:
 def _unexplained(found: Any) -> Iterator[str]:
     """Where no slip is named: whether something may be wrong nevertheless, and what gains without being the cause."""
     names = ", ".join(dict.fromkeys(one.name for one in found.tried))
-    if found.surer is None:
-        if names:
-            yield f"No known slip: none of {names} explains what is missing, and the drafter is as sure as it is right."
-        return
+    part = list(dict.fromkeys(one.label for one in found.tried if one.state == "part"))
+    if found.surer is not None:
+        yield _much_too_sure(found, names)
+    elif names:
+        yield f"No known slip: none of {names} explains what is missing, and the drafter is as sure as it is right."
+    if part:
+        yield f"Helps when it is turned, and cannot be the cause alone: {', '.join(part)}."
+
+
+def _much_too_sure(found: Any, names: str) -> str:
     worst = next((one for one in found.depths if one.missing > MISSING), None)
     where = f"; {100 * worst.missing:.0f} % of what it promises is missing from depth {worst.depth} on" if worst else ""
-    yield (
+    return (
         f"Not explained: the drafter is surer than it is right, by {found.surer:.2f} nats{where}. So is one that is "
         "computed otherwise than it was trained, and one on texts unlike those that it learned from; none of "
         f"{names or 'the known slips'} explains it."
     )
-    if part := list(dict.fromkeys(one.label for one in found.tried if one.state == "part")):
-        yield f"Helps when it is turned, and cannot be the cause alone: {', '.join(part)}."
 
 
 def _worth(found: Any, acceptance: float | None) -> Iterator[str]:

@@ -110,6 +110,13 @@ def _heads(w):
     return w.roll(len(w) // 2, 0)
 
 
+def _cut(d):
+    """Twice as many heads, half as large."""
+    sizes = replace(d.stack[0].sizes, head_dim=d.stack[0].sizes.head_dim // 2, heads=2 * d.stack[0].sizes.heads)
+    first = slips._with(d.stack[0], sizes=sizes, H=2 * d.stack[0].H, G=2 * d.stack[0].G)
+    return {"stack": [first, *d.stack[1:]], "rotation": Rotation(sizes, "cpu")}
+
+
 def _eps(eps):
     return lambda d: slips._first_with(d, sizes=replace(d.stack[0].sizes, eps=eps))
 
@@ -128,6 +135,14 @@ PLANTED = {  # a slip as somebody made it, and the turn that takes it back
         lambda d: {"reads": d.reads[::-1]},
         "order of the states",
     ),
+    "columns of fc": (
+        "eagle3-speculators",
+        "drafter",
+        lambda d: {"fc": d.fc.roll(d.width, 1)},
+        "order of the states",
+    ),
+    "heads": ("eagle3-speculators", "drafter", _cut, "heads"),
+    "norms": ("mtp", "drafter", lambda d: {"e_norm": d.s_norm, "s_norm": d.e_norm}, "norms exchanged"),
     "one id": ("dflash", "drafter", lambda d: {"reads": (d.reads[0] + 1, *d.reads[1:])}, "one layer id"),
     "fc": ("eagle12-legacy", "drafter", lambda d: {"fc": slips._halved(d.fc)}, "halves of fc"),
     "fc of an MTP layer": ("mtp", "drafter", lambda d: {"fc": slips._halved(d.fc)}, "halves of fc"),
