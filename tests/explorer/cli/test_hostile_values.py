@@ -1,14 +1,19 @@
 """Names, files and texts that a command cannot use cost one line, and what a file says reaches a terminal as text."""
 
+import importlib
 import json
 import os
+import pkgutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import engines
+import explorer
 from engines import Trace, UserError
+from engines.core.errors import Readable
 from engines.driver import show as core_show
 from explorer import own_files
 from explorer.cli import io, main
@@ -128,3 +133,22 @@ def test_names_that_no_file_has(capsys, trace):
     assert "255 bytes" in refused(capsys, "replay", "n" * 300)
     for name in ("~nobody-of-that-name/x", "n" * 300):
         refused(capsys, "run", "--method", "greedy", "--model", name, "--prompt", "a")
+
+
+def _below(kind: type) -> Iterator[type]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_no_error_that_a_person_reads_reaches_a_terminal_with_an_escape_of_a_file() -> None:
+    for package in (engines, explorer):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".training" not in module.name and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    found = [one for one in _below(ValueError) if one.__module__.startswith(("engines.", "explorer."))]
+    shown = [one for one in found if issubclass(one, Readable)]
+    assert {"UserError", "TraceError", "NoRoom", "ServerError"} <= {one.__name__ for one in shown}
+    for one in shown:
+        said = str(one("a tensor \x1b[31mA\x07 of a stranger"))
+        assert "\x1b" not in said and "\x07" not in said and "\\x1b[31mA\\x07" in said, one.__name__
