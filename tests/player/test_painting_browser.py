@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+import engines
 from tests.player.handmade import batches, masked
-from tests.player.pictures import SIZED, until
+from tests.player.pictures import SIZED, rests, until
 
 Open = Callable[..., Any]
 
@@ -122,6 +123,30 @@ def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened:
     told = page.evaluate(WORDS)
     page.evaluate("(text) => handles[0].load(text, { at: 50 })", trace.to_json())
     assert page.evaluate(WORDS) == told
+
+
+FRAMES = """(steps) => new Promise((done) => { const slider = document.querySelector(".dx-toolbar input[type=range]");
+  const frame = (at) => { if (at > steps) return requestAnimationFrame(() => done()); slider.value = at;
+    slider.dispatchEvent(new Event("input")); requestAnimationFrame(() => frame(at + 1)); }; frame(1); })"""
+
+
+def test_a_step_lays_the_page_out_once(opened: Open) -> None:
+    """A picture that asks the browser what moves in it has the page laid out a second time."""
+    params = {"max_new_tokens": 32, "max_denoising_steps": 16}
+    trace = engines.run("entropy-bound", "tiny-canvas", "shuffle: Ada, Oscar, Joe, Uma", params=params)
+    page, steps = opened([trace], folded=True).page, len(trace.steps)
+    page.evaluate(FRAMES, steps)  # what the first showing makes
+    page.evaluate("handles[0].seek(0)")
+    rests(page.locator("[data-view=Canvas]"))
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable")
+
+    def layouts() -> float:
+        return next(m["value"] for m in tools.send("Performance.getMetrics")["metrics"] if m["name"] == "LayoutCount")
+
+    before = layouts()
+    page.evaluate(FRAMES, steps)
+    assert steps / 2 < layouts() - before <= steps + 1
 
 
 CELLS = """() => [...document.querySelectorAll('.dx-cells .dx-cell')].map((cell) => [cell.textContent, cell.dataset.s,

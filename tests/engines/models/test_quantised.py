@@ -369,6 +369,7 @@ def test_a_map_is_counted_device_by_device(mini, room):
 
 
 def test_loading_is_refused_with_the_figure_and_models_that_were_kept_make_room(monkeypatch):
+    zoo._loaded.clear()
     monkeypatch.setattr(sizing, "LARGE", 1000)
     monkeypatch.setattr("engines.models.loader.LARGE", 1000)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 200_000)

@@ -20,7 +20,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.machine import computes_bfloat16
 from engines.core.meter import Meter, OverBudget
-from engines.models import grid_drafts, hub, kept, smollm2, stored, zoo
+from engines.models import drafters, grid_drafts, hub, kept, smollm2, stored, zoo
 from engines.models.bounds import within
 from engines.models.hub import count_parameters, identity, sha256
 from engines.models.networks.sized_draft import SIZES, of_state, parameters
@@ -86,6 +86,7 @@ def test_a_zoo_model_and_its_record(assets: Path) -> None:
 
 def test_models_stay_by_last_use_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     zoo._loaded.clear()
+    drafters._loaded.clear()
     large, small, tiny = (zoo.load_model(f"tiny-ar-{size}") for size in "lms")
     names = [one.record.name for one in (large, small, tiny)]
     each = [kept.held([one]) for one in (large, small, tiny)]
