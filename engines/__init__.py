@@ -122,12 +122,6 @@ __all__ = [
 ]
 
 
-_OF_THE_ZOO = {
-    *("load_model", "list_models", "companion", "is_known", "is_loaded", "loaded_bytes", "size_of"),
-    "target_and_drafter",
-}
-
-
 def study(
     name: str,
     /,
@@ -144,10 +138,14 @@ def study(
 def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
-    if name in _OF_THE_ZOO:
+    if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
         from engines.models import zoo
 
         return getattr(zoo, name)
+    if name == "loaded_bytes":
+        from engines.models.zoo import loaded_bytes
+
+        return loaded_bytes
     if name in ("diagnose", "diagnosing", "DraftRecord", "drafts_of"):
         from engines import diagnosis
 

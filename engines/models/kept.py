@@ -17,7 +17,7 @@ def budget() -> int:
     told = os.environ.get("EXPLORER_KEEP_MB") or str(BUDGET)
     if not told.isdecimal():
         raise UserError(
-            f"EXPLORER_KEEP_MB={told!r:.40} is no whole number of megabytes; give one, for example {BUDGET}."
+            f"EXPLORER_KEEP_MB={told!r:.40} is not a whole number of megabytes; give one, for example {BUDGET}."
         )
     return int(told) * MEGABYTE
 

@@ -81,13 +81,15 @@ def pack_linear(layer: nn.Module) -> nn.Module:
 
 def pack(network: Any) -> Any:
     """Replace every plain linear layer that lies on the CPU in bfloat16 as `pack_linear` does, in place; others stay.
-    What is left of the weights is copied out of their file then, of which every page that was read would stay in
-    memory as long as one of them lies there. Returns the network."""
+    Where most of the weights were laid out anew, the rest is copied out of the file, of which every page that was read
+    would stay in memory as long as one tensor lies there. Returns the network."""
     for parent in list(network.modules()):
         for name, layer in list(parent.named_children()):
             if (packed := pack_linear(layer)) is not layer:
                 setattr(parent, name, packed)
-    if any(isinstance(one, PackedLinear) for one in network.modules()):
-        for left in network.parameters():
-            left.data = left.data.clone()
+    moved = sum(one.in_features * one.out_features for one in network.modules() if isinstance(one, PackedLinear))
+    left = [one for one in network.parameters() if one.device.type == "cpu"]
+    if moved > sum(one.numel() for one in left):  # of experts in one tensor the copy would be the larger part
+        for one in left:
+            one.data = one.data.clone()
     return network

@@ -171,6 +171,15 @@ def test_linear_layers_in_bfloat16_are_packed_or_widened_where_that_is_faster(ca
 
 
 @needs_kernels
+@pytest.mark.parametrize(("experts", "copied"), [(10, True), (96 * 200, False)])
+def test_what_is_not_packed_is_copied_where_it_is_the_smaller_part(experts: int, copied: bool) -> None:
+    network = nn.ModuleDict({"linear": linear(False)})
+    network.experts = nn.Parameter(torch.ones(experts, dtype=torch.bfloat16))
+    place = network.experts.data_ptr()
+    assert (pack(network).experts.data_ptr() != place) == copied and bool((network.experts == 1).all())
+
+
+@needs_kernels
 @pytest.mark.smollm2
 def test_smollm2_has_the_same_logits_packed_and_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     folder, tokens = ensure()[0], list(range(200, 230))

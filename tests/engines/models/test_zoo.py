@@ -103,7 +103,7 @@ def test_models_stay_by_last_use_within_the_budget(monkeypatch: pytest.MonkeyPat
     assert next(iter(zoo._loaded.values())) is small and len(zoo._loaded) == 2, "two stay, whatever they take"
     assert zoo.load_model("tiny-ar-s", dtype="bfloat16") is not other
     monkeypatch.setenv("EXPLORER_KEEP_MB", "much")
-    refuses(UserError, "EXPLORER_KEEP_MB='much' is no whole number of megabytes", engines.loaded_bytes)
+    refuses(UserError, "EXPLORER_KEEP_MB='much' is not a whole number of megabytes", engines.loaded_bytes)
 
 
 def refused(sentence: str, name: str | Path, **options: Any) -> None:

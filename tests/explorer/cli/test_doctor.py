@@ -36,6 +36,7 @@ def test_a_sound_machine_has_nothing_broken(capsys, tmp_path, monkeypatch, reque
     assert main(["doctor", "--json"]) == 0
     checks = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert not [what for what, one in checks.items() if one["state"] == "broken"]
+    assert "others up to 450 MB of weights" in checks["memory"]["found"]
     for model in engines.list_models():
         assert (checks[f"model {model.name}"]["state"] == "limited") == (model.where == "download")
     assert "steps in" in checks["a run"]["found"] and str(tmp_path) in checks["store"]["found"]
