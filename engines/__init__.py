@@ -155,7 +155,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(drafters, name)
     if name == "llama_cpp":
-        from engines.models.gguf.library import llama_cpp
+        from engines.models.gguf.trial import llama_cpp
 
         return llama_cpp
     if name == "watching_downloads":

@@ -31,7 +31,7 @@ def config(*options: str, args: tuple[str, ...] = ("tests",), markexpr: str = ""
         (config(args=("tests/page/test_layout.py", "tests/player")), [set()]),
         (config("gate", args=("tests/x.py::test_one",)), [{"browser"}]),
         (config(markexpr="browser"), KINDS),
-        (config(markexpr="slow and not gguf and not training"), KINDS[:-1]),
+        (config(markexpr="slow and not wheels and not training"), KINDS[:-1]),
         (config(markexpr="slow or not training"), KINDS),
     ],
 )
@@ -209,7 +209,7 @@ def test_without_a_name_the_parts_run_that_have_no_green_result_for_the_code_as_
     old = commits("code.py")
     now = commits("code.py")
     kept = {
-        "gguf": result(now),
+        "wheels": result(now),
         "timing": result(old),
         "slow": result(now, status=1),
         "pages": result(now, changed=True),
@@ -219,9 +219,9 @@ def test_without_a_name_the_parts_run_that_have_no_green_result_for_the_code_as_
     monkeypatch.setattr(nightly, "run", lambda part: ran.append(part) or result(now, status=int(part == "training")))
     monkeypatch.setattr(sys, "argv", ["nightly"])
     assert nightly.main() == 1
-    assert ran == [part for part in NIGHTLY if part != "gguf"]
+    assert ran == [part for part in NIGHTLY if part != "wheels"]
     told = capsys.readouterr().out
-    assert "gguf: 4 passed, 0 commits ago, 9 s" in told and "training: 1 failed (status 1), 0 commits ago" in told
+    assert "wheels: 4 passed, 0 commits ago, 9 s" in told and "training: 1 failed (status 1), 0 commits ago" in told
     ran.clear()
     assert nightly.main() == 1 and ran == ["training"]
     monkeypatch.setattr(sys, "argv", ["nightly", "slow"])

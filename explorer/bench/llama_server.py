@@ -23,6 +23,7 @@ import sys, time, xllamacpp
 given = xllamacpp.CommonParams()
 given.model.path, given.port, given.n_ctx, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 given.n_parallel, given.warmup = 1, False
+given.n_ctx_checkpoints = 0  # for them it reads the last tokens of a prompt apart, which moves their bits
 given.cpuparams.n_threads = given.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(given)
 while sys.stdin.read(1):

@@ -116,14 +116,14 @@ def devices() -> Iterator[Check]:
 def llama_cpp() -> Iterator[Check]:
     """What runs GGUF files."""
     try:
-        version, card = engines.llama_cpp()
+        name, card, kernels = engines.llama_cpp()
     except UserError as error:
-        there = importlib.util.find_spec("llama_cpp") is not None
-        found = "llama-cpp-python cannot be loaded" if there else "no llama-cpp-python"
+        there = any(map(importlib.util.find_spec, ("xllamacpp", "llama_cpp")))
+        found = "llama.cpp cannot be used" if there else "no llama.cpp"
         yield Check("GGUF files", "broken" if there else "limited", found, str(error))
         return
-    found = f"llama-cpp-python {version}, {'can use a card' if card else 'built for the processor alone'}"
-    yield Check("GGUF files", "works", found)
+    where = "can use a card" if card else "for the processor alone"
+    yield Check("GGUF files", "works", f"llama.cpp by {name}, {where}: {kernels}")
 
 
 def methods() -> Iterator[Check]:

@@ -39,8 +39,7 @@ def pins(file: str) -> dict[str, str]:
 
 def requirements(listed: list[str]) -> dict[str, str]:
     """name -> specifier"""
-    split = (re.fullmatch(r"([A-Za-z0-9._-]+)(.*)", one) for one in listed)
-    return {normal(one[1]): one[2] for one in split if one}
+    return {normal(one.name): str(one.specifier) for one in map(Requirement, listed)}
 
 
 def test_constraints_pin_every_direct_dependency_within_its_range():

@@ -21,7 +21,7 @@ from engines.models.gguf.library import Context, Weights
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
 from engines.models.gguf.tokenizer import GGUFTokenizer
 
-ROWS = 64  # that llama.cpp computes at once
+ROWS, MOST_ROWS = 64, 512  # computed at once: so that a row keeps its bits, and as llama.cpp's own programs do
 
 
 class GGUFModel(Warmed):
@@ -41,14 +41,16 @@ class GGUFModel(Warmed):
         self.full = header.quantisation == "F32"
         self.device = torch.device("cpu")  # where token ids have to be, and where logits come
 
-    def _context(self, cells: int, rows: int) -> Context:
+    def _context(self, cells: int, rows: int = 0) -> Context:
+        steady = self.record.moved == 0
         return Context(
             self.file,
             -(-cells // BLOCK) * BLOCK,
-            rows=rows,
+            rows=rows or (ROWS if steady else MOST_ROWS),
             threads=torch.get_num_threads(),
             causal=self.header.causal,
             full=self.full,
+            steady=steady,
         )
 
 
@@ -84,7 +86,7 @@ class GGUFCausalLM(GGUFModel):
         if capacity < 1:
             raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
         cells = capacity + SLACK
-        context = self._idle.pop() if self._idle and self._idle[0].cells >= cells else self._context(cells, ROWS)
+        context = self._idle.pop() if self._idle and self._idle[0].cells >= cells else self._context(cells)
         context.clear()
         cache = SequenceCache(context, capacity, self.position_bytes)
         weakref.finalize(cache, _back, weakref.ref(self), context)
@@ -124,7 +126,7 @@ class GGUFCausalLM(GGUFModel):
     def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Logits [n, V] of a whole text, fed from the beginning into an empty context of its own."""
         ids = [int(token) for token in tokens]
-        context = self._context(len(ids), ROWS)
+        context = self._context(len(ids))
         return torch.from_numpy(context.feed(ids, range(len(ids)), [[0]] * len(ids)))
 
 

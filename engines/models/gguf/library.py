@@ -1,11 +1,10 @@
-"""llama.cpp by its C functions, which `llama-cpp-python` declares: a loaded file, and a context with its cells.
+"""llama.cpp through `binding`: a loaded file, and a context with its cells.
 
 What it writes to its log is kept instead of shown; an error of ours quotes it."""
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import threading
 import weakref
 from collections import deque
@@ -17,68 +16,52 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engines.core.errors import UserError
+from engines.models.gguf import binding
+from engines.models.gguf.binding import BF16, F16, F32
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-EXTRA = 'pip install "decoding-explorer[llama-cpp]"'
-ERROR = 3  # llama.cpp's level of a line of its log
-BFLOAT16 = 30  # GGML_TYPE_BF16, which llama-cpp-python does not name
 MOST_SEQUENCES = 256  # llama.cpp's LLAMA_MAX_SEQ
 _log: deque[str] = deque(maxlen=20)
 _loading = threading.Lock()  # llama.cpp's log is one for all
 
 
-def installed() -> bool:
-    """Whether the extra is there. Imports nothing."""
-    return importlib.util.find_spec("llama_cpp") is not None
-
-
-def installed_version() -> str:
-    """The version of the package, "" without one. Imports nothing."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("llama-cpp-python")
-    except PackageNotFoundError:
-        return ""
+def installed() -> str:
+    """The names and versions of what is installed, "" for nothing. Loads nothing."""
+    return ", ".join(name for name, _ in binding.candidates())
 
 
 def require() -> None:
-    """Raises UserError where the extra is not installed. Imports nothing."""
+    """Raises UserError where no llama.cpp is installed. Loads nothing."""
     if not installed():
-        raise UserError(
-            f"GGUF files are run by llama.cpp, which is not installed; `{EXTRA}` builds it, in about four minutes on "
-            "two cores."
-        )
+        raise UserError(f"GGUF files are run by llama.cpp, which is not installed here; {binding.install()}.")
 
 
 @cache
 def library() -> Any:
-    """The module `llama_cpp`, its log turned to us. Raises UserError where it is not installed, or was built for
-    another processor."""
+    """llama.cpp's functions, its log turned to us, with the `name` of what was installed. Raises UserError where none
+    is, or none that can be used. A library may end the process while it is loaded, on a processor that it was not built
+    for: `trial` loads it in another one before."""
     require()
-    try:
-        import llama_cpp
-    except (OSError, RuntimeError) as error:
-        raise UserError(
-            f"llama.cpp is installed and cannot be loaded here ({str(error)[:200]}); build it for this machine: "
-            "`pip install --force-reinstall --no-cache-dir --no-deps llama-cpp-python`."
-        ) from None
+    refused = list[UserError]()
+    for name, path in binding.candidates():
+        try:
+            llama = binding.bound(name, path)
+        except UserError as error:
+            refused.append(error)
+            continue
 
-    @llama_cpp.llama_log_callback
-    def keep(level: int, text: bytes, _: object) -> None:
-        if level >= ERROR and (line := text.decode("utf-8", "replace").strip()):
-            _log.append(line)
+        @binding.Log
+        def keep(level: int, text: bytes, _: object) -> None:
+            if level == binding.ERROR and (line := text.decode("utf-8", "replace").strip()):
+                _log.append(line)
 
-    library.keep = keep  # type: ignore[attr-defined]  # it lives as long as the library
-    llama_cpp.llama_log_set(keep, ctypes.c_void_p(0))
-    return llama_cpp
-
-
-def llama_cpp() -> tuple[str, bool]:
-    """The version of what runs GGUF files here, and whether it can use a card. Raises UserError as `library` does."""
-    return installed_version(), bool(library().llama_supports_gpu_offload())
+        llama.name, llama.keep = name, keep  # the callback lives as long as the library
+        llama.llama_log_set(keep, None)
+        llama.llama_backend_init()
+        return llama
+    raise refused[0]
 
 
 def reason(otherwise: str) -> str:
@@ -92,6 +75,8 @@ class Weights:
 
     def __init__(self, path: Path, layers: int = 0) -> None:
         llama = library()
+        if layers and not llama.llama_supports_gpu_offload():
+            raise UserError(f"{llama.name} runs on the processor alone; {binding.for_cards()}.")
         params = llama.llama_model_default_params()
         params.n_gpu_layers = layers
         with _loading:
@@ -115,15 +100,24 @@ class Context:
 
     cells: how many positions there is room for. rows: fed at once by llama.cpp; more are fed in pieces of so many.
     causal: whether a row sees only what stands before it; if not, `rows` has to hold a whole board. full: keys, values
-    and attention in float32.
+    and attention in float32. steady: whether a row is to have the same bits beside any number of others.
 
-    Values are kept in bfloat16 and keys in float16. Where both have one type, llama.cpp splits texts of 512 positions
-    between its threads, but only for a single row, and tiles the attention of 64 rows and more: either moves a row's
-    last bits. With two types a row has the same bits beside any number of rows (Q4_1: 1 to 64 rows behind 20 to 700
-    positions), and its logits are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions)."""
+    llama.cpp's own programs keep both in float16, and so it is here, where the code of the weights moves a row's bits
+    anyway: then greedy's text is theirs. But with one type for both, texts of 512 positions are split between threads
+    for a single row, and the attention of 64 rows and more is tiled: either moves a row's last bits. So a steady
+    context keeps values in bfloat16 (Q4_1: the same bits of 1 to 64 rows behind 20 to 700 positions), and its logits
+    are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions)."""
 
     def __init__(
-        self, weights: Weights, cells: int, *, rows: int, threads: int, causal: bool = True, full: bool = False
+        self,
+        weights: Weights,
+        cells: int,
+        *,
+        rows: int,
+        threads: int,
+        causal: bool = True,
+        full: bool = False,
+        steady: bool = False,
     ) -> None:
         llama = library()
         self.weights, self.cells, self._llama = weights, cells, llama
@@ -133,9 +127,9 @@ class Context:
         params.n_ubatch = min(rows, params.n_batch)
         params.n_seq_max = MOST_SEQUENCES if causal else 1
         params.n_threads = params.n_threads_batch = threads
-        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_DISABLED if full else llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        params.type_k = llama.GGML_TYPE_F32 if full else llama.GGML_TYPE_F16
-        params.type_v = llama.GGML_TYPE_F32 if full else BFLOAT16
+        params.flash_attn_type = 0 if full else 1  # off or on
+        params.type_k = F32 if full else F16
+        params.type_v = F32 if full else BF16 if steady else F16
         params.swa_full, params.kv_unified, params.no_perf = True, True, True
         with _loading:
             _log.clear()

@@ -10,7 +10,7 @@ import torch
 from engines.core.errors import UserError
 from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
-from engines.models.gguf.library import library, require
+from engines.models.gguf.library import require
 from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.hub import sha256
@@ -51,11 +51,4 @@ def _layers(wish: Any, device: str) -> int:
     """How many layers go to an accelerator."""
     if wish is not None and (isinstance(wish, bool) or not isinstance(wish, int) or wish < ALL_LAYERS):
         raise UserError(f"gpu_layers={wish!r:.40} cannot be; give how many layers run on the card, or -1 for all.")
-    layers = int(wish) if wish is not None else 0 if device == "cpu" else ALL_LAYERS
-    if layers and not library().llama_supports_gpu_offload():
-        raise UserError(
-            "this llama.cpp was built for the processor alone; leave gpu_layers and device out, or build it for the "
-            "card (for CUDA: `CMAKE_ARGS=-DGGML_CUDA=on pip install --force-reinstall --no-cache-dir --no-deps "
-            "llama-cpp-python`)."
-        )
-    return layers
+    return int(wish) if wish is not None else 0 if device == "cpu" else ALL_LAYERS

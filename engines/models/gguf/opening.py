@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from engines.core.errors import UserError
+from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Weights, library
@@ -63,7 +63,7 @@ def _record(name: str, header: GGUFHeader, tokenizer: GGUFTokenizer, options: di
         words.update(f"{token}\0{text}\0".encode("utf-8", "replace"))
     return ModelRecord(
         role="target",
-        name=name if ":" in name and not Path(name).exists() else header.path.name,
+        name=header.path.name if expanded(name).exists() else name,
         kind="causal" if header.causal else "masked",
         parameters=header.parameters,
         dtype=header.quantisation,

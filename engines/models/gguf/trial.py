@@ -1,89 +1,145 @@
-"""A file's first use on a machine, in a process of its own: llama.cpp ends the whole process where it meets what it
-does not expect, a damaged tensor or an instruction that the processor lacks. What is measured there (`bits`) is kept.
+"""llama.cpp in a process of its own, before it is loaded into this one: it ends the whole process where it meets what
+it does not expect, a damaged tensor or an instruction that the processor lacks. There a file is used for the first time
+on a machine, and what is measured of it (`bits`) is kept.
 
-`python -m engines.models.gguf.trial FILE LAYERS THREADS` writes it as JSON."""
+`python -m engines.models.gguf.trial [FILE LAYERS THREADS]` writes what it finds as lines of JSON."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.machine import processor
 from engines.core.places import keep, kept
+from engines.models.gguf import binding
 from engines.models.gguf.header import GGUFHeader, read_header
-from engines.models.gguf.library import installed_version
+from engines.models.gguf.library import installed, library, require
 
 ROOT = Path(__file__).resolve().parents[3]  # where `engines` lies
 COMMAND = (sys.executable, "-m", "engines.models.gguf.trial")
 PATIENCE = 600.0  # seconds: a large file is read whole
 KEPT = "gguf-trials.json"
+ILLEGAL = (-signal.SIGILL, 0xC000001D)  # as POSIX and Windows tell it
+KILLED = -9
+ABORTED = re.compile(r"^\S*?([^\s/\\]+\.\w+:\d+: .+)$", re.MULTILINE)  # file:line: words, as ggml_abort writes them
+THROWN = re.compile(r"terminate called after throwing an instance of '(.+)'(?:\s+what\(\):\s*(.+))?")
 
 
 def tried(header: GGUFHeader, digest: str, layers: int, threads: int) -> float | None:
     """By how much a row's logits moved with rows beside it (`bits.same_bits`); None for a masked model, whose boards
     are fed whole. Measured once for a file, a version of llama.cpp, a number of threads and a processor. Raises
     UserError where the file cannot be used."""
-    key = f"{digest} {installed_version()} {layers} {threads} {processor()}"
+    key = f"{digest} {installed()} {layers} {threads} {processor()}"
     held = kept(KEPT)
     moved = held.get(key, "")
     if not (moved is None or (isinstance(moved, (int, float)) and moved >= 0)):
-        moved = _try(header, layers, threads)
+        moved = _asked(header.path, layers, threads)["moved"]
         keep(KEPT, {**held, key: moved})
     return moved
 
 
-def _try(header: GGUFHeader, layers: int, threads: int) -> float | None:
+@cache
+def llama_cpp() -> tuple[str, bool, str]:
+    """What runs GGUF files here: its name with the version, whether it can use a card, and the processor's instructions
+    that it uses. Raises UserError where there is none, or none that can be used."""
+    require()
+    told = _asked()
+    return told["name"], told["card"], told["kernels"]
+
+
+def _asked(file: Path | None = None, *numbers: int) -> dict[str, Any]:
+    """All that the process told. Raises UserError with what it told of an error, or with what ended it."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         run = subprocess.run(
-            [*COMMAND, str(header.path), str(layers), str(threads)],
+            [*COMMAND, *([str(file), *map(str, numbers)] if file else [])],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, "GGML_NO_BACKTRACE": "1"},
             timeout=PATIENCE,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise UserError(
-            f"llama.cpp did not read '{header.path.name}' within {PATIENCE:g} seconds; take a smaller file."
-        ) from None
-    lines = run.stdout.decode("utf-8", "replace").splitlines()
-    if run.returncode == 0 and lines:
-        told: dict[str, Any] = json.loads(lines[-1])
-        if "error" in told:
-            raise UserError(str(told["error"]))
-        return told["moved"]  # type: ignore[no-any-return]
-    last = (run.stderr.decode("utf-8", "replace").strip().splitlines() or ["without a word"])[-1]
-    raise UserError(
-        f"llama.cpp ends its process on '{header.path.name}' (status {run.returncode}: {last[:200]}); the file may be "
-        "damaged, or llama.cpp was built for what this processor does not grant: download the file again, or build "
-        "llama.cpp with `CMAKE_ARGS=-DGGML_NATIVE=OFF pip install --force-reinstall --no-cache-dir --no-deps "
-        "llama-cpp-python`."
+        name = file.name if file else ""
+        raise UserError(f"llama.cpp did not read '{name}' within {PATIENCE:g} seconds; take a smaller file.") from None
+    told: dict[str, Any] = {}
+    for line in run.stdout.decode("utf-8", "replace").splitlines():
+        if line.startswith("{"):
+            told |= json.loads(line)
+    if "error" in told:
+        raise UserError(str(told["error"]))
+    if run.returncode or not told.get("whole"):
+        raise _end(run.returncode, run.stderr.decode("utf-8", "replace"), file, told)
+    return told
+
+
+def _end(status: int, written: str, file: Path | None, told: dict[str, Any]) -> UserError:
+    """What ended the process, as an error. written: by llama.cpp, to the log."""
+    name = told.get("name") or installed()
+    when = f"while it read '{file.name}'" if file else "while it was loaded"
+    if status in ILLEGAL:
+        kernels = told.get("kernels", "–")
+        return UserError(
+            f"{name} came to an instruction that this processor lacks, {when} (processor: {processor()}; what it uses: "
+            f"{kernels}); {binding.for_other_processors(name)}."
+        )
+    thrown, aborted = THROWN.search(written), ABORTED.search(written)
+    if status == KILLED or (thrown and "bad_alloc" in thrown[1]):
+        return UserError(f"the memory of this machine did not suffice for {name}, {when}; take a smaller file.")
+    words = aborted[1] if aborted else ": ".join(filter(None, thrown.groups())) if thrown else ""
+    if not words:
+        last = (written.strip().splitlines() or ["without a word"])[-1]
+        words = f"{_signal(status) or f'status {status}'}, {last}"
+    return UserError(
+        f"{name} ended its process {when} ({words[:300]}); the file may be damaged, or of a kind that this version does "
+        "not bear: download it again, or take another file of the model."
     )
 
 
-def main(path: str, layers: int, threads: int) -> None:
-    """Load a file and use it; the last line of the output is what `tried` reads."""
+def _signal(status: int) -> str:
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return ""
+
+
+def main(path: str = "", layers: int = 0, threads: int = 1) -> None:
+    """Load llama.cpp, and a file if one is given, and use it; the lines of the output are what `_asked` reads."""
+    try:
+        llama = library()
+        kernels = " ".join(re.findall(r"(\w+) = 1", llama.llama_print_system_info().decode()))
+        found = {"name": llama.name, "card": llama.llama_supports_gpu_offload(), "kernels": kernels}
+        print(json.dumps(found), flush=True)
+        print(json.dumps({"moved": _moved(Path(path), layers, threads)} if path else {}))
+        print(json.dumps({"whole": True}))
+    except UserError as error:
+        print(json.dumps({"error": str(error)}))
+
+
+def _moved(path: Path, layers: int, threads: int) -> float | None:
     import torch
 
     from engines.models.bits import same_bits
     from engines.models.gguf.opening import opened
 
     torch.set_num_threads(threads)
-    try:
-        header = read_header(Path(path))
-        mask = {} if header.causal or header.mask_id is not None else {"mask_id": 0}  # it matters to no forward
-        model: Any = opened(header, header.path.name, layers, **mask)
-        found = same_bits(model)[1] if model.record.kind == "causal" else model.warm_up() and None
-        print(json.dumps({"moved": found}))
-    except UserError as error:
-        print(json.dumps({"error": str(error)}))
+    header = read_header(path)
+    mask = {} if header.causal or header.mask_id is not None else {"mask_id": 0}  # it matters to no forward
+    model: Any = opened(header, header.path.name, layers, **mask)
+    if model.record.kind == "causal":
+        model.record.moved = 0  # so that its contexts are steady, as far as the weights let them
+        return same_bits(model)[1]
+    model.warm_up()
+    return None
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(*sys.argv[1:2], *map(int, sys.argv[2:]))

@@ -66,9 +66,9 @@ def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkey
     def lacking():
         raise engines.UserError("run this")
 
-    monkeypatch.setattr(engines, "llama_cpp", lambda: ("9.8.7", True), raising=False)
+    monkeypatch.setattr(engines, "llama_cpp", lambda: ("wheel 9.8.7", True, "AVX2"), raising=False)
     check = found(doctor.llama_cpp)["GGUF files"]
-    assert (check.state, check.do) == ("works", "") and check.found.startswith("llama-cpp-python 9.8.7, ")
+    assert (check.state, check.do) == ("works", "") and check.found == "llama.cpp by wheel 9.8.7, can use a card: AVX2"
     monkeypatch.setattr(engines, "llama_cpp", lacking)
     for there, state in ((None, "limited"), (True, "broken")):
         monkeypatch.setattr(importlib.util, "find_spec", lambda name, there=there: there)

@@ -13,7 +13,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.models import sizing
-from engines.models.gguf import library, refusals, trial
+from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
 from engines.models.sizing import NoRoom, Size, check_gguf
 from explorer.cli import main
@@ -137,45 +137,6 @@ def test_importing_it_loads_neither_torch_nor_the_package_gguf():
     told = "import sys, engines.models.gguf.header; print({'torch', 'gguf', 'transformers'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True, cwd=Path.cwd())
     assert done.stdout == "set()\n"
-
-
-def test_without_the_extra_the_command_is_told_that_brings_it(tmp_path, monkeypatch):
-    path, _ = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
-    monkeypatch.setattr(library, "installed", lambda: False)
-    with pytest.raises(UserError, match=r'not installed; `pip install "decoding-explorer\[llama-cpp\]"` builds it'):
-        engines.load_model(path)
-    assert engines.size_of(path).dtype == "F32", "what it needs is told all the same"
-
-
-SAYS = "import json; print('a line'); print(json.dumps({'error': 'llama.cpp cannot load it.'}))"
-
-
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        ("import os; os.abort()", r"ends its process on 'tiny\.gguf' \(status -6.*GGML_NATIVE=OFF pip install"),
-        (SAYS, r"^llama\.cpp cannot load it\.$"),
-    ],
-)
-def test_a_process_that_dies_on_a_file_takes_nobody_with_it(code, told, tmp_path, monkeypatch):
-    path, _ = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(trial, "COMMAND", ("python", "-c", code))
-    refuses(UserError, told, trial.tried, read_header(path), "a sum", 0, 1)
-
-
-def test_what_a_file_gave_is_kept_and_a_damaged_list_of_it_is_made_again(tmp_path, monkeypatch):
-    path, _ = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
-    header = read_header(path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(trial, "_try", lambda *given: 0.25)
-    assert trial.tried(header, "a sum", 0, 1) == 0.25
-    monkeypatch.setattr(trial, "_try", lambda *given: 0.5)
-    assert trial.tried(header, "a sum", 0, 1) == 0.25
-    assert trial.tried(header, "a sum", 0, 2) == 0.5, "other threads, other bits"
-    kept = tmp_path / "decoding-explorer" / trial.KEPT
-    kept.write_text("no JSON")
-    assert trial.tried(header, "a sum", 0, 1) == 0.5
 
 
 def test_weights_and_cache_are_told_by_path_and_by_folder(tmp_path, capsys, monkeypatch):
