@@ -25,6 +25,7 @@ from explorer.cli.io import (
     write,
 )
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.new_tokens import OPTION, add_length, with_length
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
@@ -70,13 +71,15 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
             metavar="NAME=VALUE",
             help="an option of the model's loader, for example mask_id=126336",
         )
+        several = parser is compare
         parser.add_argument(
             "--param",
             action="append",
             default=[],
-            metavar="NAME=VALUE",
-            help="a parameter of the method; `methods M` lists them",
+            metavar="[M:]NAME=VALUE" if several else "NAME=VALUE",
+            help=f"a parameter of the method{'s that have it, or of one' * several}; `methods M` lists them",
         )
+        add_length(parser)
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
         parser.add_argument("--max-steps", type=int, default=None, metavar="N", help="stop after N steps")
         parser.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
@@ -96,7 +99,7 @@ def run_command(args: argparse.Namespace) -> int:
     check_target(args.json)
     info = find_method(args.method or only_own(args.method_file))
     prompt = read_prompt(args)
-    params = key_values(args.param, "--param")
+    params = with_length(key_values(args.param, "--param"), args, [info])
     roles = pick_models([info], args)[info.slug]
     trace, code = decode(info, roles, prompt, args, params, args.detail)
     if args.json:
@@ -110,7 +113,7 @@ def run_command(args: argparse.Namespace) -> int:
             f"{t.method_seconds:.3f} s method"
         )
         if (cut := cut_at(trace)) is not None:
-            stats += f"; cut at {cut} tokens: raise max_new_tokens"
+            stats += f"; cut at {cut} tokens: raise {OPTION}"
         print(printable(stats), file=sys.stderr)
     if trace.end.reason == "budget":
         print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)
@@ -125,7 +128,7 @@ def compare_command(args: argparse.Namespace) -> int:
     if args.traces and not Path(args.traces).is_dir():
         raise UserError(f"there is no folder '{args.traces}'; make it first.")
     prompt = read_prompt(args)
-    params = shared_params(infos, key_values(args.param, "--param"))
+    params = shared_params(infos, with_length(key_values(args.param, "--param"), args, infos))
     roles = pick_models(infos, args)
     traces = []
     for info in infos:

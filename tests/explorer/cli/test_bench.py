@@ -68,7 +68,7 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
-        ((*BY_CLASS, "--method", "token-recycling", "--param", "k=3"), "write METHOD:NAME=VALUE"),
+        ((*BY_CLASS, "--method", "token-recycling", "--param", "dance=3"), "has the parameter 'dance'; they have "),
     ],
 )
 def test_bad_input_costs_one_line(capsys, argv, says):
