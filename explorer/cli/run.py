@@ -7,7 +7,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
 from explorer.figures.strip import by_end_rule, of_end
 from explorer.figures.verdict import cut_at
+from explorer.fitting import first, needed, wants
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -272,7 +273,7 @@ def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict
 
 def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[str, Models]:
     """Loaded models by role for each method: a named role where it has one, else the first given model of the kind that
-    it needs."""
+    it needs, and without any the default one."""
     wanted = [split_role(one, infos) for one in args.model]
     options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
     options |= loading(args)
@@ -284,7 +285,9 @@ def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[s
             free = [name for role, name in wanted if not role]
             fitting = [name for name in free if loaded[name].record.kind == info.kind]
             roles[info.role] = (
-                loaded[(fitting or free)[0]] if free else engines.load_model(default_model(info), **options)
+                loaded[(fitting or free)[0]]
+                if free
+                else engines.load_model(default_model(info, infos, bool(args.part), roles), **options)
             )
         main = roles[info.role]
         if args.part and id(main) not in beside and "layered" in engines.kinds_of(main):
@@ -310,14 +313,24 @@ def split_role(given: str, infos: Sequence[MethodInfo]) -> tuple[str, str]:
     return role, name
 
 
-def default_model(info: MethodInfo) -> str:
-    """The first model of the zoo that fits. Raises UserError if there is none."""
-    name = next((m.name for m in engines.list_models() if info.needs[info.role] in m.kinds), None)
-    if name is None:
-        raise UserError(
-            f"'{info.slug}' needs a {info.needs[info.role]} model and none is built in; give one with --model."
-        )
-    return str(name)
+def default_model(info: MethodInfo, infos: Sequence[MethodInfo], drafted: bool, given: Collection[str]) -> str:
+    """The model of a method where none is named: of those that ship the first that fits all of these methods that can
+    share one, so that they are compared on it, else the first that fits this one. drafted, given: as `fits` takes them.
+    Raises UserError where none fits, or its weights are not here."""
+    listed = engines.list_models()
+    shipped = [model for model in listed if model.where == "embedded"]
+    found = first([one for one in infos if one.kind == info.kind], shipped, drafted, given)
+    found = found or first([info], listed, drafted, given)
+    if found and found.where != "download":
+        return str(found.name)
+    beside = [role for role in wants(info) if role in info.needs and role not in given]
+    others = f", and --model ROLE=NAME for {' and '.join(beside)}" if beside else ""
+    what_to_do = (
+        f"which no model that ships is or has; give --model {found.name}, whose weights are fetched once"
+        if found
+        else f"which no listed model is or has; give --model NAME{others}"
+    )
+    raise UserError(f"'{info.slug}' needs a {needed(info, given)}, {what_to_do}.")
 
 
 def option_value(text: str) -> Any:
