@@ -96,8 +96,9 @@ def bench_command(args: argparse.Namespace) -> int:
         return _names(args, model)
     if args.length:
         return growing(args, model, length)
-    slugs = args.method or [info.slug for info in engines.list_methods() if runs_on(info, model)]
-    plans, texts = measure.plan(slugs, model), measure.prompts_for(model.record.name, args.prompts)
+    infos = asked(args) or [info for info in engines.list_methods() if runs_on(info, model)]
+    plans = measure.plan([info.slug for info in infos], model, own_params(args, infos))
+    texts = measure.prompts_for(model.record.name, args.prompts)
     parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]
     figures, partial = list[measure.Figure](), False
     what = "methods and points of the sweep" if plans[-1][-1] else "methods"
@@ -162,7 +163,8 @@ def _names(args: argparse.Namespace, model: Any) -> int:
 
     known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
-    plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
+    infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
+    plans = list(own_params(args, infos).items())
     prompts = names.prompts(args.prompts)
     with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
         found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
@@ -201,15 +203,20 @@ def asked(args: argparse.Namespace) -> list[MethodInfo] | None:
     return [engines.get_method(slug).info for slug in args.method] if args.method else None
 
 
-def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, Any]]]:
+def own_params(args: argparse.Namespace, infos: Sequence[MethodInfo]) -> dict[str, dict[str, str]]:
+    """What --param gives each of these methods, without the length, which all of them share. Raises UserError."""
+    shares = shared_params(infos, key_values(args.param, "--param"))
+    return {slug: {name: value for name, value in own.items() if name != LENGTH} for slug, own in shares.items()}
+
+
+def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, str]]]:
     """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
     UserError."""
     infos = asked(args) or [
         info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
-    params = shared_params(infos, key_values(args.param, "--param"))
+    params = own_params(args, infos)
     for info in infos:
-        params[info.slug].pop(LENGTH, None)  # which is that of all answers
         if not info.keeps(params[info.slug]):
             advice = f"give it {info.condition} by --param" if info.lossless_with else "choose a lossless method"
             raise UserError(

@@ -23,6 +23,8 @@ def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
 
     if not args.method:
         raise UserError("--length runs each method to its full length twice; name them by --method, such as greedy.")
+    if args.param:
+        raise UserError("--length measures methods at their defaults; leave --param out.")
     slugs = list(dict.fromkeys(args.method))
     if more := [slug for slug in slugs if len(engines.get_method(slug).info.needs) > 1]:
         raise UserError(f"--length takes methods of one model, and '{more[0]}' needs several; leave it out.")
