@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import engines
@@ -15,17 +15,32 @@ def wants(info: MethodInfo) -> list[str]:
     return [*(role for role in list(info.needs)[1:] if role not in info.optional), *info.parts.values()]
 
 
+def needed(info: MethodInfo, given: Collection[str] = ()) -> str:
+    """The same in words, behind "needs a": the model, and what must be beside it. given: roles whose models are
+    named."""
+    return " and ".join([f"{info.needs[info.role]} model", *(f"its {one}" for one in wants(info) if one not in given)])
+
+
 def has(model: Any) -> set[str]:
     """The same, as a listed model has it."""
     return {*model.roles, *model.parts}
 
 
-def fits(info: MethodInfo, model: Any, drafted: bool = False) -> bool:
+def fits(info: MethodInfo, model: Any, drafted: bool = False, given: Collection[str] = ()) -> bool:
     """Whether a listed model can be picked for a method: of the kind of its board and of the kind that it needs, with
     a companion for every further role and the trained parts. drafted: with a published drafter, which stands in the
-    place of one of them."""
-    beside = has(model) | (replaced(info) if drafted else set())
+    place of one of them. given: roles whose models are named anyway."""
+    beside = has(model) | (replaced(info) if drafted else set()) | {*given}
     return model.kind == info.kind and info.needs[info.role] in model.kinds and {*wants(info)} <= beside
+
+
+def first(
+    infos: Sequence[MethodInfo], models: Sequence[Any], drafted: bool = False, given: Collection[str] = ()
+) -> Any | None:
+    """The model of these that methods run on where none is named: the first that fits all of them, one that ships
+    before one that may have to be fetched. None where none fits."""
+    fitting = (model for model in models if all(fits(info, model, drafted, given) for info in infos))
+    return min(fitting, key=lambda model: model.where != "embedded", default=None)
 
 
 def replaced(info: MethodInfo) -> set[str]:

@@ -129,10 +129,12 @@ def parts_of(info: MethodInfo, main: Model) -> dict[str, Any]:
 
 def _trained(name: str, record: ModelRecord, main: Model) -> Any:
     """A part as it lies in its folder, or the drafter that its tensors are where its card holds a drafter's config."""
+    from engines.models import zoo
     from engines.models.drafters import trained_drafter
     from engines.models.parts import load_part
 
-    part = load_part(name, [record])
+    having = " or ".join(model.name for model in zoo.list_models() if name in model.parts)
+    part = load_part(name, [record], way_out=having and f"or choose {having}, which has one")
     return trained_drafter(part, main) if "config" in part.card else part
 
 

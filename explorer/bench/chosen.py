@@ -9,7 +9,7 @@ from typing import Any
 import engines
 from engines import MethodInfo, UserError
 from explorer.bench import classes
-from explorer.fitting import drafts, runs_on, wants
+from explorer.fitting import drafts, needed, runs_on, wants
 
 BY_ITSELF, WITH_MORE = 2, 1  # methods that need the model alone, and that need a draft or a trained part
 
@@ -68,10 +68,9 @@ def named(slugs: Sequence[str], model: Any) -> list[MethodInfo]:
             raise UserError(f"'{info.slug}' is a control itself and has none; choose a lossless method.")
         if not runs_on(info, model, listed):
             fit = ", ".join(one.slug for one in fitting(model, listed)) or "none"
-            needs = " and ".join([info.needs[info.role] + " model", *(f"its {beside}" for beside in wants(info))])
             raise UserError(
-                f"'{info.slug}' needs a {needs}, which {model.record.name} is not or has not; lossless methods that "
-                f"fit it: {fit}."
+                f"'{info.slug}' needs a {needed(info)}, which {model.record.name} is not or has not; lossless methods "
+                f"that fit it: {fit}."
             )
     return found
 

@@ -83,10 +83,12 @@ def timed(
 Plan = tuple[engines.MethodInfo, dict[str, Any], bool]  # method, its own parameters, whether on the model's own curve
 
 
-def plan(slugs: Sequence[str], model: Any) -> list[Plan]:
-    """What `bench` measures, in order: the methods, then the points of the model's own curve. Raises UserError."""
+def plan(slugs: Sequence[str], model: Any, params: Mapping[str, Mapping[str, Any]] = {}) -> list[Plan]:
+    """What `bench` measures, in order: the methods, then the points of the model's own curve. params: by slug. Raises
+    UserError."""
     plain = next((info for info in engines.list_methods() if info.curve and info.kind == model.record.kind), None)
-    asked: list[Plan] = [(engines.get_method(slug).info, {}, False) for slug in slugs]
+    infos = [engines.get_method(slug).info for slug in slugs]
+    asked: list[Plan] = [(info, dict(params.get(info.slug, {})), False) for info in infos]
     return asked + [(plain, {name: value}, True) for name, value in sweep_of(plain) if plain]
 
 
@@ -136,12 +138,12 @@ def _asked(plain: engines.MethodInfo, own: Mapping[str, Any], found: Sequence[Fi
     ((name, value),) = own.items()
     if value != next(p.default for p in plain.params if p.name == name):
         return None
-    return next((f for f in found if f.method == plain.slug and not f.on_curve), None)
+    return next((f for f in found if f.method == plain.slug and not f.on_curve and not f.params), None)
 
 
 def label(method: str, params: Mapping[str, Any]) -> str:
     """A method with its own parameters, as the table and the progress call it."""
-    return " ".join([method, *(f"{key}={value:g}" for key, value in params.items())])
+    return " ".join([method, *(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in params.items())])
 
 
 def sweep_of(plain: engines.MethodInfo | None) -> list[tuple[str, float]]:

@@ -24,6 +24,7 @@ from explorer.cli.io import (
     write,
 )
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.new_tokens import add_length, length_of_all
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.cli.told import Pace
@@ -52,13 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_part(parser)
     add_loading(parser)
-    parser.add_argument(
-        "--max-new-tokens",
-        type=positive,
-        default=advise.NEW_TOKENS,
-        metavar="N",
-        help=f"length of the answers (default {advise.NEW_TOKENS})",
-    )
+    add_length(parser, advise.NEW_TOKENS)
     parser.add_argument(
         "--repeats", type=positive, metavar="N", help="runs of each prompt (default 6; from six prompts on 3)"
     )
@@ -80,7 +75,7 @@ def advise_command(args: argparse.Namespace) -> int:
     from explorer.figures.advice import Advice
 
     check_target(args.json)
-    prompts = given_prompts(args)
+    prompts, length = given_prompts(args), length_of_all(args, advise.NEW_TOKENS)
     asked = [engines.get_method(slug).info for slug in args.method] or engines.list_methods()
     model = with_part(load(args.model, loading(args)), args, asked)
     infos = chosen.named(args.method, model) if args.method else chosen.chosen(model)
@@ -90,7 +85,7 @@ def advise_command(args: argparse.Namespace) -> int:
             prompts,
             args.method,
             params=shared_params(infos, key_values(args.param, "--param")),
-            max_new_tokens=args.max_new_tokens,
+            max_new_tokens=length,
             repeats=args.repeats,
             seconds=args.seconds if args.seconds is not None else advise.SECONDS * len(prompts),
             progress=progress,

@@ -10,12 +10,14 @@ from typing import Any
 
 import engines
 from engines import Trace, UserError
-from explorer.cli.io import check_target, positive, print_answer, print_table, write
+from explorer.cli.io import check_target, print_answer, print_table, write
+from explorer.cli.new_tokens import LENGTH, add_length
 from explorer.cli.run import INTERRUPTED, find_method, read_prompt
 from explorer.words import printable
 
 DRAFTS = ("block_efficiency", "mean_accepted_excluding_bonus", "acceptance_rate_of_drafted")
 MOST = 4  # runs in one race
+TOKENS = 128
 APIS = ("chat", "completions", "llama", "sglang")  # those of `explorer.attach`, whose HTTP is loaded when it is needed
 
 
@@ -46,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD@MODEL",
         help="let an engine here decode the same prompt, such as greedy@smollm2",
     )
-    parser.add_argument(
-        "--max-tokens", type=positive, default=128, metavar="N", help="tokens of the answer (default 128)"
-    )
+    add_length(parser, TOKENS, "--max-tokens")
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default 0: the most likely token")
     parser.add_argument("--top", type=int, default=5, metavar="K", help="likely tokens to ask for (default 5; 0: none)")
     parser.add_argument("--seed", type=int, metavar="N", help="sent to the server, and used by the engines")
@@ -105,8 +105,9 @@ def attach_command(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("max_tokens", "temperature", "top", "seed", "max_seconds")
-    return {name: getattr(args, name) for name in names} | {"patience": args.timeout}
+    names = ("temperature", "top", "seed", "max_seconds")
+    own = {"max_tokens": args.max_new_tokens or TOKENS, "patience": args.timeout}
+    return {name: getattr(args, name) for name in names} | own
 
 
 def _each(given: Sequence[str], option: str, urls: int) -> list[str]:
@@ -124,7 +125,7 @@ def _rival(text: str) -> tuple[str, str]:
 
 def _engine(method: str, model: str, prompt: Any, args: argparse.Namespace) -> Any:
     known = {one.name for one in find_method(method).params}
-    told = {"max_new_tokens": args.max_tokens, "temperature": args.temperature}
+    told = {LENGTH: args.max_new_tokens or TOKENS, "temperature": args.temperature}
     params = {
         name: value for name, value in told.items() if name in known and not (name == "temperature" and not value)
     }

@@ -16,7 +16,8 @@ from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
 from explorer.cli.length import growing
 from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.run import INTERRUPTED
+from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
+from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.cli.told import Progress, say, told
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
@@ -26,6 +27,8 @@ from explorer.words import printable
 
 if TYPE_CHECKING:
     from explorer.bench.certified import Kept
+
+TOKENS = 64
 
 
 def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
@@ -41,12 +44,10 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
             "--param",
             action="append",
             default=[],
-            metavar="M:NAME=VALUE",
-            help="a parameter of one method, for example rsd:variant=C",
+            metavar="[M:]NAME=VALUE",
+            help="a parameter of the methods that have it, or of one, for example rsd:variant=C",
         )
-        parser.add_argument(
-            "--max-new-tokens", type=positive, default=64, metavar="N", help="length of the answers (default 64)"
-        )
+        add_length(parser, TOKENS)
         parser.add_argument(
             "--prompts",
             type=positive,
@@ -85,22 +86,24 @@ def bench_command(args: argparse.Namespace) -> int:
     from explorer.bench import measure
 
     check_target(args.json)
+    length = length_of_all(args, TOKENS)
+    if args.names and args.max_new_tokens:
+        raise UserError(f"--names reads each answer to the end of one name; leave {OPTION} out.")
     model = with_part(load(args.model, loading(args)), args, asked(args))
     if args.by_class:
-        return _by_class(args, model)
+        return _by_class(args, model, length)
     if args.names:
         return _names(args, model)
     if args.length:
-        return growing(args, model)
-    slugs = args.method or [info.slug for info in engines.list_methods() if runs_on(info, model)]
-    plans, texts = measure.plan(slugs, model), measure.prompts_for(model.record.name, args.prompts)
+        return growing(args, model, length)
+    infos = asked(args) or [info for info in engines.list_methods() if runs_on(info, model)]
+    plans = measure.plan([info.slug for info in infos], model, own_params(args, infos))
+    texts = measure.prompts_for(model.record.name, args.prompts)
     parts = [(measure.label(info.slug, own), len(texts)) for info, own, _ in plans]
     figures, partial = list[measure.Figure](), False
     what = "methods and points of the sweep" if plans[-1][-1] else "methods"
     with told(parts, what) as progress:
-        coming = measure.measured(
-            plans, model, texts, repeats=args.repeats, max_new_tokens=args.max_new_tokens, progress=progress
-        )
+        coming = measure.measured(plans, model, texts, repeats=args.repeats, max_new_tokens=length, progress=progress)
         try:
             for figure in coming:
                 figures.append(figure)
@@ -120,7 +123,7 @@ def bench_command(args: argparse.Namespace) -> int:
     return INTERRUPTED if partial else 0
 
 
-def _by_class(args: argparse.Namespace, model: Any) -> int:
+def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
     from explorer.bench import classes
 
     prompts = {group: texts[: args.prompts] for group, texts in classes.class_prompts().items()}
@@ -131,7 +134,7 @@ def _by_class(args: argparse.Namespace, model: Any) -> int:
             model,
             prompts,
             repeats=args.repeats,
-            max_new_tokens=args.max_new_tokens,
+            max_new_tokens=length,
             progress=progress,
             keep=True,
         )
@@ -160,7 +163,8 @@ def _names(args: argparse.Namespace, model: Any) -> int:
 
     known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
-    plans: list[tuple[str, dict[str, Any]]] = [(slug, {}) for slug in dict.fromkeys(slugs)]
+    infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
+    plans = list(own_params(args, infos).items())
     prompts = names.prompts(args.prompts)
     with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
         found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
@@ -199,31 +203,28 @@ def asked(args: argparse.Namespace) -> list[MethodInfo] | None:
     return [engines.get_method(slug).info for slug in args.method] if args.method else None
 
 
-def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, Any]]]:
+def own_params(args: argparse.Namespace, infos: Sequence[MethodInfo]) -> dict[str, dict[str, str]]:
+    """What --param gives each of these methods, without the length, which all of them share. Raises UserError."""
+    shares = shared_params(infos, key_values(args.param, "--param"))
+    return {slug: {name: value for name, value in own.items() if name != LENGTH} for slug, own in shares.items()}
+
+
+def _lossless(args: argparse.Namespace, model: Any) -> list[tuple[str, dict[str, str]]]:
     """The lossless methods asked for with their parameters, or all that the model and its companions can run. Raises
     UserError."""
-    slugs = args.method or [
-        info.slug for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
+    infos = asked(args) or [
+        info for info in engines.list_methods() if info.lossless and info.baseline and runs_on(info, model)
     ]
-    params: dict[str, dict[str, Any]] = {slug: {} for slug in slugs}
-    for key, value in key_values(args.param, "--param").items():
-        slug, colon, name = key.partition(":")
-        if not colon or slug not in params:
-            raise UserError(
-                f"--param {key} does not name one of the methods; write METHOD:NAME=VALUE with METHOD one of "
-                f"{', '.join(slugs)}."
-            )
-        params[slug][name] = value
-    for slug in slugs:
-        info = engines.get_method(slug).info
-        if not info.keeps(params[slug]):
+    params = own_params(args, infos)
+    for info in infos:
+        if not info.keeps(params[info.slug]):
             advice = f"give it {info.condition} by --param" if info.lossless_with else "choose a lossless method"
             raise UserError(
-                f"'{slug}' does not claim its control's text with these parameters, so there is nothing to certify; "
-                f"{advice}."
+                f"'{info.slug}' does not claim its control's text with these parameters, so there is nothing to "
+                f"certify; {advice}."
             )
         if not info.baseline:
-            raise UserError(f"'{slug}' is a control itself and has none; choose a method that claims its text.")
+            raise UserError(f"'{info.slug}' is a control itself and has none; choose a method that claims its text.")
     return list(params.items())
 
 
@@ -234,10 +235,11 @@ def certify_command(args: argparse.Namespace) -> int:
     from explorer.bench.measure import prompts_for
 
     check_target(args.json)
+    length = length_of_all(args, TOKENS)
     model = with_part(load(args.model, loading(args)), args, asked(args))
     if (note := rows_note(model.record)) and args.json != "-":
         print(printable(note))
-    plans, held = _lossless(args, model), _Held()
+    plans, held = _lossless(args, model), _Held(length)
     for slug, params in plans:
         if float(params.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{slug}' draws its text, so there is none to certify; leave it at 0.")
@@ -256,7 +258,7 @@ def certify_command(args: argparse.Namespace) -> int:
             model=model.record,
             machine=header.machine,
             versions=header.versions,
-            max_new_tokens=args.max_new_tokens,
+            max_new_tokens=length,
             kept=held.kept,
             network=held.network,
             server=held.server,
@@ -269,8 +271,9 @@ def certify_command(args: argparse.Namespace) -> int:
 
 @dataclass
 class _Held:
-    """What `certify` found by now. controls: by control and prompt its run."""
+    """What `certify` found by now of answers of so many tokens. controls: by control and prompt its run."""
 
+    length: int
     kept: list[Kept] = field(default_factory=list)
     network: list[Kept] = field(default_factory=list)
     server: list[Kept] = field(default_factory=list)
@@ -289,14 +292,14 @@ def _hold(
     """Fill `held`, a method at a time: first the methods, then their controls."""
     from explorer.bench import certified, measure
 
-    asked = ((slug, {**params, "max_new_tokens": args.max_new_tokens}) for slug, params in plans)
+    asked = ((slug, {**params, LENGTH: held.length}) for slug, params in plans)
     measure.refuse_bad(asked, model, texts[0])
     progress(0, len(plans) * len(texts))
     for i, (slug, params) in enumerate(plans):
         baseline, found = str(engines.get_method(slug).info.baseline), list[compare.Certificate]()
         for n, prompt in enumerate(texts, 1):
             ours, control = (
-                engines.run(one, model, prompt, params={**given, "max_new_tokens": args.max_new_tokens}, detail="light")
+                engines.run(one, model, prompt, params={**given, LENGTH: held.length}, detail="light")
                 for one, given in ((slug, params), (baseline, {}))
             )
             held.controls.setdefault(baseline, {}).setdefault(prompt, control)

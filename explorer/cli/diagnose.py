@@ -22,6 +22,7 @@ from explorer.cli.io import (
     write,
 )
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.new_tokens import add_length
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.figures import diagnosed
 from explorer.words import printable
@@ -35,13 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_part(parser)
     add_prompts(parser)
     add_loading(parser)
-    parser.add_argument(
-        "--max-new-tokens",
-        type=positive,
-        default=TOKENS,
-        metavar="N",
-        help=f"tokens that the target writes behind each prompt, and that are looked at (default {TOKENS})",
-    )
+    add_length(parser, TOKENS)
     parser.add_argument("--depth", type=positive, metavar="K", help="depth of the drafts (default: the drafter's own)")
     parser.add_argument(
         "--record",
@@ -76,7 +71,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
         model.drafter,
         prompts,
         k=args.depth or 0,
-        tokens=args.max_new_tokens,
+        tokens=args.max_new_tokens or TOKENS,
         timed=not args.no_times,
         record=drafted,
     )

@@ -17,6 +17,7 @@ from explorer.arguments import Parser
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import complain, key_values, own_methods, positive, print_table
 from explorer.cli.loading import add_loading, loading, tell
+from explorer.cli.new_tokens import add_length, with_length
 from explorer.cli.run import INTERRUPTED, option_value
 from explorer.words import printable
 
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the method; it stands before what the task asks for",
     )
+    add_length(parser, "what the task asks for")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
     add_loading(parser)
     add_part(parser)
@@ -83,7 +85,7 @@ def eval_command(args: argparse.Namespace) -> int:
     lm = DecodingLM(
         args.method,
         model,
-        key_values(args.param, "--param"),
+        with_length(key_values(args.param, "--param"), args, [engines.get_method(args.method).info]),
         seed=(asked.seed or [0, 0, 0])[2] or 0,
         options=options,
         resume=not args.fresh,

@@ -10,25 +10,28 @@ import msgspec
 import engines
 from engines import UserError
 from explorer.cli.io import print_json, print_table, signed, write
+from explorer.cli.new_tokens import LENGTH
 from explorer.cli.run import INTERRUPTED
 from explorer.cli.told import Pace, say
 from explorer.figures.calls import many
 
 
-def growing(args: argparse.Namespace, model: Any) -> int:
-    """Measure and print a line for each stretch of each loop. Raises UserError for methods that are not named, and for
-    those that draft with a model of their own."""
+def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
+    """Measure and print a line for each stretch of each loop, in answers of so many tokens. Raises UserError for
+    methods that are not named, and for those that draft with a model of their own."""
     from explorer.bench import length, measure
 
     if not args.method:
         raise UserError("--length runs each method to its full length twice; name them by --method, such as greedy.")
+    if args.param:
+        raise UserError("--length measures methods at their defaults; leave --param out.")
     slugs = list(dict.fromkeys(args.method))
     if more := [slug for slug in slugs if len(engines.get_method(slug).info.needs) > 1]:
         raise UserError(f"--length takes methods of one model, and '{more[0]}' needs several; leave it out.")
-    asked = [(slug, {"max_new_tokens": args.max_new_tokens}) for slug in slugs]
+    asked = [(slug, {LENGTH: tokens}) for slug in slugs]
     prompt = measure.prompts_for(model.record.name, 1)[0]
     measure.refuse_bad(asked, model, prompt)
-    found = length.measured(slugs, model, prompt, args.max_new_tokens, Pace("tokens"))
+    found = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
     if found.partial:
         say("decoding-explorer: stopped; the stretches that all loops had finished are kept.")
     lines = length.rows(found)

@@ -7,7 +7,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,13 @@ from explorer.cli.io import (
     write,
 )
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.new_tokens import OPTION, add_length, with_length
 from explorer.figures.calls import in_words, many, target_calls, target_role
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.figures.samples import gained
 from explorer.figures.strip import by_end_rule, of_end
 from explorer.figures.verdict import cut_at
+from explorer.fitting import first, needed, wants
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -70,13 +72,15 @@ def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser
             metavar="NAME=VALUE",
             help="an option of the model's loader, for example mask_id=126336",
         )
+        several = parser is compare
         parser.add_argument(
             "--param",
             action="append",
             default=[],
-            metavar="NAME=VALUE",
-            help="a parameter of the method; `methods M` lists them",
+            metavar="[M:]NAME=VALUE" if several else "NAME=VALUE",
+            help=f"a parameter of the method{'s that have it, or of one' * several}; `methods M` lists them",
         )
+        add_length(parser)
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
         parser.add_argument("--max-steps", type=int, default=None, metavar="N", help="stop after N steps")
         parser.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
@@ -96,7 +100,7 @@ def run_command(args: argparse.Namespace) -> int:
     check_target(args.json)
     info = find_method(args.method or only_own(args.method_file))
     prompt = read_prompt(args)
-    params = key_values(args.param, "--param")
+    params = with_length(key_values(args.param, "--param"), args, [info])
     roles = pick_models([info], args)[info.slug]
     trace, code = decode(info, roles, prompt, args, params, args.detail)
     if args.json:
@@ -110,7 +114,7 @@ def run_command(args: argparse.Namespace) -> int:
             f"{t.method_seconds:.3f} s method"
         )
         if (cut := cut_at(trace)) is not None:
-            stats += f"; cut at {cut} tokens: raise max_new_tokens"
+            stats += f"; cut at {cut} tokens: raise {OPTION}"
         print(printable(stats), file=sys.stderr)
     if trace.end.reason == "budget":
         print(f"decoding-explorer: {printable(trace.end.message)}", file=sys.stderr)
@@ -125,7 +129,7 @@ def compare_command(args: argparse.Namespace) -> int:
     if args.traces and not Path(args.traces).is_dir():
         raise UserError(f"there is no folder '{args.traces}'; make it first.")
     prompt = read_prompt(args)
-    params = shared_params(infos, key_values(args.param, "--param"))
+    params = shared_params(infos, with_length(key_values(args.param, "--param"), args, infos))
     roles = pick_models(infos, args)
     traces = []
     for info in infos:
@@ -269,7 +273,7 @@ def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict
 
 def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[str, Models]:
     """Loaded models by role for each method: a named role where it has one, else the first given model of the kind that
-    it needs."""
+    it needs, and without any the default one."""
     wanted = [split_role(one, infos) for one in args.model]
     options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
     options |= loading(args)
@@ -281,7 +285,9 @@ def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[s
             free = [name for role, name in wanted if not role]
             fitting = [name for name in free if loaded[name].record.kind == info.kind]
             roles[info.role] = (
-                loaded[(fitting or free)[0]] if free else engines.load_model(default_model(info), **options)
+                loaded[(fitting or free)[0]]
+                if free
+                else engines.load_model(default_model(info, infos, bool(args.part), roles), **options)
             )
         main = roles[info.role]
         if args.part and id(main) not in beside and "layered" in engines.kinds_of(main):
@@ -307,14 +313,24 @@ def split_role(given: str, infos: Sequence[MethodInfo]) -> tuple[str, str]:
     return role, name
 
 
-def default_model(info: MethodInfo) -> str:
-    """The first model of the zoo that fits. Raises UserError if there is none."""
-    name = next((m.name for m in engines.list_models() if info.needs[info.role] in m.kinds), None)
-    if name is None:
-        raise UserError(
-            f"'{info.slug}' needs a {info.needs[info.role]} model and none is built in; give one with --model."
-        )
-    return str(name)
+def default_model(info: MethodInfo, infos: Sequence[MethodInfo], drafted: bool, given: Collection[str]) -> str:
+    """The model of a method where none is named: of those that ship the first that fits all of these methods that can
+    share one, so that they are compared on it, else the first that fits this one. drafted, given: as `fits` takes them.
+    Raises UserError where none fits, or its weights are not here."""
+    listed = engines.list_models()
+    shipped = [model for model in listed if model.where == "embedded"]
+    found = first([one for one in infos if one.kind == info.kind], shipped, drafted, given)
+    found = found or first([info], listed, drafted, given)
+    if found and found.where != "download":
+        return str(found.name)
+    beside = [role for role in wants(info) if role in info.needs and role not in given]
+    others = f", and --model ROLE=NAME for {' and '.join(beside)}" if beside else ""
+    what_to_do = (
+        f"which no model that ships is or has; give --model {found.name}, whose weights are fetched once"
+        if found
+        else f"which no listed model is or has; give --model NAME{others}"
+    )
+    raise UserError(f"'{info.slug}' needs a {needed(info, given)}, {what_to_do}.")
 
 
 def option_value(text: str) -> Any:

@@ -16,6 +16,7 @@ from engines import UserError
 from engines.tasks import TASKS
 from explorer.cli.io import check_target, complain, key_values, positive, print_table, signed, write
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.new_tokens import LENGTH, add_length, with_length
 from explorer.words import printable
 
 INTERRUPTED = 130
@@ -36,6 +37,7 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
         help="0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; two may vary: a curve along the first for each value "
         "of the second",
     )
+    add_length(sweep, "as many as the task's answers need")
     sweep.add_argument(
         "--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks"
     )
@@ -92,10 +94,16 @@ def _asked(args: argparse.Namespace, model: Any) -> Any:
     from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 
     slugs = list(dict.fromkeys(args.method or [info.slug for info in runnable(model.record.kind, model.record.name)]))
-    given = {name: values_of(parameter(slugs, name), text) for name, text in key_values(args.param, "--param").items()}
+    texts, length = key_values(args.param, "--param"), args.max_new_tokens
+    if length:
+        with_length(texts, args, [engines.get_method(slug).info for slug in slugs])
+        texts.pop(LENGTH, None)  # the control has it too
+    given = {name: values_of(parameter(slugs, name), text) for name, text in texts.items()}
     swept = grid.check({name: values for name, values in given.items() if len(values) > 1})
     fixed = {name: values[0] for name, values in given.items() if name not in swept}
     settings = quality.plan(model.record.kind, slugs, swept, fixed)
+    if length:
+        settings = [quality.of_length(one, length) for one in settings]
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import engines
 from engines import MethodInfo, Param, Trace, UserError, tasks
 from explorer.bench.chosen import ranked
-from explorer.fitting import fits, has, replaced, wants
+from explorer.fitting import first, fits, has, needed, replaced, wants
 from explorer.page.form import Form
 from explorer.page.limits import NEW_TOKENS, SLOTS, Limits
 
@@ -136,8 +136,9 @@ class Catalogue:
         return [model.name for model in self.models if fits(info, model)]
 
     def first_model(self, info: MethodInfo) -> str:
-        """The name of the first model that fits, or nothing."""
-        return next(iter(self.fitting(info)), "")
+        """The name of the model that a slot begins with, or nothing."""
+        found = first([info], self.models)
+        return found.name if found else ""
 
     def read_form(self, form: Form) -> Plan:
         """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
@@ -145,7 +146,7 @@ class Catalogue:
         info, model = self.known(slug), form.model.strip()
         if not model:
             raise UserError(
-                f"no model is chosen; '{info.slug}' needs a {info.kind} model: "
+                f"no model is chosen; '{info.slug}' needs a {needed(info)}: "
                 f"{', '.join(self.fitting(info)) or 'none is installed here'}."
             )
         target, drafter = engines.target_and_drafter(model)
@@ -157,7 +158,7 @@ class Catalogue:
         found = next((one for one in self.models if one.name == target), None)
         if found is not None and not fits(info, found, bool(drafter)):
             raise UserError(
-                f"'{info.slug}' needs a {info.needs[info.role]} model, {model} is {found.kind}; choose one of "
+                f"'{info.slug}' needs a {needed(info)}, which {model} is not or has not; choose one of "
                 f"{', '.join(self.fitting(info))}."
             )
         plan, declared = self.plan(info.slug, model, given), {p.name: p for p in info.params}

@@ -53,7 +53,9 @@ def test_what_is_opened_fills_the_controls_and_slots_of_different_kinds_run_side
     expect(page.locator("#method-3")).to_be_hidden()
     screen.model(1, first_model("causal"))
     screen.press("Run")
-    screen.says(f"Slot 2: '{traces[1].header.method}' needs a masked model, {first_model('causal')} is causal")
+    screen.says(
+        f"Slot 2: '{traces[1].header.method}' needs a masked model, which {first_model('causal')} is not or has not"
+    )
     info = engines.get_method(methods_of("causal")[0]).info
     screen.method(1, info.slug)
     expect(page.locator("#model-1")).to_have_value(first_model("causal"))

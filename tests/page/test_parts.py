@@ -45,13 +45,16 @@ def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):
 
 def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
     for model, params, said in (
-        ("tiny-ar-s", {}, "needs a masked model, tiny-ar-s is"),
+        ("tiny-ar-s", {}, "needs a masked model, which tiny-ar-s is not or has not"),
         ("tiny-dlm", {"threshold": 9.0}, "threshold=.* is out of range"),
         ("tiny-dlm", {"no_such": 1}, "unknown parameter 'no_such'"),
         (" ", {}, "no model is chosen"),
     ):
         with pytest.raises(UserError, match=said):
             catalogue.read_form(Form("threshold", model, params))
+    lacks = "needs a layered model and its vision-drafts, which tiny-ar-l is not or has not; choose one of tiny-vlm"
+    with pytest.raises(UserError, match=lacks):  # it is a layered one
+        catalogue.read_form(Form("msd", "tiny-ar-l", {}))
 
 
 def test_settings_of_earlier_versions_are_read_as_those_of_today(catalogue, traces):

@@ -10,7 +10,7 @@ import pytest
 
 import engines
 from engines.core.method import Method, MethodInfo
-from explorer.bench import certified, classes
+from explorer.bench import certified, classes, measure
 from explorer.cli import told
 from tests.explorer.commands import call, refused
 
@@ -68,7 +68,7 @@ def test_certify_fails_for_a_method_that_only_claims_it(capsys, monkeypatch):
     [
         (("certify", "--model", "tiny-ar-l", "--method", "ead"), "does not claim its control's text"),
         (("certify", "--model", "tiny-ar-l", "--method", "rapid"), "give it eta=0.0 by --param"),
-        ((*BY_CLASS, "--method", "token-recycling", "--param", "k=3"), "write METHOD:NAME=VALUE"),
+        ((*BY_CLASS, "--method", "token-recycling", "--param", "dance=3"), "has the parameter 'dance'; they have "),
     ],
 )
 def test_bad_input_costs_one_line(capsys, argv, says):
@@ -153,6 +153,32 @@ def test_bench_tells_each_method_and_one_that_cannot_run_costs_nothing_that_was_
     assert lines[1].startswith("greedy: 1 of 2 methods, about ") and lines[2] == "token-recycling: 2 of 2 methods"
     made = cut(99)
     assert call(capsys, *TWO[:-1], "threshold")[0] == 2 and not made
+
+
+def test_bench_measures_with_the_parameters_that_are_given(capsys, monkeypatch):
+    real, made = engines.run, []
+
+    def run(slug, model, prompt, *, params, **named):
+        made.append((slug, params.get("template")))
+        return real(slug, model, prompt, params=params, **named)
+
+    monkeypatch.setattr(engines, "run", run)
+    for given in ("template=7", "token-recycling:template=7"):
+        found = json.loads(call(capsys, *TWO, "--param", given, "--json")[1])
+        assert [one["params"] for one in found["figures"]] == [{}, {"template": "7"}]
+    assert {*made} == {("greedy", None), ("token-recycling", "7")}
+    assert "\ntoken-recycling template=7 " in call(capsys, *TWO, "--param", "template=7")[1]
+    for mode, says in ((("--names",), "has the parameter 'dance'"), (("--length",), "leave --param out")):
+        assert says in refused(capsys, *BENCH[:-2], *mode, "--method", "greedy", "--param", "dance=1")
+
+
+def test_a_point_of_the_curve_is_not_that_of_a_method_with_parameters():
+    info = engines.get_method("threshold").info
+    default = next(p.default for p in info.params if p.name == "threshold")
+    figures = [
+        measure.Figure("threshold", "llada", 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, own) for own in ({"k": 1}, {})
+    ]
+    assert measure._asked(info, {"threshold": default}, figures) is figures[1]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_accuracy_costs_and_failing_runs_are_told_and_written(sorting, tmp_path,
     [
         ([*MASKED], "no task is given; give --tasks"),
         ([*MASKED, "--tasks", "nosuch"], "Tasks not found: nosuch; `lm-eval ls tasks` lists them"),
+        ([*MASKED, "--tasks", "x", "--max-new-tokens", "8", "--param", "max_new_tokens=9"], "are two lengths"),
         ([*MASKED, "--tasks", "x", "--use_cache", "y"], "--use_cache is not taken: answers are kept anyway"),
         ([*MASKED, "--tasks", "x", "--limit", "2", "--samples", '{"x": [0]}'], "lm_eval refuses: If --samples"),
     ],
