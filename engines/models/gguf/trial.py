@@ -30,6 +30,7 @@ KEPT = "gguf-trials.json"
 ILLEGAL = (-signal.SIGILL, 0xC000001D)  # as POSIX and Windows tell it
 KILLED = -9
 ABORTED = re.compile(r"^\S*?([^\s/\\]+\.\w+:\d+: .+)$", re.MULTILINE)  # file:line: words, as ggml_abort writes them
+FULL = re.compile(r"bad_alloc|can't allocate memory|MemoryError")
 THROWN = re.compile(r"terminate called after throwing an instance of '(.+)'(?:\s+what\(\):\s*(.+))?")
 
 
@@ -92,15 +93,15 @@ def _end(status: int, written: str, file: Path | None, told: dict[str, Any]) -> 
             f"{kernels}); {binding.for_other_processors(name)}."
         )
     thrown, aborted = THROWN.search(written), ABORTED.search(written)
-    if status == KILLED or (thrown and "bad_alloc" in thrown[1]):
+    if status == KILLED or FULL.search(written):
         return UserError(f"the memory of this machine did not suffice for {name}, {when}; take a smaller file.")
     words = aborted[1] if aborted else ": ".join(filter(None, thrown.groups())) if thrown else ""
     if not words:
         last = (written.strip().splitlines() or ["without a word"])[-1]
         words = f"{_signal(status) or f'status {status}'}, {last}"
     return UserError(
-        f"{name} ended its process {when} ({words[:300]}); the file may be damaged, or of a kind that this version does "
-        "not bear: download it again, or take another file of the model."
+        f"{name} ended its process {when} ({words[:300]}); the file may be damaged, or of a kind that this version "
+        "does not bear: download it again, or take another file of the model."
     )
 
 

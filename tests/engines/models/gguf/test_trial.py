@@ -52,6 +52,7 @@ def test_the_wheel_comes_first_but_for_a_build_for_a_card_and_a_library_that_is_
     for file in ("xllamacpp/xllamacpp.abi3.so", "llama_cpp/lib/libllama.so", "llama_cpp/lib/libggml-cpu.so"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
+    monkeypatch.delenv(binding.VARIABLE, raising=False)
     monkeypatch.setattr(binding, "_folders", lambda module: [tmp_path / module])
     assert [path.name for _, path in binding.candidates()] == ["xllamacpp.abi3.so", "libllama.so"]
     (tmp_path / "llama_cpp/lib/libggml-cuda.so").touch()

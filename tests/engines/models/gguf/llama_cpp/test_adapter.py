@@ -130,7 +130,7 @@ def test_a_file_is_tried_once_and_loads_again_by_its_record(files, llama, monkey
         ({"mask_id": 3}, "mask_id is an option of masked models and .* is causal"),
         ({"eos_id": 9999}, "eos_id=9999 is not in the vocabulary"),
         ({"gpu_layers": "all"}, "gpu_layers='all' cannot be"),
-        ({"gpu_layers": 4}, "built for the processor alone"),
+        ({"gpu_layers": 4}, "runs on the processor alone"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, said, files):
