@@ -1,4 +1,4 @@
-"""What `python -m tests.gguf_speed` wrote, as a record: greedy on a GGUF file beside llama.cpp's own loops, what
+"""What `python -m tests.gguf_speed` wrote, as a record: greedy on a GGUF file beside llama.cpp's server, what
 recording costs there, and what a forward of n rows costs by how the weights are coded."""
 
 from __future__ import annotations
@@ -34,22 +34,24 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A way of coding the weights. made: whether they were coded again from the file's own. seconds: rows of a forward
-    -> (wall, processor), medians."""
+    """A way of coding the weights. made: whether they were coded again from the file's own. moved: by how much a row's
+    logits moved at most with rows beside it (`engines.models.bits`). seconds: rows of a forward -> (wall, processor),
+    medians."""
 
     code: str
     bytes: int
     made: bool
+    moved: float
     seconds: dict[int, tuple[float, float]]
 
 
 class Speeds(msgspec.Struct, frozen=True):
-    """All of one run. builds: llama.cpp's packages, each with what it was built for. past: cached positions in front of
+    """All of one run. build: of llama.cpp, with what it was built for. past: cached positions in front of
     the rows. again: measurements that others disturbed and that were made again; left: those that stayed disturbed."""
 
     file: str
     machine: str
-    builds: dict[str, str]
+    build: str
     threads: int
     prompt_tokens: int
     new_tokens: int

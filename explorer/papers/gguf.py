@@ -12,9 +12,6 @@ def tables() -> Iterator[Measured]:
     """All tables of the records that ship."""
     for found in gguf.recorded():
         sample = f"`{found.file}`, {found.prompt_tokens} tokens of prompt and {found.new_tokens} new ones"
-        builds = "; ".join(
-            f"{name} ({flags or 'no vector instructions named'})" for name, flags in found.builds.items()
-        )
         machine = f"{found.machine}, {found.threads} thread{'s' * (found.threads > 1)}"
         loops: list[list[Cell]] = [
             [
@@ -28,7 +25,7 @@ def tables() -> Iterator[Measured]:
             for one in found.loops
         ]
         yield Measured(
-            "Greedy on a GGUF file beside llama.cpp's own loops",
+            "Greedy on a GGUF file beside llama.cpp's own server",
             found.command,
             machine,
             found.date,
@@ -43,11 +40,10 @@ def tables() -> Iterator[Measured]:
             loops,
             sample,
             [
-                f"Medians of {found.rounds} rounds in which all loops take turns; builds: {builds}. The server is a "
-                "wheel, `Llama.generate` the very build that our adapter calls: only with the latter are the programs "
-                "alone compared.",
-                "The last column counts tokens up to the first other one: our cache keeps values in bfloat16, theirs "
-                "in float16, and near-ties fall differently.",
+                f"Medians of {found.rounds} rounds in which all loops take turns; both run {found.build}, so that the "
+                "programs alone are compared.",
+                "The last column counts tokens up to the first other one. Where a file's rows keep their bits, our "
+                "cache keeps values in bfloat16, the server's in float16, and near-ties fall differently.",
                 f"{found.again} measurements were disturbed by others and made again, {found.left} stayed disturbed.",
             ],
         )
@@ -72,6 +68,7 @@ def _rows(found: gguf.Speeds, machine: str) -> Measured:
         [
             one.code,
             round(one.bytes / 1e6),
+            f"move by up to {one.moved:.2g}" if one.moved else "the same bits",
             *("{:.1f} ({:.1f})".format(*(1000 * s for s in one.seconds[n])) for n in sizes),
         ]
         for one in found.rows
@@ -84,12 +81,13 @@ def _rows(found: gguf.Speeds, machine: str) -> Measured:
         found.command,
         machine,
         found.date,
-        ["weights", "MB", *(f"{n} row{'s' * (n > 1)}" for n in sizes)],
+        ["weights", "MB", "a row's logits beside others", *(f"{n} row{'s' * (n > 1)}" for n in sizes)],
         rows,
         f"`{found.file}`",
         [
             f"{last} rows in forwards of one row: {dear}. A draft of so many rows pays only where a forward writes "
             "more tokens.",
-            f"{made} were made from the file by llama.cpp's quantiser: they tell speed, not quality.",
+            f"Logits: 1 to 32 rows at once and a small tree behind 20, 200 and 700 positions ({found.build}).",
+            f"{made} were made from the file by llama.cpp's quantiser: they tell speed and bits, not quality.",
         ],
     )

@@ -9,7 +9,7 @@ from explorer.papers import measured
 from explorer.papers.tables import markdown
 from tests import gguf_speed
 from tests.gguf_files import tiny_llama
-from tests.gguf_speed import FULL, LIBRARY, OURS, SERVER, Quiet, Took
+from tests.gguf_speed import FULL, OURS, SERVER, Quiet, Took
 
 
 def test_what_was_disturbed_is_made_again_and_of_those_that_all_were_the_least_is_taken():
@@ -40,14 +40,13 @@ def record(tmp_path, monkeypatch):
 
 
 @pytest.mark.gguf
-@pytest.mark.slow
 def test_all_loops_answer_on_the_same_file_and_the_documents_show_it(record):
     (found,) = gguf.recorded()
     assert found == msgspec.json.decode(record.read_bytes(), type=gguf.Speeds)
-    assert [one.name for one in found.loops] == [SERVER, LIBRARY, OURS, FULL] and found.rounds == 2
-    assert {one.same for one in found.loops[2:]} == {found.new_tokens}, "recording changes no token"
+    assert [one.name for one in found.loops] == [SERVER, OURS, FULL] and found.rounds == 2
+    assert {one.same for one in found.loops[1:]} == {found.new_tokens}, "recording changes no token"
     assert all(one.speed > 0 and one.wall > 0 for one in found.loops) and found.rows == []
-    assert found.command.startswith("python -m tests.gguf_speed ") and len(found.builds) == 2
+    assert found.command.startswith("python -m tests.gguf_speed ") and found.build.endswith(")")
     text = "\n".join(map(markdown, measured.SECTIONS["gguf"]()))
     for loop in found.loops:
         assert f"| {loop.name} | " in text
