@@ -111,7 +111,8 @@ def _gguf(name: str) -> Path | None:
 
     if name == smollm2.CODED:
         return smollm2.ensure_gguf()
-    return None if name == smollm2.NAME or is_known(name) else locate(name)
+    ours = Path(name).name == name != ".." and (assets() / "models" / name).is_dir()
+    return None if ours or name == smollm2.NAME else locate(name)
 
 
 def _on_the_hub(name: str) -> bool:

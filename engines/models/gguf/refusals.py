@@ -9,9 +9,10 @@ from engines.core.errors import UserError
 if TYPE_CHECKING:
     from engines.models.gguf.header import GGUFHeader
 
-# Names of architectures as llama.cpp has them (`src/llama-arch.cpp` of llama-cpp-python 0.3.36).
+# Names of architectures as llama.cpp has them (`src/llama-arch.cpp` of xllamacpp 2026.10.11549).
 EMBEDDING = (
-    "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding llama-embed"
+    "bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding "
+    "gemma-embedding2 llama-embed"
 ).split()
 PROJECTORS, ENCODER_DECODERS = ["clip"], ["t5", "t5encoder"]
 DRAFTERS = "eagle3 dflash gemma4-assistant".split()
