@@ -12,7 +12,20 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from ctypes import POINTER, c_bool, c_char_p, c_float, c_int8, c_int32, c_size_t, c_uint8, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int8,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_void_p,
+)
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,8 +42,7 @@ F32, F16, BF16 = 0, 1, 30  # ggml's numbers of types
 ERROR = 4  # ggml's level of a line of its log
 Log = ctypes.CFUNCTYPE(None, ctypes.c_int, c_char_p, c_void_p)
 
-# Fields of `llama_context_params` with their defaults, as the newest version has them, and those that came last: a
-# library that is older lacks the first of these, or the first two ...
+# Fields of `llama_context_params` and `llama_model_params` with their defaults, as the newest version has them.
 CONTEXT: tuple[tuple[str, Any, float | None], ...] = (
     *(("n_ctx", c_uint32, 512), ("n_batch", c_uint32, 2048), ("n_ubatch", c_uint32, 512), ("n_seq_max", c_uint32, 1)),
     *(("n_rs_seq", c_uint32, 0), ("n_outputs_max", c_uint32, 0), ("n_outputs_max_per_seq", c_uint32, 1)),
@@ -45,10 +57,15 @@ CONTEXT: tuple[tuple[str, Any, float | None], ...] = (
     *(("embeddings", c_bool, 0), ("offload_kqv", c_bool, 1), ("no_perf", c_bool, 1), ("op_offload", c_bool, 1)),
     *(("swa_full", c_bool, 1), ("kv_unified", c_bool, 0)),
 )
-LATEST = ("moe_cache_size", "n_outputs_max_per_seq")
 MODEL: tuple[tuple[str, Any, float | None], ...] = (
-    *(("devices", c_void_p, None), ("tensor_buft_overrides", c_void_p, None)),
-    *(("n_gpu_layers", c_int32, -1), ("split_mode", c_int32, 1)),
+    *(("devices", c_void_p, None), ("tensor_buft_overrides", c_void_p, None), ("n_gpu_layers", c_int32, -1)),
+    *(("split_mode", c_int32, 1), ("load_mode", c_int32, -1), ("lazy_mode", c_int32, 1), ("main_gpu", c_int32, 0)),
+    *(("tensor_split", c_void_p, None), ("progress_callback", c_void_p, None)),
+    *(("progress_callback_user_data", c_void_p, None), ("kv_overrides", c_void_p, None)),
+)
+LATEST = (  # the newest first: a library that is older lacks those of the first, or of the first two
+    {"moe_cache_size"},  # before 2026.10.11549
+    {"lazy_mode"},  # before 2026.9.10809
 )
 
 
@@ -61,17 +78,22 @@ class Batch(ctypes.Structure):
     ]
 
 
+class Override(ctypes.Structure):
+    """`llama_model_kv_override` with a whole number, the same in all versions."""
+
+    _fields_ = [("tag", c_int32), ("key", c_char * 128), ("number", c_int64), ("behind", c_uint8 * 120)]
+
+
 def form(fields: tuple[tuple[str, Any, float | None], ...]) -> type[ctypes.Structure]:
     """A struct of these fields, with room behind them."""
     kinds = [(name, kind) for name, kind, _ in fields]
     return type("Parameters", (ctypes.Structure,), {"_fields_": [*kinds, ("behind", c_uint8 * ROOM)]})
 
 
+LACKING = [set[str]().union(*LATEST[:count]) for count in range(len(LATEST) + 1)]
 FORMS = {
-    "llama_context_default_params": [
-        [field for field in CONTEXT if field[0] not in LATEST[:lacks]] for lacks in range(len(LATEST) + 1)
-    ],
-    "llama_model_default_params": [list(MODEL)],
+    f"llama_{what}_default_params": [[field for field in fields if field[0] not in lacking] for lacking in LACKING]
+    for what, fields in (("context", CONTEXT), ("model", MODEL))
 }
 SIGNATURES: dict[str, tuple[Any, ...]] = {  # result and arguments; parameters are added when their form is known
     "llama_backend_init": (None,),
@@ -85,9 +107,11 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {  # result and arguments; parameters a
     "llama_log_set": (None, Log, c_void_p),
     "llama_memory_clear": (None, c_void_p, c_bool),
     "llama_memory_seq_cp": (None, c_void_p, c_int32, c_int32, c_int32, c_int32),
+    "llama_memory_seq_pos_max": (c_int32, c_void_p, c_int32),
     "llama_memory_seq_rm": (c_bool, c_void_p, c_int32, c_int32, c_int32),
     "llama_model_free": (None, c_void_p),
     "llama_model_get_vocab": (c_void_p, c_void_p),
+    "llama_model_n_swa": (c_int32, c_void_p),
     "llama_print_system_info": (c_char_p,),
     "llama_set_causal_attn": (None, c_void_p, c_bool),
     "llama_state_seq_get_data": (c_size_t, c_void_p, POINTER(c_uint8), c_size_t, c_int32),

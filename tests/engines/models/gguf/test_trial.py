@@ -75,32 +75,32 @@ def test_a_library_that_cannot_be_loaded_or_is_another_one_is_refused(tmp_path):
 
 
 class Library:
-    """What fills in parameters as a version does: fields of `form`, `last` in the place of the last default."""
+    """What fills in parameters as a version does: fields of `form`, `other` for the number of GPU layers or threads."""
 
-    def __init__(self, fields, last=None):
+    def __init__(self, name, fields, other=None):
         kind = binding.form(tuple(fields))
 
         def defaults():
             given = kind()
             for name, _, default in fields:
                 setattr(given, name, default)
-            if last is not None:
-                setattr(given, fields[-1][0], last)
+            if other is not None:
+                setattr(given, next(field for field, *_ in fields if field in ("n_threads", "n_gpu_layers")), other)
             held = defaults.restype()
             ctypes.memmove(ctypes.byref(held), ctypes.byref(given), ctypes.sizeof(given))
             return held
 
-        self.llama_context_default_params = defaults
+        setattr(self, name, defaults)
 
 
 @pytest.mark.parametrize("lacks", range(len(binding.LATEST) + 1))
-def test_a_form_is_recognised_by_its_defaults_and_one_that_is_not_known_is_refused(lacks):
-    name = "llama_context_default_params"
+@pytest.mark.parametrize("name", binding.FORMS)
+def test_a_form_is_recognised_by_its_defaults_and_one_that_is_not_known_is_not(name, lacks):
     fields = binding.FORMS[name][lacks]
-    found = binding._recognised(Library(fields), name)
+    found = binding._recognised(Library(name, fields), name)
     assert [field for field, _ in found._fields_[:-1]] == [field for field, *_ in fields]
-    assert binding._recognised(Library(fields, last=1), name) is None, "one default is another one"
-    assert binding._recognised(Library([("new", ctypes.c_uint32, 9), *fields]), name) is None
+    assert binding._recognised(Library(name, fields, other=9), name) is None, "one default is another one"
+    assert binding._recognised(Library(name, [("new", ctypes.c_uint32, 9), *fields]), name) is None
 
 
 def kill(number: int, said: str = "", written: str = "") -> str:

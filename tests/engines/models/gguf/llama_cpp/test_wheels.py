@@ -102,9 +102,7 @@ def test_trees_and_crops_behind_a_text_beyond_the_window_give_the_rows_of_their_
     paths = {(100,): z[0], (100, 200, 400): z[3], (100, 300, 500): z[4], (100, 300, 500, 7): after}
     expected = [(last(gemma, [*text, *path]), row) for path, row in paths.items()]
     for row, found in (*expected, (last(gemma, [*text[:300], 7]), cropped)):
-        assert float((row.softmax(-1) - found.softmax(-1)).abs().sum()) / 2 < 0.2, (
-            "rounding: 0.13"
-        )
+        assert float((row.softmax(-1) - found.softmax(-1)).abs().sum()) / 2 < 0.2, "rounding: 0.13"
 
 
 def test_what_needs_layers_is_refused_before_it_runs(gemma):
