@@ -28,8 +28,10 @@ def test_it_tells_what_the_network_is(make, tmp_path):
     header, config = read_header(path), network.config
     parameters = sum(p.numel() for p in network.parameters())
     assert (header.parameters, header.bytes, header.quantisation) == (parameters, 4 * parameters, "F32")
-    assert (header.layers, header.vocab, header.context) == (2, config.vocab_size, config.max_position_embeddings)
-    assert header.name == f"Tiny {header.architecture}" and header.architecture == make.__name__[5:].replace("_", "-")
+    sizes = (config.num_hidden_layers, config.vocab_size, config.max_position_embeddings)
+    assert (header.layers, header.vocab, header.context) == sizes
+    own = make.__name__[5:].replace("_", "-").replace("mistral", "llama")
+    assert header.name == f"Tiny {header.architecture}" and header.architecture == own
     assert (header.path, header.parts, header.type) == (path, (path,), "model")
     assert (header.tokenizer, header.chat_template, header.end_ids) == ("gpt2", gguf_files.TEMPLATE, (END,))
     assert header.causal == (make in CAUSAL) and header.mask_id == (None if header.causal else MASK)
