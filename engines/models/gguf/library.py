@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 EXTRA = 'pip install "decoding-explorer[llama-cpp]"'
-ERROR = 3  # llama.cpp's level of a line of its log
+ERROR = 4  # llama.cpp's level of a line of its log
 BFLOAT16 = 30  # GGML_TYPE_BF16, which llama-cpp-python does not name
 MOST_SEQUENCES = 256  # llama.cpp's LLAMA_MAX_SEQ
 _log: deque[str] = deque(maxlen=20)
@@ -68,7 +68,7 @@ def library() -> Any:
 
     @llama_cpp.llama_log_callback
     def keep(level: int, text: bytes, _: object) -> None:
-        if level >= ERROR and (line := text.decode("utf-8", "replace").strip()):
+        if level == ERROR and (line := text.decode("utf-8", "replace").strip()):
             _log.append(line)
 
     library.keep = keep  # type: ignore[attr-defined]  # it lives as long as the library

@@ -116,6 +116,9 @@ def test_a_template_that_fails_and_weights_that_do_not_fit_are_told(tmp_path):
     refuses(UserError, "refuses this prompt: no users here", engines.load_model(path).tokenizer.encode_prompt, "Hi")
     path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="qwen2", extra={"qwen2.block_count": 5})
     refuses(UserError, r"llama\.cpp cannot load odd\.gguf \(.*blk\.2", engines.load_model, path)
+    network = gguf_files.tiny_phi3(tmp_path / "plain.gguf")[1]
+    path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="phi3", extra={"phi3.block_count": 5})
+    refuses(UserError, r"cannot load odd\.gguf \(.*blk\.2", engines.load_model, path)  # not its warning of the window
 
 
 def test_text_goes_through_the_tokenizer_of_the_file(llama):
