@@ -25,6 +25,8 @@ EXTRA = 'pip install "decoding-explorer[llama-cpp]"'
 ERROR = 4  # llama.cpp's level of a line of its log
 BFLOAT16 = 30  # GGML_TYPE_BF16, which llama-cpp-python does not name
 MOST_SEQUENCES = 256  # llama.cpp's LLAMA_MAX_SEQ
+GUARD = MOST_SEQUENCES - 1  # the sequence that a context keeps for itself
+NOTHING = 2**31 - 1  # behind every position
 _log: deque[str] = deque(maxlen=20)
 _loading = threading.Lock()  # llama.cpp's log is one for all
 
@@ -101,6 +103,7 @@ class Weights:
                 raise UserError(f"llama.cpp cannot load {path.name} ({reason('no reason given')}).")
         self.vocab = llama.llama_model_get_vocab(self.pointer)
         self.size = int(llama.llama_vocab_n_tokens(self.vocab))
+        self.window = int(llama.llama_model_n_swa(self.pointer))  # that some of its layers see, 0: all see everything
         weakref.finalize(self, llama.llama_model_free, self.pointer)
 
 
@@ -120,7 +123,10 @@ class Context:
     Values are kept in bfloat16 and keys in float16. Where both have one type, llama.cpp splits texts of 512 positions
     between its threads, but only for a single row, and tiles the attention of 64 rows and more: either moves a row's
     last bits. With two types a row has the same bits beside any number of rows (Q4_1: 1 to 64 rows behind 20 to 700
-    positions), and its logits are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions)."""
+    positions), and its logits are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions).
+
+    With a sliding window llama.cpp takes a cell for free that belongs to one sequence only, whose next position does
+    not see it; a cache that is cut back would lack it. So every cell belongs to a second one, GUARD, too."""
 
     def __init__(
         self, weights: Weights, cells: int, *, rows: int, threads: int, causal: bool = True, full: bool = False
@@ -147,6 +153,8 @@ class Context:
                 )
         weakref.finalize(self, _free, self.pointer, weights)
         self._memory = llama.llama_get_memory(self.pointer)
+        self._window = weights.window if causal else 0  # a board is fed whole, into cells that are all free
+        self._used, self._changed = set[int](), 0  # sequences with cells; the position from which GUARD lacks some
         if not causal:
             llama.llama_set_causal_attn(self.pointer, False)
 
@@ -169,33 +177,66 @@ class Context:
                 for place, sequence in enumerate(ids):
                     batch.seq_id[i][place] = sequence
             _log.clear()
+            self._guard()
             if code := llama.llama_decode(self.pointer, batch):
                 raise UserError(f"llama.cpp could not run {n} rows (code {code}: {reason('no reason given')}).")
         finally:
             llama.llama_batch_free(batch)
+            self._used.update(*sequences)
+            self._changed = min(self._changed, *positions)
         wanted = 1 if last_only else n
         logits = np.ctypeslib.as_array(llama.llama_get_logits(self.pointer), (wanted, self.weights.size))
         return logits.copy()
 
+    def _guard(self) -> None:
+        """Let GUARD have the cells that other sequences have, and no more."""
+        if self._window:
+            self._llama.llama_memory_seq_rm(self._memory, GUARD, self._changed, -1)
+            for sequence in self._used:
+                self._llama.llama_memory_seq_cp(self._memory, sequence, GUARD, self._changed, -1)
+            self._changed = NOTHING
+
     def join(self, source: int, target: int, begin: int, end: int) -> None:
         """Let the cells of sequence `source` from position `begin` up to `end` (-1: all) belong to `target`, too."""
         self._llama.llama_memory_seq_cp(self._memory, source, target, begin, end)
+        self._used.add(target)
 
     def leave(self, sequence: int, begin: int, end: int = -1) -> None:
         """Let the cells from position `begin` up to `end` leave a sequence; those that belong to none are free."""
         self._llama.llama_memory_seq_rm(self._memory, sequence, begin, end)
+        self._changed = min(self._changed, max(begin, 0))
+        if begin <= 0 and end < 0:
+            self._used.discard(sequence)
 
     def gather(self, sequence: int) -> None:
-        """Move the cells of the only sequence that is left to the beginning, in their order."""
+        """Move the cells of the only sequence that is left to the beginning, in their order. With a sliding window in
+        pieces as long as the window: llama.cpp copies what the last position of a sequence sees."""
+        length = self._llama.llama_memory_seq_pos_max(self._memory, sequence) + 1
+        spare, pieces = int(sequence == 0), dict[int, Any]()
+        for begin in range(0, length, step := self._window or length):
+            self.join(sequence, spare, begin, begin + step)
+            pieces[begin] = self._copy(spare)
+            self.leave(spare, begin)
+        self.clear()
+        for begin, piece in pieces.items():
+            self._guard()
+            self._paste(piece, spare)
+            self.join(spare, sequence, begin, -1)
+            self.leave(spare, begin)
+
+    def _copy(self, sequence: int) -> Any:
         llama = self._llama
         size = llama.llama_state_seq_get_size(self.pointer, sequence)
         held = (ctypes.c_uint8 * size)()
         if llama.llama_state_seq_get_data(self.pointer, held, size, sequence) != size:
             raise UserError(f"llama.cpp could not copy its cache ({reason('no reason given')}).")
-        self.clear()
-        if llama.llama_state_seq_set_data(self.pointer, held, size, sequence) != size:
+        return held
+
+    def _paste(self, held: Any, sequence: int) -> None:
+        if self._llama.llama_state_seq_set_data(self.pointer, held, len(held), sequence) != len(held):
             raise UserError(f"llama.cpp could not restore its cache ({reason('no reason given')}).")
 
     def clear(self) -> None:
         """Free all cells."""
         self._llama.llama_memory_clear(self._memory, False)
+        self._used, self._changed = set(), 0

@@ -12,9 +12,12 @@ from transformers import PreTrainedTokenizerFast
 import engines
 from engines import UserError
 from engines.models.gguf import trial
+from engines.models.gguf.library import Context
+from engines.models.gguf.sequences import SequenceCache
 from tests import gguf_files
 from tests.engines.fakes import commits
 from tests.engines.models.gguf.llama_cpp.conftest import PROMPT
+from tests.engines.models.gguf.walks import walk
 from tests.engines.refusals import refuses
 from tests.gguf_files import WINDOW, rows_of, write_gguf
 
@@ -53,6 +56,34 @@ def test_a_tree_in_two_calls_gives_its_rows(make, tmp_path):
         cache.keep(len(text), [0, 2, 4])
         expected = rows_of(network, [*text, 1, 3, 6, 7])[-1]
         torch.testing.assert_close(model.extend([7], cache).logits[0], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("make", gguf_files.WINDOWED, ids=lambda make: make.__name__)
+def test_what_left_the_window_is_there_again_when_a_text_is_cropped(make, tmp_path):
+    path, network = make(tmp_path / "tiny.gguf")
+    model, text = engines.load_model(path), [*LONG]
+    cache = model.new_cache(120)
+    model.extend(text, cache)
+    for turn in range(16):  # more rows are dropped than there is room for
+        model.extend([*range(50)], cache, parents=[-1] * 50)
+        cache.keep(len(text), [49])
+        text.append(49)
+        if turn % 5 == 4:
+            del text[turn:]
+            cache.crop(len(text))
+            fed = [(11 * i + turn) % 250 for i in range(30)]
+            text += fed
+            torch.testing.assert_close(model.extend(fed, cache).logits, rows_of(network, text)[-30:], **CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [gguf_files.tiny_llama, gguf_files.tiny_gpt_oss], ids=lambda make: make.__name__)
+def test_whatever_is_fed_kept_and_cropped_a_row_is_that_of_its_path(make, seed, tmp_path):
+    model = engines.load_model(make(tmp_path / "tiny.gguf")[0])
+    cache = SequenceCache(Context(model.file, 256, rows=64, threads=1, full=True), 200)
+    for z, paths in walk(cache, seed, turns=60, most=20, words=250):
+        for row in {0, len(paths) - 1}:
+            torch.testing.assert_close(torch.from_numpy(z[row]), model.by_itself(paths[row])[-1], **CLOSE)
 
 
 @pytest.mark.parametrize("make", gguf_files.WINDOWED, ids=lambda make: make.__name__)
