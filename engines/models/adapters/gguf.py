@@ -38,6 +38,9 @@ class GGUFModel(Warmed):
         self.file, self.header, self.record, self.eos_ids = weights, header, record, eos_ids
         self.tokenizer: Any = tokenizer
         self.vocab_size, self.num_layers, self.max_positions = weights.size, header.layers, header.context
+        self.window_ignored = 0 < header.window < header.context and not weights.window
+        if self.window_ignored:  # by llama.cpp, as for Phi-3: rows behind it would see more than the model's do
+            self.max_positions = header.window
         self.full = header.quantisation == "F32"
         self.device = torch.device("cpu")  # where token ids have to be, and where logits come
 
@@ -110,6 +113,12 @@ class GGUFCausalLM(GGUFModel):
         ids = [int(token) for token in tokens]
         new = place(len(ids), parents, cache.length)
         if (last := max(new.positions)) >= self.max_positions:
+            if self.window_ignored:
+                raise UserError(
+                    f"{self.record.name} has a sliding window of {self.max_positions} positions, which llama.cpp "
+                    f"ignores, and position {last} was fed; use a shorter prompt or fewer new tokens, or load the "
+                    "model's safetensors."
+                )
             raise UserError(
                 f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter "
                 "prompt or fewer new tokens."

@@ -109,6 +109,20 @@ def test_a_split_model_is_read_whole(tmp_path):
     torch.testing.assert_close(engines.load_model(parts[0]).by_itself(IDS), rows_of(network, IDS), **CLOSE)
 
 
+def test_a_window_that_llama_cpp_ignores_ends_a_text(tmp_path):
+    path, network = gguf_files.tiny_phi3(tmp_path / "tiny.gguf")
+    model = engines.load_model(path)
+    text, cache = [(7 * i) % 250 for i in range(65)], model.new_cache(80)
+    rows = rows_of(network, text)
+    torch.testing.assert_close(model.extend(text[:64], cache).logits, rows[:64], **CLOSE)
+    refuses(UserError, "window of 64 positions, which llama.cpp ignores, and position 64", model.extend, [1], cache)
+    said = r"ignores the sliding window of tiny\.gguf, and computes what the model does for 64 tokens only"
+    refuses(UserError, said, engines.run, "greedy", model, text[:60], params={"max_new_tokens": 8})
+    assert not torch.allclose(model.by_itself(text)[-1], rows[-1], **CLOSE), "llama.cpp keeps to it now: let it"
+    write_gguf(network, path, architecture="phi3", extra={"phi3.attention.sliding_window": 0})
+    assert engines.load_model(path).max_positions == 256, "0 is Phi-4's, which has none"
+
+
 @pytest.mark.parametrize("make", gguf_files.MASKED, ids=lambda make: make.__name__)
 def test_a_board_is_seen_whole_and_moved_where_the_family_moves_it(make, tmp_path):
     path, network = make(tmp_path / "tiny.gguf")
