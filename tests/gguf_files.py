@@ -3,6 +3,7 @@
 Every maker gives (path of the file, the network in float32), so that a test can hold what is read from the file against
 what torch computes. A file's tokens are single bytes in the alphabet of GPT-2, a few merges, and marks."""
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,9 @@ def _rope(rope: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {"rope.freq_base": float(whole["rope_theta"])}
     if local:
         keys["rope.freq_base_swa"] = float(local["rope_theta"])
+    if whole["rope_type"] == "longrope":
+        stretched, before = whole["factor"], whole["original_max_position_embeddings"]
+        keys["rope.scaling.attn_factor"] = math.sqrt(1 + math.log(stretched) / math.log(before))
     if whole["rope_type"] == "yarn":
         keys["rope.scaling.type"] = "yarn"
         keys |= {f"rope.scaling.{key}": whole[its] for key, its in YARN.items()}
@@ -159,6 +163,9 @@ def _tensors(network: Any, architecture: str) -> dict[str, torch.Tensor]:
             tensor = tensor + 1
         if name != "lm_head.weight" or not tied:
             written[names.get_name(name, try_suffixes=(".weight", ".bias"))] = tensor
+    for length in ("long", "short"):
+        if factors := config.rope_parameters.get(f"{length}_factor"):
+            written[f"rope_factors_{length}.weight"] = torch.tensor(factors)
     return written
 
 
@@ -247,6 +254,13 @@ def tiny_phi3(path: Path) -> Made:
     """A Phi-3, with one matrix for queries, keys and values, one for gate and up, and a window in every layer, which
     the file tells and llama.cpp ignores."""
     return _random("Phi3", "phi3", path, sliding_window=64, original_max_position_embeddings=256)
+
+
+def tiny_phi3_long(path: Path) -> Made:
+    """A Phi-3 with other rotations for texts of more than 64 tokens (LongRoPE)."""
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 64, "factor": 4.0}
+    rope |= {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [1.5, 3.0, 6.0, 9.0]}
+    return _random("Phi3", "phi3", path, original_max_position_embeddings=64, rope_parameters=rope)
 
 
 def tiny_gemma2(path: Path) -> Made:

@@ -9,7 +9,7 @@ import importlib.util
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,12 +90,17 @@ def reason(otherwise: str) -> str:
 
 
 class Weights:
-    """A loaded file. layers: of the network that run on an accelerator, -1 for all. Raises UserError."""
+    """A loaded file. layers: of the network that run on an accelerator, -1 for all. instead: whole numbers that are to
+    stand in place of the file's. Raises UserError."""
 
-    def __init__(self, path: Path, layers: int = 0) -> None:
+    def __init__(self, path: Path, layers: int = 0, instead: Mapping[str, int] | None = None) -> None:
         llama = library()
         params = llama.llama_model_default_params()
         params.n_gpu_layers = layers
+        numbers = (llama.llama_model_kv_override * (len(instead or {}) + 1))()  # the last one is empty
+        for number, (key, value) in zip(numbers, (instead or {}).items(), strict=False):
+            number.tag, number.key, number.value.val_i64 = llama.LLAMA_KV_OVERRIDE_TYPE_INT, key.encode(), value
+        params.kv_overrides = numbers
         with _loading:
             _log.clear()
             self.pointer = llama.llama_model_load_from_file(str(path).encode(), params)

@@ -86,6 +86,17 @@ def test_whatever_is_fed_kept_and_cropped_a_row_is_that_of_its_path(make, seed, 
             torch.testing.assert_close(torch.from_numpy(z[row]), model.by_itself(paths[row])[-1], **CLOSE)
 
 
+def test_rotations_of_a_short_text_are_those_of_one_in_any_cache(tmp_path):
+    path, network = gguf_files.tiny_phi3_long(tmp_path / "tiny.gguf")
+    model, text = engines.load_model(path), [(7 * i) % 250 for i in range(64)]
+    rows = rows_of(network, text)
+    for z in (model.by_itself(text), *(model.extend(text, model.new_cache(n)).logits for n in (64, 600))):
+        torch.testing.assert_close(z, rows, **CLOSE)
+    said = r"the rotations of tiny\.gguf \(LongRoPE\) change at position 64"
+    refuses(UserError, said, model.extend, [*text, 1], model.new_cache(80))
+    refuses(UserError, "change after 64 tokens", engines.run, "greedy", model, text, params={"max_new_tokens": 8})
+
+
 @pytest.mark.parametrize("make", gguf_files.WINDOWED, ids=lambda make: make.__name__)
 def test_soft_caps_windows_and_sinks_hold_in_the_attention_of_quantised_files(make, tmp_path):
     path, network = make(tmp_path / "tiny.gguf")
