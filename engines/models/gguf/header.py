@@ -27,6 +27,7 @@ UNSHIFTED, SHIFTED = (
 )  # diffusion; rows of the latter tell the next token
 ORIGINAL, LONG_ROPE = "rope.scaling.original_context_length", "rope_factors_long.weight"
 TOWERS = ("v.", "mm.", "a.")  # before the names of tensors that look or listen
+MISTRAL_7B = {"block_count": 32, "embedding_length": 4096, "feed_forward_length": 14336, "attention.head_count_kv": 8}
 PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 ENDS = ("eos", "eot", "eom")  # of the text, of a turn, of a message to a tool
 SCALARS = {i: struct.Struct(f"<{form}") for i, form in enumerate("BbHhIif?")} | {
@@ -153,7 +154,7 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         context=of_it("context_length"),
         vocab=_whole(keys, "tokenizer.ggml.tokens") or of_it("vocab_size"),
         kv_bytes=0 if two_way else _cache(keys, architecture),
-        window=of_it("attention.sliding_window"),
+        window=of_it("attention.sliding_window") or (4096 if _untold_window(keys, architecture) else 0),
         rotations=of_it(ORIGINAL) if any(tensor.name.endswith(LONG_ROPE) for tensor in tensors) else 0,
         mask_id=mask if isinstance(mask, int) else None,
         end_ids=tuple(dict.fromkeys(end for end in ends if isinstance(end, int))),
@@ -165,6 +166,14 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         towers=any(tensor.name.startswith(TOWERS) for tensor in tensors),
         keys=keys,
     )
+
+
+def _untold_window(keys: Mapping[str, Any], architecture: str) -> bool:
+    """Whether this is Mistral 7B v0.1, or was tuned from it: llama.cpp's converter writes nothing of its window. It is
+    known by its sizes, which are those of v0.2 and of Llama 3, too, and by the base of its rotations, which is not."""
+    sizes = {key: _whole(keys, f"llama.{key}") for key in MISTRAL_7B}
+    base, scaled = keys.get("llama.rope.freq_base", 1e4), any(key.startswith("llama.rope.scaling.") for key in keys)
+    return architecture == "llama" and sizes == MISTRAL_7B and base == 1e4 and not scaled
 
 
 def _coded(keys: Mapping[str, Any]) -> str:

@@ -130,6 +130,9 @@ def test_a_window_that_llama_cpp_ignores_ends_a_text(tmp_path):
     said = r"ignores the sliding window of tiny\.gguf, and computes what the model does for 64 tokens only"
     refuses(UserError, said, engines.run, "greedy", model, text[:60], params={"max_new_tokens": 8})
     assert not torch.allclose(model.by_itself(text)[-1], rows[-1], **CLOSE), "llama.cpp keeps to it now: let it"
+    llama, key = gguf_files.tiny_llama(tmp_path / "llama.gguf")[1], "llama.attention.sliding_window"
+    told = write_gguf(llama, tmp_path / "llama.gguf", architecture="llama", extra={key: 64})
+    assert engines.load_model(told).max_positions == 64, "as of every family in which it has none"
     write_gguf(network, path, architecture="phi3", extra={"phi3.attention.sliding_window": 0})
     assert engines.load_model(path).max_positions == 256, "0 is Phi-4's, which has none"
 
