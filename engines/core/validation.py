@@ -58,6 +58,13 @@ def check_room(models: Mapping[str, Model], prompt_ids: list[int], new_tokens: i
                 f"{model.record.name} (LongRoPE) change after {model.max_positions:,} tokens, which the keys in a "
                 "cache cannot follow. Shorten the prompt or ask for fewer new tokens."
             )
+        if getattr(model, "window_ignored", False):
+            raise UserError(
+                f"the prompt has {len(prompt_ids):,} tokens and {new_tokens:,} more are asked for; llama.cpp ignores "
+                f"the sliding window of {model.record.name}, and computes what the model does for "
+                f"{model.max_positions:,} tokens only. Shorten the prompt, ask for fewer new tokens, or load the "
+                "model's safetensors."
+            )
         _refuse_room(model, f"{len(prompt_ids):,}", f"{new_tokens:,}", f"{model.max_positions:,}")
 
 

@@ -152,17 +152,22 @@ class HFCausalLM(HFModel):
                 f"{self.record.name} keeps its causal mask as a table of {self._most_rows} rows and {rows} were fed; "
                 "take fewer paths, smaller drafts or fewer new tokens."
             )
-        if (last := max(new.positions)) < self.max_positions:
-            return
-        if self.rotations_change:
-            raise UserError(
-                f"the rotations of {self.record.name} (LongRoPE) change at position {self.max_positions}, which the "
-                f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
-            )
+        check_position(self, max(new.positions))
+
+
+def check_position(model: Any, last: int) -> None:
+    """Raises UserError where a model has no such position, or its rotations change before it."""
+    if last < model.max_positions:
+        return
+    if model.rotations_change:
         raise UserError(
-            f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter prompt "
-            "or fewer new tokens."
+            f"the rotations of {model.record.name} (LongRoPE) change at position {model.max_positions}, which the "
+            f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
         )
+    raise UserError(
+        f"{model.record.name} has {model.max_positions} positions and position {last} was fed; use a shorter prompt "
+        "or fewer new tokens."
+    )
 
 
 @dataclass(frozen=True)

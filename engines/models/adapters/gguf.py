@@ -15,7 +15,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import Warmed, check_mask_id
-from engines.models.adapters.causal import place
+from engines.models.adapters.causal import check_position, place
 from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Context, Weights
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
@@ -37,7 +37,11 @@ class GGUFModel(Warmed):
     ) -> None:
         self.file, self.header, self.record, self.eos_ids = weights, header, record, eos_ids
         self.tokenizer: Any = tokenizer
-        self.vocab_size, self.num_layers, self.max_positions = weights.size, header.layers, header.context
+        self.vocab_size, self.num_layers = weights.size, header.layers
+        short = min(header.rotations or header.context, header.context)
+        self.window_ignored = 0 < header.window < short and not weights.window  # by llama.cpp, as for Phi-3
+        self.rotations_change = short < header.context and not self.window_ignored
+        self.max_positions = header.window if self.window_ignored else short
         self.full = header.quantisation == "F32"
         self.device = torch.device("cpu")  # where token ids have to be, and where logits come
 
@@ -111,11 +115,13 @@ class GGUFCausalLM(GGUFModel):
             )
         ids = [int(token) for token in tokens]
         new = place(len(ids), parents, cache.length)
-        if (last := max(new.positions)) >= self.max_positions:
+        if self.window_ignored and (last := max(new.positions)) >= self.max_positions:
             raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {last} was fed; use a shorter "
-                "prompt or fewer new tokens."
+                f"{self.record.name} has a sliding window of {self.max_positions} positions, which llama.cpp ignores, "
+                f"and position {last} was fed; use a shorter prompt or fewer new tokens, or load the model's "
+                "safetensors."
             )
+        check_position(self, max(new.positions))
         early = new.past + new.early  # rows in the cache
         if new.chain:
             above = list(range(early - 1, early - 1 + len(ids)))

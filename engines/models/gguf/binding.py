@@ -79,7 +79,7 @@ class Batch(ctypes.Structure):
 
 
 class Override(ctypes.Structure):
-    """`llama_model_kv_override` with a whole number, the same in all versions."""
+    """`llama_model_kv_override` with a whole number (`tag` 0), the same in all versions."""
 
     _fields_ = [("tag", c_int32), ("key", c_char * 128), ("number", c_int64), ("behind", c_uint8 * 120)]
 

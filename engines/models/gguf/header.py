@@ -25,7 +25,9 @@ UNSHIFTED, SHIFTED = (
     "llada llada-moe".split(),
     "dream rnd1".split(),
 )  # diffusion; rows of the latter tell the next token
+ORIGINAL, LONG_ROPE = "rope.scaling.original_context_length", "rope_factors_long.weight"
 TOWERS = ("v.", "mm.", "a.")  # before the names of tensors that look or listen
+MISTRAL_7B = {"block_count": 32, "embedding_length": 4096, "feed_forward_length": 14336, "attention.head_count_kv": 8}
 PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 ENDS = ("eos", "eot", "eom")  # of the text, of a turn, of a message to a tool
 SCALARS = {i: struct.Struct(f"<{form}") for i, form in enumerate("BbHhIif?")} | {
@@ -47,7 +49,9 @@ class GGUFHeader:
     llama.cpp calls it. parameters and bytes: of all tensors. quantisation: how the weights are coded, by
     llama.cpp's word for it (Q4_K_M), else the type that most of their bytes have. context: positions that it was
     trained for. vocab: tokens. kv_bytes: that a position takes in the cache at float16 over all layers; 0 where
-    llama.cpp keeps none, as for diffusion. window: positions of its sliding window, 0 without one. mask_id: the
+    llama.cpp keeps none, as for diffusion. window: positions of its sliding window, 0 without one.
+    rotations: positions up to which its rotations are those of a short text (LongRoPE), 0 where they never change.
+    mask_id: the
     mask's token, or None. end_ids: tokens that end an answer, a turn or a message. tokenizer: llama.cpp's word for
     its kind (gpt2, llama, ...), "" for none. causal: whether positions see earlier ones only. shift: whether row i
     is about token i + 1 on a board of masks. pooling: how rows become one vector, 0 for not at all. towers: whether
@@ -66,6 +70,7 @@ class GGUFHeader:
     vocab: int
     kv_bytes: int
     window: int
+    rotations: int
     mask_id: int | None
     end_ids: tuple[int, ...]
     chat_template: str
@@ -149,7 +154,8 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         context=of_it("context_length"),
         vocab=_whole(keys, "tokenizer.ggml.tokens") or of_it("vocab_size"),
         kv_bytes=0 if two_way else _cache(keys, architecture),
-        window=of_it("attention.sliding_window"),
+        window=of_it("attention.sliding_window") or (4096 if _untold_window(keys, architecture) else 0),
+        rotations=of_it(ORIGINAL) if any(tensor.name.endswith(LONG_ROPE) for tensor in tensors) else 0,
         mask_id=mask if isinstance(mask, int) else None,
         end_ids=tuple(dict.fromkeys(end for end in ends if isinstance(end, int))),
         chat_template=str(keys.get("tokenizer.chat_template", "")),
@@ -160,6 +166,14 @@ def _header(files: tuple[Path, ...], keys: dict[str, Any], tensors: list[_Tensor
         towers=any(tensor.name.startswith(TOWERS) for tensor in tensors),
         keys=keys,
     )
+
+
+def _untold_window(keys: Mapping[str, Any], architecture: str) -> bool:
+    """Whether this is Mistral 7B v0.1, or was tuned from it: llama.cpp's converter writes nothing of its window. It is
+    known by its sizes, which are those of v0.2 and of Llama 3, too, and by the base of its rotations, which is not."""
+    sizes = {key: _whole(keys, f"llama.{key}") for key in MISTRAL_7B}
+    base, scaled = keys.get("llama.rope.freq_base", 1e4), any(key.startswith("llama.rope.scaling.") for key in keys)
+    return architecture == "llama" and sizes == MISTRAL_7B and base == 1e4 and not scaled
 
 
 def _coded(keys: Mapping[str, Any]) -> str:

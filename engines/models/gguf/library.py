@@ -8,7 +8,7 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_SEQUENCES = 256  # llama.cpp's LLAMA_MAX_SEQ
+GUARD = MOST_SEQUENCES - 1  # the sequence that a context keeps for itself
+NOTHING = 2**31 - 1  # behind every position
 _log: deque[str] = deque(maxlen=20)
 _loading = threading.Lock()  # llama.cpp's log is one for all
 
@@ -71,14 +73,19 @@ def reason(otherwise: str) -> str:
 
 
 class Weights:
-    """A loaded file. layers: of the network that run on an accelerator, -1 for all. Raises UserError."""
+    """A loaded file. layers: of the network that run on an accelerator, -1 for all. instead: whole numbers that are to
+    stand in place of the file's. Raises UserError."""
 
-    def __init__(self, path: Path, layers: int = 0) -> None:
+    def __init__(self, path: Path, layers: int = 0, instead: Mapping[str, int] | None = None) -> None:
         llama = library()
         if layers and not llama.llama_supports_gpu_offload():
             raise UserError(f"{llama.name} runs on the processor alone; {binding.for_cards()}.")
         params = llama.llama_model_default_params()
         params.n_gpu_layers = layers
+        numbers = (binding.Override * (len(instead or {}) + 1))()  # the last one is empty
+        for number, (key, value) in zip(numbers, (instead or {}).items(), strict=False):
+            number.key, number.number = key.encode(), value
+        params.kv_overrides = ctypes.addressof(numbers)
         with _loading:
             _log.clear()
             self.pointer = llama.llama_model_load_from_file(str(path).encode(), params)
@@ -86,6 +93,7 @@ class Weights:
                 raise UserError(f"llama.cpp cannot load {path.name} ({reason('no reason given')}).")
         self.vocab = llama.llama_model_get_vocab(self.pointer)
         self.size = int(llama.llama_vocab_n_tokens(self.vocab))
+        self.window = int(llama.llama_model_n_swa(self.pointer))  # that some of its layers see, 0: all see everything
         weakref.finalize(self, llama.llama_model_free, self.pointer)
 
 
@@ -106,7 +114,10 @@ class Context:
     anyway: then greedy's text is theirs. But with one type for both, texts of 512 positions are split between threads
     for a single row, and the attention of 64 rows and more is tiled: either moves a row's last bits. So a steady
     context keeps values in bfloat16 (Q4_1: the same bits of 1 to 64 rows behind 20 to 700 positions), and its logits
-    are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions)."""
+    are as near to those of torch in float32 (KL 0.0036 for both, of 710 positions).
+
+    With a sliding window llama.cpp takes a cell for free that belongs to one sequence only, whose next position does
+    not see it; a cache that is cut back would lack it. So every cell belongs to a second one, GUARD, too."""
 
     def __init__(
         self,
@@ -141,6 +152,8 @@ class Context:
                 )
         weakref.finalize(self, _free, self.pointer, weights)
         self._memory = llama.llama_get_memory(self.pointer)
+        self._window = weights.window if causal else 0  # a board is fed whole, into cells that are all free
+        self._used, self._changed = set[int](), 0  # sequences with cells; the position from which GUARD lacks some
         if not causal:
             llama.llama_set_causal_attn(self.pointer, False)
 
@@ -163,33 +176,66 @@ class Context:
                 for place, sequence in enumerate(ids):
                     batch.seq_id[i][place] = sequence
             _log.clear()
+            self._guard()
             if code := llama.llama_decode(self.pointer, batch):
                 raise UserError(f"llama.cpp could not run {n} rows (code {code}: {reason('no reason given')}).")
         finally:
             llama.llama_batch_free(batch)
+            self._used.update(*sequences)
+            self._changed = min(self._changed, *positions)
         wanted = 1 if last_only else n
         logits = np.ctypeslib.as_array(llama.llama_get_logits(self.pointer), (wanted, self.weights.size))
         return logits.copy()
 
+    def _guard(self) -> None:
+        """Let GUARD have the cells that other sequences have, and no more."""
+        if self._window:
+            self._llama.llama_memory_seq_rm(self._memory, GUARD, self._changed, -1)
+            for sequence in self._used:
+                self._llama.llama_memory_seq_cp(self._memory, sequence, GUARD, self._changed, -1)
+            self._changed = NOTHING
+
     def join(self, source: int, target: int, begin: int, end: int) -> None:
         """Let the cells of sequence `source` from position `begin` up to `end` (-1: all) belong to `target`, too."""
         self._llama.llama_memory_seq_cp(self._memory, source, target, begin, end)
+        self._used.add(target)
 
     def leave(self, sequence: int, begin: int, end: int = -1) -> None:
         """Let the cells from position `begin` up to `end` leave a sequence; those that belong to none are free."""
         self._llama.llama_memory_seq_rm(self._memory, sequence, begin, end)
+        self._changed = min(self._changed, max(begin, 0))
+        if begin <= 0 and end < 0:
+            self._used.discard(sequence)
 
     def gather(self, sequence: int) -> None:
-        """Move the cells of the only sequence that is left to the beginning, in their order."""
+        """Move the cells of the only sequence that is left to the beginning, in their order. With a sliding window in
+        pieces as long as the window: llama.cpp copies what the last position of a sequence sees."""
+        length = self._llama.llama_memory_seq_pos_max(self._memory, sequence) + 1
+        spare, pieces = int(sequence == 0), dict[int, Any]()
+        for begin in range(0, length, step := self._window or length):
+            self.join(sequence, spare, begin, begin + step)
+            pieces[begin] = self._copy(spare)
+            self.leave(spare, begin)
+        self.clear()
+        for begin, piece in pieces.items():
+            self._guard()
+            self._paste(piece, spare)
+            self.join(spare, sequence, begin, -1)
+            self.leave(spare, begin)
+
+    def _copy(self, sequence: int) -> Any:
         llama = self._llama
         size = llama.llama_state_seq_get_size(self.pointer, sequence)
         held = (ctypes.c_uint8 * size)()
         if llama.llama_state_seq_get_data(self.pointer, held, size, sequence) != size:
             raise UserError(f"llama.cpp could not copy its cache ({reason('no reason given')}).")
-        self.clear()
-        if llama.llama_state_seq_set_data(self.pointer, held, size, sequence) != size:
+        return held
+
+    def _paste(self, held: Any, sequence: int) -> None:
+        if self._llama.llama_state_seq_set_data(self.pointer, held, len(held), sequence) != len(held):
             raise UserError(f"llama.cpp could not restore its cache ({reason('no reason given')}).")
 
     def clear(self) -> None:
         """Free all cells."""
         self._llama.llama_memory_clear(self._memory, False)
+        self._used, self._changed = set(), 0

@@ -10,8 +10,8 @@ import torch
 from engines.core.errors import UserError
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
-from engines.models.gguf.header import GGUFHeader
-from engines.models.gguf.library import Weights, library
+from engines.models.gguf.header import ORIGINAL, GGUFHeader
+from engines.models.gguf.library import NOTHING, Weights, library
 from engines.models.gguf.tokenizer import GGUFTokenizer
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
     """The model of a file with this header, with those of `load_gguf`'s options that concern it. Raises UserError."""
     from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
 
-    weights = Weights(header.path, layers)
+    # llama.cpp takes LongRoPE's factors of long texts in every context with room for one, whatever is in it
+    short = {f"{header.architecture}.{ORIGINAL}": NOTHING} if header.rotations else {}
+    weights = Weights(header.path, layers, short)
     tokenizer = GGUFTokenizer(weights, header.chat_template or None)
     given = {key: value for key, value in options.items() if value is not None}
     record = _record(name, header, tokenizer, given | ({"gpu_layers": layers} if layers else {}))

@@ -15,14 +15,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.core.errors import UserError
-from engines.models.gguf.library import MOST_SEQUENCES
+from engines.models.gguf.library import GUARD
 from engines.models.slots import check_room
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-GRAVE = MOST_SEQUENCES - 1  # the sequence of dropped rows
+GRAVE = GUARD - 1  # the sequence of dropped rows
 SLACK = 512  # cells beside those that were asked for, for dropped rows
 BLOCK = 256  # llama.cpp rounds the cells up to a multiple of it
 
@@ -64,7 +64,7 @@ class SequenceCache:
         self.length = 0
         self.positions, self.parents = list[int](), list[int]()  # of every row; a parent is a row, -1 for none
         self._tips: dict[int, int] = {}  # sequence -> its last row: it holds this row's path and nothing else
-        self._free = list(range(MOST_SEQUENCES - 2, -1, -1))
+        self._free = list(range(GRAVE - 1, -1, -1))
         self._graves = 0
 
     def feed(

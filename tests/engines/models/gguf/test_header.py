@@ -14,7 +14,7 @@ import engines
 from engines.core.errors import UserError
 from engines.models import sizing
 from engines.models.gguf import refusals
-from engines.models.gguf.header import read_header
+from engines.models.gguf.header import MISTRAL_7B, read_header
 from engines.models.sizing import NoRoom, Size, check_gguf
 from explorer.cli import main
 from tests import gguf_files
@@ -28,8 +28,10 @@ def test_it_tells_what_the_network_is(make, tmp_path):
     header, config = read_header(path), network.config
     parameters = sum(p.numel() for p in network.parameters())
     assert (header.parameters, header.bytes, header.quantisation) == (parameters, 4 * parameters, "F32")
-    assert (header.layers, header.vocab, header.context) == (2, config.vocab_size, config.max_position_embeddings)
-    assert header.name == f"Tiny {header.architecture}" and header.architecture == make.__name__[5:].replace("_", "-")
+    sizes = (config.num_hidden_layers, config.vocab_size, config.max_position_embeddings)
+    assert (header.layers, header.vocab, header.context) == sizes
+    own = make.__name__[5:].replace("_", "-").replace("mistral", "llama")
+    assert header.name == f"Tiny {header.architecture}" and header.architecture == own
     assert (header.path, header.parts, header.type) == (path, (path,), "model")
     assert (header.tokenizer, header.chat_template, header.end_ids) == ("gpt2", gguf_files.TEMPLATE, (END,))
     assert header.causal == (make in CAUSAL) and header.mask_id == (None if header.causal else MASK)
@@ -58,6 +60,16 @@ def test_layers_may_keep_different_heads_and_share_a_cache_and_see_a_window(tmp_
     write_gguf(network, path, architecture="llama", extra=other | ends)
     header = read_header(path)
     assert (header.kv_bytes, header.window, header.end_ids) == (2 * (8 + 8) * 2, 64, (END, 270))
+
+
+def test_the_window_of_mistral_is_known_where_the_file_does_not_tell_of_it(tmp_path):
+    sizes = {**MISTRAL_7B, "attention.head_count": 32, "context_length": 32768, "rope.freq_base": 1e4}
+    others = ({}, {"rope.freq_base": None}, {"rope.freq_base": 1e6}, {"rope.scaling.type": "yarn"}, {"block_count": 48})
+    windows = []
+    for other in others:
+        keys = {"tokenizer.ggml.model": "llama"} | {f"llama.{key}": value for key, value in (sizes | other).items()}
+        windows.append(read_header(write_file(tmp_path / "mistral.gguf", "llama", keys)).window)
+    assert windows == [4096, 4096, 0, 0, 0]
 
 
 def test_the_type_of_most_bytes_is_the_quantisation(tmp_path):

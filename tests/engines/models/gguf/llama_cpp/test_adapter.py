@@ -12,12 +12,16 @@ from transformers import PreTrainedTokenizerFast
 import engines
 from engines import UserError
 from engines.models.gguf import trial
+from engines.models.gguf.library import Context
+from engines.models.gguf.sequences import SequenceCache
 from tests import gguf_files
 from tests.engines.fakes import commits
 from tests.engines.models.gguf.llama_cpp.conftest import PROMPT
+from tests.engines.models.gguf.walks import walk
 from tests.engines.refusals import refuses
-from tests.gguf_files import rows_of
+from tests.gguf_files import WINDOW, rows_of, write_gguf
 
+LONG = [(7 * i + 3) % 250 for i in range(40)]  # several windows
 IDS = [5, 60, 17, 33, 2, 41, 9, 9, 28]
 NEW = 24
 CLOSE = {"atol": 1e-3, "rtol": 0}
@@ -26,31 +30,111 @@ CLOSE = {"atol": 1e-3, "rtol": 0}
 @pytest.mark.parametrize("make", gguf_files.CAUSAL, ids=lambda make: make.__name__)
 def test_a_text_in_pieces_gives_the_rows_of_torch(make, tmp_path):
     path, network = make(tmp_path / "tiny.gguf")
-    model, expected = engines.load_model(path), rows_of(network, IDS)
-    cache = model.new_cache(16)
-    pieces = [model.extend(IDS[a:b], cache).logits for a, b in ((0, 4), (4, 5), (5, 9))]
+    text = LONG[:WINDOW] if make is gguf_files.tiny_mistral else LONG
+    model, expected = engines.load_model(path), rows_of(network, text)
+    cache = model.new_cache(64)
+    pieces = [model.extend(text[a:b], cache).logits for a, b in ((0, 4), (4, 5), (5, 20), (20, len(text))) if text[a:]]
     torch.testing.assert_close(torch.cat(pieces), expected, **CLOSE)
-    cache.crop(4)
-    torch.testing.assert_close(model.extend(IDS[4:], cache, last_only=True).logits, expected[-1:], **CLOSE)
-    torch.testing.assert_close(model.by_itself(IDS), expected, **CLOSE)
+    for length in (len(text) - 2, 4):
+        cache.crop(length)
+        again = model.extend(text[length:], cache, last_only=True).logits
+        torch.testing.assert_close(again, expected[-1:], **CLOSE)
+    torch.testing.assert_close(model.by_itself(text), expected, **CLOSE)
 
 
-def test_a_tree_in_two_calls_and_a_split_model_give_their_rows(tmp_path):
-    path, network = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
+@pytest.mark.parametrize("make", [gguf_files.tiny_llama, *gguf_files.WINDOWED], ids=lambda make: make.__name__)
+def test_a_tree_in_two_calls_gives_its_rows(make, tmp_path):
+    path, network = make(tmp_path / "tiny.gguf")
     model = engines.load_model(path)
-    cache = model.new_cache(32)
-    model.extend(IDS[:4], cache)
-    z = model.extend([1, 2, 3], cache, parents=[-1, 0, 0]).logits
-    z = torch.cat([z, model.extend([4, 6], cache, parents=[-1, 0, 0, 2, 2]).logits])
-    for row, path_ids in enumerate(([1], [1, 2], [1, 3], [1, 3, 4], [1, 3, 6])):
-        torch.testing.assert_close(z[row], rows_of(network, [*IDS[:4], *path_ids])[-1], **CLOSE)
-    cache.keep(4, [0, 2, 4])
-    expected = rows_of(network, [*IDS[:4], 1, 3, 6, 7])[-1]
-    torch.testing.assert_close(model.extend([7], cache).logits[0], expected, **CLOSE)
+    for text in (IDS[:4], LONG):
+        cache = model.new_cache(64)
+        model.extend(text, cache)
+        z = model.extend([1, 2, 3], cache, parents=[-1, 0, 0]).logits
+        z = torch.cat([z, model.extend([4, 6], cache, parents=[-1, 0, 0, 2, 2]).logits])
+        for row, path_ids in enumerate(([1], [1, 2], [1, 3], [1, 3, 4], [1, 3, 6])):
+            torch.testing.assert_close(z[row], rows_of(network, [*text, *path_ids])[-1], **CLOSE)
+        cache.keep(len(text), [0, 2, 4])
+        expected = rows_of(network, [*text, 1, 3, 6, 7])[-1]
+        torch.testing.assert_close(model.extend([7], cache).logits[0], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("make", gguf_files.WINDOWED, ids=lambda make: make.__name__)
+def test_what_left_the_window_is_there_again_when_a_text_is_cropped(make, tmp_path):
+    path, network = make(tmp_path / "tiny.gguf")
+    model, text = engines.load_model(path), [*LONG]
+    cache = model.new_cache(120)
+    model.extend(text, cache)
+    for turn in range(16):  # more rows are dropped than there is room for
+        model.extend([*range(50)], cache, parents=[-1] * 50)
+        cache.keep(len(text), [49])
+        text.append(49)
+        if turn % 5 == 4:
+            del text[turn:]
+            cache.crop(len(text))
+            fed = [(11 * i + turn) % 250 for i in range(30)]
+            text += fed
+            torch.testing.assert_close(model.extend(fed, cache).logits, rows_of(network, text)[-30:], **CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [gguf_files.tiny_llama, gguf_files.tiny_gpt_oss], ids=lambda make: make.__name__)
+def test_whatever_is_fed_kept_and_cropped_a_row_is_that_of_its_path(make, seed, tmp_path):
+    model = engines.load_model(make(tmp_path / "tiny.gguf")[0])
+    cache = SequenceCache(Context(model.file, 256, rows=64, threads=1, full=True), 200)
+    for z, paths in walk(cache, seed, turns=60, most=20, words=250):
+        for row in {0, len(paths) - 1}:
+            torch.testing.assert_close(torch.from_numpy(z[row]), model.by_itself(paths[row])[-1], **CLOSE)
+
+
+def test_rotations_of_a_short_text_are_those_of_one_in_any_cache(tmp_path):
+    path, network = gguf_files.tiny_phi3_long(tmp_path / "tiny.gguf")
+    model, text = engines.load_model(path), [(7 * i) % 250 for i in range(64)]
+    rows = rows_of(network, text)
+    for z in (model.by_itself(text), *(model.extend(text, model.new_cache(n)).logits for n in (64, 600))):
+        torch.testing.assert_close(z, rows, **CLOSE)
+    said = r"the rotations of tiny\.gguf \(LongRoPE\) change at position 64"
+    refuses(UserError, said, model.extend, [*text, 1], model.new_cache(80))
+    refuses(UserError, "change after 64 tokens", engines.run, "greedy", model, text, params={"max_new_tokens": 8})
+
+
+@pytest.mark.parametrize("make", gguf_files.WINDOWED, ids=lambda make: make.__name__)
+def test_soft_caps_windows_and_sinks_hold_in_the_attention_of_quantised_files(make, tmp_path):
+    path, network = make(tmp_path / "tiny.gguf")
+    architecture = engines.load_model(path).header.architecture
+    write_gguf(network, path, architecture=architecture, extra={"general.file_type": 1})  # it says that it is F16
+    model = engines.load_model(path)
+    assert not model.full, "keys in float16, values in bfloat16, flash attention"
+    torch.testing.assert_close(model.by_itself(LONG), rows_of(network, LONG), atol=0.1, rtol=0)
+
+
+def test_llama_cpp_rounds_the_bounds_of_yarn(tmp_path):
+    path, network = gguf_files.tiny_gpt_oss(tmp_path / "tiny.gguf", truncate=False)
+    moved = (engines.load_model(path).by_itself(LONG) - rows_of(network, LONG)).abs().amax(-1)
+    assert moved[0] < 1e-3 < moved[8:].min(), "no longer: say so in models.md, and let tiny_gpt_oss be this"
+
+
+def test_a_split_model_is_read_whole(tmp_path):
     path, network = gguf_files.tiny_llama(tmp_path / "tiny.gguf")
     parts = gguf_files.write_split(network, tmp_path / "split", architecture="llama")
     assert len(parts) == 3 and max(part.stat().st_size for part in parts) < path.stat().st_size
     torch.testing.assert_close(engines.load_model(parts[0]).by_itself(IDS), rows_of(network, IDS), **CLOSE)
+
+
+def test_a_window_that_llama_cpp_ignores_ends_a_text(tmp_path):
+    path, network = gguf_files.tiny_phi3(tmp_path / "tiny.gguf")
+    model = engines.load_model(path)
+    text, cache = [(7 * i) % 250 for i in range(65)], model.new_cache(80)
+    rows = rows_of(network, text)
+    torch.testing.assert_close(model.extend(text[:64], cache).logits, rows[:64], **CLOSE)
+    refuses(UserError, "window of 64 positions, which llama.cpp ignores, and position 64", model.extend, [1], cache)
+    said = r"ignores the sliding window of tiny\.gguf, and computes what the model does for 64 tokens only"
+    refuses(UserError, said, engines.run, "greedy", model, text[:60], params={"max_new_tokens": 8})
+    assert not torch.allclose(model.by_itself(text)[-1], rows[-1], **CLOSE), "llama.cpp keeps to it now: let it"
+    llama, key = gguf_files.tiny_llama(tmp_path / "llama.gguf")[1], "llama.attention.sliding_window"
+    told = write_gguf(llama, tmp_path / "llama.gguf", architecture="llama", extra={key: 64})
+    assert engines.load_model(told).max_positions == 64, "as of every family in which it has none"
+    write_gguf(network, path, architecture="phi3", extra={"phi3.attention.sliding_window": 0})
+    assert engines.load_model(path).max_positions == 256, "0 is Phi-4's, which has none"
 
 
 @pytest.mark.parametrize("make", gguf_files.MASKED, ids=lambda make: make.__name__)
@@ -91,6 +175,9 @@ def test_a_template_that_fails_and_weights_that_do_not_fit_are_told(tmp_path):
     refuses(UserError, "refuses this prompt: no users here", engines.load_model(path).tokenizer.encode_prompt, "Hi")
     path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="qwen2", extra={"qwen2.block_count": 5})
     refuses(UserError, r"llama\.cpp cannot load odd\.gguf \(.*blk\.2", engines.load_model, path)
+    network = gguf_files.tiny_phi3(tmp_path / "plain.gguf")[1]
+    path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="phi3", extra={"phi3.block_count": 5})
+    refuses(UserError, r"cannot load odd\.gguf \(.*blk\.2", engines.load_model, path)  # not its warning of the window
 
 
 def test_text_goes_through_the_tokenizer_of_the_file(llama):
