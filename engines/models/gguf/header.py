@@ -49,11 +49,10 @@ class GGUFHeader:
     llama.cpp calls it. parameters and bytes: of all tensors. quantisation: how the weights are coded, by
     llama.cpp's word for it (Q4_K_M), else the type that most of their bytes have. context: positions that it was
     trained for. vocab: tokens. kv_bytes: that a position takes in the cache at float16 over all layers; 0 where
-    llama.cpp keeps none, as for diffusion. window: positions of its sliding window, 0 without one.
-    rotations: positions up to which its rotations are those of a short text (LongRoPE), 0 where they never change.
-    mask_id: the
-    mask's token, or None. end_ids: tokens that end an answer, a turn or a message. tokenizer: llama.cpp's word for
-    its kind (gpt2, llama, ...), "" for none. causal: whether positions see earlier ones only. shift: whether row i
+    llama.cpp keeps none, as for diffusion. window: positions of its sliding window, 0 without one. rotations: positions
+    up to which its rotations are those of a short text (LongRoPE), 0 where they never change. mask_id: the mask's
+    token, or None. end_ids: tokens that end an answer, a turn or a message. tokenizer: llama.cpp's word for its kind
+    (gpt2, llama, ...), "" for none. causal: whether positions see earlier ones only. shift: whether row i
     is about token i + 1 on a board of masks. pooling: how rows become one vector, 0 for not at all. towers: whether
     what sees or hears is in the same file. keys: everything else that the file says, without its long lists."""
 

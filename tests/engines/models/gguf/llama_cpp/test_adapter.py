@@ -1,6 +1,7 @@
 """GGUF files behind our protocols: rows, trees and caches against torch, and the methods that need logits only."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -178,6 +179,14 @@ def test_a_template_that_fails_and_weights_that_do_not_fit_are_told(tmp_path):
     network = gguf_files.tiny_phi3(tmp_path / "plain.gguf")[1]
     path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="phi3", extra={"phi3.block_count": 5})
     refuses(UserError, r"cannot load odd\.gguf \(.*blk\.2", engines.load_model, path)  # not its warning of the window
+
+
+@pytest.mark.parametrize("extra", [{"llama.expert_count": 4}, {"llama.attention.layer_norm_rms_epsilon": math.nan}])
+def test_a_file_on_which_llama_cpp_gives_up_ends_its_trial_alone_and_its_words_are_told(extra, tmp_path):
+    network = gguf_files.tiny_llama(tmp_path / "tiny.gguf")[1]
+    path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="llama", extra=extra)
+    said = r"ended its process while it read 'odd\.gguf' \([\w-]+\.cpp:\d+: GGML_ASSERT\(.+\) failed\); the file may"
+    refuses(UserError, said, engines.load_model, path)
 
 
 def test_text_goes_through_the_tokenizer_of_the_file(llama):
