@@ -171,6 +171,8 @@ def _version(package: str) -> str:
 def bound(name: str, path: Path) -> Any:
     """The library at a path with the functions of SIGNATURES and of parameters, typed. Raises UserError where it cannot
     be loaded, lacks one of them, or fills in the parameters in a form that is not known here."""
+    for file in (file for folder in _folders("torch") for file in folder.glob("lib/libgomp.so*")):
+        ctypes.CDLL(str(file))  # the wheel needs it, slim images of Linux lack it, and torch brings it
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

@@ -74,6 +74,22 @@ def test_a_library_that_cannot_be_loaded_or_is_another_one_is_refused(tmp_path):
     refuses(UserError, "is not a llama.cpp that can be used here: it has no function", binding.bound, "w 1", libc)
 
 
+def test_openmp_is_torchs_where_the_system_has_none(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libgomp.so.1").touch()
+    asked = list[str]()
+
+    def load(path):
+        asked.append(Path(path).name)
+        if path.endswith("w.so"):
+            raise OSError("nothing")
+
+    monkeypatch.setattr(binding, "_folders", lambda module: [tmp_path] if module == "torch" else [])
+    monkeypatch.setattr(binding.ctypes, "CDLL", load)
+    refuses(UserError, r"w 1 is installed and cannot be loaded here \(nothing\)", binding.bound, "w 1", Path("w.so"))
+    assert asked == ["libgomp.so.1", "w.so"]
+
+
 class Library:
     """What fills in parameters as a version does: fields of `form`, `other` for the number of GPU layers or threads."""
 
