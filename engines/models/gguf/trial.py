@@ -143,4 +143,5 @@ def _moved(path: Path, layers: int, threads: int) -> float | None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:]))
+    file, *numbers = sys.argv[1:] or [""]
+    main(file, *map(int, numbers))
