@@ -133,8 +133,11 @@ def _trained(name: str, record: ModelRecord, main: Model) -> Any:
     from engines.models.drafters import trained_drafter
     from engines.models.parts import load_part
 
-    having = " or ".join(model.name for model in zoo.list_models() if name in model.parts)
-    part = load_part(name, [record], way_out=having and f"or choose {having}, which has one")
+    def elsewhere() -> str:
+        having = " or ".join(model.name for model in zoo.list_models() if name in model.parts)
+        return having and f"or choose {having}, which has one"
+
+    part = load_part(name, [record], way_out=elsewhere)
     return trained_drafter(part, main) if "config" in part.card else part
 
 

@@ -72,7 +72,7 @@ def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
     """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names
     the command that makes it."""
     way_out = "or set head=confidence, which needs none"
-    found = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=way_out)
+    found = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=lambda: way_out)
     return from_state(found.tensors, found.name, int(found.card.get("layers", 0)), found.sha256)
 
 

@@ -67,7 +67,7 @@ def filter_of(record: ModelRecord) -> BlockFilter:
     """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
     command that makes it."""
     ways = "give a file of your own as filter=..., or set accept_thres=1, which needs none"
-    found = parts.load_part("filter", [record], way_out=ways)
+    found = parts.load_part("filter", [record], way_out=lambda: ways)
     return from_state(found.tensors, found.name, found.sha256)
 
 

@@ -9,7 +9,7 @@ missing part says which command makes it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,28 +70,35 @@ def by_training(command: str) -> str:
     return f"a clone of the repository makes it with `python -m engines.training {command}`"
 
 
-def load_part(part: str, bases: Sequence[ModelRecord], *, what: str = "", way_out: str = "") -> Part:
+def load_part(
+    part: str, bases: Sequence[ModelRecord], *, what: str = "", way_out: Callable[[], str] = lambda: ""
+) -> Part:
     """The part that was trained for these weights, the first base being the one that it is named after.
 
-    what: the part in words, its name by default. way_out: what a person may do besides making it. Raises UserError
-    where there is none, or one of other weights, or a file that its card does not describe; each names the command.
+    what: the part in words, its name by default. way_out: what a person may do besides making it, asked only then.
+    Raises UserError where there is none, or one of other weights, or a file that its card does not describe; each names
+    the command.
     """
     base, what = bases[0], what or part
     folder = folder_of(part, base.name)
     pair = " with ".join(one.name for one in bases)
     card = read_json(folder / CARD)
-    hint = f"{by_training(f'{part} {base.name}')}{f', {way_out}' if way_out else ''}."
+
+    def hint() -> str:
+        ways = [by_training(f"{part} {base.name}"), way_out()]
+        return f"{', '.join(filter(None, ways))}."
+
     if not (folder / WEIGHTS).is_file():
-        raise UserError(f"there is no {what} for {pair} in {folder.parent}; {hint}")
+        raise UserError(f"there is no {what} for {pair} in {folder.parent}; {hint()}")
     theirs = bases_of(card)
     if theirs != [one.sha256 for one in bases]:
         raise UserError(
             f"{folder.name} was trained for other weights ({', '.join(one[:12] for one in theirs) or 'unknown'}) than "
-            f"{pair} has ({', '.join(one.sha256[:12] for one in bases)}); {hint}"
+            f"{pair} has ({', '.join(one.sha256[:12] for one in bases)}); {hint()}"
         )
     found = read_part(folder / WEIGHTS, folder.name, base.name)
     if found.sha256 != expected_file(card):
-        raise UserError(f"{folder / WEIGHTS} is not the file that its card describes; {hint}")
+        raise UserError(f"{folder / WEIGHTS} is not the file that its card describes; {hint()}")
     return found
 
 
