@@ -36,7 +36,8 @@ class ModelInfo:
 
 
 def list_models() -> list[ModelInfo]:
-    """The embedded models whose weights are there, SmolLM2, and the oracle, which is computed. Loads nothing."""
+    """The embedded models whose weights are there, SmolLM2 in both of its forms, and the oracle, which is computed.
+    Loads nothing."""
     coded = "cache" if smollm2.gguf_file().is_file() else "download"
     gguf = ModelInfo(
         smollm2.CODED, "causal", smollm2.CODED_TITLE, smollm2.PARAMETERS, coded, smollm2.CODED_NOTE, kinds=("causal",)

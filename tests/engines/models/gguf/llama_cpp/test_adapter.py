@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 import engines
 from engines import UserError
-from engines.models.gguf import trial
+from engines.models import smollm2
+from engines.models.gguf import binding, trial
 from engines.models.gguf.library import Context
 from engines.models.gguf.sequences import SequenceCache
 from tests import gguf_files
@@ -187,6 +189,26 @@ def test_a_file_on_which_llama_cpp_gives_up_ends_its_trial_alone_and_its_words_a
     path = gguf_files.write_gguf(network, tmp_path / "odd.gguf", architecture="llama", extra=extra)
     said = r"ended its process while it read 'odd\.gguf' \([\w-]+\.cpp:\d+: GGML_ASSERT\(.+\) failed\); the file may"
     refuses(UserError, said, engines.load_model, path)
+
+
+def test_smollm2_in_4_bits_is_fetched_once_by_its_name_and_not_where_nothing_runs_it(tmp_path, monkeypatch):
+    file = gguf_files.tiny_llama(tmp_path / "of-the-wheel.gguf")[0]
+    fetched = list[Path]()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(smollm2, "find_gguf", lambda work: fetched.append(work) or file)
+
+    def where():
+        return next(model.where for model in engines.list_models() if model.name == smollm2.CODED)
+
+    assert where() == "download"
+    refuses(UserError, "models --fetch smollm2-gguf` gets it", engines.size_of, smollm2.CODED)
+    with monkeypatch.context() as patch:
+        patch.setattr(binding, "candidates", lambda: iter(()))
+        refuses(UserError, "llama.cpp, which is not installed here", engines.load_model, smollm2.CODED)
+    assert fetched == []
+    model = engines.load_model(smollm2.CODED)
+    assert (model.record.name, where(), engines.size_of(smollm2.CODED).dtype) == (smollm2.CODED, "cache", "F32")
+    assert engines.load_model(smollm2.CODED) is model and len(fetched) == 1
 
 
 def test_text_goes_through_the_tokenizer_of_the_file(llama):
