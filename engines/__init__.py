@@ -91,6 +91,7 @@ __all__ = [
     "list_models",
     "list_studies",
     "llama_cpp",
+    "llama_cpp_installed",
     "load_method_file",
     "load_drafter",
     "load_model",
@@ -154,10 +155,10 @@ def __getattr__(name: str) -> Any:
         from engines.models import drafters
 
         return getattr(drafters, name)
-    if name == "llama_cpp":
-        from engines.models.gguf.trial import llama_cpp
+    if name in ("llama_cpp", "llama_cpp_installed"):
+        from engines.models.gguf import library, trial
 
-        return llama_cpp
+        return trial.llama_cpp if name == "llama_cpp" else library.installed
     if name == "watching_downloads":
         from engines.models.downloads import watching_downloads
 

@@ -109,8 +109,10 @@ def no_smollm2() -> str:
 
 def no_llama_cpp() -> str:
     """How to get llama.cpp, where it is not installed."""
-    there = any(importlib.util.find_spec(name) for name in ("xllamacpp", "llama_cpp"))
-    return "" if there else "no llama.cpp: pip install -e '.[test]', or '.[test,llama-cpp]' where that brings no wheel"
+    import engines
+
+    how = "no llama.cpp: pip install -e '.[test]', or '.[test,llama-cpp]' where that brings no wheel"
+    return "" if engines.llama_cpp_installed() else how
 
 
 def no_gemma() -> str:

@@ -118,8 +118,8 @@ def llama_cpp() -> Iterator[Check]:
     try:
         name, card, kernels = engines.llama_cpp()
     except UserError as error:
-        there = any(map(importlib.util.find_spec, ("xllamacpp", "llama_cpp")))
-        found = "llama.cpp cannot be used" if there else "no llama.cpp"
+        there = engines.llama_cpp_installed()
+        found = f"{there} cannot be used" if there else "no llama.cpp"
         yield Check("GGUF files", "broken" if there else "limited", found, str(error))
         return
     where = "can use a card" if card else "for the processor alone"

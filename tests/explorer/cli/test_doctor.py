@@ -1,6 +1,5 @@
 """The command `doctor`: what it finds is tried, and each thing that is broken is found and told."""
 
-import importlib.util
 import json
 import socket
 
@@ -70,8 +69,8 @@ def test_what_runs_gguf_files_is_told_with_its_version_or_the_one_command(monkey
     check = found(doctor.llama_cpp)["GGUF files"]
     assert (check.state, check.do) == ("works", "") and check.found == "llama.cpp by wheel 9.8.7, can use a card: AVX2"
     monkeypatch.setattr(engines, "llama_cpp", lacking)
-    for there, state in ((None, "limited"), (True, "broken")):
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name, there=there: there)
+    for there, state in (("", "limited"), ("wheel 9.8.7", "broken")):
+        monkeypatch.setattr(engines, "llama_cpp_installed", lambda there=there: there, raising=False)
         check = found(doctor.llama_cpp)["GGUF files"]
         assert (check.state, check.do) == (state, "run this")
 
