@@ -74,16 +74,16 @@ def reason(otherwise: str) -> str:
 
 class Weights:
     """A loaded file. layers: of the network that run on an accelerator, -1 for all. instead: whole numbers that are to
-    stand in place of the file's. Raises UserError."""
+    stand in place of the file's, by their keys. Raises UserError."""
 
-    def __init__(self, path: Path, layers: int = 0, instead: Mapping[str, int] | None = None) -> None:
+    def __init__(self, path: Path, layers: int = 0, instead: Mapping[str, int] = {}) -> None:
         llama = library()
         if layers and not llama.llama_supports_gpu_offload():
             raise UserError(f"{llama.name} runs on the processor alone; {binding.for_cards()}.")
         params = llama.llama_model_default_params()
         params.n_gpu_layers = layers
-        numbers = (binding.Override * (len(instead or {}) + 1))()  # the last one is empty
-        for number, (key, value) in zip(numbers, (instead or {}).items(), strict=False):
+        numbers = (binding.Override * (len(instead) + 1))()  # the last one is empty
+        for number, (key, value) in zip(numbers, instead.items(), strict=False):
             number.key, number.number = key.encode(), value
         params.kv_overrides = ctypes.addressof(numbers)
         with _loading:

@@ -13,6 +13,7 @@ import engines
 from engines.models.gguf import binding
 from explorer.bench import llama_server
 from explorer.bench.measure import prompts_for
+from explorer.figures.compare import first_difference
 from tests.engines.refusals import refuses
 
 pytestmark = [pytest.mark.wheels, pytest.mark.timeout(600)]
@@ -56,9 +57,9 @@ def test_greedy_writes_what_the_server_writes_within_and_beyond_the_window(file,
     asked += [(asked[0][0], 700), (prose[:700], 64), (prose[600:], 32)]
     with llama_server.serving(file, 2048, torch.get_num_threads()) as ask:
         for prompt, new in asked:
-            own = ask(prompt, new)
-            ours = greedy(gemma, prompt, new)
-            assert [token for token in ours if token not in gemma.eos_ids] == own[: len(ours)], (len(prompt), new)
+            control = engines.run("greedy", gemma, prompt, params={"max_new_tokens": new})
+            found = llama_server.held_against(ask, gemma, control)
+            assert found.at is None and 0 < found.tokens <= new, found.sentence
 
 
 @pytest.mark.parametrize("slug", LOSSLESS)
@@ -67,8 +68,7 @@ def test_a_lossless_text_parts_from_greedys_at_most_by_what_a_row_moves(slug, ge
         models = dict.fromkeys(engines.get_method(slug).info.needs, gemma)
         trace = engines.run(slug, models, prompt, params={"max_new_tokens": 32})
         control = engines.run("greedy", gemma, prompt, params={"max_new_tokens": 32})
-        pairs = zip(trace.output_ids, control.output_ids, strict=True)
-        if (at := next((i for i, (a, b) in enumerate(pairs) if a != b), None)) is not None:
+        if (at := first_difference(trace.output_ids, control.output_ids)) is not None:
             row = last(gemma, [*trace.header.prompt_ids, *control.output_ids[:at]])
             gap = row[control.output_ids[at]] - row[trace.output_ids[at]]
             assert abs(float(gap)) < gemma.record.moved, (slug, at)
