@@ -1,10 +1,14 @@
-"""A browser or server test that fails is run once more, alone, when all others have ended. One that passes then is
-listed at the end with its first error, and the ledger has it; one that fails again fails, and so do all where more than
-two tests failed."""
+"""A browser or server test that fails is run once more, alone, when all others have ended. So is a test under which its
+worker ended: what ended it may be an earlier one's doing. One that passes then is listed at the end with its first
+error, and the ledger has it; one that fails again fails, and so do all where more than two tests failed. Of a worker
+that ended, the status is said and the stack that `faulthandler` wrote."""
 
+import faulthandler
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -17,13 +21,25 @@ from tests.tiers import named
 MOST = 2  # tests that may be run again
 MARKS = {"browser", "server"}
 REPEATED = "repeated"  # the outcome of a report that was a failure
+ENDED = "???"  # what xdist says for the phase of a test under which its worker ended
+STACKS = "TESTS_STACKS"  # the folder of the stacks of workers that ended, for those workers
 
 
+@pytest.hookimpl(trylast=True)  # behind pytest's own use of faulthandler, whose stream a run's last lines do not show
 def pytest_configure(config: pytest.Config) -> None:
     """Not in a worker, which reports to another process, nor where single files are asked for: there a failure is told
     at once."""
-    if not hasattr(config, "workerinput") and not named(config):
+    if hasattr(config, "workerinput"):
+        file = Path(os.environ[STACKS], config.workerinput["workerid"])
+        faulthandler.enable(file.open("w"))  # open to the end
+    elif not named(config):
         config.pluginmanager.register(Repeats(config), "repeats of failures")
+        os.environ[STACKS] = tempfile.mkdtemp(prefix="tests-stacks-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(STACKS, ""), ignore_errors=True)
 
 
 class Repeats:
@@ -36,7 +52,9 @@ class Repeats:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.outcome == "failed" and MARKS.intersection(report.keywords):
+        if report.when == ENDED:
+            report.longrepr = f"{report.longrepr}: {how_it_ended(report.node)}"  # type: ignore[attr-defined]
+        if report.outcome == "failed" and (report.when == ENDED or MARKS.intersection(report.keywords)):
             report.outcome = REPEATED  # type: ignore[assignment]  # so that nothing counts it as a failure yet
             self.reports[report.nodeid].append(report)
 
@@ -55,7 +73,7 @@ class Repeats:
             stats[REPEATED] = kept
         for report in (one for name in failed for one in self.reports[name]):
             report.outcome = "failed"
-            stats.setdefault("failed" if report.when == "call" else "error", []).append(report)
+            stats.setdefault("error" if report.when in ("setup", "teardown") else "failed", []).append(report)
         session.testsfailed += len(failed)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -64,7 +82,15 @@ class Repeats:
             terminalreporter.section("failed once, passed when repeated alone")
         for name in self.passed:
             terminalreporter.write_line(f"REPEATED {name}")
-            terminalreporter.write_line(f"    {error_of(self.reports[name][0])}")
+            first = self.reports[name][0]
+            terminalreporter.write_line(f"    {first.longreprtext if first.when == ENDED else error_of(first)}")
+
+
+def how_it_ended(worker: Any) -> str:
+    """Of a worker of xdist: its status and its stack."""
+    status = worker.gateway._io.popen.wait(10)
+    stack = Path(os.environ[STACKS], worker.gateway.id).read_text()
+    return f"status {status}, {stack or 'no stack'}"
 
 
 def error_of(report: pytest.TestReport) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,14 @@ def test_it(name):
 """
 
 
+def run_in(folder: Path, workers: int) -> subprocess.CompletedProcess[str]:
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.repeats"}
+    places = {"TESTS_LEDGER": str(folder / "ledger"), "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", f"{workers}", "-q", str(folder)]
+    env = os.environ | plugins | places
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
 @pytest.mark.parametrize(
     ("mark", "names", "passes", "listed"),
     [
@@ -120,17 +129,7 @@ def test_a_failure_is_repeated_once_and_listed(tmp_path, mark, names, passes, li
     """What passes alone is listed with its first error; one that fails again, more than two of them, and a failure that
     has to do with no browser or server, are red."""
     (tmp_path / "test_flaky.py").write_text(FLAKY.format(mark=mark, names=names))
-    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.repeats"}
-    places = {"TESTS_LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": str(Path(__file__).parents[1])}
-    workers = "2" if "broken" in names else "0"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers, "-q", str(tmp_path)],
-        env=os.environ | plugins | places,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_in(tmp_path, workers=2 if "broken" in names else 0)
     assert (done.returncode == 0) is passes, done.stdout
     told = done.stdout.partition("passed when repeated alone")[2]
     assert [name for name in names if f"REPEATED test_flaky.py::test_it[{name}]" in told] == listed
@@ -140,6 +139,32 @@ def test_a_failure_is_repeated_once_and_listed(tmp_path, mark, names, passes, li
     closing = done.stdout.strip().splitlines()[-1]
     assert f"{len(listed)} repeated" in closing if listed else "repeated" not in closing
     assert ("failed" in closing) is not passes
+
+
+ENDING = """
+import os, pytest, signal
+from pathlib import Path
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(number):
+    once = Path("once")
+    if number == 2 and ({always} or not once.exists()):
+        once.touch()
+        os.kill(os.getpid(), signal.{number})
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "stack", "always"),
+    [("SIGSEGV", "Segmentation fault", False), ("SIGSEGV", "Segmentation fault", True), ("SIGKILL", "no stack", False)],
+)
+def test_a_worker_that_ends_is_told_with_its_stack_and_its_test_is_repeated(tmp_path, number, stack, always):
+    (tmp_path / "test_ends.py").write_text(ENDING.format(always=always, number=number))
+    done = run_in(tmp_path, workers=2)
+    assert done.returncode == always, done.stdout
+    assert f"status {-getattr(signal, number)}" in done.stdout and stack in done.stdout
+    assert ('test_ends.py", line 10 in test_it' in done.stdout) is (number == "SIGSEGV")
+    assert ("1 failed, 5 passed" if always else "5 passed, 1 repeated") in done.stdout
 
 
 RUN = [
