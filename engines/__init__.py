@@ -31,7 +31,19 @@ from engines.core.study import (
     read_study,
     run_study,
 )
-from engines.core.trace import SCHEMA_VERSION, Edit, ModelRecord, Origin, Step, Trace, TraceError, Tree, read_trace
+from engines.core.trace import (
+    SCHEMA_VERSION,
+    Commits,
+    Edit,
+    Header,
+    ModelRecord,
+    Origin,
+    Step,
+    Trace,
+    TraceError,
+    Tree,
+    read_trace,
+)
 from engines.core.user_methods import load_method_file, method_texts
 from engines.core.validation import prompt_room
 from engines.core.verify import FileReport, checks, differ, verify
@@ -46,9 +58,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Commits",
     "DraftRecord",
     "Edit",
     "FileReport",
+    "Header",
     "MethodInfo",
     "ModelRecord",
     "Origin",

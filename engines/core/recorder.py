@@ -50,6 +50,8 @@ from engines.core.trace.records import places
 if TYPE_CHECKING:
     from torch import Tensor
 
+GAP = -1  # no token: it stands where nothing was written
+
 
 class Recorder:
     """The run as a method sees it. `rng` is the only randomness; `x = run.apply_edit((yield run.step(...)), x)` ends
@@ -263,17 +265,13 @@ class Recorder:
         return commits
 
     def _apply(self, commits: Commits | None) -> None:
-        if commits and commits.moves:
-            commits.width(self.prompt_length, len(self.board))
-            commits.shift(self.board, lambda: -1)  # each is written below
-        for position, token in zip(commits.positions, commits.tokens, strict=True) if commits else ():
-            if token < 0:
-                del self.board[position:]
-            elif position < len(self.board):
-                self.board[position] = token
-            else:
-                assert position == len(self.board), f"commit at {position} leaves a gap behind {len(self.board)}"
-                self.board.append(token)
+        if not commits:
+            return
+        if commits.moves:
+            commits.width(self.prompt_length, len(self.board))  # raises where it does not fit
+        width = len(self.board)
+        commits.onto(self.board, GAP)
+        assert GAP not in self.board[width:], f"the commits leave a gap behind {width}"
 
     def check_edit(self, edit: Edit) -> None:
         """Refuse an edit that does not fit the run as it stands: parameters, positions, kind of board. Raises

@@ -56,23 +56,16 @@ def board_after(trace: Trace, step: int) -> list[int]:
     """The board after `step` steps, the prompt included: of a masked run whole, of another one the text so far. What
     the loop was given behind the prompt, and did not write, stands there from the beginning."""
     header = trace.header
+    blank = header.mask_id or 0
     board = list(header.prompt_ids)
-    if header.canvas is not None:
-        board += [header.mask_id or 0] * (header.canvas - len(board))
-    for number, watched in enumerate(trace.steps[: max(step, 1)]):
-        commits = watched.commits
-        if commits and number < step:
-            commits.shift(board, lambda: header.mask_id or 0)
-        written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
-        for position, token, cause in written:
-            if number >= step and cause != "constraint":
-                continue
-            if token < 0:
-                del board[position:]
-            elif position < len(board):
-                board[position] = token
-            else:
-                board.append(token)
+    board += [blank] * ((header.canvas or 0) - len(board))
+    for watched in trace.steps[:step]:
+        if watched.commits:
+            watched.commits.onto(board, blank)
+    first = trace.steps[0].commits if step == 0 and trace.steps else None
+    for position, token, cause in zip(first.positions, first.tokens, first.causes, strict=True) if first else ():
+        if cause == "constraint":
+            board[position : position + 1] = [token]
     return board
 
 

@@ -8,11 +8,13 @@ nearly every one, a cell's number is its position."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import count
 
-from engines import Step, Trace
+from engines import Commits, Header, Step, Trace
 
 Board = list[int | None]
 REMOVED = "removed"  # the cause of a write that takes a single cell away
@@ -64,36 +66,29 @@ class History:
 
 def history(trace: Trace) -> History:
     """All writes of a trace."""
-    header, found = trace.header, History()
-    width = header.canvas if header.canvas is not None else len(header.prompt_ids)
-    fresh = most = width  # no cell that a board of the run had has this number, or a higher one
-    found.widths.append(width)
+    header, past = trace.header, History()
+    cells = [*range(header.canvas if header.canvas is not None else len(header.prompt_ids))]
+    order, fresh = [*cells], count(len(cells))  # order: also cells behind a cut, which come back where the text grows
+
+    def behind() -> int:
+        if len(order) == len(cells):
+            order.append(next(fresh))
+        return order[len(cells)]
+
+    past.widths.append(len(cells))
     for number, step in enumerate(trace.steps):
         commits = step.commits
         if commits and commits.moves:
-            order = found.orders[-1][1][:width] if found.orders else [*range(width)]
-            fresh, before = max(fresh, most), order[:]
-            numbers = iter(range(fresh, fresh + len(commits.inserted)))
-            commits.shift(order, lambda: next(numbers))
-            found.inserted.update(dict.fromkeys(range(fresh, fresh := fresh + len(commits.inserted)), number))
             for position in commits.removed:
-                found.writes.setdefault(before[position], []).append((number, -1, REMOVED))
-            found.orders.append((number + 1, order))
-            width = len(order)
-        cells = found.orders[-1][1] if found.orders else None
-        written = zip(commits.positions, commits.tokens, commits.causes, strict=True) if commits else ()
-        for position, token, cause in written:
-            if cells is not None and position >= len(cells):
-                grown = position + 1 - len(cells)
-                cells.extend(range(fresh, fresh + grown))
-                fresh += grown
-            for place in range(position, width) if token < 0 else (position,):
-                cell = place if cells is None else cells[place]
-                found.writes.setdefault(cell, []).append((number, DRAWN if cause in RANDOM else token, cause))
-            width = min(width, position) if token < 0 else max(width, position + 1)
-        most = max(most, width)
-        found.widths.append(width)
-    return found
+                past.writes.setdefault(cells[position], []).append((number, -1, REMOVED))
+            commits.shift(cells, fresh.__next__)
+            past.inserted.update((cells[position], number) for position in commits.inserted)
+            past.orders.append((number + 1, order := [*cells]))
+        for i, position in commits.writes(cells, behind) if commits else ():
+            token, cause = commits.tokens[i], commits.causes[i]
+            past.writes.setdefault(cells[position], []).append((number, DRAWN if cause in RANDOM else token, cause))
+        past.widths.append(len(cells))
+    return past
 
 
 def moved(step: Step, position: int) -> int | None:
@@ -112,20 +107,15 @@ def boards(trace: Trace) -> Iterator[Board]:
     for step in trace.steps:
         if step.commits:
             step.commits.shift(board, lambda: None)
-        for position, token in _written(step):
-            if token is not None and token < 0:
-                del board[position:]
-            else:
-                board += [None] * (position + 1 - len(board))
-                board[position] = None if token == header.mask_id else token
+            for i, position in step.commits.writes(board, lambda: None):
+                board[position] = standing(trace.header, step.commits, i)
         yield board
 
 
-def _written(step: Step) -> Iterable[tuple[int, int | None]]:
-    if not step.commits:
-        return ()
-    told = zip(step.commits.positions, step.commits.tokens, step.commits.causes, strict=True)
-    return ((position, None if cause in RANDOM else token) for position, token, cause in told)
+def standing(header: Header, commits: Commits, i: int) -> int | None:
+    """What the i-th token of commits leaves on the board: None where that is a mask, or drawn at random."""
+    token = commits.tokens[i]
+    return None if commits.causes[i] in RANDOM or token == header.mask_id else token
 
 
 def gained(trace: Trace, answer: Iterable[int | None]) -> int:
@@ -138,60 +128,91 @@ def gained(trace: Trace, answer: Iterable[int | None]) -> int:
     return n
 
 
-def growth(trace: Trace) -> Iterator[int]:
-    """What `gained` says of the answer before the first step, then after each one, in time linear in the writes, and in
-    the board where it moves, but for a logarithm: a board that is counted anew after each step would cost steps times
-    positions."""
-    header, start = trace.header, len(trace.header.prompt_ids)
-    ends, stops = set(header.eos_ids), list[int]()  # stops: a heap of places that held an end mark once
-    places = [position for step in trace.steps for position, _ in _written(step)]
-    board: Board = [None] * (max(header.canvas or 0, start) - start)
-    most = max([(header.canvas or 0) - 1, *places], default=-1) + 1 - start
-    filled = Sums(most)
-    yield 0
+def growth(trace: Trace) -> list[int]:
+    """What `gained` says of the answer before the first step, then after each one."""
+    tally = Tally(trace.header)
+    grown = [0]
     for step in trace.steps:
-        if step.commits and step.commits.moves:
-            board[:0] = [None] * start
-            step.commits.shift(board, lambda: None)
-            del board[:start]
-            filled = Sums(max(most, len(board)))
-            for at, token in enumerate(board):
-                filled.add(at, token is not None)
-            stops = [at for at, token in enumerate(board) if token in ends]  # rising, so a heap
-        for position, token in _written(step):
-            at, gone = position - start, token is not None and token < 0
-            for place in range(max(at, 0), len(board)) if gone else [at] if 0 <= at < len(board) else []:
-                filled.add(place, -(board[place] is not None))
-            if gone:
-                del board[max(at, 0) :]
-            elif at >= 0:
-                board += [None] * (at + 1 - len(board))
-                board[at] = None if token == header.mask_id else token
-                filled.add(at, board[at] is not None)
-                if token in ends:
-                    heappush(stops, at)
-        while stops and (stops[0] >= len(board) or board[stops[0]] not in ends):
+        tally.write(step.commits)
+        grown.append(tally.count(TOKENS))
+    return grown
+
+
+TOKENS = "tokens"
+
+
+class Tally:
+    """Counts over an answer while it is written, each in time linear in the writes, and in the board where it moves,
+    but for a logarithm: a board that is counted anew after each step would cost steps times positions."""
+
+    def __init__(self, header: Header) -> None:
+        self._header, self._start = header, len(header.prompt_ids)
+        self._ends, self._stops = set(header.eos_ids), list[int]()  # stops: a heap of places that held an end mark once
+        self._board: list[tuple[int | None, Sequence[str]]] = [(None, ())] * max(header.canvas or 0, self._start)
+        self._sums: dict[str, Sums] = defaultdict(Sums)
+
+    def write(self, commits: Commits | None, kinds: Callable[[int], Sequence[str]] = lambda i: ()) -> None:
+        """A step's commits. kinds: what the i-th token is counted as beside `TOKENS`, as long as it stands."""
+        if not commits:
+            return
+        if commits.moves:
+            commits.shift(self._board, lambda: (None, ()))
+            self._sums.clear()
+            for position in range(self._start, len(self._board)):
+                self._add(position, 1)
+            self._stops = [at for at, (token, _) in enumerate(self._board) if token in self._ends]  # rising: a heap
+        for i, position in commits.writes(self._board, lambda: (None, ())):
+            self._add(position, -1)
+            token = standing(self._header, commits, i)
+            self._board[position] = (None, ()) if token is None or token < 0 else (token, kinds(i))
+            self._add(position, 1)
+            if token in self._ends:
+                heappush(self._stops, position)
+
+    def _add(self, position: int, n: int) -> None:
+        token, kinds = self._board[position]
+        if token is not None and position >= self._start:
+            for kind in (TOKENS, *kinds):
+                self._sums[kind].add(position - self._start, n)
+
+    @property
+    def end(self) -> int | None:
+        """The place in the answer of its first end mark."""
+        stops = self._stops
+        while stops and (stops[0] >= len(self._board) or self._board[stops[0]][0] not in self._ends):
             heappop(stops)
-        yield filled.below(stops[0] if stops else len(board))
+        return stops[0] - self._start if stops else None
+
+    @property
+    def width(self) -> int:
+        """Places of the answer."""
+        return len(self._board) - self._start
+
+    def count(self, kind: str, all_of_it: bool = False) -> int:
+        """Tokens of a kind in front of the first end mark, or on the whole board."""
+        end = self.end
+        return self._sums[kind].below(self.width if all_of_it or end is None else end)
 
 
 class Sums:
-    """Counts at places 0 to n - 1 whose sums from the first place on are kept (a Fenwick tree): each call takes the
-    logarithm of n."""
+    """Counts at places 0, 1, ... whose sums from the first place on are kept (a Fenwick tree): each call takes the
+    logarithm of the places."""
 
-    def __init__(self, n: int) -> None:
-        self._sums = [0] * (max(n, 0) + 1)
+    def __init__(self) -> None:
+        self._sums = [0, 0]
 
     def add(self, place: int, count: int) -> None:
         """So many more at a place."""
+        while place + 1 >= len(self._sums):  # twice the room: the new half's root is the sum of all before it
+            self._sums += [0] * (len(self._sums) - 2) + [self.below(len(self._sums) - 1)]
         at = place + 1
-        while count and at < len(self._sums):
+        while at < len(self._sums):
             self._sums[at] += count
             at += at & -at
 
     def below(self, place: int) -> int:
         """The sum of the places in front of this one."""
-        total = 0
+        total, place = 0, min(place, len(self._sums) - 1)
         while place > 0:
             total += self._sums[place]
             place -= place & -place

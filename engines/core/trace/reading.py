@@ -120,15 +120,13 @@ def check_consistency(trace: Whole) -> None:
         for positions in _positions(step, on_board):
             if any(p >= limit for p in positions):
                 raise TraceError(f"{where} names position {max(positions)}, but the board ends at {limit}")
-        if step.commits and step.commits.moves:
+        if step.commits:
             try:
-                width = step.commits.width(start, width)
+                width, gone = step.commits.after(start, width)
             except ValueError as error:
                 raise TraceError(f"{where}: {error}") from None
-            moved += width
-        for position, token in zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ():
-            withdrawn += max(0, width - position) if token < 0 else 0
-            width = min(width, position) if token < 0 else max(width, position + 1)
+            withdrawn += gone
+            moved += width if step.commits.moves else 0
         if withdrawn > MAX_WITHDRAWN:
             raise TraceError(
                 f"up to {where} {withdrawn:,} positions are taken away; at most {MAX_WITHDRAWN:,} are read"

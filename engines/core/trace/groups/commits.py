@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from engines.core.trace.base import Index, Record
@@ -75,15 +75,43 @@ class Commits(Record):
                 )
         return after
 
-    def shift(self, places: list[T], fresh: Callable[[], T]) -> None:
-        """Take what is removed out of a list with an entry for each position, and put fresh entries in where positions
-        are inserted, in place and in linear time."""
+    def shift(self, board: list[T], blank: Callable[[], T]) -> None:
+        """Take what is removed out of a board, a list with an entry for each position, and put a blank in where one is
+        inserted, in place and in linear time."""
         if not self.moves:
             return
         gone, new = set(self.removed), set(self.inserted)
-        kept = iter([place for position, place in enumerate(places) if position not in gone])
-        length = len(places) - len(gone) + len(new)
-        places[:] = [fresh() if position in new else next(kept) for position in range(length)]
+        kept = iter([entry for position, entry in enumerate(board) if position not in gone])
+        length = len(board) - len(gone) + len(new)
+        board[:] = [blank() if position in new else next(kept) for position in range(length)]
+
+    def writes(self, board: list[T], blank: Callable[[], T]) -> Iterator[tuple[int, int]]:
+        """Bring a board that `shift` has left to what this step leaves, in place. Yields (i, position) for the caller
+        to put the i-th token's entry there; of a -1 each position that is about to go. blank: what stands at positions
+        in front of the first one that is written behind the board."""
+        for i, (position, token) in enumerate(zip(self.positions, self.tokens, strict=True)):
+            if token < 0:
+                yield from ((i, place) for place in range(position, len(board)))
+                del board[position:]
+                continue
+            while len(board) <= position:
+                board.append(blank())
+            yield i, position
+
+    def onto(self, board: list[int], blank: int) -> None:
+        """The step's tokens on a board of token ids, in place."""
+        self.shift(board, lambda: blank)
+        for i, position in self.writes(board, lambda: blank):
+            board[position] = self.tokens[i]
+
+    def after(self, prompt: int, width: int) -> tuple[int, int]:
+        """The length of a board of `width` positions after this step, and how many positions its -1 took away, without
+        a board. Raises ValueError as `width`."""
+        width, withdrawn = self.width(prompt, width) if self.moves else width, 0
+        for position, token in zip(self.positions, self.tokens, strict=True):
+            withdrawn += max(0, width - position) if token < 0 else 0
+            width = min(width, position) if token < 0 else max(width, position + 1)
+        return width, withdrawn
 
 
 def moved(position: int, removed: Sequence[int], inserted: Sequence[int]) -> int | None:
