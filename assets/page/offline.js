@@ -41,8 +41,8 @@ function playSlowly(group) {
 }
 
 /** given: {known: scenes with a voice, scenes: those of the lecture, first: ids of the runs that are shown, before:
- * what the voice stands before, panels: where players stand, mount(slot): a player, source(id): a promise of {trace,
- * verdict?}}. Returns {players, play()}. */
+ * what the voice stands before, panels: where players stand, mount(slot): a player, source(id): a promise of
+ * its trace}. Returns {players, play()}. */
 export function offline({ known, scenes, first, before, panels, mount, source }) {
   const group = groupNamed("main"),
     players = [];
@@ -55,7 +55,7 @@ export function offline({ known, scenes, first, before, panels, mount, source })
     while (players.length < ids.length) players.push(mount(players.length));
     players.forEach((player, slot) => {
       if (!ids[slot]) player.clear();
-      else if (at === null || player.id !== ids[slot]) player.load(found[slot].trace, { verdict: found[slot].verdict });
+      else if (at === null || player.id !== ids[slot]) player.load(found[slot]);
       player.id = ids[slot] ?? null;
     });
     group.pause();

@@ -133,6 +133,7 @@ class Player {
     this.ends = new AbortController();
     const { signal } = this.ends;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#recolour(), { signal });
+    document.addEventListener("dx-pairs", () => this.#beside(), { signal });
     window.addEventListener("beforeprint", () => this.views.tell("print"), { signal });
   }
 
@@ -140,10 +141,10 @@ class Player {
     for (const member of this.group.members) act(member);
   }
 
-  /** Shows a whole trace, an object or JSON text, at its start, its end or after `at` steps. verdict: of its answer. */
-  load(trace, { at = "start", verdict = null } = {}) {
+  /** Shows a whole trace with its figures, an object or JSON text, at its start, its end or after `at` steps. */
+  load(trace, { at = "start" } = {}) {
     this.#guarded(() => {
-      this.#open(Object.assign(Run.from(parseTrace(trace)), { verdict }));
+      this.#open(Run.from(parseTrace(trace)));
       this.#state(this.run.end?.reason === "failed" ? "failed" : "ready", this.run.end?.message);
       if (at === "end" || Number.isInteger(at)) this.seek(at === "end" ? this.run.length : at);
       else this.group.seek(0);
@@ -160,8 +161,8 @@ class Player {
     });
   }
 
-  /** One numbered batch {run, seq, title?, header?, pieces?, steps?, end?, state?, message?}; a batch seen before is
-   * ignored. */
+  /** One numbered batch {run, seq, title?, header?, pieces?, steps?, end?, figures?, state?, message?}; a batch seen
+   * before is ignored. */
   push(batch) {
     const what = order(this.last, batch);
     if (what === "old" || (this.root.dataset.state === "error" && what !== "start")) return;
@@ -180,7 +181,8 @@ Load the finished trace to see all of it.`,
       if (this.run) {
         this.run.addPieces(batch.pieces);
         this.run.addSteps(batch.steps);
-        if (batch.end) Object.assign(this.run, { end: batch.end, verdict: batch.verdict ?? null });
+        if (batch.end) this.run.end = batch.end;
+        if (batch.figures) this.run.hand(batch.figures);
         if (batch.steps?.length || batch.end) this.#grown();
       }
       const end = { complete: "done", budget: "done", stopped: "stopped", failed: "failed" }[batch.end?.reason];
@@ -315,7 +317,12 @@ Load the finished trace to see all of it.`,
     this.#grown();
   }
 
-  /** Runs of the group came, grew or went. */
+  #beside() {
+    this.met();
+    this.group.refresh();
+  }
+
+  /** Runs of the group came, grew or went, or what is said of two of them came. */
   met() {
     this.views.tell("met");
   }

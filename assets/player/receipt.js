@@ -2,7 +2,6 @@
 // conditions. No DOM.
 
 import { COUNTED, DEFINITIONS, KINDS, LOST } from "./definitions.js";
-import { inAll, standing } from "./race.js";
 import { tr, translated } from "./words.js";
 
 /** A number as a receipt writes it, as in explorer/figures/definitions.py. */
@@ -32,22 +31,12 @@ const byRole = (counts, between) =>
     .map(([role, n]) => `${role} ${n.toLocaleString("en")}`)
     .join(between) || "0";
 
-/** What formulas and counts are filled with after t steps; at the end of the run the same as `numbers` in
- * explorer/figures/metrics.py. */
+/** What formulas and counts are filled with after t steps. */
 export function numbers(run, t) {
   const { forwards, others, roles, work, layers, fed, model, method } = run.sums[t],
-    over = run.end && t === run.length,
-    first = run.prompt.length;
-  const cells = run.board(t).slice(first),
-    ids = over ? run.end.output_ids : cells.map((cell) => cell.token ?? run.mask);
-  const end = ids.findIndex((id) => run.eos.has(id)),
-    masks = ids.filter((id) => id === run.mask).length,
-    behind = end < 0 ? [] : ids.slice(end + 1);
-  const padding = behind.filter((id) => id !== run.mask).length,
-    ends = Number(end >= 0);
-  const caused = (name) =>
-    cells.slice(0, end < 0 ? ids.length : end).filter(({ entry }) => entry?.cause === name).length;
-  const tokens = ids.length - masks - padding - ends;
+    first = run.prompt.length,
+    tokens = run.tokens(t),
+    counted = ["masks", "end_tokens", "padding", "bonus", "corrections"].map((name) => [name, run.count(name, t)]);
   const all = {
     steps: t,
     target_calls: forwards,
@@ -57,14 +46,10 @@ export function numbers(run, t) {
     work_roles: byRole(layers, " + "),
     tokens_fed: fed,
     tokens,
-    gained: inAll(run)?.[t] ?? tokens,
-    ids: ids.length,
+    gained: run.gained(t) ?? tokens,
+    ids: run.end && t === run.length ? run.end.output_ids.length : run.widths[t] - first,
     prompt: first,
-    end_tokens: ends,
-    padding,
-    masks,
-    bonus: caused("bonus"),
-    corrections: caused("correction"),
+    ...Object.fromEntries(counted),
     model_seconds: model,
     method_seconds: method,
     record_seconds: run.end?.record_seconds ?? null,
@@ -74,19 +59,21 @@ export function numbers(run, t) {
   return all;
 }
 
-/** The same with what stands at t and what became of it. */
+/** The tokens that stand after t steps, by what became of them, and those that were still missing; null while that is
+ * not known. */
+export const later = (run, t) =>
+  Object.fromEntries(
+    ["remasked", "changed", "cut", "behind", "missing"].map((name) => [
+      name,
+      run.figures.key ? run.count(name, t, run.figures.later) : null,
+    ]),
+  );
+
+/** The numbers with what became of the tokens. */
 export function racing(run, t) {
-  const here = standing(run, t),
-    final = standing(run, run.length).tokens;
-  return {
-    ...numbers(run, t),
-    tokens: here.tokens,
-    remasked: here.remasked,
-    changed: here.changed,
-    cut: here.cut,
-    final,
-    kept: final - here.missing,
-  };
+  const known = later(run, t),
+    final = run.tokens(run.length);
+  return { ...numbers(run, t), ...known, final, kept: final - known.missing };
 }
 
 const said = (without, header) =>

@@ -61,25 +61,22 @@ export function pathOf({ parents, accepted }, rows, first) {
 /** What each of the first t steps copied: {step, from, pasted, to, kept, wrote, held}; from: a place on the board, to:
  * where it went, held: whether the token before it stands before the source, too. Forgotten is what was cut off. */
 export function copies(run, t) {
-  const made = [],
-    board = [...run.prompt];
+  const made = [];
+  let board = run.board(0).map(({ token }) => token);
   for (const { index, commits, spans = [] } of run.steps.slice(0, t)) {
-    const matches = spans.filter(({ kind }) => kind === "match"),
-      source = [...board],
-      to = commits?.positions.find((_, i) => commits.tokens[i] >= 0 && commits.causes[i] !== "forced") ?? board.length;
-    commits?.positions.forEach((position, i) => {
-      const token = commits.tokens[i];
-      if (token < 0) {
-        board.length = position;
-        while (made.length && made.at(-1).to + made.at(-1).wrote > position) made.pop();
-      } else board[position] = token;
-    });
+    const source = board,
+      to = commits?.positions.find((_, i) => commits.tokens[i] >= 0 && commits.causes[i] !== "forced") ?? board.length,
+      cut = Math.min(...(commits?.positions.filter((_, i) => commits.tokens[i] < 0) ?? []));
+    board = run.board(index + 1).map(({ token }) => token);
+    while (made.length && made.at(-1).to + made.at(-1).wrote > cut) made.pop();
     const accepted = commits?.causes.filter((cause) => cause === "accepted").length ?? 0;
-    const tried = matches.map(({ start, end }) => {
-      let kept = 0;
-      while (kept < accepted && start + kept < end && source[start + kept] === board[to + kept]) kept++;
-      return { from: start, pasted: end - start, kept };
-    });
+    const tried = spans
+      .filter(({ kind }) => kind === "match")
+      .map(({ start, end }) => {
+        let kept = 0;
+        while (kept < accepted && start + kept < end && source[start + kept] === board[to + kept]) kept++;
+        return { from: start, pasted: end - start, kept };
+      });
     const best = tried.sort((a, b) => b.kept - a.kept)[0] ?? { from: -1, pasted: 0, kept: 0 };
     const held = best.from > 0 && to > run.prompt.length && source[best.from - 1] === board[to - 1];
     made.push({ step: index, ...best, to, wrote: board.length - to, held });

@@ -1,5 +1,5 @@
-// One run as the views read it: checked header, running sums, the board after any number of steps. No DOM, no metric
-// beyond sums.
+// One run as the views read it: checked header, running sums, the board after any number of steps, and the figures that
+// it was handed (explorer/figures/handed.py). No DOM, no metric beyond sums.
 
 import { unpack } from "./codec.js";
 import { tr } from "./words.js";
@@ -17,8 +17,7 @@ export function checkHeader(header) {
     );
 }
 
-/** A trace, decoded, from an object or JSON text. What is of an earlier version is brought to the newest where it is
- * read from disk: engines/core/trace/upgrade.py. */
+/** A trace, decoded, from an object or JSON text. */
 export function parseTrace(trace) {
   if (typeof trace !== "string") return trace;
   try {
@@ -30,6 +29,17 @@ export function parseTrace(trace) {
 
 /** The i-th token of commits; null where it was drawn at random: nothing is written there yet. */
 export const written = ({ tokens, causes }, i) => (RANDOM.includes(causes[i]) ? null : tokens[i]);
+
+/** Where a position of the board that a step found is on the one that it leaves; -1 where it is removed. */
+export function moved(position, { removed = [], inserted = [] } = {}) {
+  if (removed.includes(position)) return -1;
+  let at = position - removed.filter((place) => place < position).length;
+  for (const place of inserted) at += place <= at;
+  return at;
+}
+
+/** What is said of a run beside another one (`of_pair`); null where nothing was handed. */
+export const pairOf = (run, other) => globalThis.dxPairs?.[`${run.figures.key} ${other.figures.key}`] ?? null;
 
 /** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a
  * "gap". */
@@ -53,6 +63,7 @@ export class Run {
     this.pieces = new Map();
     this.steps = [];
     this.end = null;
+    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {} }; // to: steps that they are of; -1: none
     this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
     this.target = header.models?.[0]?.role ?? null; // the model that was picked: its calls make the clock
     this.axes = { steps: [0], forwards: [0], seconds: [0], work: [0] };
@@ -72,10 +83,11 @@ export class Run {
   }
 
   static from(trace) {
-    const { header, pieces, steps = [], end = null } = parseTrace(trace) ?? {};
+    const { header, pieces, steps = [], end = null, figures } = parseTrace(trace) ?? {};
     const run = new Run(header, pieces);
     run.addSteps(steps);
     run.end = end;
+    if (figures) run.hand(figures);
     return run;
   }
 
@@ -306,20 +318,36 @@ export class Run {
     return Number.isInteger(step) && t > step && position >= first && position <= last;
   }
 
-  /** Tokens gained at cursor t: ids after the prompt and before the first end mark, masks not counted. */
-  tokens(t) {
-    const done = this.end && t === this.length;
-    const ids = done
-      ? this.end.output_ids
-      : this.board(t)
-          .slice(this.prompt.length)
-          .map((cell) => cell.token);
-    let n = 0;
-    for (const id of ids) {
-      if (this.eos.has(id)) break;
-      if (id !== null && id >= 0 && id !== this.mask) n++;
+  /** Takes figures: those of a run that is over, which have a key, or those of the steps behind `from`. */
+  hand({ from, counts, work = {}, ...more }) {
+    const { figures } = this,
+      to = this.length,
+      zeros = (n) => Array(n).fill(0); // a list of nothing but zeros is left out
+    if (more.key) this.figures = { later: {}, counts, work, ...more, to };
+    else {
+      for (const name of new Set([...Object.keys(figures.counts), ...Object.keys(counts)]))
+        figures.counts[name] = [...(figures.counts[name] ?? zeros(from + 1)), ...(counts[name] ?? zeros(to - from))];
+      for (const [track, spells] of Object.entries(work))
+        figures.work[track] = [...(figures.work[track] ?? []), ...spells];
+      Object.assign(figures, more, { to });
     }
-    return n;
+    this.verdict = more.verdict ?? this.verdict;
+    globalThis.dxPairs = { ...globalThis.dxPairs, ...more.pairs };
+  }
+
+  /** How many of what is called so in `counts`, or becomes so later, stand at cursor t; null where that was not handed. */
+  count(name, t, of = this.figures.counts) {
+    return t <= this.figures.to ? (of[name]?.[t] ?? 0) : null;
+  }
+
+  /** Tokens at cursor t: ids after the prompt and before the first end mark, masks not counted. */
+  tokens(t) {
+    return this.count("tokens", t);
+  }
+
+  /** Those of all samples; null where the run follows one text. */
+  gained(t) {
+    return this.figures.gained?.[t] ?? null;
   }
 
   lane(index, name) {

@@ -3,11 +3,9 @@
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
-import { savedAtEnd } from "./ending.js";
-import { main, nameOf, place } from "./field.js";
-import { tooBusy } from "./noise.js";
-import { difference } from "./race.js";
+import { nameOf } from "./field.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
+import { pairOf } from "./store.js";
 import { tr, translated } from "./words.js";
 
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -93,11 +91,12 @@ export function verdict(run, basis) {
   const [here, there] = [run, basis].map((one) => numbers(one, one.length)),
     name = nameOf(basis, [run]),
     sheet = (facts) => () => compose({ at: "", ...facts }, here, run.header),
-    { limited } = difference(run, basis);
-  return [mark(run, sheet), text(run, basis, name, sheet), speed(here, there, run, basis, name, sheet)]
+    pair = pairOf(run, basis),
+    { limited } = pair.difference;
+  return [mark(run, sheet), text(pair.difference, name, sheet), speed(here, there, run, basis, pair, name, sheet)]
     .concat(accepted(run, sheet))
     .concat(calls(run, here, there, name, sheet, limited))
-    .concat(limited ? [] : ending(run, basis, name, sheet))
+    .concat(limited ? [] : ending(pair, name, sheet))
     .filter(Boolean);
 }
 
@@ -114,9 +113,8 @@ function mark({ verdict: found }, sheet) {
   };
 }
 
-function text(run, basis, name, sheet) {
-  const { unit, at, count, limited, respelled } = difference(run, basis),
-    same = at === null;
+function text({ unit, at, count, limited, respelled }, name, sheet) {
+  const same = at === null;
   const said = respelled
     ? WORDS.respelled(name)
     : same
@@ -133,10 +131,10 @@ function text(run, basis, name, sheet) {
   };
 }
 
-function speed(here, there, run, basis, name, sheet) {
+function speed(here, there, run, basis, pair, name, sheet) {
   const [mine, theirs] = [rate(here), rate(there)];
-  if (!mine || !theirs || !Number.isFinite(mine / theirs) || place(run) !== place(basis)) return null;
-  const apart = main(run) !== main(basis),
+  if (!mine || !theirs || !Number.isFinite(mine / theirs) || !pair.place) return null;
+  const apart = !pair.model,
     label = SPEED.label(name);
   if (judged(run, basis))
     return {
@@ -145,7 +143,7 @@ function speed(here, there, run, basis, name, sheet) {
       value: null,
       receipt: sheet({ ...words("speed"), label, value: "–", note: JUDGED }),
     };
-  if (tooBusy(run, basis, apart)) {
+  if (pair.busy) {
     const busy = words("too_busy");
     return {
       text: busy.label,
@@ -222,17 +220,17 @@ function calls(run, here, there, name, sheet, limited) {
 }
 
 /** What a rule for the end saved of the calls: the method must not be credited with it. */
-function ending(run, basis, name, sheet) {
-  const past = savedAtEnd(run, basis);
-  if (!past) return [];
-  const value = String(past.after),
-    terms = END.terms(past.after, past.calls, name),
+function ending({ end }, name, sheet) {
+  if (!end) return [];
+  const [after, calls] = end,
+    value = String(after),
+    terms = END.terms(after, calls, name),
     { label, formula, note } = END;
   return [
     {
-      text: WORDS.end(past.after),
+      text: WORDS.end(after),
       name: "end",
-      value: past.after,
+      value: after,
       receipt: sheet({ label, kind: "derived", value, formula, terms, note }),
     },
   ];

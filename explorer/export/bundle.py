@@ -17,6 +17,7 @@ import msgspec
 
 import engines
 from explorer import ASSETS
+from explorer.figures.definitions import script
 
 PLAYER = ASSETS / "player"
 ENTRIES = ("player.js", "toolbar.js")
@@ -163,7 +164,8 @@ def own_scripts(carried: tuple[str, ...]) -> list[str]:
 @cache
 def _bundle(files: tuple[str, ...]) -> str:
     order = closure([*ENTRIES, *map(_module, files)])
-    return '"use strict";\nconst modules = {};\n' + "".join(map(_wrapped, order)) + "".join(map(_carry, files))
+    begin = f'"use strict";\n{script()}const modules = {{}};\n'
+    return begin + "".join(map(_wrapped, order)) + "".join(map(_carry, files))
 
 
 def view_script(file: str) -> str:

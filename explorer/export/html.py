@@ -12,7 +12,7 @@ import msgspec
 from engines import UserError
 from explorer.export.bundle import bundle, own_scripts, scenes_script, scenes_styles, styles, views_of
 from explorer.export.caption import caption
-from explorer.figures.verdict import Mark, judge
+from explorer.figures.handed import shown
 from explorer.own_files import own_text
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ _LECTURE_CSS = """
 _START = """
 const player = modules["player.js"], read = (id) => JSON.parse(document.getElementById(id).textContent);
 const theme = read("theme"), panels = document.getElementById("panels");
-const sources = [...document.querySelectorAll("script[data-trace]")], marks = read("marks");
+const sources = [...document.querySelectorAll("script[data-trace]")];
 modules["toolbar.js"].mountToolbar(document.getElementById("toolbar"), { theme, slim: sources.length === 1 });
 window.handles = sources.map((source, slot) => {
   const place = panels.appendChild(document.createElement("div"));
   const handle = player.mount(place, { slot, theme });
-  handle.load(source.textContent, { verdict: marks[slot] });
+  handle.load(source.textContent);
   return handle;
 });
 """
@@ -93,12 +93,11 @@ _LECTURE = """
 const read = (id) => JSON.parse(document.getElementById(id).textContent), theme = read("theme"), told = read("lecture");
 const panels = document.getElementById("panels"), bar = document.getElementById("toolbar");
 modules["toolbar.js"].mountToolbar(bar, { theme, slim: true });
-const one = (id) => ({ trace: document.getElementById(`trace-${id}`).textContent, verdict: told.marks[id] });
 window.handles = modules["page/offline.js"].offline({
   known: [told.scenes[0].voice], scenes: told.scenes, first: told.scenes[0].voice.traces, before: bar, panels,
   mount: (slot) =>
     modules["player.js"].mount(panels.appendChild(document.createElement("div")), { slot, theme }),
-  source: async (id) => one(id),
+  source: async (id) => document.getElementById(`trace-${id}`).textContent,
 }).players;
 """
 
@@ -108,15 +107,13 @@ def export_lecture(scenes: Sequence[Scene], recorded: Gallery, title: str = "Lec
     its address the scenes stand alone. Scenes without a recorded run are left out. Raises UserError where none is
     left."""
     known = {card.id for card in recorded.cards}
-    shown = [scene for scene in scenes if scene.voice and scene.voice.needs <= known]
-    if not shown:
+    kept = [scene for scene in scenes if scene.voice and scene.voice.needs <= known]
+    if not kept:
         raise UserError("the lecture has no scene whose runs are recorded, so there is nothing to save.")
-    traces = {
-        name: recorded.get(name) for name in sorted(set().union(*(one.voice.needs for one in shown if one.voice)))
-    }
-    marks = {name: judge(trace) for name, trace in traces.items()}
-    told = msgspec.json.encode({"scenes": shown, "marks": marks}).decode()
-    texts = {name: trace.to_json() for name, trace in traces.items()}
+    traces = {name: recorded.get(name) for name in sorted(set().union(*(one.voice.needs for one in kept if one.voice)))}
+    told = msgspec.json.encode({"scenes": kept}).decode()
+    every = [*traces.values()]
+    texts = {name: shown(trace, every[i + 1 :]) for i, (name, trace) in enumerate(traces.items())}
     data = [_embed("theme", own_text("theme.json")), _embed("lecture", told)]
     data += [_embed(f"trace-{name}", text, " data-trace") for name, text in texts.items()]
     css = styles() + scenes_styles() + _PAGE_CSS + _LECTURE_CSS
@@ -131,13 +128,12 @@ def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer
     several = cast("list[Trace]", [traces] if hasattr(traces, "to_json") else list(traces))
     if not several:
         raise ValueError("there is nothing to export: give at least one trace")
-    texts, marks = [trace.to_json() for trace in several], [judge(trace) for trace in several]
-    return _exported(texts, title, marks, caption(several))
+    return _exported([shown(trace, several[i + 1 :]) for i, trace in enumerate(several)], title, caption(several))
 
 
-def _exported(traces: list[str], title: str, marks: Sequence[Mark | None], told: Sequence[str]) -> str:
-    """marks: those of the answers, where a task's exact check knows them; told: what stands above the players."""
-    data = [_embed("theme", own_text("theme.json")), _embed("marks", msgspec.json.encode(marks).decode())]
+def _exported(traces: list[str], title: str, told: Sequence[str]) -> str:
+    """told: what stands above the players."""
+    data = [_embed("theme", own_text("theme.json"))]
     data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
     css = styles() + _PAGE_CSS
     views = views_of(traces)

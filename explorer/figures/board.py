@@ -85,6 +85,7 @@ def history(trace: Trace) -> History:
             past.inserted.update((cells[position], number) for position in commits.inserted)
             past.orders.append((number + 1, order := [*cells]))
         for i, position in commits.writes(cells, behind) if commits else ():
+            assert commits
             token, cause = commits.tokens[i], commits.causes[i]
             past.writes.setdefault(cells[position], []).append((number, DRAWN if cause in RANDOM else token, cause))
         past.widths.append(len(cells))

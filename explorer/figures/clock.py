@@ -2,8 +2,8 @@
 
 A step is *inside* a budget if the run had spent no more than the budget when the step was over. Forwards are the calls
 of the target, those of a draft are not added to them; seconds are model time plus method time; work is rows times
-layers, all models together. What stands there, and what the run takes back later, the player counts
-(`assets/player/race.js`)."""
+layers, all models together. What stands there, and what the run takes back later, is counted
+by `explorer.figures.revisions`."""
 
 from __future__ import annotations
 

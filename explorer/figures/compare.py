@@ -6,8 +6,10 @@ Pure functions of traces, but for `near_tie`, which asks the model for the two l
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import median
 from typing import Any, Literal
 
@@ -37,13 +39,18 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 class Difference(msgspec.Struct, frozen=True):
     """Where two outputs part. unit: token where both have the same tokenizer, else character; at: how many are the same
     before it, None where all `count` are. limited: compared only as far as both go, because they were asked for
-    different lengths or one of the runs was stopped; respelled: the same text in other tokens."""
+    different lengths or one of the runs was stopped; respelled: the same text in other tokens. ours, theirs: what
+    stands there, "" where a text ends; position: where that is on this run's board, None where its tokens do not spell
+    its text out."""
 
     unit: Literal["token", "character"]
     at: int | None
     count: int
     limited: bool
     respelled: bool = False
+    ours: str = ""
+    theirs: str = ""
+    position: int | None = None
 
     @property
     def formula(self) -> str:
@@ -52,17 +59,36 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(trace: Trace, other: Trace) -> Difference:
-    """The first place where the outputs of two finished runs part. `assets/player/race.js` keeps the same rules, and a
-    test compares the two."""
+    """The first place where the outputs of two finished runs part."""
+    start = len(trace.header.prompt_ids)
     if (own := _tokenizer(trace)) and own == _tokenizer(other):
         ours, theirs, limited = _comparable(trace, other)
         at = first_difference(ours, theirs)
-        respelled = at is not None and not limited and trace.text == other.text
-        return Difference("token", at, len(theirs), limited, respelled)
+        if at is None:
+            return Difference("token", None, len(theirs), limited)
+        respelled = not limited and trace.text == other.text
+        pieces = _piece(trace, ours, at), _piece(other, theirs, at)
+        return Difference("token", at, len(theirs), limited, respelled, *pieces, start + at)
     limited = any(run.end.reason != "complete" for run in (trace, other))
     end = min(len(trace.text), len(other.text)) if limited else None
-    a, b = ([ord(c) for c in run.text[:end]] for run in (trace, other))
-    return Difference("character", first_difference(a, b), len(b), limited)
+    a, b = trace.text[:end], other.text[:end]
+    at = first_difference([*map(ord, a)], [*map(ord, b)])
+    if at is None:
+        return Difference("character", None, len(b), limited)
+    token = _token_at(trace, at)
+    position = None if token is None else start + token
+    return Difference("character", at, len(b), limited, False, a[at : at + 1], b[at : at + 1], position)
+
+
+def _token_at(trace: Trace, character: int) -> int | None:
+    """The token that holds a character of the output; None where the tokens do not spell the text out."""
+    known = {piece.id: piece.text for piece in trace.pieces}
+    texts = [known.get(token, "") for token in answer_ids(trace)]
+    whole = "".join(texts)
+    if not whole.endswith(trace.text):
+        return None
+    ends = list(accumulate(map(len, texts)))
+    return bisect_right(ends, character + len(whole) - len(trace.text))
 
 
 def _tokenizer(trace: Trace) -> str:
@@ -86,7 +112,7 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
         and other.end.reason != "failed"
         and not other.header.edits
         and other.header.method == trace.header.baseline
-        and _main(other) == _main(trace)
+        and main_model(other) == main_model(trace)
         and other.header.prompt_ids == trace.header.prompt_ids
     ]
     return next((other for other in controls if same_forwards(other, trace)), controls[0] if controls else None)
@@ -100,9 +126,17 @@ def same_forwards(trace: Trace, other: Trace) -> bool:
     return ours == theirs
 
 
-def _main(trace: Trace) -> tuple[str, str, str]:
+def main_model(trace: Trace) -> tuple[str, str, str]:
+    """Name, weights and number type of the model that was picked: runs of one model have the same."""
     model = next(iter(trace.header.models), None)
     return (model.name, model.sha256, model.dtype) if model else ("", "", "")
+
+
+def place(trace: Trace) -> tuple[str, ...]:
+    """Where times were clocked: times of two places are no ratio."""
+    if trace.header.arrivals:
+        return (trace.header.imported_from,)
+    return (trace.header.machine, *(f"{m.device} {m.threads}" for m in trace.header.models[:1]))
 
 
 @dataclass(frozen=True)
@@ -164,7 +198,7 @@ def certificate(trace: Trace, control: Trace, tie: Tie | None = None) -> Certifi
     compared as far as both go."""
     ours, plain, limited = _comparable(trace, control)
     at = first_difference(ours, plain)
-    dtype = _main(trace)[2]
+    dtype = main_model(trace)[2]
     if at is None:
         return Certificate(len(plain), None, dtype=dtype, limited=limited)
     return Certificate(len(plain), at, _piece(trace, ours, at), _piece(control, plain, at), dtype, tie, limited)
@@ -183,7 +217,9 @@ def _comparable(trace: Trace, control: Trace) -> tuple[list[int], list[int], boo
 
 
 def _piece(trace: Trace, ids: Sequence[int], at: int) -> str:
-    return next(piece.text for piece in trace.pieces if piece.id == ids[at]) if at < len(ids) else ""
+    if at >= len(ids):
+        return ""
+    return next((piece.text for piece in trace.pieces if piece.id == ids[at]), f"‹token {ids[at]}›")
 
 
 def near_tie(model: Any, trace: Trace, control: Trace) -> Tie | None:
@@ -233,7 +269,7 @@ def network_certificate(model: Any, control: Trace) -> Certificate | None:
     chosen = engines.network_choices(model, [*prompt, *written], len(prompt)) if written else None
     if chosen is None:
         return None
-    at, dtype = first_difference(written, chosen), _main(control)[2]
+    at, dtype = first_difference(written, chosen), main_model(control)[2]
     if at is None:
         return Certificate(len(written), None, dtype=dtype)
     ours, own = (model.tokenizer.piece(ids[at]).text for ids in (written, chosen))

@@ -1,7 +1,5 @@
 """What the numbers of every run are called, how they are obtained and what they count: said once, for the tables and
-for the player.
-
-    python -m explorer.figures.definitions     writes assets/player/definitions.js, which a test compares with this file
+for the player, which is given it by the page (`script`).
 
 `terms` is the formula with the numbers of one run to be put in: the names are those of
 `explorer.figures.receipts.numbers`."""
@@ -10,12 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
-
-from explorer import ASSETS
-from explorer.figures.javascript import literal
 
 Kind = Literal["measured", "derived", "modelled", "published"]
 
@@ -243,11 +238,6 @@ DEFINITIONS: dict[str, Definition] = {
 }
 """The last five are said of runs that are held against each other."""
 
-NOISE = {"JUMP": 10, "SHARE": 0.2, "LEAST": 4, "ROOM": 1.5}
-"""When seconds tell nothing. JUMP: times the usual seconds of a step; SHARE: of a run's seconds that such steps may
-take beyond the usual; LEAST: steps behind the first, which reads the prompt, that make something usual; ROOM: times
-what calls and work explain, and times the seconds in which the calls' threads ran."""
-
 _BUSY = ("model_seconds", "method_seconds")
 NEEDS: dict[str, tuple[str, ...]] = {
     "end_tokens": ("end_marks",),
@@ -326,24 +316,16 @@ def fill(terms: str, numbers: Mapping[str, float | str | None]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: shown(match[1], numbers[match[1]]), terms)
 
 
-def module() -> str:
-    """The text of the player's module, in lines of at most 120 columns."""
+def played() -> dict[str, Any]:
+    """What the player writes receipts with: {DEFINITIONS, COUNTED, LOST, KINDS}."""
     facts = {
         name: msgspec.to_builtins(DEFINITIONS[name]) | ({} if needs(name) == (name,) else {"needs": needs(name)})
         for name in PLAYED
     }
-    for fact in facts.values():
-        del fact["unit"]  # the player writes each number in its own way
-        if fact["kind"] == "measured":
-            del fact["kind"]
-    made = "// Made by `python -m explorer.figures.definitions` from the words in that file. Do not edit."
-    named = {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS, "NOISE": NOISE}
-    parts = [f"export const {name} = {literal(value, 0)};" for name, value in named.items()]
-    return "\n".join([made, "", *parts, ""])
+    return {"DEFINITIONS": facts, "COUNTED": COUNTED, "LOST": LOST, "KINDS": KINDS}
 
 
-if __name__ == "__main__":
-    from explorer.arguments import of_module
-
-    of_module("explorer.figures.definitions", __doc__)
-    (ASSETS / "player" / "definitions.js").write_text(module(), encoding="utf-8")
+def script() -> str:
+    """That as a line of JavaScript, which stands in a page before the player's modules."""
+    inert = msgspec.json.encode(played()).decode().replace("<", "\\u003c")
+    return f"globalThis.dxDefinitions = {inert};\n"

@@ -82,9 +82,28 @@ class Hindsight(msgspec.Struct, frozen=True, kw_only=True):
         """In model calls; None where no start is known."""
         return max(self.delays, default=None)
 
+    def columns(self) -> dict[str, object]:
+        """As the player is handed it: a list for each field, of positions those that an odd thing is said of."""
+        rows = self.positions
+        return {
+            "positions": [row.position for row in rows],
+            "committed": [row.committed for row in rows],
+            "since": [row.since for row in rows],
+            "delay": [row.delay for row in rows],
+            "earlier": [row.position for row in rows if row.earlier],
+            "other": [row.position for row in rows if row.known == "other"],
+            "never": self.never_committed,
+            "forwards": self.forwards,
+            "enough": self.enough,
+            "mean": self.mean_delay,
+            "max": self.max_delay,
+            "replaced": self.replaced,
+            "restored": self.restored,
+        }
+
 
 def hindsight(trace: Trace) -> Hindsight:
-    """Look back over a trace. `assets/player/hindsight.js` draws by the same rules; a test compares the two."""
+    """Look back over a trace."""
     tops = [top_guesses(step) for step in trace.steps]
     target = target_role(trace)
     used = list(accumulate(target_calls(step, target) for step in trace.steps))  # up to and including a step

@@ -1,5 +1,5 @@
 """What runs are called beside each other: a fork has a name of its own, and equal methods are told apart by what
-differs. The player says the same (`assets/player/field.js`)."""
+differs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def title_of(trace: Trace) -> str:
 def apart(trace: Trace, traces: Iterable[Trace]) -> str:
     """What tells a run from those of the same name and model: the parameters that differ, else the seed; "" for any
     other."""
-    mine, title = _settings(trace), title_of(trace)
+    mine, title = settings(trace), title_of(trace)
     same = [
-        _settings(one)
+        settings(one)
         for one in traces
         if one is not trace and title_of(one) == title and one.header.models[:1] == trace.header.models[:1]
     ]
     differ = [name for name, value in mine.items() if any(other.get(name) != value for other in same)]
-    return ", ".join(f"{name} {_said(mine[name])}" for name in differ[:MOST])
+    return ", ".join(f"{name} {mine[name][:LONGEST]}" for name in differ[:MOST])
 
 
 def name_of(trace: Trace, traces: Iterable[Trace]) -> str:
@@ -35,9 +35,10 @@ def name_of(trace: Trace, traces: Iterable[Trace]) -> str:
     return ", ".join(filter(None, (title_of(trace), apart(trace, traces))))
 
 
-def _settings(trace: Trace) -> dict[str, object]:
-    return {**trace.header.params, "seed": trace.header.seed}
-
-
-def _said(value: object) -> str:
-    return (str(value).lower() if isinstance(value, bool) else str(value))[:LONGEST]
+def settings(trace: Trace) -> dict[str, str]:
+    """What can tell a run from another one of its name, in words: its parameters, the seed, and whether its model's
+    forwards are row-invariant."""
+    header = trace.header
+    exact = any(model.options.get("row_invariant") is True for model in header.models[:1])
+    values = {**header.params, "seed": header.seed, "row_invariant": exact}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}

@@ -1,6 +1,5 @@
 """Whether the seconds of two single runs can tell which was faster. A busy machine stops a run for as long as it likes:
-one token of 2 seconds among tokens of 70 ms has made thirtyfold speed-ups. The player keeps the same rules in
-noise.js, with the same numbers (`definitions.NOISE`), and a test compares the two."""
+one token of 2 seconds among tokens of 70 ms has made thirtyfold speed-ups."""
 
 from __future__ import annotations
 
@@ -8,10 +7,12 @@ from statistics import median
 
 from engines import Trace
 from explorer.figures.calls import layer_rows, target_calls, target_role
-from explorer.figures.definitions import NOISE
 from explorer.figures.samples import gained
 
-JUMP, SHARE, LEAST, ROOM = (NOISE[name] for name in ("JUMP", "SHARE", "LEAST", "ROOM"))
+JUMP = 10  # times the usual seconds of a step
+SHARE = 0.2  # of a run's seconds, that such steps may take beyond the usual
+LEAST = 4  # steps behind the first one, which reads the prompt: fewer make nothing usual
+ROOM = 1.5  # times what calls and work explain, and times the seconds in which the calls' threads ran
 
 
 def stalled(trace: Trace) -> float:

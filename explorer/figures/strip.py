@@ -1,5 +1,5 @@
 """What a comparison says in one line per run: its text against the run it is held against, the mark of a checked task,
-speed, calls and accepted drafts, each with how it was obtained. The player's strip says the same while runs play."""
+speed, calls and accepted drafts, each with how it was obtained."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from engines import Trace
 from explorer.figures.calls import in_words, target_role
-from explorer.figures.compare import control_of, difference, saved_at_end, tokens_per_second
+from explorer.figures.compare import control_of, difference, main_model, place, saved_at_end, tokens_per_second
 from explorer.figures.definitions import DEFINITIONS, Kind, fill
 from explorer.figures.metrics import numbers
 from explorer.figures.noise import too_busy
@@ -72,13 +72,6 @@ def _text(trace: Trace, basis: Trace) -> Part | None:
     return Part(sentence, "derived", differs.formula, f"{differs.at} {differs.unit}s are the same before it")
 
 
-def place(trace: Trace) -> tuple[str, ...]:
-    """Where times were clocked: times of two places are no ratio."""
-    if trace.header.arrivals:
-        return (trace.header.imported_from,)
-    return (trace.header.machine, *(f"{m.device} {m.threads}" for m in trace.header.models[:1]))
-
-
 def _speed(trace: Trace, basis: Trace) -> Part | None:
     rate = DEFINITIONS["tokens_per_second"]
     mine, other = tokens_per_second(trace), tokens_per_second(basis)
@@ -91,7 +84,7 @@ def _speed(trace: Trace, basis: Trace) -> Part | None:
     if place(trace) != place(basis):
         formula = f"{rate.formula}; no ratio: the two were clocked at different places"
         return Part(f"{sentence}, clocked elsewhere", "derived", formula, terms)
-    if too_busy(trace, basis, same_model=trace.header.models[:1] == basis.header.models[:1]):
+    if too_busy(trace, basis, same_model=main_model(trace) == main_model(basis)):
         busy = DEFINITIONS["too_busy"]
         return Part(f"{sentence}; {busy.label}", "derived", f"{rate.formula}; {busy.formula}", terms)
     formula = f"{rate.formula}, of this run ÷ of {basis.header.title}; one run of each: no benchmark"

@@ -6,16 +6,16 @@ went on at the same time.
 
 The calls of a step stand where the step lies on the clock of model and method seconds, the first one at its beginning:
 what passes between two steps is recording and sending, which no second of a run counts. Only measured calls of a step
-are taken: none that was made behind it, for the record alone, and no part of a call ("target: G") as one of its own.
-`assets/player/race.js` does the same, and a test compares."""
+are taken: none that was made behind it, for the record alone, and no part of a call ("target: G") as one of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engines import Trace
+from engines import Header, Step, Trace
 
 Spell = tuple[float, float]
+AT_ONCE = "at once"  # beside the tracks of a step
 
 
 class Work:
@@ -46,22 +46,34 @@ class Work:
 def work(trace: Trace) -> Work:
     """The measured calls of a run; no rows where it has none or where its seconds were not recorded."""
     rows: dict[str, list[Spell]] = {}
-    once: list[Spell] = []
-    at, timed = 0.0, not {"model_seconds", "method_seconds"} & set(trace.header.missing)
-    for step in trace.steps:
-        calls = [call for call in step.intervals if call.measured and call.unit == "seconds"] if timed else []
-        mine: dict[str, list[Spell]] = {}
-        lasts, tracks = step.model_seconds + step.method_seconds, {call.track for call in calls}
-        shift = at - min((call.start for call in calls), default=at)
-        for call in calls:
-            if call.start + shift >= at + lasts or call.about.get("part_of") in tracks:
-                continue  # made behind the step, for the record alone; or a part of another track's call
-            mine.setdefault(call.track, []).append((call.start + shift, call.end + shift))
-        for lane, spells in mine.items():
+    at = 0.0
+    for step in trace.steps if timed(trace.header) else ():
+        for lane, spells in of_step(step, at).items():
             rows.setdefault(lane, []).extend(spells)
-        once += lasting((spell for spells in mine.values() for spell in lasting(spells, 1)), 2)
         at += step.model_seconds + step.method_seconds
+    once = rows.pop(AT_ONCE, [])
     return Work({lane: lasting(row, 1) for lane, row in rows.items()}, at, lasting(once, 1))
+
+
+def timed(header: Header) -> bool:
+    """Whether the seconds of a run were recorded."""
+    return not {"model_seconds", "method_seconds"} & set(header.missing)
+
+
+def of_step(step: Step, at: float) -> dict[str, list[Spell]]:
+    """Lane -> spells of a step that begins at this second of the run's clock; under `AT_ONCE` when two of them
+    computed."""
+    calls = [call for call in step.intervals if call.measured and call.unit == "seconds"]
+    mine: dict[str, list[Spell]] = {}
+    lasts, tracks = step.model_seconds + step.method_seconds, {call.track for call in calls}
+    shift = at - min((call.start for call in calls), default=at)
+    for call in calls:
+        if call.start + shift >= at + lasts or call.about.get("part_of") in tracks:
+            continue  # made behind the step, for the record alone; or a part of another track's call
+        mine.setdefault(call.track, []).append((call.start + shift, call.end + shift))
+    rows = {lane: lasting(spells, 1) for lane, spells in mine.items()}
+    once = lasting((spell for row in rows.values() for spell in row), 2)
+    return rows | ({AT_ONCE: once} if once else {})
 
 
 def lasting(spells: Iterable[Spell], least: int) -> list[Spell]:

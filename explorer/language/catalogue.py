@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import engines
 from engines.tasks import TASKS
 from explorer import ASSETS, about, lecture
 from explorer.export.bundle import views
-from explorer.figures.definitions import module as definitions
+from explorer.figures.definitions import played
 from explorer.language import javascript, python
 from explorer.own_files import own_json
 from explorer.runs import scenarios
@@ -80,7 +81,7 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     for path in files(SCRIPTS):
         yield path.relative_to(top).as_posix(), javascript.messages(path.read_text("utf-8"))
     yield "assets/player/views", (view.title for view in views() if view.title)
-    yield "assets/player/definitions.js", _quoted(definitions())
+    yield "explorer/figures/definitions.py", _sentences(played())
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)
     yield "engines/tasks", (task.title for task in TASKS.values())
@@ -106,10 +107,13 @@ def _of_methods() -> Iterator[str]:
         yield from info.lanes
 
 
-def _quoted(script: str) -> Iterator[str]:
-    """The sentences of the player's definitions, whose texts may go over several lines."""
-    joined = re.sub(r'" \+\n\s*"', "", script)
-    return (text for text in re.findall(r'"((?:[^"\\]|\\.)*)"', joined) if " " in text or text[:1].isupper())
+def _sentences(value: Any) -> Iterator[str]:
+    """The texts of the player's definitions; numbers are named by single small words."""
+    if isinstance(value, str):
+        yield from [value] if " " in value or value[:1].isupper() else []
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _sentences(item)
 
 
 def read(language: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ import engines
 from engines import Step, Trace, UserError, gigabytes
 from explorer.attach import Attached
 from explorer.figures.bits import caution
-from explorer.figures.verdict import judge
+from explorer.figures.handed import Counting, of_run, shown
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
@@ -47,18 +47,13 @@ def message(*batches: dict[str, Any], clear: bool = False, play: bool = False, *
 
 
 def whole(slot: int, trace: Trace, at: int | None = None, name: str = "") -> dict[str, Any]:
-    """A finished trace as one batch with its mark; at: the number of finished steps to show first;
-    `name`: the id under which a link finds it again."""
+    """A finished trace with its figures as one batch; at: the number of finished steps to show first; `name`: the id
+    under which a link finds it again."""
     return (
-        {"slot": slot, "trace": trace, **_mark(trace)}
+        {"slot": slot, "trace": msgspec.Raw(shown(trace).encode())}
         | ({} if at is None else {"at": at})
         | ({"id": name} if name else {})
     )
-
-
-def _mark(trace: Trace) -> dict[str, Any]:
-    found = judge(trace)
-    return {"verdict": found} if found else {}
 
 
 class Feed:
@@ -79,6 +74,7 @@ class Feed:
         self._seq = 0
         self._run: Live | None = None
         self._unsent: list[Step] = []
+        self._counting: Counting | None = None
         self._pieces: list[Any] = []  # entries of the token table that were not sent yet
         self._pieces_known = 0
         self.waiting = ""  # what is loaded for it, in words, while it is
@@ -150,8 +146,9 @@ class Feed:
                     self._run, self.job.begun = run, True
                     self._journal = Journal(self.keep, run) if self.keep else None
                     self._stream = STREAMS.open()
+                    self._counting, self._pieces = Counting(run.header), self._new_pieces()
                     yield self._message(
-                        header=run.header, pieces=self._new_pieces(), state="running", stream=self._stream.name, **more
+                        header=run.header, state="running", stream=self._stream.name, **self._news(), **more
                     )
                     yield from self._steps()
             except UserError as error:
@@ -275,7 +272,7 @@ class Feed:
         words = self.failure or end.message
         name = self._kept(self.trace)
         return (
-            {**self._news(), "end": end, "state": state, **_mark(self.trace)}
+            {**self._news(), "end": end, "state": state, "figures": of_run(self.trace)}
             | ({"message": _sentence(words)} if words else {})
             | ({"id": name} if name else {})
         )
@@ -298,7 +295,8 @@ class Feed:
     def _news(self) -> dict[str, Any]:
         steps, self._unsent = self._unsent, []
         pieces, self._pieces = self._pieces, []
-        return {"steps": steps, "pieces": pieces}
+        assert self._counting
+        return {"steps": steps, "pieces": pieces, "figures": self._counting.over(steps)}
 
     def _new_pieces(self) -> list[Any]:
         assert self._run

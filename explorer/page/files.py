@@ -17,7 +17,7 @@ from starlette.types import Scope
 from engines import TraceError
 from explorer import ASSETS, papers
 from explorer.export.bundle import own_files
-from explorer.runs.gallery import newest
+from explorer.runs.gallery import gallery, played
 
 PREFIX = "files"
 
@@ -61,16 +61,23 @@ async def own_view(request: Request) -> Response:
     return FileResponse(path, media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
+def _beside(path: str) -> Path | None:
+    """The file of the run that a recorded run is shown beside."""
+    recorded, name = gallery(), path.partition(".")[0]
+    card = next((card for card in recorded.cards if card.id == name), None)
+    return recorded.path(card.beside) if card and card.beside else None
+
+
 class Recordings(StaticFiles):
-    """Recorded runs in the form that the player reads: one of an earlier version is brought to the newest on its way.
-    Nothing is kept by the browser: the file may be the same where the form is another."""
+    """Recorded runs as the player reads them: with their figures. Nothing is kept by the browser: the file may be the
+    same where the figures are others."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file with its text in the newest form; as it is where it cannot be read."""
+        """The file's text with its figures; as it is where it cannot be read."""
         place, facts = await anyio.to_thread.run_sync(self.lookup_path, path)
         if facts and path.endswith((".json", ".json.gz")):
             try:
-                packed = await anyio.to_thread.run_sync(newest, Path(place), facts.st_mtime_ns)
+                packed = await anyio.to_thread.run_sync(played, Path(place), _beside(path), facts.st_mtime_ns)
             except (TraceError, msgspec.DecodeError):
                 pass  # the player says what is wrong with it
             else:

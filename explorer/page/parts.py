@@ -15,6 +15,7 @@ import msgspec
 
 from explorer import ASSETS
 from explorer.export.bundle import own_views
+from explorer.figures import definitions
 from explorer.own_files import own_text
 from explorer.page import early, files
 
@@ -248,7 +249,7 @@ def head() -> str:
     begin = f'import(new URL("{where}", document.baseURI)).then((page) => page.settle())'
     used = (HERE / "used.js").read_text(encoding="utf-8")
     asked = early.preloading(map(_address, early.ENTRIES))
-    return f"<script>globalThis.dxReady = {begin};\n{asked}\n{used}</script>"
+    return f"<script>{definitions.script()}globalThis.dxReady = {begin};\n{asked}\n{used}</script>"
 
 
 def language() -> gr.HTML:

@@ -129,6 +129,10 @@ const draw = () => {
     data = {};
   }
   const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [], runs = [] } = data;
+  if (data.pairs) {
+    globalThis.dxPairs = { ...globalThis.dxPairs, ...data.pairs }; // what the players say of runs beside each other
+    document.dispatchEvent(new Event("dx-pairs"));
+  }
   const root = element.querySelector(".facts");
   if (!rows.length) return root.replaceChildren(make("p", { class: "quiet" }, empty));
   const head = columns.length

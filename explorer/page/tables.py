@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from engines import Trace, list_methods
 from explorer import papers
 from explorer.bench import quality
 from explorer.figures.compare import Tie, control_of
 from explorer.figures.definitions import DEFINITIONS
+from explorer.figures.handed import of_pairs
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.figures.names import apart, name_of, title_of
@@ -51,7 +54,9 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None, 
         )
     runs = [facts(trace) for _, trace in sorted(traces.items())]
     caption = "Outputs and headline numbers. Click a number, or press Enter on it, to see how it was obtained."
-    return fresh(caption=caption, columns=columns, rows=rows, runs=runs, empty="Nothing has been run or loaded yet.")
+    pairs = msgspec.to_builtins(of_pairs(traces.values()))  # for the players
+    empty = "Nothing has been run or loaded yet."
+    return fresh(caption=caption, columns=columns, rows=rows, runs=runs, pairs=pairs, empty=empty)
 
 
 def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:

@@ -116,7 +116,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
         before, behind = (lessons[k] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
         files[told.path] = learning.lesson_page(told, before, behind)
     files |= {
-        run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.trace.to_json())};\n"
+        run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.played((*shown, *others)))};\n"
         for run in (*shown, *others)
     }
     files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}

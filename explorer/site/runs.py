@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
 from explorer.export.thumbs import picture
 from explorer.figures.calls import in_words, many, target_role
+from explorer.figures.handed import shown
 from explorer.figures.metrics import measure
 from explorer.runs.gallery import Card
 from explorer.site.markup import Html, Node, h, join, link, page, table
@@ -47,6 +48,10 @@ class Run:
     def data(self) -> str:
         """Its trace as a script."""
         return f"data/{self.name}.js"
+
+    def played(self, runs: Iterable[Run]) -> str:
+        """Its trace for the player, with what is said of it beside those of the same prompt."""
+        return shown(self.trace, [run.trace for run in runs if run is not self and run.card.prompt == self.card.prompt])
 
     @cached_property
     def views(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@
     const { name, views } = dxScenes.runs[id];
     for (const view of views) if (!modules[`views/${view}.js`]) await script(`views/${view}.js`);
     if (!dxTraces[name]) await script(`data/${name}.js`);
-    return { trace: dxTraces[name] };
+    return dxTraces[name];
   };
 
   for (const stage of document.querySelectorAll("[data-play]")) {

@@ -104,7 +104,7 @@ def kept(root: Path, table: Path) -> list[Fault]:
 # The page's JavaScript whose laws are asked under node, and how many faults each part gets.
 SCRIPTS = {
     "store": ("assets/player/store.js", 6),
-    "race": ("assets/player/race.js assets/player/clock.js", 6),
+    "clock": ("assets/player/clock.js", 6),
     "address": ("assets/page/address.js", 6),
     "chips": ("assets/page/chips.js", 5),
     "lecture": ("assets/page/lecture.js assets/page/lectureview.js", 6),

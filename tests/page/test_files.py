@@ -1,16 +1,18 @@
-"""The program's own files for the browser: recorded runs come in the newest form, and nothing else is served."""
+"""The program's own files for the browser: recorded runs come with their figures, and nothing else is served."""
 
 import gzip
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import engines
+from explorer.figures.handed import of_run
 from explorer.page import files
-from explorer.runs.gallery import gallery, read_bytes
+from explorer.runs.gallery import gallery
 from tests import own_record
 
 
@@ -19,14 +21,14 @@ def client() -> TestClient:
     return TestClient(Starlette(routes=files.mounts()))
 
 
-def test_a_recorded_run_of_an_earlier_version_comes_in_the_newest_form(client: TestClient) -> None:
-    paths = (gallery().path(card.id) for card in gallery().cards)
-    path = next(path for path in paths if json.loads(read_bytes(path))["header"]["schema"] == 1)
+def test_a_recorded_run_comes_with_its_figures_and_those_of_it_beside_another(client: TestClient) -> None:
+    card = next(card for card in gallery().cards if card.beside)
+    path, beside = gallery().path(card.id), gallery().get(card.beside)
     answer = client.get(f"/{files.address(path)}")
     assert answer.status_code == 200 and answer.headers["cache-control"] == "no-cache"
-    text = gzip.decompress(answer.content).decode()
-    assert json.loads(text)["header"]["schema"] == engines.SCHEMA_VERSION
-    assert engines.read_trace(text) == gallery().get(path.name.split(".")[0])
+    told = json.loads(gzip.decompress(answer.content))
+    assert told.pop("figures") == json.loads(msgspec.json.encode(of_run(gallery().get(card.id), [beside])))
+    assert told == json.loads(gallery().get(card.id).to_json())
 
 
 def test_a_picture_beside_it_is_sent_as_it_is_and_what_is_not_there_is_not_found(client: TestClient) -> None:

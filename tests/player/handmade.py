@@ -4,6 +4,7 @@ import gzip
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engines.core.trace import (
@@ -41,6 +42,7 @@ from engines.methods.reasoning._votes import Mode, Tally, Vote
 from engines.methods.sampling.mgd.monitor import Completions
 from engines.methods.speculative.rapid.opinions import Opinions
 from explorer import ASSETS
+from explorer.figures.handed import Counting, of_run
 
 MASK, END = 0, 1
 WORDS = (
@@ -300,7 +302,9 @@ def both_at_once() -> Trace:
 def batches(trace: Trace) -> list[dict[str, Any]]:
     """The run as a server sends it while it is decoded."""
     whole = json.loads(trace.to_json())
-    first = {"state": "running", "header": whole["header"], "pieces": whole["pieces"][:3]}
+    live, figures = Counting(trace.header), json.loads(msgspec.json.encode(of_run(trace)))
+    first = {"state": "running", "header": whole["header"], "pieces": whole["pieces"][:3], "figures": live.over([])}
     rest = [{"steps": [step], "pieces": whole["pieces"] if i == 0 else []} for i, step in enumerate(whole["steps"])]
-    sent = [{"state": "queued"}, first, *rest, {"state": "done", "end": whole["end"]}]
+    rest = [one | {"figures": live.over([step])} for one, step in zip(rest, trace.steps, strict=True)]
+    sent = [{"state": "queued"}, first, *rest, {"state": "done", "end": whole["end"], "figures": figures}]
     return [{"run": "r", "seq": seq, **one} for seq, one in enumerate(sent)]

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import structs
 from playwright.sync_api import expect
 
@@ -16,7 +15,7 @@ from engines.core.trace import Step, Trace
 from engines.tasks.documents import passage
 from explorer.export.bundle import view_script, views_of
 from explorer.export.html import export_html
-from explorer.figures.verdict import judge
+from explorer.figures.handed import shown
 from tests.page.tabs import Tab
 from tests.player.handmade import masked
 
@@ -176,16 +175,15 @@ class Stage:
 
     def show(self, trace: Trace, name: str, panel: Panel = WIDE, details: bool = False) -> Picture:
         """A view of a run as a new visitor finds it, at its start. details: they are opened before."""
-        text = trace.to_json()
+        text = shown(trace)
         for file in views_of([text]):
             if file not in self.carried:
                 self.page.evaluate(f"() => {{ {view_script(file)} }}")
                 self.carried.add(file)
-        verdict = msgspec.to_builtins(judge(trace))
-        load = "([text, verdict, open]) => { handles[0].unfold(open); handles[0].load(text, { verdict }); }"
+        load = "([text, open]) => { handles[0].unfold(open); handles[0].load(text); }"
         self.page.mouse.move(0, 0)
         self.panel(*panel)
-        self.page.evaluate(load, [text, verdict, details])
+        self.page.evaluate(load, [text, details])
         until(self.page, SIZED)
         return Picture(self.page, name)
 

@@ -1,10 +1,11 @@
 // A run against a replay of its commits, and its sums and scores in small cases. `node --test tests/player/`
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 import { chance, header, made } from "./made.mjs";
 
-const { Run, checkHeader, order, parseTrace, written } = await asset("player/store.js");
+const { Run, checkHeader, order, pairOf, parseTrace, written } = await asset("player/store.js");
 const { unpacked } = await asset("player/codec.js");
 
 const [EOS, MASK] = [9, 8];
@@ -95,14 +96,43 @@ for (const kind of ["masked", "growing", "moving"])
           found = cells.map(({ position, token, state }) => [position, token, state]);
         assert.deepEqual(found, wanted, `seed ${seed}, step ${t}`);
         assert.equal(run.widths[t], cells.length);
-        const answer = cells.slice(given.prompt.length).map(({ token }) => token),
-          end = answer.indexOf(EOS);
-        const upTo = end < 0 ? answer : answer.slice(0, end);
-        assert.equal(run.tokens(t), upTo.filter((token) => token !== null).length);
       }
       assert.equal(run.widest, Math.max(...run.widths));
     }
   });
+
+const golden = new URL("../explorer/figures/commits.json", import.meta.url);
+for (const { about, boards, prompt_ids: prompt, canvas, mask_id: mask, eos_ids: eos, steps } of JSON.parse(
+  readFileSync(golden, "utf8"),
+))
+  test(`commits leave the boards of the golden file, as in Python: ${about}`, () => {
+    const run = made({ prompt, canvas, mask, eos, steps: steps.map((commits) => ({ commits })) });
+    const found = boards.map((_, t) => run.board(t).map(({ token }) => token));
+    assert.deepEqual(found, boards);
+  });
+
+test("figures are those of a run that is over, or grow with one that is not", () => {
+  const run = made({ canvas: 3, steps: [{}, {}] }),
+    live = made({ canvas: 3 });
+  assert.deepEqual([run.tokens(0), run.gained(1), run.figures.key], [null, null, undefined], "nothing was handed");
+  const counts = { tokens: [0, 1, 3], masks: [3, 2, 0] },
+    work = {
+      a: [
+        [0, 1],
+        [2, 3],
+      ],
+    };
+  run.hand({ key: "k", from: -1, counts, work, pairs: { "k m": { busy: true } }, verdict: { right: true } });
+  live.hand({ from: -1, counts: { masks: [3] } });
+  assert.deepEqual([live.tokens(0), live.count("masks", 0), live.tokens(1)], [0, 3, null]);
+  live.addSteps([{ ...made.step, index: 0 }]);
+  live.hand({ from: 0, counts: { tokens: [1], masks: [2] }, work: { a: [[0, 1]] } });
+  live.addSteps([{ ...made.step, index: 1 }]);
+  live.hand({ from: 1, counts: { tokens: [3] }, work: { a: [[2, 3]] }, gained: [0, 2, 5] });
+  assert.deepEqual([live.figures.counts, live.figures.work], [run.figures.counts, run.figures.work]);
+  assert.deepEqual([live.gained(1), live.count("bonus", 1), run.verdict.right], [2, 0, true]);
+  assert.deepEqual([pairOf(run, { figures: { key: "m" } }), pairOf(run, live)], [{ busy: true }, null]);
+});
 
 test("a place keeps its cell while others come and go, and is found on the board that a step read", () => {
   for (let seed = 0; seed < 60; seed++) {
@@ -145,13 +175,8 @@ test("a live board is drawn again when the run has grown", () => {
   run.eos.add(EOS);
   const cells = run.board(1);
   assert.equal(run.board(1), cells, "the same step is the same board");
-  assert.equal(run.tokens(1), 2, "an end counts its own ids, up to the end mark");
-  assert.equal(run.tokens(0), 0);
   run.addSteps([{ ...made.step, index: 1, commits: { positions: [2], tokens: [5], causes: [""] } }]);
   assert.notEqual(run.board(1), cells);
-  const cut = made({ prompt: [], mask: 8, canvas: 1, steps: [] });
-  cut.end = { output_ids: [8, null, 4] };
-  assert.equal(cut.tokens(0), 1, "masks and what is not there are no tokens");
 });
 
 test("sums are sums, and every clock rises", () => {
@@ -296,8 +321,15 @@ test("a further text of an id is an entry of its own that names the id", () => {
 
 test("the wrong word stands from the step behind the one that wrote it", () => {
   const run = made({ steps: [] });
-  // biome-ignore format: a table
-  const places = [[2, 3], [3, 3], [4, 3], [1, 3], [5, 3], [3, 2]],
+
+  const places = [
+      [2, 3],
+      [3, 3],
+      [4, 3],
+      [1, 3],
+      [5, 3],
+      [3, 2],
+    ],
     wrong = () => places.map(([position, t]) => run.wrong(position, t));
   for (const [verdict, told] of [
     [undefined, Array(6).fill(false)],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from explorer.figures.handed import shown
 from tests.player.handmade import masked
 
 pytestmark = pytest.mark.timing
@@ -28,7 +29,7 @@ STEPS = 120
 
 
 def test_a_scrubbed_step_of_a_large_run_is_cheap(opened: Callable[..., Any], browser: Browser) -> None:
-    session, large = browser.new_browser_cdp_session(), masked(1024, 512).to_json()
+    session, large = browser.new_browser_cdp_session(), shown(masked(1024, 512))
 
     def spent() -> float:
         return sum(process["cpuTime"] for process in session.send("SystemInfo.getProcessInfo")["processInfo"])

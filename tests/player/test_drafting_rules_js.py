@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import engines
-from engines.core.trace import Step
+from engines.core.trace import SCHEMA_VERSION, Step
 from engines.methods.heads.del_.exit_choice import choose
 from engines.methods.speculative.rapid import listed
 from engines.methods.speculative.rapid.opinions import Opinions
@@ -31,8 +31,10 @@ def step(at: int, tokens: list[int], causes: list[str], *spans: tuple[int, int])
 
 def test_a_ribbon_is_as_wide_as_what_was_kept_of_the_place_that_was_taken(js: Call) -> None:
     def copies(*steps: dict[str, Any]) -> Any:
-        run = {"prompt": [3, 4, 5, 6, 7], "steps": [{"index": i, **step} for i, step in enumerate(steps)]}
-        return js("rounds.js", "M.copies(run, t)", run=run, t=len(steps))
+        none = {"forwards": {}, "tokens_fed": 0, "model_seconds": 0, "method_seconds": 0}
+        trace = {"header": {"schema": SCHEMA_VERSION, "prompt_ids": [3, 4, 5, 6, 7]}}
+        trace["steps"] = [{"index": i, **none, **step} for i, step in enumerate(steps)]
+        return js("rounds.js", "M.copies(modules['store.js'].Run.from(trace), t)", trace=trace, t=len(steps))
 
     made = copies(step(5, [3, 4, 9], ["accepted", "accepted", "bonus"], (0, 5)), step(8, [6], ["bonus"]))
     assert [{k: one[k] for k in ("from", "pasted", "to", "kept", "wrote")} for one in made] == [

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 import engines
 from engines.core.trace import Piece, Span, Trace
 from explorer.figures.compare import saved_at_end
+from explorer.figures.handed import shown
 from explorer.figures.metrics import measure
 from explorer.figures.noise import too_busy
 from tests.player.handmade import drafting, masked, recorded
@@ -169,7 +170,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
 
 def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
     read = "texts.map((text) => modules['store.js'].Run.from(text))"
-    texts = [run.to_json(), basis.to_json()]
+    texts = [shown(run, [basis]), shown(basis)]
     return js("verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
 
 
@@ -220,7 +221,11 @@ def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
     for trace in recorded():
         by_prompt.setdefault(trace.header.prompt, []).append(trace)
     for traces in by_prompt.values():
-        found = js("verdict.js", f"(() => {{ {body} }})()", texts=[trace.to_json() for trace in traces])
+        found = js(
+            "verdict.js",
+            f"(() => {{ {body} }})()",
+            texts=[shown(trace, [one for one in traces if one is not trace]) for trace in traces],
+        )
         if len(traces) < 2:
             assert found is None
             continue

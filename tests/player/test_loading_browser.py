@@ -12,6 +12,8 @@ import engines
 from engines.core.trace import RecordInfo, Trace, pack
 from explorer import ASSETS
 from explorer.export.html import export_html
+from explorer.figures.definitions import script
+from explorer.figures.handed import shown
 from tests import own_record
 from tests.engines.fakes import TableCausal
 from tests.player.conftest import OPEN
@@ -30,7 +32,7 @@ class Served:
         self.page, self.asked = page, []
         self.missing: set[str] = set()
         page.route("http://player.test/**", self._serve)
-        page.add_init_script(OPEN)
+        page.add_init_script(OPEN + script())
         page.goto("http://player.test/page")
         page.evaluate(MOUNT, (ASSETS / "theme.json").read_text("utf-8"))
 
@@ -53,7 +55,7 @@ class Served:
         self.page.wait_for_function("(names) => names.every((n) => panel.debug().views.includes(n))", arg=list(names))
 
     def load(self, trace: Trace) -> None:
-        self.page.evaluate("(text) => panel.load(text)", trace.to_json())
+        self.page.evaluate("(text) => panel.load(text)", shown(trace))
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_a_view_that_throws_is_named_and_its_record_stands_as_a_table(served: Se
 
 
 def test_a_run_that_is_replaced_meanwhile_gets_nothing_of_the_old_one(served: Served) -> None:
-    both = [drafting().to_json(), masked(24, 4).to_json()]
+    both = [shown(drafting()), shown(masked(24, 4))]
     served.page.evaluate("([one, two]) => { panel.load(one); panel.load(two); }", both)
     served.wait_for("Tokens", "Overview")
     served.page.wait_for_load_state("networkidle")

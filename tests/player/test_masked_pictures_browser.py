@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Trace
+from explorer.figures.handed import shown
 from tests.player.pictures import Panel, Stage, decoded, until
 
 
@@ -110,7 +111,7 @@ def test_cells_out_of_sight_wait_for_the_scrubbing_to_rest(stage: Stage) -> None
     picture = stage.show(trace, "Canvas", Panel(1200))
     page = picture.page
     for t in (2, 5):  # as a player shows it that never showed another step
-        page.evaluate("([text, at]) => handles[0].load(text, { at })", [trace.to_json(), t])
+        page.evaluate("([text, at]) => handles[0].load(text, { at })", [shown(trace), t])
         until(page, f"() => {WORDS}.every(Boolean)")
         right[t] = page.evaluate(WORDS)
     expect(picture.seen('svg g[data-s] > rect[rx="6"]')).to_have_count(256)  # one row, without what was read

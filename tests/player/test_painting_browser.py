@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import engines
+from explorer.figures.handed import shown
 from tests.player.handmade import batches, masked
 from tests.player.pictures import SIZED, rests, until
 
@@ -25,7 +26,7 @@ COUNT = """() => { window.painted = 0; const pen = CanvasRenderingContext2D.prot
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return masked(600, 60).to_json()
+    return shown(masked(600, 60))
 
 
 def fresh(page: Page, text: str, step: int) -> list[str]:
@@ -121,7 +122,7 @@ def test_words_wait_while_frames_follow_each_other_and_are_right_at_rest(opened:
     assert notes == [f"This is said of step {n}." for n in boards], "and the sentence is of its step"
     expect(page.locator(".dx-pill").first).to_contain_text("step 50 of 60")
     told = page.evaluate(WORDS)
-    page.evaluate("(text) => handles[0].load(text, { at: 50 })", trace.to_json())
+    page.evaluate("(text) => handles[0].load(text, { at: 50 })", shown(trace))
     assert page.evaluate(WORDS) == told
 
 
@@ -181,6 +182,6 @@ def test_a_live_board_dresses_only_the_cells_that_changed(opened: Open) -> None:
     # up to three were written now and as many before; a few batches change the width of all cells
     assert sum(n <= 6 for n in dressed) >= 14, dressed
     live = page.evaluate(CELLS)
-    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", trace.to_json())
+    page.evaluate("(text) => handles[0].load(text, { at: 'end' })", shown(trace))
     assert len(live) == 40
     until(page, f"(live) => JSON.stringify(({CELLS})()) === JSON.stringify(live)", live)

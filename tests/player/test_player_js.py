@@ -17,10 +17,10 @@ from engines.core.trace import GROUPS, Commits, pack, pack_exact
 from explorer import ASSETS
 from explorer.export.bundle import ENTRIES, _bundle, bundle, closure, module, view_script, views, views_of
 from explorer.export.html import export_html
-from explorer.figures.hindsight import hindsight
+from explorer.figures.handed import shown
 from explorer.runs.gallery import gallery
-from tests.explorer.figures.lookback import NOISY, invented, moving, noisy
-from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
+from tests.explorer.figures.lookback import NOISY, noisy
+from tests.player.handmade import HOSTILE, drafting, everything_else, masked
 
 PLAYER = ASSETS / "player"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
@@ -48,17 +48,17 @@ def test_a_packed_array_is_read_as_python_reads_it(js: Call, make: Call, values:
 
 def read(js: Call, trace: Any, expression: str, **more: Any) -> Any:
     return js(
-        "store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=trace.to_json(), **more
+        "store.js", f"(() => {{ const run = M.Run.from(text); return {expression}; }})()", text=shown(trace), **more
     )
 
 
 @pytest.mark.parametrize("make", [masked, drafting, everything_else])
 def test_sums_and_board_agree_with_the_trace(js: Call, make: Call) -> None:
     trace = make()
-    told = "(n, tokens) => { run.end = null; return [run.sums[n], tokens, run.tokens(n), run.board(n)]; }"
-    sums, tokens, live, board = read(js, trace, f"({told})(run.length, run.tokens(run.length))")
+    told = "(n) => { run.end = null; return [run.sums[n], run.tokens(n), run.board(n)]; }"
+    sums, tokens, board = read(js, trace, f"({told})(run.length)")
     totals, target = trace.totals, trace.header.models[0].role
-    assert tokens == live == totals.tokens
+    assert tokens == totals.tokens
     assert sums["forwards"] + sums["others"] == totals.forwards
     assert sums["forwards"] == totals.forwards_by_role[target]
     assert (sums["roles"], sums["layers"]) == (totals.forwards_by_role, totals.work_by_role)
@@ -86,29 +86,6 @@ def test_a_token_drawn_at_random_is_not_written_yet(js: Call) -> None:
     assert [cell["entry"]["drawn"] for cell in got[3]["board"]] == [4, 5, 6]
     assert {"noise", "renoised", "accepted", "settled"} <= set(read(js, trace, "[...run.states]"))
     assert "remasked" not in read(js, trace, "[...run.states]")
-
-
-# hindsight: Python counts for the tables and the command line, the player for what it draws
-
-
-@pytest.mark.parametrize(
-    "traces",
-    [lambda: [*map(invented, range(60)), *map(moving, range(30))], lambda: [*recorded(), masked(), drafting()]],
-    ids=["invented", "recorded"],
-)
-def test_the_look_back_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
-    shown = 0
-    for trace in traces():
-        here = hindsight(trace)
-        there = js("hindsight.js", "M.hindsight(modules['store.js'].Run.from(text))", text=trace.to_json())
-        assert there["positions"] == [
-            {name: getattr(one, name) for name in one.__struct_fields__} for one in here.positions
-        ]
-        mine = [here.never_committed, here.forwards, here.enough, here.max_delay, here.replaced, here.restored]
-        assert [there[name] for name in ("never", "forwards", "enough", "max", "replaced", "restored")] == mine
-        assert there["mean"] == pytest.approx(here.mean_delay)
-        shown += here.enough is not None
-    assert shown
 
 
 def luminance(colour: str) -> float:
@@ -186,7 +163,7 @@ def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
     core = {*closure(("gradio.js", *ENTRIES)), "player.css"}
-    only_views = {"layout.js", "race.js", "receipt.js", "definitions.js", "hindsight.js", "predict.js"}
+    only_views = {"layout.js", "receipt.js", "definitions.js", "predict.js"}
     assert not [name for name in core if name.startswith("views/") or name in only_views]
     for later in LATER:
         assert (PLAYER / later).stat().st_size <= 2 * VIEW, "the styles of all that is loaded when a run needs it"
@@ -267,7 +244,7 @@ def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
 
 def test_an_export_holds_no_live_markup_from_data() -> None:
     page = export_html(masked(24, 4), title=HOSTILE[0])
-    assert page.count("<script") == page.count("</script>") == 4 and "<title>&lt;/script&gt;" in page
+    assert page.count("<script") == page.count("</script>") == 3 and "<title>&lt;/script&gt;" in page
 
 
 def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..., Any]) -> None:

@@ -4,83 +4,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from playwright.sync_api import expect
 
 from engines.core.trace import Commits, Piece, Trace
-from explorer.figures.clock import steps_within
-from explorer.figures.compare import difference
-from explorer.figures.curves import growth
-from explorer.figures.work import lasting, work
-from tests.explorer.figures.lookback import invented, moving, noisy
 from tests.explorer.figures.standing import standing
-from tests.player.handmade import both_at_once, drafting, masked, recorded
+from tests.player.handmade import drafting, masked
 from tests.player.pictures import becomes, until
 
 Call = Callable[..., Any]
-RUN = "const run = modules['store.js'].Run.from(text);"
-
-
-@pytest.mark.parametrize(
-    "traces",
-    [
-        lambda: [*map(invented, range(60)), *map(moving, range(30)), masked(), drafting(), noisy()],
-        recorded,
-    ],
-    ids=["made", "recorded"],
-)
-def test_what_stands_at_a_budget_is_the_same_in_python_and_in_the_player(js: Call, traces: Call) -> None:
-    clocks, revised = ("steps", "forwards", "seconds", "work"), 0
-    budgets = {clock: [0.5, 1, 2, 3.7, 10, 1000] for clock in clocks} | {"seconds": [0.01, 0.05, 0.123, 60]}
-    cursor = "(n) => modules['clock.js'].cursor(run.axes[clock], n + M.SLACK)"
-    cut = f"Object.entries(budgets).map(([clock, all]) => all.map({cursor}))"
-    body = f"{RUN} return [run.steps.map((_, t) => M.standing(run, t)), M.growth(run), {cut}];"
-    for trace in traces():
-        known = {clock: all_ for clock, all_ in budgets.items() if clock not in trace.header.missing}
-        stands, grown, inside = js("race.js", f"(() => {{ {body} }})()", text=trace.to_json(), budgets=known)
-        for steps, theirs in enumerate(stands):
-            mine = standing(trace, steps)
-            assert theirs == {**msgspec.structs.asdict(mine), "seconds": pytest.approx(mine.seconds)}
-            revised += mine.revised
-        assert grown == [n for _, n in growth(trace)]
-        assert inside == [[steps_within(trace, clock, n) for n in all_] for clock, all_ in known.items()]
-    assert revised
-
-
-def test_when_the_models_computed_is_the_same_in_python_and_in_the_player(js: Call) -> None:
-    shown = 0
-    for trace in (*recorded(), drafting(), both_at_once()):
-        there = js("race.js", f"(() => {{ {RUN} return [...M.work(run)]; }})()", text=trace.to_json())
-        done = work(trace)
-        if len(done.rows) < 2:
-            assert there == []
-            continue
-        assert [lane for lane, _ in there] == [*done.rows, "at once"]
-        for lane, spells in there:
-            mine = done.at_once if lane == "at once" else done.rows[lane]
-            assert lasting([(a, b) for a, b in spells], 1) == [pytest.approx(spell, abs=1e-5) for spell in mine]
-        shown += 1
-    assert shown > 3
-
-
-def test_outputs_part_where_python_says_they_do(js: Call) -> None:
-    """race.test.mjs has the cases; here are recorded runs of one prompt, and such as know no ids or no common ones."""
-    masked_, other, cut, unknown = (masked() for _ in range(4))
-    other.header.models[0].tokenizer = "another"
-    other.end.text = masked_.text.replace("octopus", "octopux")
-    cut.end.reason, cut.end.text, cut.end.output_ids = "stopped", masked_.text[:4], masked_.output_ids[:3]
-    unknown.header.missing = ["token_ids"]
-    first: dict[str, Trace] = {}  # of each prompt: the others are held against it
-    found = set()
-    for b in [*recorded(), masked_, other, cut, unknown]:
-        if (a := first.setdefault(b.header.prompt, b)) is not b:
-            body = "const [one, two] = texts.map((text) => modules['store.js'].Run.from(text));"
-            code = f"(() => {{ {body} return M.difference(one, two); }})()"
-            there, here = js("race.js", code, texts=[a.to_json(), b.to_json()]), difference(a, b)
-            assert {name: there[name] for name in here.__struct_fields__} == msgspec.structs.asdict(here)
-            found.add((here.unit, here.at is None))
-    assert found >= {("token", True), ("token", False), ("character", False)}
 
 
 def twins() -> tuple[Trace, Trace]:

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from explorer.figures import metrics
 from explorer.figures.definitions import DEFINITIONS, PLAYED, fill
+from explorer.figures.handed import shown
 from explorer.runs.gallery import gallery
 from tests.player.handmade import drafting, masked, recorded
 from tests.player.pictures import until
@@ -25,7 +26,7 @@ def test_numbers_and_filled_formulas_are_those_of_python(js: Call, traces: Call)
     code = "((run, n) => [n, terms.map((t) => M.fill(t, n))])"
     for trace in traces():
         read = "((run) => [run, M.numbers(run, run.length)])(modules['store.js'].Run.from(text))"
-        found, filled = js("receipt.js", f"{code}(...{read})", text=trace.to_json(), terms=terms)
+        found, filled = js("receipt.js", f"{code}(...{read})", text=shown(trace), terms=terms)
         here = metrics.numbers(trace)
         close = {name: pytest.approx(value) if isinstance(value, float) else value for name, value in here.items()}
         assert found == close and filled == [fill(one, here) for one in terms]
@@ -95,7 +96,7 @@ def test_amounts_stand_only_with_numbers_that_they_are_part_of(js: Call) -> None
     for name, several in (("33-stand-python", True), ("26-speculation-story", False)):
         trace = gallery().get(name)
         bonus = metrics.numbers(trace)["bonus"]
-        tokens, per_call = js("receipt.js", code, text=trace.to_json())
+        tokens, per_call = js("receipt.js", code, text=shown(trace))
         told = f"✓ counted; {bonus} in this run"
         assert tokens["bonus tokens"] == told
         assert per_call["bonus tokens"] == ("✓ counted" if several else told)

@@ -6,7 +6,6 @@ import { besides, many } from "../counted.js";
 import { el, icon, set, setText } from "../dom.js";
 import { relay } from "../grid.js";
 import { cornerOf } from "../layout.js";
-import { growth } from "../race.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Compact", title: "", place: "toolbar", needs: [] };
@@ -26,7 +25,7 @@ const WORDS = {
 function lineOf(run, t) {
   const { forwards, others, model, method } = run.sums[t],
     held = (field, text) => (run.missing.has(field) ? "" : text),
-    tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+    tokens = run.tokens(t);
   return [
     held("tokens", many(tokens, "token")),
     held("forwards", `${number(forwards)} ${run.sums.at(-1).others ? WORDS.calls : WORDS.alone}`),

@@ -4,7 +4,6 @@
 import { number, seconds } from "../codec.js";
 import { DEFINITIONS } from "../definitions.js";
 import { el, setText } from "../dom.js";
-import { growth, inAll } from "../race.js";
 import { lost, meant, numbers, receipt } from "../receipt.js";
 import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
@@ -45,9 +44,9 @@ export class Counters {
 
   show(t, hurry) {
     const { run } = this,
-      tokens = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+      tokens = run.tokens(t);
     this.t = t;
-    this.values = { ...run.sums[t], t, steps: run.length, tokens, gained: inAll(run)?.[t] ?? tokens };
+    this.values = { ...run.sums[t], t, steps: run.length, tokens, gained: run.gained(t) ?? tokens };
     this.#fit();
     if (!hurry)
       FIGURES.forEach(([name, , tell], i) =>
@@ -60,7 +59,7 @@ export class Counters {
     const alone = !this.run.sums.at(-1).others;
     for (const { name, button } of this.items) {
       if (name === "draft_calls") button.hidden = alone;
-      if (name === "all_tokens") button.hidden = !inAll(this.run);
+      if (name === "all_tokens") button.hidden = this.run.gained(this.t) === null;
       if (name === "work") button.hidden = this.run.missing.has("work");
       if (name === "target_calls") setText(button.firstChild, alone ? tr`Model calls` : tr`Model calls`);
       if (name === "tokens_per_call") setText(button.firstChild, alone ? tr`Tokens / call` : tr`Tokens / model call`);

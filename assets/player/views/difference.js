@@ -4,7 +4,7 @@
 import { glyphs } from "../codec.js";
 import { COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
-import { difference } from "../race.js";
+import { pairOf } from "../store.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Difference", title: "", place: 45, needs: [] };
@@ -38,12 +38,12 @@ export class Difference {
   met() {
     const { run, context } = this,
       on = context.peers().filter((peer) => peer.run.header.prompt && peer.run.header.prompt === run.header.prompt);
-    const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end, peer.seen]);
+    const known = on.flatMap((peer) => [peer.slot, peer.run, peer.run.end, peer.seen, pairOf(run, peer.run)]);
     if (this.known?.length === known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
     const first = on[0],
       ready = on.length > 1 && first.run !== run && first.run.end && run.end;
-    const found = ready ? difference(run, first.run) : null,
+    const found = ready ? (pairOf(run, first.run)?.difference ?? null) : null,
       same = found?.at === null || Boolean(found?.respelled);
     const both = found ? on.filter((peer) => peer.run === first.run || peer.run === run) : [],
       shown = found && both.every((peer) => peer.seen);

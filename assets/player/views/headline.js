@@ -3,7 +3,6 @@
 import { number, seconds } from "../codec.js";
 import { besides, COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
-import { growth, inAll } from "../race.js";
 import { lost, numbers, receipt } from "../receipt.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
@@ -18,7 +17,7 @@ export class Headline {
     const line = (name, tell, title) => figure("", made(name, tell, title), { "data-figure": name });
     const alone = () => (run.sums.at(-1).others ? undefined : tr`Model calls`);
     this.tokens = line("tokens", () => number(this.count));
-    this.every = line("all_tokens", () => number(inAll(run)[this.t]));
+    this.every = line("all_tokens", () => number(run.gained(this.t)));
     this.target = line("target_calls", () => number(run.sums[this.t].forwards), alone);
     this.draft = line("draft_calls", () => number(run.sums[this.t].others));
     this.time = line("busy_seconds", () => seconds(this.#seconds()));
@@ -33,15 +32,15 @@ export class Headline {
   show(t, hurry) {
     const { run } = this;
     this.t = t;
-    this.count = run.end && t === run.length ? run.tokens(t) : growth(run)[t];
+    this.count = run.tokens(t);
     if (hurry) return;
     const { forwards, others } = run.sums[t],
       alone = !run.sums.at(-1).others,
       held = (name, words, text) => (lost(name, run).length ? tr`${words} not recorded` : text);
     setText(this.tokens, held("tokens", COUNTED.token[1], many(this.count, "token")));
-    const every = inAll(run);
-    this.every.hidden = !every;
-    if (every) setText(this.every, held("all_tokens", COUNTED.token[1], tr`${number(every[t])} in all samples`));
+    const every = run.gained(t);
+    this.every.hidden = every === null;
+    if (every !== null) setText(this.every, held("all_tokens", COUNTED.token[1], tr`${number(every)} in all samples`));
     const calls = alone ? "alone" : "target";
     setText(this.target, held("target_calls", COUNTED[calls][1], many(forwards, calls)));
     this.draft.hidden = alone;

@@ -2,7 +2,6 @@
 
 import { glyphs, number } from "../codec.js";
 import { el, legend, set, setText, svg, timeline } from "../dom.js";
-import { hindsight } from "../hindsight.js";
 import { levelOf, ramp } from "../theme.js";
 import { tr } from "../words.js";
 
@@ -16,11 +15,26 @@ export const view = {
 const NOTHING = tr`Nothing to show: no candidates were recorded for a position before the step that wrote it.`;
 const START = { other: tr`not the top guess`, unknown: tr`decodable since: unknown` };
 
+/** The figure's lists as a row for each position: {position, token, committed, known, since, delay, earlier}. */
+const rowsOf = ({ positions, committed, since, delay, earlier, other }, board) =>
+  positions.map((position, i) => ({
+    position,
+    token: board[position].token,
+    committed: committed[i],
+    known: since[i] !== null ? "since" : other.includes(position) ? "other" : "unknown",
+    since: since[i],
+    delay: delay[i],
+    earlier: earlier.includes(position),
+  }));
+
 export class Hindsight {
   load(run, dom, context) {
-    Object.assign(this, { run, context, ...hindsight(run), say: el("p", "dx-none") });
-    const { positions, forwards, enough, mean, max, never, replaced, restored } = this;
-    if (enough === null) return dom.append(el("p", "dx-none", NOTHING));
+    const { hindsight } = run.figures;
+    Object.assign(this, { run, context, positions: [], say: el("p", "dx-none") });
+    if (!hindsight) return dom.append(el("p", "dx-none", NOTHING));
+    const { forwards, enough, mean, max, never, replaced, restored } = hindsight,
+      positions = rowsOf(hindsight, run.board(run.length));
+    Object.assign(this, { positions, max });
     this.cells = positions.map((row) => {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? tr`decodable since step ${row.since + 1}${row.earlier ? tr` or earlier` : ""}`;

@@ -4,14 +4,16 @@ import { UNITS } from "../clock.js";
 import { many } from "../counted.js";
 import { along, el, pool, set, setText, svg } from "../dom.js";
 import { nameOf } from "../field.js";
-import { growth, SLACK } from "../race.js";
 import { remember, remembered } from "../remember.js";
 import { tr, translated } from "../words.js";
-import { amount, below, NOT, standings, untimed, WORDS } from "./standings.js";
+import { amount, below, NOT, SLACK, standings, untimed, WORDS } from "./standings.js";
 
 export const view = { name: "Race", title: "Race", place: "toolbar", needs: [] };
 
 const PAUSE = 250; // milliseconds between two tables while the runs play
+
+/** Tokens after 0, 1, ... steps. */
+const growth = (run) => Array.from({ length: run.length + 1 }, (_, t) => run.tokens(t) ?? 0);
 
 export class Race {
   constructor(group) {
@@ -53,7 +55,8 @@ export class Race {
   /** Called after every move of the clock. */
   update(hurry) {
     const { group } = this,
-      { unit, x, end, runners } = group;
+      { unit, x, end, runners } = group,
+      runs = runners.map(({ run }) => run);
     this.toggle.hidden = !runners.length;
     this.root.hidden = !runners.length || !this.open;
     set(this.toggle, { "aria-expanded": String(this.open) });
@@ -62,7 +65,8 @@ export class Race {
       unit,
       end,
       ...runners.map(
-        ({ run, slot, context }) => `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}`,
+        ({ run, slot, context }) =>
+          `${slot}.${context.id}.${run.header.started_at}.${run.length}.${run.end?.reason}.${nameOf(run, runs)}`,
       ),
     ].join();
     if (drawn !== this.drawn) this.#draw(runners);
@@ -72,7 +76,7 @@ export class Race {
         over = x + SLACK >= run.axes[unit].at(-1);
       hand.style.transform = veil.style.transform = `translateX(${end ? (100 * x) / end : 0}%)`;
       if (!hurry)
-        setText(count, untimed(run, unit) ? NOT : `${many(growth(run)[t], "token")}${over && run.end ? " ■" : ""}`);
+        setText(count, untimed(run, unit) ? NOT : `${many(run.tokens(t), "token")}${over && run.end ? " ■" : ""}`);
     });
     if (hurry) return;
     if (document.activeElement !== this.budget)

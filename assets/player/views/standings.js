@@ -4,9 +4,8 @@ import { number, seconds } from "../codec.js";
 import { besides, many } from "../counted.js";
 import { el } from "../dom.js";
 import { nameOf } from "../field.js";
-import { SLACK, standing, work } from "../race.js";
-import { lost, racing, receipt } from "../receipt.js";
-import { tr } from "../words.js";
+import { later, lost, racing, receipt } from "../receipt.js";
+import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
 
 export const WORDS = {
@@ -16,6 +15,8 @@ export const WORDS = {
   work: tr`layer-rows`,
 };
 export const NOT = tr`not recorded`;
+export const SLACK = 1e-6; // a step that exactly fits a budget is inside it
+const ONCE = "at once"; // the key of the spells in which two models computed
 const HEAD = [tr`Run`, tr`Tokens`, tr`of these revised later`, tr`Still missing`, tr`Model calls`, tr`Seconds`];
 
 // The run does not say where its steps lie on this clock.
@@ -44,7 +45,8 @@ export function standings({ unit, x, runners }) {
       "tbody",
       {},
       ...runners.map(({ run, slot, t }) => {
-        const here = standing(run, t),
+        const { forwards, model, method } = run.sums[t],
+          here = later(run, t),
           stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
         const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
         const at = tr`at ${place}: after step ${t} of ${run.length}`;
@@ -60,11 +62,11 @@ export function standings({ unit, x, runners }) {
           "tr",
           {},
           head("row")(`${slot + 1} ${nameOf(run, runs)}`),
-          cell("tokens", number(here.tokens)),
-          cell("revised", revisions(here), number(here.remasked + here.changed + here.cut)),
+          cell("tokens", number(run.tokens(t))),
+          cell("revised", run.end ? revisions(here) : "–", number(here.remasked + here.changed + here.cut)),
           cell("missing", run.end ? `${here.missing}${stopped}` : "–"),
-          cell("target_calls", number(here.forwards)),
-          cell("busy_seconds", seconds(here.seconds)),
+          cell("target_calls", number(forwards)),
+          cell("busy_seconds", seconds(model + method)),
         );
       }),
     ),
@@ -74,11 +76,14 @@ export function standings({ unit, x, runners }) {
 /** What is drawn below the tokens of a lane: on the clock of seconds when each model computed, on that of model calls
  * the calls of the other models in each stretch of it, as high as they are many. */
 export function below(run, unit) {
-  if (unit === "seconds")
-    return [...work(run)].map(([lane, spells]) => ({
+  if (unit === "seconds") {
+    const { [ONCE]: once = [], ...tracks } = run.figures.work;
+    if (Object.keys(tracks).length < 2) return [];
+    return Object.entries({ ...tracks, [ONCE]: once }).map(([track, spells]) => ({
       spells,
-      said: `${lane} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`,
+      said: `${translated(track)} ${seconds(spells.reduce((sum, [a, b]) => sum + b - a, 0))}`,
     }));
+  }
   const calls = run.sums.slice(1).map(({ others }, t) => others - run.sums[t].others),
     most = Math.max(...calls);
   if (unit !== "forwards" || !(most > 0)) return [];

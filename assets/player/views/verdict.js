@@ -3,22 +3,25 @@
 
 import { el, pool, setText } from "../dom.js";
 import { apart, field, nameOf } from "../field.js";
+import { pairOf } from "../store.js";
 import { verdict, WORDS } from "../verdict.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
 
 export const view = { name: "Verdict", title: "", place: "toolbar", needs: [] };
 
+const EVENTS = ["dx-seen", "dx-pairs"];
+
 export class Verdict {
   constructor(group) {
     Object.assign(this, { group, known: [] });
     this.root = el("div", { class: "dx-verdict dx-below", role: "region", "aria-label": tr`Verdict`, hidden: true });
     this.told = () => this.update();
-    document.addEventListener("dx-seen", this.told);
+    for (const event of EVENTS) document.addEventListener(event, this.told);
   }
 
   destroy() {
-    document.removeEventListener("dx-seen", this.told);
+    for (const event of EVENTS) document.removeEventListener(event, this.told);
   }
 
   /** Called after every move of the clock. */
@@ -27,6 +30,7 @@ export class Verdict {
     const { runners } = this.group,
       known = [globalThis.dxMeasured];
     for (const { run, seen } of runners) known.push(run, Boolean(run.end && seen));
+    for (const { run } of runners) known.push(...runners.map((other) => pairOf(run, other.run)));
     if (known.length === this.known.length && known.every((part, i) => part === this.known[i])) return;
     this.known = known;
     const runs = runners.map(({ run }) => run),
@@ -35,7 +39,8 @@ export class Verdict {
     this.root.hidden = !found;
     if (!found) return;
     const all = [found.basis, ...found.others],
-      ready = runners.every(({ run, seen }) => !all.includes(run) || (run.end && seen));
+      shown = runners.every(({ run, seen }) => !all.includes(run) || (run.end && seen)),
+      ready = shown && found.others.every((run) => pairOf(run, found.basis));
     this.root.toggleAttribute("data-ready", ready);
     // one line for each run that is held against another, told or not: the players below do not move
     pool(this.root, found.others.length, () => el("p")).forEach((line, i) => {

@@ -1,5 +1,5 @@
-"""What stands in a run after some steps, and what became of it by the end: the definition in full, which
-`assets/player/race.js` counts by.
+"""What stands in a run after some steps, and what became of it by the end: the definition in full, counted anew for
+each step.
 
 * *Tokens* are the ids that stand after the prompt and before the first end mark; open masks are not counted.
 * Of these, each one counts once as *re-masked*, *changed* or *cut*, by the first later write that takes it away: a

@@ -13,7 +13,7 @@ from engines import Trace, TraceError, UserError
 from engines.core.trace import reading
 from explorer.export.events import events_csv
 from explorer.export.figures import VIEWS, figure
-from explorer.figures import board, strip
+from explorer.figures import handed, strip
 from explorer.figures.arrivals import laps
 from explorer.figures.compare import certificate
 from explorer.figures.curves import confidence_by_step
@@ -29,7 +29,7 @@ COMPUTED = {
     "numbers": measure,
     "hindsight": lambda trace: summary(hindsight(trace)),
     "mark": judge,
-    "growth": lambda trace: [*board.growth(trace)],
+    "handed to the player": handed.of_run,
     "confidence": confidence_by_step,
     "laps": laps,
     "strip": lambda trace: strip.parts(trace, trace),

@@ -56,7 +56,6 @@ MODULES = (
     "explorer.papers.documents",
     "explorer.export.thumbs",
     "explorer.export.bundle",
-    "explorer.figures.definitions",
     "explorer.language",
 )
 
