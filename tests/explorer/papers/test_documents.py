@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import engines
 from explorer import papers
 from explorer.papers import cards, documents, measured
 from explorer.papers.documents import PICTURES
@@ -104,6 +105,16 @@ def test_a_record_fits_its_columns_and_belongs_to_a_part(file: Path):
         assert {len(row) for row in found.rows} == {len(found.columns)}, found.title
         assert all(cell[1] <= cell[0] <= cell[2] for row in found.rows for cell in row if isinstance(cell, list))
         assert not any("planning figure" in note for note in found.notes)
+
+
+def test_no_document_and_no_paper_names_a_study_that_is_no_more():
+    known = {info.slug for info in engines.list_studies()}
+    told = [tool for paper in papers.read().all() for tool in paper.tools]
+    told += [(documents.DOCS / f"{name}.md").read_text("utf-8") for name in documents.documents()]
+    named = {slug for text in told for slug in re.findall(r"decoding-explorer\s+study\s+([a-z][a-z-]+)", text)}
+    assert named and named <= known
+    gone = Measured("T", "", "one machine", "2026-11", ["way"], [["a"]], made_by="a study (x: n=1)")
+    assert "A study (x: n=1); one machine; 2026-11." in markdown(gone)
 
 
 def test_a_table_shows_as_many_digits_as_its_column_needs():
