@@ -17,8 +17,7 @@ export function checkHeader(header) {
     );
 }
 
-/** A trace, decoded, from an object or JSON text. What is of an earlier version is brought to the newest where it is
- * read from disk: engines/core/trace/upgrade.py. */
+/** A trace, decoded, from an object or JSON text. */
 export function parseTrace(trace) {
   if (typeof trace !== "string") return trace;
   try {

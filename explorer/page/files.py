@@ -5,19 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
-import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
-from engines import TraceError
 from explorer import ASSETS, papers
 from explorer.export.bundle import own_files
-from explorer.runs.gallery import newest
 
 PREFIX = "files"
 
@@ -46,10 +41,7 @@ def mounts() -> list[BaseRoute]:
     player, so that they import what its own views do."""
     return [
         Route(f"/{PREFIX}/player/own/{{record}}.js", own_view),
-        *(
-            Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
-            for name, folder in folders().items()
-        ),
+        *(Mount(f"/{PREFIX}/{name}", StaticFiles(directory=folder)) for name, folder in folders().items()),
     ]
 
 
@@ -59,21 +51,3 @@ async def own_view(request: Request) -> Response:
     if path is None:
         raise HTTPException(404)
     return FileResponse(path, media_type="text/javascript", headers={"cache-control": "no-cache"})
-
-
-class Recordings(StaticFiles):
-    """Recorded runs in the form that the player reads: one of an earlier version is brought to the newest on its way.
-    Nothing is kept by the browser: the file may be the same where the form is another."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """The file with its text in the newest form; as it is where it cannot be read."""
-        place, facts = await anyio.to_thread.run_sync(self.lookup_path, path)
-        if facts and path.endswith((".json", ".json.gz")):
-            try:
-                packed = await anyio.to_thread.run_sync(newest, Path(place), facts.st_mtime_ns)
-            except (TraceError, msgspec.DecodeError):
-                pass  # the player says what is wrong with it
-            else:
-                headers = {"cache-control": "no-cache"}
-                return Response(packed, headers=headers, media_type="application/gzip")
-        return await super().get_response(path, scope)

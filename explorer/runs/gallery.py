@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from engines import SCHEMA_VERSION, Trace, TraceError, read_trace, texts
+from engines import Trace, TraceError, read_trace, texts
 from explorer import ASSETS, papers
 from explorer.figures.calls import by_role
 from explorer.papers.schema import Recording
@@ -47,14 +47,6 @@ class _Head(msgspec.Struct):
 class _Tail(msgspec.Struct):
     output_ids: list[int]
     text: str
-
-
-class _SchemaOf(msgspec.Struct):
-    schema: int
-
-
-class _Version(msgspec.Struct):
-    header: _SchemaOf
 
 
 class _Probe(msgspec.Struct):
@@ -191,15 +183,6 @@ def read_bytes(path: Path, limit: int = 64 * 2**20) -> bytes:
     if len(text) > limit:
         raise TraceError(f"{path.name} unpacks to more than {limit // 2**20} MB.")
     return text
-
-
-@lru_cache(maxsize=32)
-def newest(path: Path, changed: int) -> bytes:
-    """A recorded run as the player reads it, gzipped: that of an earlier version in the newest form. changed: when the
-    file was written, so that another one of that name is read anew. Raises TraceError."""
-    text = read_bytes(path)
-    version = msgspec.json.decode(text, type=_Version).header.schema
-    return gzip.compress(text if version == SCHEMA_VERSION else read_trace(text).to_json().encode(), 1)
 
 
 def read_pasted(text: str, limit: int | None = None) -> Trace:
