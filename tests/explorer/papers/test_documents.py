@@ -1,7 +1,6 @@
 """README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -59,21 +58,6 @@ def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_link
     assert "sdk: gradio" in README.split("---\n", 2)[1], "what a Space reads"
     runs = {name for found in re.findall(r"\?gallery=([\w,-]+)", whole) for name in found.split(",")}
     assert runs and runs <= {one.id for one in papers.read().recordings()}
-
-
-def test_every_feature_names_where_it_is_and_a_test_that_exists():
-    found = documents.features()
-    assert found and len({one.feature for one in found}) == len(found)
-    groups = [one.group for one in found]
-    assert sum(a != b for a, b in pairwise(groups)) == len(set(groups)) - 1, "a group is in one piece"
-    for one in found:
-        assert bool(one.where) == bool(one.test) == (one.state != "no"), one.feature
-        if one.test:
-            file, _, name = one.test.partition("::")
-            begins = rf"^def {name}\(" if file.endswith(".py") else rf'^test\("{name}",'
-            assert re.search(begins, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (
-                f"{one.feature}: there is no {one.test}"
-            )
 
 
 def test_a_stale_part_is_found_and_written_anew(tmp_path: Path, capsys):
