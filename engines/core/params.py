@@ -241,14 +241,6 @@ def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None, what: st
     return Params(**{name: p.check(given[name]) if name in given else p.default for name, p in by_name.items()})
 
 
-def same(given: Any, value: bool | str) -> bool:
-    """Whether a value that may be text, as on a command line, is this one of a switch or a choice."""
-    try:
-        return bool(_coerce("bool" if isinstance(value, bool) else "choice", given) == value)
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
 def _coerce(kind: Kind, value: Any) -> Any:
     if kind == "bool":
         if isinstance(value, bool):
