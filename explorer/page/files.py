@@ -4,6 +4,7 @@ Gradio's routes for files, which also fetch addresses and know folders of this m
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -41,7 +42,10 @@ def mounts() -> list[BaseRoute]:
     player, so that they import what its own views do."""
     return [
         Route(f"/{PREFIX}/player/own/{{record}}.js", own_view),
-        *(Mount(f"/{PREFIX}/{name}", StaticFiles(directory=folder)) for name, folder in folders().items()),
+        *(
+            Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
+            for name, folder in folders().items()
+        ),
     ]
 
 
@@ -51,3 +55,14 @@ async def own_view(request: Request) -> Response:
     if path is None:
         raise HTTPException(404)
     return FileResponse(path, media_type="text/javascript", headers={"cache-control": "no-cache"})
+
+
+class Recordings(StaticFiles):
+    """Recorded runs and their pictures. The browser asks each time whether they changed: a run that is recorded again
+    keeps its name."""
+
+    def file_response(self, *args: Any, **given: Any) -> Response:
+        """The file, or that it did not change."""
+        answer = super().file_response(*args, **given)
+        answer.headers["cache-control"] = "no-cache"
+        return answer

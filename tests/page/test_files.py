@@ -21,7 +21,9 @@ def test_a_recorded_run_is_sent_as_it_is(client: TestClient) -> None:
     path = gallery().path(gallery().cards[0].id)
     answer = client.get(f"/{files.address(path)}")
     assert answer.status_code == 200 and "content-encoding" not in answer.headers, "the player unpacks it"
-    assert answer.content == path.read_bytes()
+    assert answer.content == path.read_bytes() and answer.headers["cache-control"] == "no-cache"
+    asked = client.get(f"/{files.address(path)}", headers={"if-none-match": answer.headers["etag"]})
+    assert (asked.status_code, asked.headers["cache-control"]) == (304, "no-cache")
 
 
 def test_a_picture_beside_it_is_sent_as_it_is_and_what_is_not_there_is_not_found(client: TestClient) -> None:
