@@ -18,7 +18,7 @@ from engines.core.kinds import kinds_of
 from engines.core.measure import RowClock, log_likelihood, network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
-from engines.core.registry import broken_methods, current, get_method, list_methods
+from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
 from engines.core.study import (
@@ -84,7 +84,6 @@ __all__ = [
     "checks",
     "code_version",
     "companion",
-    "current",
     "diagnose",
     "diagnosing",
     "differ",

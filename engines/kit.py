@@ -1,9 +1,7 @@
 """What a method file or a study needs, in one place: `from engines.kit import method, Float, ...`. The templates use
 nothing else (`decoding-explorer template`)."""
 
-import importlib
 from collections.abc import Generator
-from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.kinds import (
@@ -30,7 +28,7 @@ from engines.core.kinds.power_law import CountedPowerLaw
 from engines.core.kinds.split import CountedSplit
 from engines.core.lazy import torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
-from engines.core.method import Former, LaneInfo, method, part
+from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
 from engines.core.paths import Fed, Path, Paths
 from engines.core.recorder import Recorder
@@ -87,31 +85,6 @@ from engines.driver.roles import Roles
 from engines.driver.show import show
 
 Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
-law = distribution  # its name in method files written before November 2026
-
-OLDER = {
-    "Completions": "engines.methods.sampling.mgd.monitor",
-    "Mode": "engines.methods.reasoning._votes",
-    "Operators": "engines.methods.architecture.pldr_llm.operators",
-    "Opinions": "engines.methods.speculative.rapid.opinions",
-    "Reading": "engines.methods.multimodal._scene",
-    "Scene": "engines.methods.multimodal._scene",
-    "Sight": "engines.methods.multimodal._word",
-    "Tally": "engines.methods.reasoning._votes",
-    "Truncation": "engines.core.truncated",
-    "Vision": "engines.methods.multimodal._seen",
-    "Vote": "engines.methods.reasoning._votes",
-    "pack_opinions": "engines.methods.speculative.rapid.opinions",
-}  # names that stood here until December 2026, and where they are
-
-
-def __getattr__(name: str) -> Any:
-    """A name of `OLDER`, for method files that import it from here."""
-    if name not in OLDER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(OLDER[name]), name)
-
-
 __all__ = [
     "AttentionInputs",
     "Axis",
@@ -130,7 +103,6 @@ __all__ = [
     "Fed",
     "Figure",
     "Float",
-    "Former",
     "GuessSource",
     "Int",
     "Interval",

@@ -164,10 +164,9 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
     about = asked.get("lesson") or asked.get("method") or ""
     if not about:
         raise UserError("the link names no run, scene, lesson or method; write ?gallery=NAME, or copy a link here.")
-    slug = engines.current(about, {})[0] if "method" in asked else about
-    own_run = next((one.trace for one in lessons() if one.method == slug and one.trace in cards), "")
+    own_run = next((one.trace for one in lessons() if one.method == about and one.trace in cards), "")
     if not own_run and "method" in asked:
-        own_run = next((card.id for card in cards.values() if card.method == slug), "")
+        own_run = next((card.id for card in cards.values() if card.method == about), "")
     if not own_run:
         raise UserError(f"there is no recorded run of '{about[:60]}' here; write ?gallery=NAME.")
     return tuple(name for name in (own_run, cards[own_run].beside) if name)

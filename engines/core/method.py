@@ -14,9 +14,7 @@ from engines.core.kinds import KINDS
 from engines.core.params import Param, Params, resolve
 from engines.core.trace import GROUPS, Edit, Record, RecordInfo, Step, Unit, described
 from engines.core.trace.records import MAX_RECORDS, check_names
-from engines.core.trace.upgrade import MOVED
 
-OLDER_RECORDS = frozenset(MOVED)  # groups of every trace until December 2026; method files name them in `emits`
 Decode = Callable[..., Generator[Step, Edit | None, None]]
 
 
@@ -25,15 +23,6 @@ class LaneInfo(msgspec.Struct, frozen=True):
 
     unit: Unit
     meaning: str = ""
-
-
-class Former(msgspec.Struct, frozen=True):
-    """What a method was called before it became one of its own: the method `slug` with these values (`when`) of
-    parameters that are gone. now: what it has in their place, where it was not given."""
-
-    slug: str
-    when: dict[str, Any]
-    now: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -68,9 +57,8 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     calls stand beside its totals, as facts of a step. `optional`: roles of further models that it runs without
     where the picked model has no such companion. `paths`: parameters under which it writes several continuations at
     once; empty where it always does, None where it never does. `own`: a short phrase that follows the title
-    wherever it is shown, where this was written from less than the paper's text or is another algorithm. `former`:
-    what recordings, commands and forms of earlier versions call it. `file`, `version`: the local file that it was
-    loaded from and the sha256 of its text; empty for those that ship."""
+    wherever it is shown, where this was written from less than the paper's text or is another algorithm. `file`,
+    `version`: the local file that it was loaded from and the sha256 of its text; empty for those that ship."""
 
     slug: str
     title: str
@@ -96,17 +84,13 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, str] = {}
     drafters: dict[str, tuple[str, ...]] = {}
     costs: bool = False
-    former: tuple[Former, ...] = ()
     file: str = ""
     version: str = ""
 
     @property
     def described(self) -> dict[str, RecordInfo]:
         """What a header says of its records."""
-        return {
-            name: RecordInfo(units=MOVED[name]) if kind is Record and name in MOVED else described(kind)
-            for name, kind in self.records.items()
-        }
+        return {name: described(kind) for name, kind in self.records.items()}
 
     def keeps(self, params: Mapping[str, Any]) -> bool:
         """Whether it claims its baseline's output with these values of parameters, which may be text as on a command
@@ -174,7 +158,6 @@ def method(
     beside: Collection[str] = (),
     optional: Collection[str] = (),
     costs: bool = False,
-    former: Sequence[Former] = (),
     check: Callable[[Params], None] | None = None,
 ) -> Callable[[Decode], Method]:
     """Declare the decorated generator as a method. lossless: whether it gives its baseline's output, or the values of
@@ -189,7 +172,6 @@ def method(
         )
     _check_values(params, curve)
     resolve(params, paths)
-    _check_former(former, params, slug)
     roles, parts, drafters = _roles(slug, needs)
     _check_beside(slug, roles, beside, optional)
     conditions = () if isinstance(lossless, bool) else _conditions(lossless, params, slug)
@@ -218,7 +200,6 @@ def method(
         costs=costs,
         parts=parts,
         drafters=drafters,
-        former=tuple(former),
     )
     return lambda decode: Method(info, decode, check)
 
@@ -246,23 +227,21 @@ def _emitted(
 ) -> tuple[frozenset[str], dict[str, type[Record]]]:
     """The groups and the records of a method. Raises ValueError for groups that are not known, and for names and types
     that no record can have."""
-    emits = {"intervals" if group == "lanes" else group for group in emits}  # its name until December 2026
-    if unknown := emits - GROUPS - OLDER_RECORDS:
+    if unknown := set(emits) - GROUPS:
         raise ValueError(
             f"method '{slug}' emits unknown groups {sorted(unknown)}; known are {sorted(GROUPS)}; what is its own goes "
             "into records="
         )
-    records: dict[str, type[Record]] = {**dict.fromkeys(sorted(emits & OLDER_RECORDS), Record), **given}
-    check_names(records, Step.__struct_fields__, f"method '{slug}'")
-    if len(records) > MAX_RECORDS:
-        raise ValueError(f"method '{slug}' declares {len(records)} records; at most {MAX_RECORDS} are taken")
-    for name, kind in records.items():
+    check_names(given, Step.__struct_fields__, f"method '{slug}'")
+    if len(given) > MAX_RECORDS:
+        raise ValueError(f"method '{slug}' declares {len(given)} records; at most {MAX_RECORDS} are taken")
+    for name, kind in given.items():
         if not (isinstance(kind, type) and issubclass(kind, Record)):
             raise ValueError(
                 f"method '{slug}' declares the record '{name}' as {kind!r}; give a class that derives from "
                 "engines.kit.Record"
             )
-    return frozenset(emits) - OLDER_RECORDS, records
+    return frozenset(emits), dict(given)
 
 
 def _lanes(slug: str, given: Mapping[str, LaneInfo | Unit]) -> dict[str, LaneInfo]:
@@ -273,14 +252,6 @@ def _lanes(slug: str, given: Mapping[str, LaneInfo | Unit]) -> dict[str, LaneInf
                 f"method '{slug}' declares the lane '{name}' in '{one[:60]}'; a unit is {', '.join(get_args(Unit))}"
             )
     return {name: LaneInfo(one) if isinstance(one, str) else one for name, one in given.items()}
-
-
-def _check_former(former: Sequence[Former], params: Sequence[Param], slug: str) -> None:
-    """Parameters of an earlier version are gone, and what stands in their place is there."""
-    for one in former:
-        resolve(params, one.now)
-        if kept := one.when.keys() & {p.name for p in params}:
-            raise ValueError(f"method '{slug}' has {sorted(kept)}, which its former declaration says are gone")
 
 
 def _conditions(

@@ -3,11 +3,10 @@ slider, flag, docs and validation all come from here."""
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
 import msgspec
 
@@ -85,22 +84,6 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         return f"give a number from {self.low:g} to {self.high:g}"
 
 
-P = ParamSpec("P")
-
-
-def _older(make: Callable[P, Param]) -> Callable[P, Param]:
-    """Method files written before December 2026 say `sees=` for `help=`."""
-
-    @functools.wraps(make)
-    def made(*args: P.args, **given: P.kwargs) -> Param:
-        if "sees" in given:
-            given["help"] = given.pop("sees")
-        return make(*args, **given)
-
-    return made
-
-
-@_older
 def Int(
     name: str,
     default: int,
@@ -127,7 +110,6 @@ def Int(
     )
 
 
-@_older
 def Float(
     name: str,
     default: float,
@@ -155,7 +137,6 @@ def Float(
     )
 
 
-@_older
 def Bool(
     name: str,
     default: bool,
@@ -172,7 +153,6 @@ def Bool(
     )
 
 
-@_older
 def Choice(
     name: str,
     default: str,
@@ -196,7 +176,6 @@ def Choice(
     )
 
 
-@_older
 def Text(
     name: str, default: str, *, help: str = "", source: str = "", file: bool = False, longest: int | None = None
 ) -> Param:
@@ -205,7 +184,6 @@ def Text(
     return Param(name=name, kind="text", default=default, help=help, source=source, file=file, longest=longest)
 
 
-@_older
 def Code(name: str, default: str, presets: Mapping[str, str], *, help: str = "", source: str = "") -> Param:
     """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
     a page that strangers use takes the names alone."""
@@ -261,14 +239,6 @@ def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None, what: st
         if name not in by_name:
             raise UserError(f"unknown parameter '{_short(name)}'; {what} has {', '.join(by_name) or 'no parameters'}.")
     return Params(**{name: p.check(given[name]) if name in given else p.default for name, p in by_name.items()})
-
-
-def same(given: Any, value: bool | str) -> bool:
-    """Whether a value that may be text, as on a command line, is this one of a switch or a choice."""
-    try:
-        return bool(_coerce("bool" if isinstance(value, bool) else "choice", given) == value)
-    except (KeyError, TypeError, ValueError):
-        return False
 
 
 def _coerce(kind: Kind, value: Any) -> Any:

@@ -17,7 +17,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.lazy import torch
 from engines.core.meter import Meter, OverBudget
-from engines.core.method import OLDER_RECORDS, MethodInfo
+from engines.core.method import MethodInfo
 from engines.core.params import Params
 from engines.core.recording import (
     CommitFacts,
@@ -165,7 +165,6 @@ class Recorder:
         records: Mapping[str, RecordFacts] | None = None,
         removed: Sequence[int] = (),
         inserted: Sequence[int] = (),
-        **older: Any,
     ) -> Step:
         """Record one turn and return it for yielding.
 
@@ -175,13 +174,10 @@ class Recorder:
         among those of the commits: see `Commits`. The method changes its own state and caches in the same way.
         scores: lane name -> (positions [n], values [n]), NaN where undefined; thresholds: the line drawn into a lane.
         candidates: (positions [n], logits [n, V]), of which the top k are kept. records: by name, of the types that the
-        method declares; None records nothing. older: those that method files of before December 2026 give each by
-        itself. What is a function here is called only where it is recorded, and on the recording's clock. Raises
-        ValueError for a record that does not fit its declaration or positions that cannot go or come, TypeError for
-        what no step takes."""
+        method declares; None records nothing. What is a function here is called only where it is recorded, and on the
+        recording's clock. Raises ValueError for a record that does not fit its declaration, or positions that cannot go
+        or come."""
         now, meter = time.perf_counter(), self._meter
-        if unknown := older.keys() - OLDER_RECORDS - {"lanes"}:
-            raise TypeError(f"run.step() takes no '{min(unknown)}'; a record goes into records={{...}}")
         if meter.spent:
             raise OverBudget
         step = Step(
@@ -202,10 +198,9 @@ class Recorder:
             told = facts() if callable(facts) else facts or {}
             step.facts = {name: float(value) for name, value in {**told, **meter.counts_beside()}.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
-            intervals = older.pop("lanes", intervals)
             step.intervals = list(intervals() if callable(intervals) else intervals)
             step.memory = list(memory()) if memory and self.full else []
-            step.records = pack_records({**(records or {}), **older}, self._info.records, self.full)
+            step.records = pack_records(records or {}, self._info.records, self.full)
             self.register_tokens(step_tokens(step, self._token_places))
             if self.full:
                 step.scores = pack_scores(scores(), self._info.lanes, thresholds or {}) if scores else []
@@ -316,9 +311,6 @@ class Recorder:
             if hasattr(state, "clone")
             else self._apply_edit_ids(edit, state, caches)
         )
-
-    # Their names in method files written before November 2026.
-    steer, due, book, know = apply_edit, remaining_steps, count_as, register_tokens
 
     def _apply_edit_board(self, edit: Edit, x: Tensor) -> Tensor:
         changes = [(p, t, "forced") for p, t in edit.force.items()] + [

@@ -6,22 +6,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
-
-from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.extra import extra_methods
 from engines.core.kinds import KINDS
 from engines.core.method import Method, MethodInfo
 from engines.core.method_file import PACKAGE, declared_in
-from engines.core.params import same
 from engines.core.sentences import paper_files, told
-from engines.core.trace import IMPORTED, WATCHED, Edit, Record, described
+from engines.core.trace import IMPORTED, WATCHED, described
 
 METHODS = Path(__file__).resolve().parents[1] / "methods"
 
@@ -101,7 +97,7 @@ def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:
             same = kind is theirs or (
                 kind.__struct_fields__ == theirs.__struct_fields__ and described(kind) == described(theirs)
             )
-            if not same and Record not in (kind, theirs) and other.info.slug != info.slug:
+            if not same and other.info.slug != info.slug:
                 raise ValueError(
                     f"'{info.slug}' declares the record '{name}' with the fields {', '.join(kind.__struct_fields__)}; "
                     f"'{other.info.slug}' has one of that name with others; choose another name"
@@ -124,38 +120,6 @@ def get_method(slug: str) -> Method:
     if slug not in methods:
         raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")
     return methods[slug]
-
-
-def current(slug: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A method and its parameters as they are called today, of what an earlier version recorded, a command or a form
-    says: one method may have become two since then. What was never a method's, or has a value that it never had, is
-    handed back as it is, for the checks behind this to refuse."""
-    for info in list_methods():
-        for one in info.former:
-            if one.slug == slug and one.when.keys() <= params.keys() and _holds(one.when, params):
-                return info.slug, {**one.now, **{name: params[name] for name in params if name not in one.when}}
-    return slug, dict(params)
-
-
-def current_edits(slug: str, edits: Iterable[tuple[int, Edit]]) -> list[tuple[int, Edit]]:
-    """The edits of a run that begins with the method `slug` (as it is called today), in the same way: a parameter that
-    is gone is what stands in its place today, or nothing."""
-    found = []
-    for step, edit in sorted(edits, key=lambda one: one[0]):
-        if edit.method:
-            slug, params = current(edit.method, edit.params)
-        else:
-            formers = registry().methods[slug].info.former if slug in registry().methods else ()
-            now = [one.now for one in formers if one.when.keys() & edit.params.keys() and _holds(one.when, edit.params)]
-            gone = {name for one in formers for name in one.when}
-            params = {**(now[0] if now else {}), **{k: v for k, v in edit.params.items() if k not in gone}}
-        found.append((step, replace(edit, method=slug if edit.method else "", params=params)))
-    return found
-
-
-def _holds(when: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-    """Whether these parameters have these values, which may be text as on a command line."""
-    return all(same(params[name], value) for name, value in when.items() if name in params)
 
 
 def list_methods() -> list[MethodInfo]:

@@ -16,7 +16,7 @@ from engines.core.devices import loaded_with
 from engines.core.errors import UserError
 from engines.core.kinds import KINDS
 from engines.core.params import LENGTH
-from engines.core.registry import current, get_method
+from engines.core.registry import get_method
 from engines.core.trace import WATCHED, Detail, Edit, Header, Origin, Trace
 from engines.driver.replay import Replay
 from engines.driver.roles import assign_roles, roles_for
@@ -60,7 +60,7 @@ def stream_fork(
         return _from_board(
             trace, step, change, model, detail=detail or h.detail, max_steps=max_steps, max_seconds=max_seconds
         )
-    slug, given = current(h.method, h.params)
+    slug, given = h.method, h.params
     models = assign_roles(get_method(slug).info, models_of(h) if model is None else model)
     if step == 0 and change.method:  # nothing of the old method is left
         slug, given = change.method, {LENGTH: h.params[LENGTH], **change.params}

@@ -15,7 +15,7 @@ from engines.core.meter import Meter, OverBudget
 from engines.core.method import Method
 from engines.core.params import LENGTH, Params
 from engines.core.recorder import Recorder
-from engines.core.registry import current, current_edits, get_method
+from engines.core.registry import get_method
 from engines.core.trace import Detail, Edit, End, Step, TimedEdit, Trace
 from engines.core.user_methods import explained
 from engines.core.validation import Edits, check_detail, check_edit, check_edits, check_room, check_seed, parameters
@@ -291,12 +291,10 @@ def stream(
     detail: Detail = "full",
     **options: Any,
 ) -> Run:
-    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`; a method and parameters that were
-    called otherwise in earlier versions are taken, too. Raises UserError before the first step."""
-    slug, params = current(slug, params or {})
+    """A run as an iterator of steps; closing it stops the run. Arguments as in `run`. Raises UserError before the
+    first step."""
     method, edits = get_method(slug), options.pop("edits", ())
     check_edits(edits)
-    edits = current_edits(slug, edits)
     roles = assign_roles(method.info, model)
     return Run(method, roles, prompt, params=params, seed=seed, detail=detail, edits=edits, **options)
 

@@ -1,4 +1,4 @@
-"""What the activation patterns of a sparse layer say: shares of experts off, by token and by chunk, unions, reuse;
+"""What the activation patterns of a sparse layer say: the share of experts off for a whole chunk, and reuse;
 and the two losses that shape them (BlockFFN, arXiv 2507.08771, sections 3 and 4).
 
 A pattern is boolean [T, N]: which of N experts are on for each of T tokens in a row. Router scores a0 [..., T, N] are
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def tls(on: Tensor) -> float | None:
-    """Token-level sparsity: the mean share of experts that are off for a token. None without a token."""
-    return cls(on, 1)
-
-
 def cls(on: Tensor, length: int) -> float | None:
     """Chunk-level sparsity: the mean share of experts that are off for every token of a chunk, over chunks of that many
     tokens that do not overlap; a rest behind the last whole chunk does not count. None where there is no whole chunk.
@@ -30,28 +25,6 @@ def cls(on: Tensor, length: int) -> float | None:
     if not whole:
         return None
     return 1 - float(on[:whole].unflatten(0, (-1, length)).any(1).double().mean())
-
-
-def union(on: Tensor) -> list[int]:
-    """The experts that at least one token uses, in rising order."""
-    found: list[int] = on.any(0).nonzero()[:, 0].tolist()
-    return found
-
-
-def growth(on: Tensor) -> list[int]:
-    """How many experts the first 1, 2, ... T tokens use together."""
-    found: list[int] = on.long().cummax(0).values.sum(1).tolist()
-    return found
-
-
-def distinct(used: Tensor) -> list[int]:
-    """The same of units by their numbers [T, m], of which there may be many: how many different ones the first 1, 2,
-    ... T tokens use."""
-    seen, found = set[int](), list[int]()
-    for row in used.tolist():
-        seen.update(row)
-        found.append(len(seen))
-    return found
 
 
 def reuse(on: Tensor) -> float | None:

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD@MODEL",
         help="let an engine here decode the same prompt, such as greedy@smollm2",
     )
-    add_length(parser, TOKENS, "--max-tokens")
+    add_length(parser, TOKENS)
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default 0: the most likely token")
     parser.add_argument("--top", type=int, default=5, metavar="K", help="likely tokens to ask for (default 5; 0: none)")
     parser.add_argument("--seed", type=int, metavar="N", help="sent to the server, and used by the engines")

@@ -13,10 +13,10 @@ LENGTH = "max_new_tokens"
 OPTION = "--max-new-tokens"
 
 
-def add_length(parser: argparse.ArgumentParser, usual: object = "the method's own", *former: str) -> None:
-    """Declare the option, None where it is not given. usual: the length then. former: earlier spellings."""
+def add_length(parser: argparse.ArgumentParser, usual: object = "the method's own") -> None:
+    """Declare the option, None where it is not given. usual: the length then."""
     parser.add_argument(
-        OPTION, *former, type=positive, metavar="N", help=f"how many tokens an answer may have (default {usual})"
+        OPTION, type=positive, metavar="N", help=f"how many tokens an answer may have (default {usual})"
     )
 
 

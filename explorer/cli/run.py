@@ -258,8 +258,6 @@ def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict
     UserError."""
     shares: dict[str, dict[str, str]] = {info.slug: {} for info in infos}
     declared = {info.slug: {p.name for p in info.params} for info in infos}
-    for one in (former for info in engines.list_methods() for former in info.former):
-        declared.get(one.slug, set()).update(one.when)  # of earlier versions; `engines.run` knows what they are today
     for key, value in given.items():
         only, _, name = key.rpartition(":")
         takers = [i for i in infos if name in declared[i.slug] and only in ("", i.slug)]

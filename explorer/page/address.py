@@ -10,7 +10,6 @@ from urllib.parse import parse_qs
 
 import gradio as gr
 
-import engines
 from engines import MethodInfo, UserError
 from explorer import papers
 from explorer.page.links import MAX_QUERY
@@ -66,15 +65,14 @@ def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[s
 
 
 def named(kind: str, name: str, infos: Mapping[str, MethodInfo]) -> str:
-    """What an address names, as the chooser and Learn know it: the slug of a method (`method`; a former one and a title
-    find it, too), the id of a paper (`paper`, or its arXiv number), or what a lesson is about (`lesson`). Raises
-    UserError for what is not here, with the nearest that is."""
+    """What an address names, as the chooser and Learn know it: the slug of a method (`method`; a title finds it, too),
+    the id of a paper (`paper`, or its arXiv number), or what a lesson is about (`lesson`). Raises UserError for what is
+    not here, with the nearest that is."""
     known = _known(kind, infos)
-    slug = engines.current(name, {})[0] if kind == "method" else name
-    wanted = _plain(slug)
+    wanted = _plain(name)
     plain = {_plain(called): one for one, names in known.items() for called in names if called}
-    if slug in known or wanted in plain:
-        return slug if slug in known else plain[wanted]
+    if name in known or wanted in plain:
+        return name if name in known else plain[wanted]
     near = get_close_matches(wanted, plain, n=1, cutoff=0.6)
     raise UserError(_gone(kind, name, plain[near[0]] if near else ""))
 

@@ -121,9 +121,10 @@ class Catalogue:
         header, known_as = trace.header, name_of(trace)
         model = named.get(known_as, known_as)
         known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
-        slug, params = engines.current(header.method, header.params)
+        if header.method not in self.methods or model not in known:
+            return None
         invariant = self.open and any(one.options.get("row_invariant") is True for one in header.models)
-        return Plan(slug, model, params, invariant) if slug in self.methods and model in known else None
+        return Plan(header.method, model, header.params, invariant)
 
     def form(self, plan: Plan) -> Form:
         """The form that shows a plan: a value for each declared parameter, none longer than what may run here."""
@@ -142,8 +143,7 @@ class Catalogue:
 
     def read_form(self, form: Form) -> Plan:
         """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
-        slug, given = engines.current(form.method, form.params)
-        info, model = self.known(slug), form.model.strip()
+        info, model, given = self.known(form.method), form.model.strip(), form.params
         if not model:
             raise UserError(
                 f"no model is chosen; '{info.slug}' needs a {needed(info)}: "

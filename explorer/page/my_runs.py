@@ -181,7 +181,6 @@ class MyRuns:
 
 
 def _row(card: Kept) -> dict[str, Any]:
-    unknown = "calls not recorded" if card.forwards is None else many(card.forwards, "model call")
     seconds = "" if card.seconds is None else f", {card.seconds:.2f} s"
     ending = {"complete": "", "budget": "budget used up", "failed": "failed"}.get(card.reason, card.reason)
     if card.message.startswith("the process that ran this"):
@@ -193,7 +192,7 @@ def _row(card: Kept) -> dict[str, Any]:
         "title": card.title,
         "models": " + ".join(card.models),
         "prompt": card.prompt[:SHOWN],
-        "cost": f"{card.tokens:,} tokens in {card.calls or unknown}{seconds}",
+        "cost": f"{card.tokens:,} tokens in {card.calls or 'calls not recorded'}{seconds}",
         "mark": card.mark,
         "ending": ending,
         "pinned": card.pinned,

@@ -12,11 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import Literal
-
-import msgspec
 
 import engines
 from engines import MethodInfo
@@ -26,30 +22,14 @@ from explorer.figures.definitions import KINDS
 from explorer.papers import cards, measured
 from explorer.papers.tables import wrapped
 
-FILE, DOCS = ASSETS / "features.json", ASSETS / "docs"
+DOCS = ASSETS / "docs"
 PICTURES = DOCS / "pictures"
-MARKS = {"yes": "● yes", "partly": "◐ partly", "no": "○ no"}
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (
     "using", "teaching", "papers", "models", "drafters", "numbers", "measured", "sweeps", "evaluation", "studies",
-    "watch", "servers", "own-method", "python", "command-line", "figures", "my-runs", "hosting", "training", "features",
+    "watch", "servers", "own-method", "python", "command-line", "figures", "my-runs", "hosting", "training",
     "accessibility", "design",
 )  # fmt: skip
-
-
-class Feature(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Something that people ask of such a tool, whether it is here, where, and the test that proves it."""
-
-    group: str
-    feature: str
-    state: Literal["yes", "partly", "no"]
-    where: str = ""
-    test: str = ""
-
-
-def features() -> list[Feature]:
-    """All features, in the order of the file. Raises msgspec.ValidationError with the place of the fault."""
-    return msgspec.json.decode(FILE.read_bytes(), type=list[Feature])
 
 
 # --- reading
@@ -86,24 +66,6 @@ def section(name: str, head: str) -> str:
 
 
 # --- generated parts
-
-
-def feature_table() -> str:
-    """The features as a table, a line for each group in front of its own."""
-    found = features()
-    lines = ["| feature | state | where |", "|---|---|---|"]
-    for group, held in groupby(found, key=lambda one: one.group):
-        lines.append(f"| **{group}** | | |")
-        lines += [f"| {one.feature} | {MARKS[one.state]} | {one.where or '–'} |" for one in held]
-    n = {state: sum(one.state == state for one in found) for state in MARKS}
-    head = (
-        f"{len(found)} things that people ask of such a tool: {n['yes']} are here, {n['partly']} partly, {n['no']} not."
-    )
-    return (
-        wrapped(f"{head} The test that proves each stands beside it in `assets/features.json`.")
-        + "\n\n"
-        + "\n".join(lines)
-    )
 
 
 def method_table() -> str:
@@ -177,7 +139,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "methods": method_table,
     "planned": planned_table,
     "published": published_table,
-    "features": feature_table,
     "kinds": kinds,
     "docs": index,
     "trained_models": partial(cards.trainings, "models"),

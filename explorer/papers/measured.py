@@ -183,16 +183,24 @@ def _study(name: str, method: str, *wanted: str) -> Iterator[Measured]:
     if not file.is_file():
         return
     found = engines.Study.from_json(file.read_bytes())
-    given = " ".join(f"--set {key}={_quoted(value)}" for key, value in found.inputs.items())
+    command, made_by = _origin(found)
     for table in found.tables:
         if table.name in wanted or (not wanted and len(table.rows) <= MOST_ROWS):
             columns, rows = _joined([column.head.removesuffix(" (given)") for column in table.columns], table.rows)
             notes = [note for note in (table.note, *(found.notes if table is found.tables[0] else [])) if note]
             left = f"All tables and figures: `decoding-explorer study --open assets/studies/{name}.json`."
-            command = f"decoding-explorer study {name} {given}"
             title = f"{method}: {table.title[:1].lower()}{table.title[1:]}"
             day = found.made_at[:10]
-            yield Measured(title, command, found.machine, day, columns, rows, notes=[*notes, left])
+            yield Measured(title, command, found.machine, day, columns, rows, "", [*notes, left], made_by)
+
+
+def _origin(found: engines.Study) -> tuple[str, str]:
+    """The command that makes a study's record again; or what made it, where the study is no more."""
+    if found.study in {info.slug for info in engines.list_studies()}:
+        given = " ".join(f"--set {key}={_quoted(value)}" for key, value in found.inputs.items())
+        return f"decoding-explorer study {found.study} {given}", ""
+    given = ", ".join(f"{key}={_quoted(value)}" for key, value in found.inputs.items() if value != "")
+    return "", f"a study that is no longer part of the program ({found.study}: {given})"
 
 
 def _quoted(value: Any) -> str:
@@ -239,13 +247,14 @@ def _coherence() -> Iterator[Measured]:
     ]
     yield Measured(
         "Coherence of samplers by temperature",
-        "decoding-explorer study coherence-of-samplers --json assets/studies/coherence-of-samplers.json",
+        "",
         f"{found.machine}, {found.models[0].dtype}",
         found.made_at[:10],
         ["sampler", *(f"T = {t}" for t in heat)],
         rows,
         "mean log-likelihood per token at temperature 1 of texts drawn at T (95 % over twenty openings), in nats",
         ["It is coherence for the model itself, not quality. The samplers of an opening share one seed."],
+        _origin(found)[1],
     )
 
 
@@ -261,7 +270,7 @@ SECTIONS: Mapping[str, Any] = {
     "heads": lambda: chain(cards.calls(), _study("scaling-laws", "Scylla", "laws", "widths", "plan")),
     "diffusion": lambda: chain(_sweeps(), _parallel()),
     "sampling": lambda: chain(_coherence(), _names()),
-    "architectures": cards.domains,
+    "architectures": lambda: chain(cards.domains(), _study("expert-unions", "BlockFFN", "sparsity")),
     "pictures": lambda: chain(cards.reader(), cards.vision()),
     "program": tuple,
     "training": tuple,

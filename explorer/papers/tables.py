@@ -13,8 +13,8 @@ Cell = str | int | float | list[float] | None  # a list: a value with the two en
 
 
 class Measured(msgspec.Struct, forbid_unknown_fields=True):
-    """A table with where it is from. command: empty where it was not recorded. sample: on what it was measured. notes:
-    what limits it."""
+    """A table with where it is from. command: empty where it was not recorded, or is no more: then made_by says what
+    it was. sample: on what it was measured. notes: what limits it."""
 
     title: str
     command: str
@@ -24,6 +24,7 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True):
     rows: list[list[Cell]]
     sample: str = ""
     notes: list[str] = []
+    made_by: str = ""
 
 
 def wrapped(text: str, begin: str = "") -> str:
@@ -37,7 +38,7 @@ def wrapped(text: str, begin: str = "") -> str:
 def markdown(found: Measured) -> str:
     """A table under its title, with its origin, rows and notes."""
     told = found.sample[:1].upper() + found.sample[1:]
-    command = f"`{found.command}`" if found.command else "command not recorded"
+    command = f"`{found.command}`" if found.command else found.made_by or "command not recorded"
     by_row = "command" in found.columns
     origin = found.machine if by_row else f"{command}; {found.machine}; {found.date}"
     from_where = f"{told}. {origin[:1].upper()}{origin[1:]}" if told else f"{origin[:1].upper()}{origin[1:]}"

@@ -35,7 +35,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     mark: str = ""  # right or wrong, where the prompt is one of the checkable tasks
     pinned: bool = False
     label: str = ""
-    calls: str = ""  # in words, those of the target first; "" in a card that was written before this was kept
+    calls: str = ""  # in words, those of the target first; "" where they were not recorded
     owner: str = ""  # on a public host, who had it kept: a keyed digest of the address; never shown
 
 

@@ -52,8 +52,7 @@ class Lever(Part, frozen=True):
 class Scenario(Part, frozen=True):
     """A short title, a sentence on what to watch, and the ids of two to four recorded runs on one prompt. question:
     what the scene asks; says: what is told while it plays; lever: what a viewer can move; roles: what part each run
-    plays, in a few words that stand above the name of its method. They may be left out. former: earlier titles, whose
-    addresses still lead here."""
+    plays, in a few words that stand above the name of its method. They may be left out."""
 
     title: str
     watch: str
@@ -61,7 +60,6 @@ class Scenario(Part, frozen=True):
     question: str = ""
     says: tuple[Say, ...] = ()
     lever: Lever | None = None
-    former: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,8 +96,8 @@ def scene(name: str, recorded: Collection[str]) -> Scenario:
     there = scenarios(recorded)
     known = {one.name: one for one in there}
     wanted = _named(name)
-    if found := {**{_named(was): one for one in there for was in one.former}, **known}.get(wanted):
-        return found
+    if wanted in known:
+        return known[wanted]
     near = get_close_matches(wanted, known, n=1, cutoff=0.6)
     what = f"the nearest is ?scene={near[0]}" if near else "the chips beside the prompt show all that there are"
     shown = "".join(character if character.isprintable() else " " for character in name)[:60]

@@ -39,12 +39,6 @@ def test_a_picture_beside_it_is_sent_as_it_is_and_what_is_not_there_is_not_found
         assert client.get(f"/{files.PREFIX}/{name}").status_code == 404, name
 
 
-def test_a_damaged_recording_is_sent_as_it_is_for_the_player_to_refuse(tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text('{"header": {"schema": 1', "utf-8")
-    app = Starlette(routes=[files.Mount("/traces", files.Recordings(directory=tmp_path))])
-    assert TestClient(app).get("/traces/bad.json").text == '{"header": {"schema": 1'
-
-
 def test_a_view_beside_a_method_file_is_served_while_its_method_is_known(
     client: TestClient, tmp_path: Path, registry_unchanged: None
 ) -> None:

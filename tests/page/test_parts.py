@@ -8,7 +8,6 @@ import time
 import pytest
 
 from engines import TraceError, UserError
-from engines.core.params import LENGTH
 from explorer.page import settings, tables
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed, message
@@ -55,17 +54,6 @@ def test_a_slot_is_refused_before_a_model_is_loaded(catalogue):
     lacks = "needs a layered model and its vision-drafts, which tiny-ar-l is not or has not; choose one of tiny-vlm"
     with pytest.raises(UserError, match=lacks):  # it is a layered one
         catalogue.read_form(Form("msd", "tiny-ar-l", {}))
-
-
-def test_settings_of_earlier_versions_are_read_as_those_of_today(catalogue, traces):
-    """Of a method that has become two since: the form of a slot, and a run that was kept."""
-    info, was = next((info, one) for info in catalogue.methods.values() for one in info.former if one.slug != info.slug)
-    model, today = catalogue.first_model(info), Plan(info.slug, catalogue.first_model(info), {**was.now, LENGTH: 8})
-    assert catalogue.read_form(Form(was.slug, model, {**was.when, LENGTH: 8})) == today
-    kept = copy.deepcopy(traces[0])
-    kept.header.method, kept.header.models[0].name = was.slug, model
-    kept.header.params = {**was.when, LENGTH: 8}
-    assert catalogue.repeat(kept) == today
 
 
 def test_opened_runs_become_settings_where_they_can_run(catalogue, traces):

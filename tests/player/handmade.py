@@ -32,7 +32,6 @@ from engines.core.trace import (
     pack_exact,
     packed_record,
 )
-from engines.core.trace.upgrade import _intervals
 from engines.core.trees import behind
 from engines.core.truncated import Truncation
 from engines.methods.multimodal._scene import Reading, Scene
@@ -265,13 +264,6 @@ def _vote() -> Vote:
 def records(**given: Record) -> dict[str, dict[str, Any]]:
     """As a step carries them."""
     return {name: packed_record(name, value, None) for name, value in given.items()}
-
-
-def intervals(lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lanes of schema 2 as intervals of the newest one: the upgrade reads their labels."""
-    found = [dict(lane) for lane in lanes]
-    _intervals(found)
-    return found
 
 
 def hostile() -> Trace:

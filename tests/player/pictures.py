@@ -12,7 +12,6 @@ from playwright.sync_api import expect
 
 import engines
 from engines.core.trace import Step, Trace
-from engines.tasks.documents import passage
 from explorer.export.bundle import view_script, views_of
 from explorer.export.html import export_html
 from explorer.figures.handed import shown
@@ -213,6 +212,12 @@ MOVES = Drawn("Edits", "llada22", "tiny-blockdlm", "copy: Leo, Dora, Hugo, Ben, 
 ASK = "ask: Which cities? Mia lives in Rome. Ben has a kite."
 SORT = "sort: Pia, Ida, Paul, Leo, Oscar, Emma, Finn, Bob"
 ROBOT = "python: class Robot(size: int, owner: str)"
+PASSAGE = (
+    "read: Tina is 12 years old. Tina has a pink pencil. Uma is 11 years old. Uma has a yellow toy. Gina is 7 years "
+    "old. Gina has a grey hat. Pia is 16 years old. Pia lives in Lima. Dan has a green letter. Dan lives in London. "
+    "Olga has a blue drum. Olga lives in Rome. Amy is 9 years old. Amy has a red ball. Will lives in Athens. Will is "
+    "15 years old. What does Uma have?"
+)
 GRAMMAR = "grammar: Yesterday Sam plays near the garden. Mia play in the house every day."
 SLIPS = "remove any: Vera, Amy, Cara, Emma, Carl, Rita, Dora, Ben"
 
@@ -241,7 +246,7 @@ _MAIN = [
     Drawn("EarlyExit", "kangaroo", "tiny-ar-l", STORY, short(24)),
     Drawn("Judged", "judge-decoding", "tiny-ar-l", SLIPS, short(24)),
     Drawn("Units", "lud", "tiny-ar-m", SUM, short(64, k=4, beta=0.7, n=3)),
-    Drawn("Passages", "rapid", "tiny-ar-l", passage(1, 8).prompt, short(16, chunk=8, keep=24)),
+    Drawn("Passages", "rapid", "tiny-ar-l", PASSAGE, short(16, chunk=8, keep=24)),
     Drawn("Copying", "aggressive-decoding", "tiny-ar-l", GRAMMAR, short(32)),
     Drawn("DraftTree", "rasd", "tiny-ar-l", CODE, short(48)),
     # masks and canvases

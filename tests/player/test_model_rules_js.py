@@ -17,15 +17,14 @@ from engines.core.recording import pack_placement
 from engines.core.trace import Routing, pack
 from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, schedule, tiles
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline
-from tests.player.handmade import intervals
 from tests.player.pictures import plain
 
 Call = Callable[..., Any]
 
 
-def lane(name: str, start: float, end: float, label: str = "", **more: Any) -> dict[str, Any]:
-    """A stretch of a lane, measured in seconds unless it says otherwise."""
-    return {"lane": name, "start": start, "end": end, "label": label, "measured": True, "unit": "seconds", **more}
+def interval(track: str, start: float, end: float, **about: Any) -> dict[str, Any]:
+    """Measured, in seconds."""
+    return {"track": track, "start": start, "end": end, "measured": True, "unit": "seconds", "about": about}
 
 
 def test_a_part_that_is_most_of_it_is_cut_off_below(js: Call) -> None:
@@ -74,16 +73,14 @@ def test_what_sliders_share_out_is_what_the_engine_would(js: Call, heads: int, N
         assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
 
 
-TURN = intervals(
-    [
-        lane("attention", 1.0, 3.0, "microbatch 1, layer 1"),
-        lane("attention", 3.0, 5.0, "microbatch 2, layer 1"),
-        lane("feed-forward", 4.0, 5.5, "microbatch 1, layer 1"),
-        lane("feed-forward", 6.0, 9.0, "microbatch 2, layer 1"),
-        lane("attention", 0.0, 20.0, "layer 1"),  # no part of a microbatch
-        lane("links", 0.0, 20.0, "microbatch 1, layer 1"),
-    ]
-)
+TURN = [
+    interval("attention", 1.0, 3.0, microbatch=1, layer=1),
+    interval("attention", 3.0, 5.0, microbatch=2, layer=1),
+    interval("feed-forward", 4.0, 5.5, microbatch=1, layer=1),
+    interval("feed-forward", 6.0, 9.0, microbatch=2, layer=1),
+    interval("attention", 0.0, 20.0),  # no part of a microbatch
+    interval("links", 0.0, 20.0, microbatch=1, layer=1),
+]
 
 
 def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(js: Call) -> None:
@@ -99,11 +96,12 @@ def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(j
 def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call) -> None:
     def step(n: int, long: float) -> dict[str, Any]:
         facts = {"kv_bytes_mfa": 10 * n, "operations_mfa": 40 * n, "kv_bytes_mha": 40 * n, "operations_mha": 20 * n}
-        parts = [lane("MFA", 0, long, "attention, layer 1"), lane("MFA", long, 9, "feed-forward, layer 1")]
-        return {
-            "facts": facts | {"kv_bytes": 7},
-            "intervals": intervals([*parts, lane("MFA", 9, 9 + long, "attention, layer 2")]),
-        }
+        parts = [
+            interval("MFA", 0, long, part="attention", layer=1),
+            interval("MFA", long, 9, part="feed-forward", layer=1),
+            interval("MFA", 9, 9 + long, part="attention", layer=2),
+        ]
+        return {"facts": facts | {"kv_bytes": 7}, "intervals": parts}
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
     first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)

@@ -81,7 +81,7 @@ export class Leaning {
     return { eta: 0, alpha: 0, temperature: 0, ...this.run.steps[t - 1]?.opinions?.rule };
   }
 
-  /** A record without opinions, such as one of an earlier version, has nothing to try again. */
+  /** A run without opinions has nothing to try again. */
   grow() {
     this.dom.hidden = !this.run.steps.some(({ opinions }) => opinions);
   }

@@ -14,7 +14,6 @@ from engines.core.trace.header import SCHEMA_VERSION, End, Header, Piece
 from engines.core.trace.packed import Packed
 from engines.core.trace.records import MAX_FIELDS, MAX_PATH, MAX_RECORDS, arrays, check_names, held, places
 from engines.core.trace.step import Step, step_tokens
-from engines.core.trace.upgrade import UPGRADES, told_apart, upgraded
 
 MAX_TRACE_BYTES = 64 * 2**20
 SAID = 300  # characters of a complaint: it quotes what was found, which may be long
@@ -46,39 +45,18 @@ def decode(text: str | bytes, kind: type[T]) -> T:
     try:
         text = text.removeprefix("\ufeff") if isinstance(text, str) else utf8(text)
         version = msgspec.json.decode(text, type=_Probe).header.schema
-        if version in UPGRADES:
-            return _told_apart(_older(text, version, kind))
         if version != SCHEMA_VERSION:
             raise TraceError(
-                f"the trace has schema version {version}; this program reads versions {min(UPGRADES)} to "
-                f"{SCHEMA_VERSION}"
+                f"the trace has schema version {version}; this program reads version {SCHEMA_VERSION}, so record the "
+                "run again"
             )
-        return _told_apart(msgspec.json.decode(text, type=kind))
+        return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as error:
         raise TraceError(f"not a valid trace: {str(error)[:SAID]}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise TraceError(f"not JSON, or cut off: {error}") from None
     except RecursionError:
         raise TraceError("the trace is nested too deeply") from None
-
-
-def _older(text: str | bytes, version: int, kind: type[T]) -> T:
-    """A trace of an earlier version. One of version 2 that holds nothing which has moved since is read at once; the
-    others are made twice, as plain values first."""
-    if version == SCHEMA_VERSION - 1:
-        try:
-            trace = msgspec.json.decode(text, type=kind)
-        except msgspec.ValidationError:
-            pass  # it is looked at in its own form below, and a fault is told there
-        else:
-            trace.header.schema = SCHEMA_VERSION  # type: ignore[attr-defined]
-            return trace
-    return msgspec.convert(upgraded(msgspec.json.decode(text), version), kind)
-
-
-def _told_apart(trace: T) -> T:
-    told_apart(getattr(trace, "steps", ()))
-    return trace
 
 
 class _ProbeHeader(msgspec.Struct):

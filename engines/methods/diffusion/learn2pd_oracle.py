@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from engines.kit import (
     Choice,
     Edit,
-    Former,
     MaskedLM,
     Params,
     Recorder,
@@ -70,10 +69,6 @@ if TYPE_CHECKING:
         **LANES,
         "oracle": "probability",
     },
-    former=[
-        Former("learn2pd", {"oracle": "commit"}, {"decides": "oracle"}),
-        Former("learn2pd", {"oracle": "show"}, {"decides": "filter"}),
-    ],
     check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from engines.kit import (
     CausalLM,
     Fed,
-    Former,
     Int,
     Params,
     Path,
@@ -61,7 +60,6 @@ from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
     baseline="greedy",
     lossless=True,
     paths={},
-    former=[Former("stand", {"side_by_side": True}, {"trajectories": 1})],
     check=check,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

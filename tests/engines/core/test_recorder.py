@@ -41,8 +41,6 @@ def test_the_board_follows_the_commits():
     run.step(commits=(torch.tensor([3]), torch.tensor([7]), ["y"], torch.tensor([0.1234567])))
     assert run.board == [1, 2, 5, 7]
     refuses(AssertionError, "gap", run.step, commits=([9], [1], "x"))
-    assert run.steer == run.apply_edit and run.due == run.remaining_steps, "names of before"
-    assert run.book == run.count_as and run.know == run.register_tokens
 
 
 @pytest.mark.parametrize("detail", ["none", "light", "full"])
@@ -65,7 +63,6 @@ def test_detail_decides_what_is_computed(detail):
     assert run.board[2] == 5  # the board is kept whatever is recorded
     assert (step.commits is None) == (detail == "none") and bool(step.note) == (detail != "none")
     assert step.index == 0 and run.step().index == 1
-    refuses(TypeError, r"run\.step\(\) takes no 'comits'; a record goes into", run.step, comits=([2], [3], "greedy"))
 
 
 def test_lanes_cover_their_positions_with_gaps():
@@ -296,34 +293,23 @@ def test_what_no_trace_holds_is_refused(run_of: Any, of_step: Any, of_header: An
 
 
 @pytest.mark.usefixtures("registry_unchanged")
-def test_a_method_file_of_before_records_runs_as_it_is(tmp_path: Any) -> None:
-    """Its groups were arguments of `run.step` and stood in `emits`; its structs came from the kit."""
-    (tmp_path / "older.py").write_text(OLDER, "utf-8")
-    (info,) = engines.load_method_file(tmp_path / "older.py")
-    trace = engines.run(info.slug, TableCausal(), [1, 2], params={"max_new_tokens": 2})
-    assert trace.steps[0].records["truncation"]["tokens"] == [1, 2] and "truncation" in trace.header.records
-    assert info.params[1].help == "Nothing." and trace.steps[0].intervals[0].track == "target"
-    assert Trace.from_json(trace.to_json()) == trace
-    text = OLDER.replace('"truncation", "lanes"}', '"note"}, records={"vote": Mine}').replace("Truncation,", "Record,")
-    text = text.replace("@method", "class Mine(Record):\n    n: int\n\n\n@method").replace("older", "clash")
-    (tmp_path / "clash.py").write_text(text, "utf-8")
+def test_a_record_of_another_method_s_name_has_its_fields(tmp_path: Any) -> None:
+    (tmp_path / "clash.py").write_text(CLASH, "utf-8")
     refuses(engines.UserError, "fields n; 'ffs' has one of that", engines.load_method_file, tmp_path / "clash.py")
 
 
-OLDER = """
-from engines.kit import Float, Truncation, max_new_tokens, method
+CLASH = """
+from engines.kit import Record, max_new_tokens, method
+
+
+class Mine(Record):
+    n: int
 
 
 @method(
-    "older", title="Older", family="own", paper="", summary="A file of an earlier version.", needs="causal",
-    params=[max_new_tokens(), Float("part", 0.2, 0.0, 1.0, sees="Nothing.")],
-    signature="thermometer", emits={"commits", "truncation", "lanes"},
+    "clash", title="Clash", family="own", paper="", summary="A record of another name.", needs="causal",
+    params=[max_new_tokens()], emits={"commits"}, records={"vote": Mine},
 )
 def decode(model, prompt, p, run):
-    ids, cache = prompt, model.new_cache(len(prompt) + p.max_new_tokens)
-    for _ in range(p.max_new_tokens):
-        token = int(model.extend(ids[cache.length :], cache, last_only=True).logits[0].argmax())
-        cut = Truncation(len(ids), [1, 2], [0.5, 0.25], [0.5, 0.75], 2, 0, 0.75, "mass", "probability", 0.7)
-        yield run.step(commits=([len(ids)], [token], "greedy"), truncation=lambda: cut, lanes=run.calls())
-        ids = [*ids, token]
+    yield run.step()
 """

@@ -11,13 +11,12 @@ from engines.core import kinds, registry, sentences
 from engines.core.errors import UserError
 from engines.core.extra import VARIABLE
 from engines.core.kinds import KINDS
-from engines.core.method import Former, LaneInfo, method
+from engines.core.method import LaneInfo, method
 from engines.core.params import Bool, Choice, Code, Float, Int, Text, max_new_tokens, resolve
-from engines.core.trace import Edit
 from tests.engines.refusals import refuses
 
 GOOD = """
-from engines.core.method import Former, method
+from engines.core.method import method
 @method("{slug}", title="", family="{family}", paper="", summary="", needs="causal", params=[], emits=set(),
         departures="none")
 def decode(model, prompt, p, run):
@@ -85,32 +84,11 @@ def declare(params=("t",), **more):
 def test_a_declaration_names_its_own_parameters():
     declare(curve=("t", (0.9, 0.1)), lanes={"a": "bits", "b": LaneInfo("nats", "B.")})
     refuses(ValueError, r"lane 'a' in 'How sure it is\.'; a unit is", declare, lanes={"a": "How sure it is."})
-    declare(former=[Former("y", {"old": True}, {"t": 0.2})])
     for curve in (("u", (0.9,)), ("t", ())):
         refuses(ValueError, "needs to be one of its parameters", declare, curve=curve)
     refuses(UserError, "t=", declare, curve=("t", (1.5,)))
-    refuses(ValueError, "are gone", declare, former=[Former("y", {"t": 0.1})])
-    refuses(UserError, "unknown parameter 'u'", declare, former=[Former("y", {"old": True}, {"u": 1})])
     for lossless in ({"loud": 1}, {}, [], [{}]):
         refuses(ValueError, "lossless", declare, (), lossless=lossless)
-
-
-@pytest.mark.parametrize(
-    ("given", "today"),
-    [
-        (("stand", {"side_by_side": True, "trajectories": 3}), ("stand-side-by-side", {"trajectories": 3})),
-        (("stand", {"side_by_side": "true"}), ("stand-side-by-side", {"trajectories": 1})),
-        (("stand", {"side_by_side": "0", "template": "8"}), ("stand", {"template": "8"})),
-        (("stand", {"side_by_side": "perhaps"}), ("stand", {"side_by_side": "perhaps"})),
-        (("no-method", {"x": 1}), ("no-method", {"x": 1})),
-    ],
-)
-def test_a_method_that_became_two_is_found_by_what_it_was_called_in_edits_too(given, today):
-    assert registry.current(*given) == today == registry.current(*today)
-    stood, forced = Edit(method="stand", params={"side_by_side": True}), Edit(force={5: 1})
-    edits = [(4, Edit(params={"side_by_side": False, "template": "8"})), (2, stood), (0, forced)]
-    now = Edit(method="stand-side-by-side", params={"trajectories": 1})
-    assert registry.current_edits("greedy", edits) == [(0, forced), (2, now), (4, Edit(params={"template": "8"}))]
 
 
 def declared(needs):

@@ -25,6 +25,8 @@ from engines.core.study import (
     study,
 )
 
+ASSETS = engines.models.hub.assets()
+
 
 def even_only(p):
     if p.n % 2:
@@ -199,20 +201,33 @@ def test_a_file_in_the_folder_is_a_study_and_a_broken_one_is_named(folder):
 
 
 def test_the_study_of_the_document_runs(folder):
-    text = (engines.models.hub.assets() / "docs" / "studies.md").read_text("utf-8")
+    text = (ASSETS / "docs" / "studies.md").read_text("utf-8")
     code = next(part for part in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "@study" in part)
     (folder / "own_document.py").write_text(code)
     found = engines.study("cache-bytes", context=1024)
     assert not engines.broken_studies() and found.table().rows[-1] == [1024.0, found.receipts[0].result]
 
 
-def test_every_record_that_ships_opens_and_has_the_inputs_of_its_study():
-    for file in (engines.models.hub.assets() / "studies").glob("*.json"):
+def test_every_record_that_ships_opens_and_has_the_inputs_of_its_study_where_that_is_still_here():
+    inputs = {info.slug: {p.name for p in info.inputs} for info in engines.list_studies()}
+    for file in (ASSETS / "studies").glob("*.json"):
         found = engines.read_study(file.read_bytes())
-        assert found.study == file.stem and set(found.inputs) == {
-            p.name for p in engines.get_study(file.stem).info.inputs
-        }
+        assert found.study == file.stem and set(found.inputs) == inputs.get(found.study, set(found.inputs))
     assert not engines.broken_studies()
+
+
+def test_the_record_of_samplers_has_all_prompts_and_says_what_the_lesson_says():
+    found = engines.Study.from_json((ASSETS / "studies/coherence-of-samplers.json").read_text("utf-8"))
+    assert found.inputs["prompts"] == 20 and found.inputs["tokens"] == 60
+    rows = {(row[0], row[1]): row for row in found.tables[0].rows}
+    assert len(rows) == 35 and all(row[3] < row[2] < row[4] for row in rows.values())
+    caveat = json.loads((ASSETS / "papers/top-h.json").read_text("utf-8"))["lessons"][0]["caveat"]
+    named = {"plain": "plain", "top-p 0.9": "top-p", "top-k 50": "top-k", "min-p 0.1": "min-p"}
+    named |= {"top-H paper": "paper's rule", "top-H official": "authors' code", "top-H hf": "transformers' form"}
+    for name, words in named.items():
+        _, _, nats, low, high, *_ = rows[name, 2.0]
+        said = f"−{-nats:.1f} (−{-low:.1f} to −{-high:.1f}) for"
+        assert re.search(re.escape(said) + r" (the )?" + re.escape(words), caveat), (name, said)
 
 
 def test_parallelbench_gives_what_the_benchmark_gives():

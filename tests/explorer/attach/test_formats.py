@@ -141,8 +141,9 @@ def test_older_llama_cpp_says_probabilities():
 def test_server_and_drafter_stand_in_one_race_and_one_report(tmp_path, capsys):
     pair, page = GOLDEN / "drafters" / "eagle12-legacy", tmp_path / "report.html"
     with Scripted(stream(piece("a b c"), TOLD["vllm"]), owner="vllm") as running:
-        command = ["attach", running.url, "--prompt", "42 41 12 39", "--max-tokens", "12", "--traces", str(tmp_path)]
-        assert main([*command, "--against", f"eagle@{pair / 'verifier'} + {pair / 'drafter'}"]) == 0
+        command = ["attach", running.url, "--prompt", "42 41 12 39", "--max-new-tokens", "12"]
+        command += ["--traces", str(tmp_path), "--against", f"eagle@{pair / 'verifier'} + {pair / 'drafter'}"]
+        assert main(command) == 0
     said = capsys.readouterr().out
     (line,) = (one.split() for one in said.splitlines() if one.startswith("Block efficiency τ"))
     assert line[-2] == "2.50" and float(line[-1]) > 1

@@ -71,7 +71,7 @@ def test_transformers_serve_sends_text_without_probabilities(transformers, hub, 
 
 
 def test_a_race_of_two_servers_and_an_engine(llama, drafting, tmp_path, capsys):
-    command = ["attach", llama, drafting, "--api", "llama", "--prompt", RAW, "--max-tokens", str(TOKENS)]
+    command = ["attach", llama, drafting, "--api", "llama", "--prompt", RAW, "--max-new-tokens", str(TOKENS)]
     command += ["--against", "greedy@tiny-ar-l", "--traces", str(tmp_path), "--html", str(tmp_path / "race.html")]
     assert main(command) == 0
     said = capsys.readouterr().out

@@ -241,17 +241,6 @@ def test_compare_is_a_table(capsys, tmp_path):
     assert "the rule for the end saves" in call(capsys, *argv)[1]
 
 
-def test_parameters_of_earlier_versions_are_taken(capsys):
-    """Of a method that has become two since."""
-    every = [(one, info) for info in engines.list_methods() for one in info.former if one.slug != info.slug]
-    was, info = next(pair for pair in every if set(pair[1].needs.values()) == {"causal"})
-    given = [f"--param={name}={value}" for name, value in {**was.when, "max_new_tokens": 4}.items()]
-    for command in (("compare", "--json"), ("run", "--json", "-")):
-        out = call(capsys, *command, "--method", was.slug, "--model", "tiny-ar-s", "--prompt", PROMPT, *given)[1]
-        found = json.loads(out)
-        assert (found[0] if command[0] == "compare" else found["header"])["method"] == info.slug
-
-
 def test_verify_reports_each_file(capsys, monkeypatch):
     said = "case 2: x is 1, expected 2"
     reports = [engines.FileReport(f"{state}.json", state, 3, 3) for state in ("passed", "not covered")]

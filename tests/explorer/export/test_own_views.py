@@ -39,7 +39,8 @@ def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path) ->
 def test_a_record_that_ships_keeps_its_view(tmp_path: Path) -> None:
     file = own_record.written(tmp_path)
     method = own_record.METHOD.replace('{"hops": Hops}', '{"hops": Hops, "vote": Vote}')
-    file.write_text(method.replace("TokenId, max", "TokenId, Vote, max"), "utf-8")
+    own = "from engines.methods.reasoning._votes import Vote\n"
+    file.write_text(method.replace("from engines.kit", f"{own}from engines.kit"), "utf-8")
     (tmp_path / "vote.js").write_text(own_record.VIEW, "utf-8")
     engines.load_method_file(file)
     assert set(own_files()) == {"hops"}

@@ -1,12 +1,12 @@
 """README and the texts of `assets/docs`: short, linked, and true of the data that parts of them are generated from."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import engines
 from explorer import papers
 from explorer.papers import cards, documents, measured
 from explorer.papers.documents import PICTURES
@@ -60,21 +60,6 @@ def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_link
     assert runs and runs <= {one.id for one in papers.read().recordings()}
 
 
-def test_every_feature_names_where_it_is_and_a_test_that_exists():
-    found = documents.features()
-    assert found and len({one.feature for one in found}) == len(found)
-    groups = [one.group for one in found]
-    assert sum(a != b for a, b in pairwise(groups)) == len(set(groups)) - 1, "a group is in one piece"
-    for one in found:
-        assert bool(one.where) == bool(one.test) == (one.state != "no"), one.feature
-        if one.test:
-            file, _, name = one.test.partition("::")
-            begins = rf"^def {name}\(" if file.endswith(".py") else rf'^test\("{name}",'
-            assert re.search(begins, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), (
-                f"{one.feature}: there is no {one.test}"
-            )
-
-
 def test_a_stale_part_is_found_and_written_anew(tmp_path: Path, capsys):
     path = tmp_path / "README.md"
     said, now = papers.sentence(), documents.filled(README)
@@ -104,6 +89,16 @@ def test_a_record_fits_its_columns_and_belongs_to_a_part(file: Path):
         assert {len(row) for row in found.rows} == {len(found.columns)}, found.title
         assert all(cell[1] <= cell[0] <= cell[2] for row in found.rows for cell in row if isinstance(cell, list))
         assert not any("planning figure" in note for note in found.notes)
+
+
+def test_no_document_and_no_paper_names_a_study_that_is_no_more():
+    known = {info.slug for info in engines.list_studies()}
+    told = [tool for paper in papers.read().all() for tool in paper.tools]
+    told += [(documents.DOCS / f"{name}.md").read_text("utf-8") for name in documents.documents()]
+    named = {slug for text in told for slug in re.findall(r"decoding-explorer\s+study\s+([a-z][a-z-]+)", text)}
+    assert named and named <= known
+    gone = Measured("T", "", "one machine", "2026-11", ["way"], [["a"]], made_by="a study (x: n=1)")
+    assert "A study (x: n=1); one machine; 2026-11." in markdown(gone)
 
 
 def test_a_table_shows_as_many_digits_as_its_column_needs():

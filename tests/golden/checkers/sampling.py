@@ -13,7 +13,7 @@ from engines.methods.sampling.adadec import Future, score
 from engines.methods.sampling.mgd.names import Trie, begun, rests
 from engines.methods.sampling.top_h import entropy_along, spend
 from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, State
-from engines.studies._threshold import learn
+from engines.studies.threshold_from_code import learn
 
 from .cases import Given, Values, float64
 

@@ -5,7 +5,7 @@ from engines.core.lazy import torch
 from engines.core.sampling import accept_probability, expected_tokens, residual
 from engines.methods.speculative.rapid.transfer import Transfer
 from engines.methods.system.easyspec.fuzzy import groups_of, schedule
-from engines.methods.system.mirror_sd.rounds import Latency, channel, internal_steps, overlap, reused
+from engines.methods.system.mirror_sd.rounds import channel, internal_steps, overlap, reused
 from engines.methods.system.specmemo.ledger import lean_bytes, reference_bytes
 from engines.studies._scaling import loglinear, miss
 
@@ -54,28 +54,6 @@ def medusa_bytes_of(given: Given) -> Values:
 kinds("specmemo_bytes", medusa_bytes=medusa_bytes_of)
 
 
-SLACK = 1e-9  # a draft that ends with the upper layers is hidden
-
-
-def latency(given: Given) -> Values:
-    """Equations 5, 10 and 14."""
-    times, at = given["layer_ms"], given["exit_layer"]
-    step = Latency(sum(times[:at]), sum(times[at:]), given["draft_step_ms"], given["rv_ee_ms"], given["rv_fv_ms"])
-    return {
-        "t_target_prefix_ms": step.prefix,
-        "overlap_budget_ms": step.budget,
-        "t_target_ms": step.target,
-        "t_draft_gen_ms": step.draft,
-        "t_sd_ms": step.serial,
-        "t_mirror_ms": step.mirror,
-        "draft_hidden": step.exposed <= SLACK,
-        "saved_ms": step.serial - step.mirror,
-        "speedup": step.serial / step.mirror,
-        "exposed_draft_ms": step.exposed,
-        "relative_draft_overhead": step.exposed / step.draft,
-    }
-
-
 def mass(given: Given) -> Values:
     """Equations 7 and 9."""
     q, z = (float64([given[name]]) for name in ("final_logits", "exit_logits"))
@@ -110,7 +88,7 @@ def steps(given: Given) -> Values:
     return {"draft_steps": internal_steps(given["gamma"], given["tokens_per_step"])}
 
 
-kinds("mirror_sd", latency=latency, overlap=mass, accept=accept, reuse=reuse, ss_steps=steps)
+kinds("mirror_sd", overlap=mass, accept=accept, reuse=reuse, ss_steps=steps)
 
 
 def transfer(given: Given) -> Values:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from engines.kit import Former, MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch
+from engines.kit import MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch
 from engines.methods.diffusion._forward import Forward
 from engines.methods.diffusion.learn2pd.board import (
     LANES,
@@ -55,7 +55,6 @@ from engines.models.filters import filter_of, read_filter
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     records={"filtering": Filtering},
     lanes=LANES,
-    former=[Former("learn2pd", {"oracle": "off"})],
     check=check_filter,
 )
 def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 NEVER, FREE, HIT = 1_000_000_000, -2, -1
-LRU, LOOKAHEAD, BELADY, RANDOM = "lru", "look-ahead", "belady", "random"
+LRU, LOOKAHEAD, RANDOM = "lru", "look-ahead", "random"
 CUTS = 5  # ranks at which a token's own channels are compared with the experts'
 SHARPNESS = 10.0
 
@@ -55,8 +55,8 @@ def label(own: Tensor, mask: Tensor) -> Tensor:
 @dataclass
 class Cache:
     """c slots for experts, by one rule for what is thrown out. Beside a hit or a free slot: lru throws out what was
-    asked for longest ago, random any; look-ahead and belady what is needed latest of what they know of the future
-    (never is latest; the lowest number where equal). They differ in what they are told."""
+    asked for longest ago, random any; look-ahead what is needed latest of the next `window` requests (never is latest;
+    the lowest number where equal), which is Belady's rule where the window holds them all."""
 
     c: int
     rule: str
@@ -92,24 +92,6 @@ class Cache:
 def next_use(expert: int, future: Sequence[int]) -> int:
     """How many requests ahead it is needed; NEVER if not."""
     return next((i for i, other in enumerate(future) if other == expert), NEVER)
-
-
-def served(requests: Sequence[int], c: int, rule: str, window: int = NEVER, rng: Generator | None = None) -> list[int]:
-    """What came of every request of a stream that is known as a whole: HIT, FREE or the expert thrown out."""
-    cache = Cache(c, rule, window, rng)
-    return [cache.ask(expert, requests[i + 1 :]) for i, expert in enumerate(requests)]
-
-
-def batch_of(queues: Sequence[Sequence[str]], capacity: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """(tokens, [(expert, how many)]) of the next batch: again and again the expert with the longest queue, the lowest
-    number where equal, until the batch is full; the last queue may be split."""
-    batch, taken = list[str](), list[tuple[int, int]]()
-    for expert in sorted(range(len(queues)), key=lambda i: (-len(queues[i]), i)):
-        n = min(capacity - len(batch), len(queues[expert]))
-        if n:
-            batch += queues[expert][:n]
-            taken.append((expert, n))
-    return batch, taken
 
 
 def runs(experts: Iterable[int]) -> list[tuple[int, int, int]]:

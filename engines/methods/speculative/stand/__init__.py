@@ -20,7 +20,6 @@ from __future__ import annotations
 from engines.kit import (
     Branch,
     CausalLM,
-    Former,
     Int,
     Params,
     Recorder,
@@ -66,7 +65,6 @@ from engines.methods.speculative.stand.suffixes import Suffixes, sample_step
     lanes=WITH_SUFFIX,
     baseline="greedy",
     lossless=True,
-    former=[Former("stand", {"side_by_side": False})],
     check=check,
 )
 def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Steps:

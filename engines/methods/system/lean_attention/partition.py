@@ -30,11 +30,6 @@ class Piece(NamedTuple):
         return self.end - self.first
 
 
-def tile_tokens(head_size: int) -> int:
-    """b of the published kernel."""
-    return 256 if head_size <= 64 else 128 if head_size <= 128 else 64
-
-
 def tiles(N: int, b: int) -> int:
     """Tiles of a context; a partial last one counts as one."""
     return ceil(N / b)

@@ -1,5 +1,4 @@
-"""What Mirror-SD (arXiv:2510.13161) sends between target and draft, what the draft prepares from it, and the paper's
-model of the time of a step.
+"""What Mirror-SD (arXiv:2510.13161) sends between target and draft, and what the draft prepares from it.
 
 Letters: gamma tokens of a window, kappa guesses for each of its gamma + 1 rows, M branches of at most gamma tokens, J
 internal steps of the draft, A accepted tokens, V vocabulary."""
@@ -51,43 +50,6 @@ def reused(paths: Sequence[Sequence[int]], corrected: Sequence[int]) -> int | No
     n = len(corrected)
     matching = [i for i, path in enumerate(paths) if list(path[:n]) == list(corrected)]
     return max(matching, key=lambda i: len(paths[i]), default=None)
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Times of one step in any unit (equations 5, 10 and 14): layers up to the exit, those behind it with the output
-    head (the budget), internal steps of the draft, early and final rendezvous."""
-
-    prefix: float
-    budget: float
-    steps: Sequence[float]
-    early: float = 0.0
-    final: float = 0.0
-
-    @property
-    def target(self) -> float:
-        """The target's forward."""
-        return self.prefix + self.budget
-
-    @property
-    def draft(self) -> float:
-        """All internal steps of the draft."""
-        return sum(self.steps)
-
-    @property
-    def serial(self) -> float:
-        """Draft and target one after another, without rendezvous."""
-        return self.target + self.draft
-
-    @property
-    def mirror(self) -> float:
-        """The draft beside the target's upper layers."""
-        return self.prefix + self.early + max(self.budget, self.draft) + self.final
-
-    @property
-    def exposed(self) -> float:
-        """What of the draft the upper layers do not hide."""
-        return max(0.0, self.draft - self.budget)
 
 
 @dataclass

@@ -9,9 +9,8 @@ from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
 from engines.kit import Taps, method
 from engines.methods.architecture._routed import pattern, reading
-from engines.models.activation import cls, reuse, tls
+from engines.models.activation import cls, reuse
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
-from engines.studies.expert_unions import mean
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")
 PROMPT = "python: class Robot(size: int, owner: str)"
@@ -36,9 +35,8 @@ def test_where_all_experts_are_off_and_without_a_whole_chunk_nothing_is_said():
     assert cls(on[:31], 16) == cls(on[:16], 16) and cls(on, 33) is None  # a rest does not count
     with pytest.raises(ValueError, match="0 tokens"):
         cls(on, 0)
-    assert reuse(off) is None and reuse(off[:1]) is None and tls(off[:0]) is None
-    assert tls(off) == cls(off, 2) == 1
-    assert mean([None, 0.5, None]) == 0.5 and mean([None, reuse(off)]) is None
+    assert reuse(off) is None and reuse(off[:1]) is None and cls(off[:0], 1) is None
+    assert cls(off, 1) == cls(off, 2) == 1
 
 
 def test_bytes_are_those_of_the_union():

@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import save_file
 
 import engines
-from engines.core.registry import current
 from engines.core.trace import ModelRecord, check_consistency
 from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
 from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
@@ -192,9 +191,3 @@ def test_a_filter_stands_beside_its_model_and_one_of_other_weights_is_refused(tm
         filter_of(record())
     with pytest.raises(engines.UserError, match="there is no filter for"):
         filter_of(record("../../etc"))
-
-
-def test_runs_from_when_the_oracle_was_a_parameter_go_on():
-    for oracle, slug, decides in (("commit", ORACLE, "oracle"), ("show", ORACLE, "filter"), ("off", "learn2pd", None)):
-        given = {"accept_thres": 1.0, **({"decides": decides} if decides else {})}
-        assert current("learn2pd", {"accept_thres": 1.0, "oracle": oracle}) == (slug, given)

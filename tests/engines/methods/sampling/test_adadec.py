@@ -9,7 +9,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.methods.sampling.adadec import left_function
-from engines.studies import _threshold
+from engines.studies import threshold_from_code
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 
@@ -83,7 +83,7 @@ def test_the_fit_is_the_optimum_that_scikit_learn_looks_for():
     data = json.loads((GOLDEN / "sampling" / "adadec.json").read_text())
     for case in data["threshold_learning"]:
         H, y = (case["balanced_train"][name] for name in ("entropy", "rank1"))
-        coef, intercept = _threshold.fit(H, y)
+        coef, intercept = threshold_from_code.fit(H, y)
         x, y = torch.tensor(H, dtype=torch.float64), torch.tensor(y, dtype=torch.float64)
         wrong = (x * coef + intercept).sigmoid() - y
         assert abs(float((wrong * x).sum() + coef)) < 1e-8 and abs(float(wrong.sum())) < 1e-8
@@ -91,8 +91,8 @@ def test_the_fit_is_the_optimum_that_scikit_learn_looks_for():
 
 def test_training_is_balanced_and_the_test_is_not_and_one_class_alone_teaches_nothing():
     H, rank1 = [float(i) for i in range(100)], [int(i % 4 > 0) for i in range(100)]
-    train_H, train_rank1, test_H, test_rank1 = _threshold.split(H, rank1)
+    train_H, train_rank1, test_H, test_rank1 = threshold_from_code.split(H, rank1)
     assert 2 * sum(train_rank1) == len(train_rank1) and len(test_H) == len(test_rank1) == 20
     assert not set(train_H) & set(test_H)
     with pytest.raises(UserError, match="needs steps where the reference is the first choice, and steps"):
-        _threshold.fit([0.1, 0.2], [1, 1])
+        threshold_from_code.fit([0.1, 0.2], [1, 1])

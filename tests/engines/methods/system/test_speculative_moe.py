@@ -10,7 +10,6 @@ import engines
 from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
 from engines.methods.system.speculative_moe import exchanges as ours
 from engines.models import placement
-from engines.studies._two_devices import experts, run
 
 PROMPT = "story: Mia, boat"
 
@@ -86,25 +85,3 @@ def test_the_record_holds_where_things_are_and_what_travelled():
         engines.run("speculative-moe", "tiny-blockffn", PROMPT)
     alone = decode(devices=1)
     assert all(s.facts["lar"] == 1 and s.facts["bytes_moved"] == s.facts["exchange_us"] == 0 for s in alone.steps)
-
-
-def test_grouping_and_shuffling_together_keep_more_in_place_on_held_out_text():
-    held = engines.study("expert-exchange", rows=8, turns=0).table("placements").rows
-    for layer in range(4):
-        by = {row[1]: row for row in held if row[0] == layer}
-        assert by["ordinary"][2] == pytest.approx(0.25, abs=0.03) and by["grouped"][2] == pytest.approx(0.25, abs=0.04)
-        assert by["both"][2] > by["shuffled"][2] + 0.02 > by["ordinary"][2] + 0.05
-
-
-def test_two_processes_give_what_one_gives_and_hand_over_what_they_must():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(40, 12)).astype(np.float32)
-    a = (rng.random((40, 6)) * (rng.random((40, 6)) < 0.4)).astype(np.float32)
-    up, down = (rng.normal(size=(6, 5, 12)).astype(np.float32) for _ in range(2))
-    home, C = rng.integers(0, 2, 40), np.array([0, 1, 0, 1, 0, 1])
-    told = run(x, a, up, down, home, C, turns=3)
-    chosen = np.where(a != 0, np.arange(6), -1)
-    visits = int(ours.exchange(chosen, home, C, 2).visits.sum())
-    assert told.bytes_out == told.bytes_back == visits * 12 * 4 and told.difference < 1e-5
-    assert told.wait_s > 0 and told.compute_s > 0 and told.round_s > 0
-    assert np.allclose(experts(x, np.zeros_like(a), up, down), 0)
