@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engines.core import texts
+from engines.core.assets import ASSETS
 from engines.core.devices import gigabytes
 from engines.core.errors import UserError, visible
 from engines.core.extra import extra_folder, extra_methods
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from engines.studies import parallelbench
 
 __all__ = [
+    "ASSETS",
     "SCHEMA_VERSION",
     "Commits",
     "DraftRecord",

@@ -7,12 +7,10 @@ Python that repeats a run."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from engines import ASSETS
 from explorer.show import register, show
-
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
 __all__ = ["ASSETS", "launch", "lines", "main", "show"]
 

@@ -17,8 +17,8 @@ import msgspec
 
 import engines
 from engines import TraceError, UserError
+from explorer.links import read_query
 from explorer.own_files import own_text
-from explorer.page.links import read_query
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Card, Gallery
 from explorer.runs.scenarios import Say, Scenario, scenarios, scene

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engines import UserError, texts
-from explorer import ASSETS
+from engines import ASSETS, UserError, texts
 
 RESTORE = "restore it with `git checkout -- assets`, or install the program again"
 

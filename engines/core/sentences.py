@@ -13,12 +13,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from engines.core.assets import ASSETS
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder
 from engines.core.method import Method, MethodInfo
 from engines.core.texts import utf8
-
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
 
 
 class OfMethod(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

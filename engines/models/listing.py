@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from engines.core.assets import assets
 from engines.core.errors import UserError
 from engines.models import oracle, smollm2
-from engines.models.hub import assets, count_parameters, read_json, shards
+from engines.models.hub import count_parameters, read_json, shards
 from engines.models.mapping import plan
 from engines.models.parts import parts_for
 

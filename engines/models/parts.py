@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engines.core.assets import assets
 from engines.core.errors import UserError
 from engines.core.trace import ModelRecord
 from engines.models import stored
-from engines.models.hub import assets, expected_file, header, read_json, sha256
+from engines.models.hub import expected_file, header, read_json, sha256
 
 if TYPE_CHECKING:
     from torch import Tensor

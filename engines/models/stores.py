@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from engines.core.assets import assets
 from engines.core.errors import UserError
 from engines.core.trace import ModelRecord
-from engines.models.hub import assets, read_json
+from engines.models.hub import read_json
 
 LARGEST = 64_000_000  # bytes
 FILES = ("tokens.npy", "tokens.npz")

@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
+from engines.core.assets import ASSETS
 from engines.core.errors import UserError
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "projects"
+FOLDER = ASSETS / "projects"
 MARK = re.compile(r"^# file: *(.*?)[ \t]*$", re.MULTILINE)
 NAME = re.compile(r"(?:[A-Za-z_]\w*/){0,3}[A-Za-z_]\w*\.py", re.ASCII)
 MAIN = "main.py"  # the file that is written

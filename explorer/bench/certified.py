@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engines import ModelRecord
-from explorer import ASSETS
+from engines import ASSETS, ModelRecord
 from explorer.figures.compare import Certificate
 
 FOLDER = ASSETS / "bench" / "certified"

@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import median_interval
-from explorer import ASSETS
+from engines import ASSETS, median_interval
 from explorer.bench.measure import refuse_bad
 from explorer.figures.compare import answer_ids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from explorer import ASSETS
+from engines import ASSETS
 
 FOLDER = ASSETS / "bench" / "gguf"
 

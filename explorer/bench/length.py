@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from engines import ModelRecord, UserError, median_interval
-from explorer import ASSETS
+from engines import ASSETS, ModelRecord, UserError, median_interval
 from explorer.bench.loops import REFERENCE, Engine, Reference, Writer
 
 FOLDER = ASSETS / "bench" / "length"

@@ -19,18 +19,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 import engines
-from engines import median_interval, wilson
+from engines import ASSETS, median_interval, wilson
 from engines.tasks import TASKS, check, recognise
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.compare import fills_end, saved_at_end
 from explorer.figures.samples import gained
 
-PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "tasks" / "chat_prompts.json"
+PROMPTS = ASSETS / "tasks" / "chat_prompts.json"
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import ModelRecord, wilson
+from engines import ASSETS, ModelRecord, wilson
 from engines.tasks import Dereference, Dereferences, dereferences
-from explorer import ASSETS
 from explorer.bench.measure import refuse_bad
 
 FOLDER = ASSETS / "bench" / "names"

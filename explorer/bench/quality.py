@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 import engines
-from engines import wilson
+from engines import ASSETS, wilson
 from engines.tasks import TASKS
-from explorer import ASSETS
 
 SEED = 3  # of the held-out prompts; the models' cards use others
 PARALLELBENCH = ASSETS / "sweeps" / "parallelbench.json.gz"  # beside the sweeps; `engines.parallelbench` reads it

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import MethodInfo, UserError
-from explorer import ASSETS
+from engines import ASSETS, MethodInfo, UserError
 from explorer.arguments import Parser
 from explorer.cli import advise as cli_advise
 from explorer.cli import attach as cli_attach

@@ -19,8 +19,7 @@ import msgspec
 from packaging.requirements import Requirement
 
 import engines
-from engines import UserError
-from explorer import ASSETS
+from engines import ASSETS, UserError
 from explorer.cli.io import print_json, print_table
 from explorer.figures.calls import many
 from explorer.words import printable

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engines import UserError
-from explorer import ASSETS
+from engines import ASSETS, UserError
 from explorer.words import printable
 
 ROOT = ASSETS.parent

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 import engines
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.figures.definitions import script
 
 PLAYER = ASSETS / "player"

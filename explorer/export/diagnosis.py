@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.export.markup import Html, h, join, table
 from explorer.export.report import framed
 from explorer.figures import diagnosed
 from explorer.figures.drafting import best, lengths
-from explorer.site.markup import Html, h, join, table
 
 ASSUMED = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FOOT = (

@@ -12,6 +12,7 @@ import msgspec
 import engines
 from engines import ModelRecord, Trace, UserError
 from explorer.export.figures import figure
+from explorer.export.markup import Html, Node, h, join, table
 from explorer.export.playback import CLOCKS
 from explorer.export.python import lines
 from explorer.figures.definitions import KINDS
@@ -20,7 +21,6 @@ from explorer.figures.metrics import measure
 from explorer.figures.strip import basis_of, parts
 from explorer.figures.verdict import cut_at
 from explorer.own_files import own_json
-from explorer.site.markup import Html, Node, h, join, table
 
 HERE = Path(__file__).resolve().parent
 MOST = 8

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import engines
+from engines import ASSETS
 from engines.tasks import TASKS
-from explorer import ASSETS, about, lecture
+from explorer import about, lecture
 from explorer.export.bundle import views
 from explorer.figures.definitions import played
 from explorer.language import javascript, python

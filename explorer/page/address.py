@@ -12,9 +12,9 @@ import gradio as gr
 
 from engines import MethodInfo, UserError
 from explorer import papers
-from explorer.page.links import MAX_QUERY
+from explorer.links import MAX_QUERY
+from explorer.page import entries
 from explorer.page.parts import LAST, fresh, module, say
-from explorer.papers import chooser
 from explorer.papers.lessons import subjects
 
 TABS = {"method": "methods", "paper": "methods", "lesson": "learn"}
@@ -84,7 +84,7 @@ def _known(kind: str, infos: Mapping[str, MethodInfo]) -> dict[str, list[str]]:
     if kind == "paper":
         return {paper.id: [paper.id, paper.name, paper.title, paper.arxiv] for paper in papers.read().all()}
     titles = subjects()
-    lessons = {lesson: [lesson, titles[lesson].title] for lesson in chooser.told() if lesson in titles}
+    lessons = {lesson: [lesson, titles[lesson].title] for lesson in entries.told() if lesson in titles}
     return {**lessons, "glossary": ["glossary"]}
 
 

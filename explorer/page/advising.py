@@ -12,12 +12,12 @@ import gradio as gr
 from engines import Trace, UserError, tasks
 from explorer.bench import advise
 from explorer.figures.advice import Advice, best_of
+from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import load, name_of
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.form import Form, read
 from explorer.page.handlers import Handlers
-from explorer.page.limits import SLOTS
 from explorer.page.parts import ONE_AT_A_TIME, fresh, module, say
 from explorer.page.sessions import Job, Session, packed
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import engines
 from engines import UserError, tasks
+from explorer.links import SLOTS
 from explorer.page.catalogue import Plan
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.form import Form, read_as
 from explorer.page.handlers.desk import Desk
-from explorer.page.limits import SLOTS
 from explorer.page.parts import LAST, fresh, module
 from explorer.page.starting import lent
 

@@ -12,6 +12,7 @@ from explorer.about import SWEEPS
 from explorer.bench import grid, quality
 from explorer.importers import FORMATS
 from explorer.lecture import Lecture, own
+from explorer.links import SLOTS
 from explorer.page import (
     address,
     advising,
@@ -42,7 +43,6 @@ from explorer.page import (
 )
 from explorer.page.feed import message
 from explorer.page.handlers import Handlers
-from explorer.page.limits import SLOTS
 from explorer.page.parts import (
     LIGHT,
     ONE_AT_A_TIME,

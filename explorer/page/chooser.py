@@ -8,10 +8,10 @@ from typing import Any
 
 import gradio as gr
 
+from explorer.page import entries
 from explorer.page.gallery import asked_for, pictures
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LAST, LIGHT, fresh, module
-from explorer.papers import chooser
 
 
 def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
@@ -32,10 +32,10 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) 
 
 
 def payload(handlers: Handlers) -> dict[str, Any]:
-    """{entries} for the module. An entry is what `explorer.papers.chooser` says, with the addresses of its pictures,
+    """{entries} for the module. An entry is what `explorer.page.entries` says, with the addresses of its pictures,
     and whether a model that it runs on is here."""
     infos, cards = handlers.catalogue.methods, {card.id: card for card in handlers.gallery.cards}
-    found = chooser.entries(infos, list(cards.values()))
+    found = entries.entries(infos, list(cards.values()))
     for entry in found:
         entry["pictures"] = pictures(handlers.gallery, [cards[entry["play"][0]]]) if entry["play"] else []
         entry["runs"] = _to_try(entry, handlers.catalogue.fitting(infos[entry["id"]])) if entry["method"] else []

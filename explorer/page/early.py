@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.export.bundle import views
 from explorer.page import files
 

@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from engines import TraceError
-from explorer import ASSETS, papers
+from engines import ASSETS, TraceError
+from explorer import papers
 from explorer.export.bundle import own_files
 from explorer.runs.gallery import gallery, played
 

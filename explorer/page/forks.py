@@ -15,11 +15,11 @@ import msgspec
 import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
+from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.handlers import Handlers, Outputs
-from explorer.page.limits import SLOTS
 from explorer.page.parts import ONE_AT_A_TIME, forker, say
 from explorer.page.sessions import Session
 

@@ -9,9 +9,9 @@ from typing import Any
 import gradio as gr
 
 from explorer.export.thumbs import beside
+from explorer.links import SLOTS
 from explorer.page import files
 from explorer.page.handlers import Handlers
-from explorer.page.limits import SLOTS
 from explorer.page.parts import LAST, module
 from explorer.papers import FAMILIES
 from explorer.runs.gallery import Card, Gallery

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 import msgspec
 
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link

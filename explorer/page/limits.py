@@ -11,7 +11,6 @@ from engines import UserError
 from explorer.own_pictures import BYTES, MEGAPIXELS
 from explorer.runs.gallery import MAX_TRACE_CHARACTERS
 
-SLOTS = 4
 WAITING = 16
 NEW_TOKENS = 4096  # what the longest methods declare
 PUBLIC_NEW_TOKENS = 1024  # the most that a public host may be told to allow: longer answers are for one's own machine

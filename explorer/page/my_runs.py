@@ -12,10 +12,10 @@ import gradio as gr
 from engines import Trace, TraceError, UserError
 from explorer.export.python import lines
 from explorer.figures.calls import many
+from explorer.links import read_query
 from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
-from explorer.page.links import read_query
 from explorer.page.parts import LAST, LIGHT, asker, fresh, runs_list, share
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery

@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 import msgspec
 
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.export.bundle import own_views
 from explorer.figures import definitions
 from explorer.own_files import own_text

@@ -9,8 +9,8 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace
+from explorer.links import SLOTS
 from explorer.page.catalogue import Catalogue
-from explorer.page.limits import SLOTS
 from explorer.page.parts import LIGHT
 
 FILL = "(filled, ...now) => globalThis.dxFill?.(filled, now) ?? now.map((value, at) => filled[at] ?? value)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.page.handlers import Handlers
 
 HELP = """#### Your own method

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 import engines
-from engines import MethodInfo, UserError
-from explorer import ASSETS
+from engines import ASSETS, MethodInfo, UserError
 from explorer.papers.schema import BASES, FAMILIES, STATES, Basis, Paper, Recording, State, parse
 
 __all__ = [

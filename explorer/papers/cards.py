@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.papers.tables import Cell, Measured
 
 COST = "_layer_rows_per_token"

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import engines
-from engines import MethodInfo
-from explorer import ASSETS, papers
+from engines import ASSETS, MethodInfo
+from explorer import papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
 from explorer.papers import cards, measured

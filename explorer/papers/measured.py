@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 import engines
-from engines import parallelbench
-from explorer import ASSETS
+from engines import ASSETS, parallelbench
 from explorer.bench import certified, classes, grid, names, quality
 from explorer.papers import cards, gguf, lengths
 from explorer.papers.tables import Cell, Measured, markdown

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from engines import MethodInfo
-from explorer import ASSETS
+from engines import ASSETS, MethodInfo
 from explorer.bench import classes, names, quality
 from explorer.papers.cards import COST, cards
 from explorer.papers.tables import Cell, Measured

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from engines import Trace, TraceError, read_trace, texts
-from explorer import ASSETS, papers
+from engines import ASSETS, Trace, TraceError, read_trace, texts
+from explorer import papers
 from explorer.figures.calls import by_role
 from explorer.figures.handed import shown
 from explorer.papers.schema import Recording
@@ -224,6 +224,6 @@ def gallery() -> Gallery:
     said = {one.id: one for one in papers.read().recordings()}
     made = Gallery(*(place / "traces" for place in papers.folders()), said=said)
     there = {card.id for card in made.cards} | set(made.broken)
-    why = "it is not recorded; `python -m explorer.papers.record` does it"
+    why = "it is not recorded; `python -m explorer.record` does it"
     made.broken |= dict.fromkeys(sorted(said.keys() - there), why)
     return made

@@ -15,12 +15,12 @@ from typing import Any
 from engines import TraceError, UserError
 from explorer import papers
 from explorer.export.bundle import bundle, scenes_styles, styles, view_script, views_of
+from explorer.export.markup import Html, h, join, link, page
 from explorer.export.thumbs import of_recording
 from explorer.lecture import Lecture, own
 from explorer.own_files import own_json
 from explorer.runs.gallery import Gallery, gallery
 from explorer.site import docs, learning, lecture, runs, sweeps
-from explorer.site.markup import Html, h, join, link, page
 
 LEAD = (
     "Every position of every step, what else the model considered, and what it cost: decoding methods of "

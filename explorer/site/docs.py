@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from explorer.export.markup import Html, h, join, link, page
 from explorer.papers.documents import PICTURES, document, documents
 from explorer.site.markdown import markdown
-from explorer.site.markup import Html, h, join, link, page
 
 
 def pages() -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import engines
 from explorer import papers
 from explorer.about import KEYS, NUMBERS
+from explorer.export.markup import Html, h, join, link, page, table
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.papers.lessons import Lesson, Subject, Term, glossary, in_view, lessons, subjects
 from explorer.site.markdown import prose
-from explorer.site.markup import Html, h, join, link, page, table
 from explorer.site.runs import Run, cost, scripts, stage
 
 MARKS = {"works": "● works", "partly": "◐ partly", "planned": "○ planned"}

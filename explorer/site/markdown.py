@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator
 
-from explorer.site.markup import Html, h, join, table
+from explorer.export.markup import Html, h, join, table
 
 HEAD = re.compile(r"(#{1,4}) (.+)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) +(.*)")

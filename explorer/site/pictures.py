@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import engines
-from explorer import ASSETS
+from engines import ASSETS
 from explorer.arguments import Parser, of_module
 from explorer.bench import classes, quality
 from explorer.export import look

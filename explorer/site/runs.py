@@ -12,12 +12,12 @@ from explorer import papers
 from explorer.export.bundle import views_of
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
+from explorer.export.markup import Html, Node, h, join, link, page, table
 from explorer.export.thumbs import picture
 from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.handed import shown
 from explorer.figures.metrics import measure
 from explorer.runs.gallery import Card
-from explorer.site.markup import Html, Node, h, join, link, page, table
 from explorer.words import step_lines
 
 MOST_TOGETHER = 4

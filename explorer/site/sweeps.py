@@ -10,9 +10,9 @@ from engines import parallelbench
 from explorer.about import SWEEPS
 from explorer.bench import classes, grid, quality
 from explorer.export.drawing import Drawing, svg
+from explorer.export.markup import Html, h, join, page, table
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.site.markdown import prose
-from explorer.site.markup import Html, h, join, page, table
 
 WIDTH, HEIGHT = 504.0, 270.0
 TICKS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)

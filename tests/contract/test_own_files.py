@@ -39,7 +39,7 @@ from explorer.runs.gallery import gallery
 from explorer.page.catalogue import Catalogue
 from explorer.page.files import folders
 from explorer.page.learn import payload
-from explorer.papers.chooser import entries
+from explorer.page.entries import entries
 from explorer.site import compose
 
 slug = sys.argv[1]
@@ -174,7 +174,7 @@ RUN = ("run", "--method", "left-first", "--model", "tiny-dlm", "--prompt", "copy
 AT_ONCE = f"""
 import contextlib, io
 from explorer.cli import main
-from explorer.papers.record import main as record
+from explorer.record import main as record
 
 def said(*argv):
     with contextlib.redirect_stdout(io.StringIO()) as out:

@@ -19,8 +19,8 @@ from explorer.figures.board import boards
 from explorer.figures.curves import growth
 from explorer.figures.hindsight import hindsight
 from explorer.figures.work import work
-from explorer.papers.record import decisions, record, wording
 from explorer.papers.schema import Recording
+from explorer.record import decisions, record, wording
 from explorer.runs.gallery import Card, gallery, read_bytes
 from explorer.runs.scenarios import Scenario, scenarios
 from tests.explorer.figures.test_hindsight import as_claimed, by_definition
@@ -138,7 +138,7 @@ def it_repeats(entry: Recording, old: Trace, folder) -> None:
     pairs = list(zip(decisions(again), decisions(old), strict=True))
     moved = REORDERED.get(entry.id, range(0))
     assert all(now == then for i, (now, then) in enumerate(pairs) if i not in moved)
-    assert wording(again) == wording(old), "run: python -m explorer.papers.record --words"
+    assert wording(again) == wording(old), "run: python -m explorer.record --words"
     if moved:
         commits = [[s.commits for s in trace.steps[moved.start : moved.stop]] for trace in (again, old)]
         now, then = ([pair for c in each for pair in zip(c.positions, c.tokens, strict=True)] for each in commits)

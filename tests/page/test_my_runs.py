@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from engines import Trace, UserError
+from explorer.links import read_query
 from explorer.page.limits import Limits
-from explorer.page.links import read_query
 from explorer.page.my_runs import PAGE, MyRuns
 from explorer.runs.gallery import Gallery
 from explorer.runs.store import RunStore

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engines import UserError
-from explorer.page.links import read_query
+from explorer.links import read_query
 from explorer.runs.gallery import gallery
 from explorer.runs.scenarios import scenarios, scene
 

@@ -9,11 +9,12 @@ from typing import Any
 import gradio as gr
 
 from engines import Trace
+from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Catalogue
 from explorer.page.clients import client_of
 from explorer.page.feed import message, whole
-from explorer.page.limits import SLOTS, Limits
+from explorer.page.limits import Limits
 from explorer.page.my_runs import MyRuns
 from explorer.page.parts import say
 from explorer.page.sessions import Session, Sessions

@@ -8,13 +8,14 @@ from typing import Any
 import gradio as gr
 
 from engines import UserError
+from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Plan, name_of
 from explorer.page.feed import Feed, message
 from explorer.page.form import read
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.jobs import beginning, idle, joined, stopped, summary, ties
-from explorer.page.limits import SLOTS, check_seed, short
+from explorer.page.limits import check_seed, short
 from explorer.page.parts import say
 from explorer.page.starting import loading, reads
 

@@ -25,7 +25,7 @@ from engines.core.study import (
     study,
 )
 
-ASSETS = engines.models.hub.assets()
+ASSETS = engines.core.assets.assets()
 
 
 def even_only(p):

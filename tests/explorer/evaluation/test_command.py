@@ -9,7 +9,7 @@ import pytest
 from explorer import cli
 from explorer.evaluation.items import Item
 from explorer.figures.verdict import judge
-from explorer.page.links import read_query
+from explorer.links import read_query
 from explorer.runs.store import RunStore
 from tests.explorer.commands import refused
 

@@ -7,8 +7,8 @@ import pytest
 
 import engines
 from explorer.bench import classes, quality
+from explorer.page.entries import entries, same
 from explorer.papers import read
-from explorer.papers.chooser import entries, same
 from explorer.runs.gallery import gallery
 from tests.player.node import js
 

@@ -9,7 +9,7 @@ import pytest
 import engines
 from explorer import papers
 from explorer.figures.calls import many
-from explorer.papers.record import main, with_numbers_of
+from explorer.record import main, with_numbers_of
 from explorer.runs.gallery import gallery, read_bytes
 
 
@@ -52,7 +52,7 @@ def test_a_name_that_no_paper_has_is_refused_in_a_sentence(capsys):
 
 
 MODULES = (
-    "explorer.papers.record",
+    "explorer.record",
     "explorer.papers.documents",
     "explorer.export.thumbs",
     "explorer.export.bundle",

@@ -17,7 +17,7 @@ import engines
 from engines import Trace, TraceError, UserError
 from explorer.page.feed import Feed
 from explorer.page.sessions import Job
-from explorer.papers.record import decisions
+from explorer.record import decisions
 from explorer.runs import disk
 from explorer.runs.gallery import read_bytes
 from explorer.runs.journal import Journal, read_journal, recover

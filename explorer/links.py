@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from engines import UserError
-from explorer.page.limits import SLOTS
 
+SLOTS = 4  # players of a page
 MAX_QUERY = 2000  # characters
 MAX_STEP = 10**6
 CLOCKS = ("steps", "forwards", "seconds", "work")

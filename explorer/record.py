@@ -1,8 +1,8 @@
 """Records the gallery: real runs of the installed methods, written to the folder `traces` beside their papers.
 
-    python -m explorer.papers.record           records all
-    python -m explorer.papers.record ID ...    only those
-    python -m explorer.papers.record --words   runs them again and takes over nothing but the sentences of their steps
+    python -m explorer.record           records all
+    python -m explorer.record ID ...    only those
+    python -m explorer.record --words   runs them again and takes over nothing but the sentences of their steps
 
 What is recorded is in the files of `assets/papers`: method, model, prompt, parameters and seed of each run, with a
 title and one sentence on what to watch. Nothing else is edited; a trace is what the run left."""
@@ -106,7 +106,7 @@ def _options(parser: Parser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Record all entries, or the named ones. Returns the exit status: 2 for a name that no paper has."""
-    asked = of_module("explorer.papers.record", __doc__, argv, _options)
+    asked = of_module("explorer.record", __doc__, argv, _options)
     found = papers.read()
     entries = {one.id: one for one in found.recordings()}
     if asked.list:
