@@ -119,6 +119,12 @@ class Recorder:
             board, self._taken = board[: -self._noise[1]], board[-self._noise[1] :]
         return list(board)
 
+    def follow(self, board: list[int], steps: int, pieces: Iterable[Piece], noise: tuple[int, int]) -> None:
+        """Stand behind so many steps of another run, which left this board. pieces: its token table; noise: vocabulary
+        and length of the canvas of any tokens that the board ends in, a length of 0 where it ends in none."""
+        self.board, self._index, self._noise = board, steps, noise if noise[1] else None
+        self.pieces = {piece.id: piece for piece in pieces} | self.pieces
+
     def open(self, length: int) -> None:
         """The board before the first step, for an edit there: `length` masks behind the prompt."""
         self.board = self.board[: self.prompt_length] + [self._mask_id or 0] * length

@@ -91,11 +91,7 @@ class FromBoard(Run):
             given[LENGTH] = max(int(given.get(LENGTH, declared)), len(board) - len(h.prompt_ids) + ROOM)
         super().__init__(method, models, h.prompt_ids, params=given, **options)
         self._given = [_renamed(watched, h.models[0].role, info.role) for watched in trace.steps[:step]]
-        self._recorder.board, self._recorder._index = board, step
-        if open_canvas := canvas_after(trace, step):
-            self._recorder._noise = models[info.role].vocab_size, open_canvas
-        for piece in trace.pieces:
-            self._recorder.pieces.setdefault(piece.id, piece)
+        self._recorder.follow(board, step, trace.pieces, (models[info.role].vocab_size, canvas_after(trace, step)))
         changed = {name: value for name, value in given.items() if name != LENGTH}  # the length is no edit
         edit = msgspec.structs.replace(change, method=info.slug, params=changed)
         self._check(edit)
