@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engines import Trace
+from explorer.figures.compare import main_model
 
 LONGEST = 24  # characters of a value in a name
 MOST = 2  # parameters in a name
@@ -24,7 +25,7 @@ def apart(trace: Trace, traces: Iterable[Trace]) -> str:
     same = [
         settings(one)
         for one in traces
-        if one is not trace and title_of(one) == title and one.header.models[:1] == trace.header.models[:1]
+        if one is not trace and title_of(one) == title and main_model(one) == main_model(trace)
     ]
     differ = [name for name, value in mine.items() if any(other.get(name) != value for other in same)]
     return ", ".join(f"{name} {mine[name][:LONGEST]}" for name in differ[:MOST])

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import engines
 from engines import TraceError
+from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Plan
 from explorer.page.handlers import Handlers
-from explorer.page.limits import SLOTS, Limits
+from explorer.page.limits import Limits
 from explorer.runs.gallery import read_pasted
 from tests.page.conftest import desk, first_model, methods_of, visitor
 from tests.page.hostile import MARKUP, NUMBERS, ODD, TEXTS, VALUES

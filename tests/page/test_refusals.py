@@ -7,10 +7,11 @@ import pytest
 
 import engines
 from engines import UserError
+from explorer.links import SLOTS
 from explorer.page.catalogue import Plan
 from explorer.page.forks import Forks
 from explorer.page.handlers import Handlers
-from explorer.page.limits import SLOTS, Limits
+from explorer.page.limits import Limits
 from tests.page.conftest import PROMPT, desk, first_model, methods_of, visitor
 
 SLUG, MODEL = methods_of("causal")[0], first_model("causal")

@@ -5,9 +5,12 @@ import json
 import pytest
 
 from engines import UserError
+from explorer.figures.handed import shown
+from explorer.figures.names import apart
 from explorer.page.catalogue import Catalogue
 from explorer.page.form import Form, read
 from explorer.page.limits import Limits
+from tests.player.handmade import masked
 
 METHOD, MODEL, PROMPT = "prompt-lookup", "tiny-ar-s", "sort: Mia, Leo"
 HOME = Limits(1000, 100, 60, False)
@@ -42,10 +45,13 @@ def test_visitors_are_refused_and_a_run_that_had_them_is_repeated_without():
     assert again is not None and not again.row_invariant
 
 
-def test_the_player_tells_two_runs_that_differ_in_it_alone_apart(js):
-    header = {"models": [{"role": "target", "name": "m", "dtype": "bfloat16", "options": {}}]}
-    switched = {**header, "models": [{**header["models"][0], "options": {"row_invariant": True}}]}
-    runs = [{"header": {"title": "Greedy", "params": {}, "seed": 0, **one}} for one in (header, switched, header)]
-    names = "[runs.map((one) => M.apart(one, runs)), M.apart(runs[0], [runs[0], runs[2]])]"
-    all_of_them, alike = js("/player/field.js", names, runs=runs)
-    assert all_of_them == ["row_invariant false", "row_invariant true", "row_invariant false"] and alike == ""
+def test_two_runs_that_differ_in_it_alone_are_told_apart(js):
+    traces = [masked(24, 4) for _ in range(3)]
+    for trace, started in zip(traces, "abc", strict=True):
+        trace.header.started_at = started
+    traces[1].header.models[0].options = {"row_invariant": True}
+    names = [apart(trace, traces) for trace in traces]
+    assert names == ["row_invariant false", "row_invariant true", "row_invariant false"]
+    assert apart(traces[0], [traces[0], traces[2]]) == ""
+    body = "((runs) => runs.map((run) => M.apart(run, runs)))(texts.map((text) => modules['store.js'].Run.from(text)))"
+    assert js("field.js", body, texts=[shown(trace, traces) for trace in traces]) == names
