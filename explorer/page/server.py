@@ -16,18 +16,17 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, allocator, clients, files, one_app, quiet, starting
+from explorer.page import ahead, clients, files, one_app, quiet, starting
 from explorer.page.blocks import build
-from explorer.page.budget import Budget
+from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
-from explorer.page.connections import Connections
 from explorer.page.early import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.memory import Owners, keep_no_values
+from explorer.page.memory import Owners, give_back, keep_no_values
 from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
@@ -61,15 +60,12 @@ def launch(
     quiet.install()
     readers, owners = clients.Readers(), Owners()
     if limits.public:
-        clients.share(demo._queue)
-        clients.only_runs(demo._queue)
-        clients.expect_readers(demo._queue, readers)
+        clients.look_after(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),
         trace_characters=limits.trace_characters,
-        sessions=demo._queue.pending_messages_per_session,
-        calls=clients.Calls(demo._queue),
+        queue=demo._queue,
         readers=readers,
         owners=owners,
         budget=Budget() if limits.public else None,
@@ -94,7 +90,7 @@ def launch(
     )
     handlers.sessions.is_open = readers.at_page
     keep_no_values(demo, owners, readers.at_page)
-    allocator.watch()
+    give_back()
     if limits.public and demo.server is not None:
         Connections(demo.server).watch()
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path

@@ -116,11 +116,11 @@ def serve(pipe: Any, patience: float, log: str) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
     os.environ |= {"EXPLORER_TRUSTED_PROXIES": "0", "OMP_NUM_THREADS": "1"}  # threads that wait for a busy core
     import engines
-    from explorer.page import bodies, budget, server
+    from explorer.page import budget, guard, server
     from tests.page.conftest import first_model
 
     if patience:
-        bodies.PATIENCE = budget.PATIENCE = patience
+        budget.PATIENCE = guard.PATIENCE = patience
         server.Connections = functools.partial(server.Connections, patience=patience, pause=0.1)  # type: ignore
     demo = server.launch(warm=False, public=True, quiet=True, server_name="127.0.0.1")
     engines.load_model(first_model("masked"))
