@@ -20,7 +20,6 @@ from explorer.page import (
     curves,
     diagnosing,
     docs,
-    elsewhere,
     forks,
     form,
     gallery,
@@ -156,7 +155,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
                 max_lines=8,
                 elem_id="prompt",
             )
-            elsewhere.section(prompt)
+            palette.elsewhere(prompt)
             palette.section(prompt)
             uploads.section(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -23,14 +23,11 @@ from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
 from explorer.page.sessions import Job
-from explorer.page.starting import needs, start
+from explorer.page.starting import Remote, needs, start
 from explorer.runs.journal import Journal
 from explorer.runs.store import RunStore
 
-if TYPE_CHECKING:
-    from explorer.page.zerogpu import Remote
-
-    Live = engines.Run | Remote | Attached
+Live = engines.Run | Remote | Attached
 FLUSH_SECONDS = 0.125
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
 log = logging.getLogger("decoding-explorer")

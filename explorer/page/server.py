@@ -6,17 +6,20 @@ import importlib
 import logging
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: no call home
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: its threads do not spin on the cores that draw
 
 import gradio as gr
+import gradio.blocks
 from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, clients, files, one_app, quiet, starting
+from explorer.page import ahead, clients, files, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
@@ -54,7 +57,7 @@ def launch(
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    with one_app.at_launch():
+    with _one_app():
         demo = build(handlers, told, ahead.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     quiet.install()
@@ -99,6 +102,19 @@ def launch(
     if block:
         demo.block_thread()
     return demo
+
+
+@contextmanager
+def _one_app() -> Iterator[None]:
+    """Inside, pages are composed and given their queues without an app of eighty routes, which Gradio makes three times
+    before `launch` makes the only one that stays."""
+    app: Any = gradio.blocks.App
+    real = app.__dict__["create_app"]
+    app.create_app = staticmethod(lambda *given, **options: None)
+    try:
+        yield
+    finally:
+        app.create_app = real
 
 
 def serve(**options: Any) -> None:

@@ -15,9 +15,9 @@ import msgspec
 import engines
 from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import told
+from explorer.page.curves import study_figure
 from explorer.page.form import Form, read_as
 from explorer.page.parts import LIGHT, dots, either, fresh, module, say, status, table, until
-from explorer.page.study_figures import study_figure
 
 HELP = """## Studies: laws, bounds and cost models
 Some papers hold no decoding loop but a law of scaling, a bound or a cost model. Set its inputs and run it: every column
