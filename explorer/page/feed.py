@@ -22,6 +22,7 @@ from explorer.figures.verdict import judge
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
+from explorer.page.parts import capital
 from explorer.page.sessions import Job
 from explorer.page.starting import Remote, needs, start
 from explorer.runs.journal import Journal
@@ -263,7 +264,7 @@ class Feed:
         """Close the engine and compose the last batch: what was not sent yet, and how it ended."""
         if self._run is None:
             reason = self.failure or "stopped before it began."
-            return {"state": "failed" if self.failure else "stopped", "message": _sentence(reason)}
+            return {"state": "failed" if self.failure else "stopped", "message": capital(reason)}
         self._run.close()
         self._pieces += self._new_pieces()
         self.trace = self._run.trace()
@@ -273,7 +274,7 @@ class Feed:
         name = self._kept(self.trace)
         return (
             {**self._news(), "end": end, "state": state, **_mark(self.trace)}
-            | ({"message": _sentence(words)} if words else {})
+            | ({"message": capital(words)} if words else {})
             | ({"id": name} if name else {})
         )
 
@@ -309,7 +310,3 @@ class Feed:
         text = message({"slot": self.slot, "run": self.job.id, "seq": self._seq, **parts})
         self.job.last.append(text)
         return text
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]

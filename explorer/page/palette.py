@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from engines import tasks
-from explorer.page.parts import LAST, fresh, module
+from explorer.page.parts import LAST, asked, fresh, module
 
 
 def section(prompt: gr.Textbox) -> None:
@@ -22,7 +22,6 @@ def section(prompt: gr.Textbox) -> None:
         "page/form.js",
         "page.mountPalette(element, props, watch, trigger)",
         words=json.dumps(tasks.scene_words()),
-        themed=False,
         elem_id="palette",
     )
     prompt.change(None, js='() => { document.dispatchEvent(new Event("dx-prompt")); }', api_visibility="private")
@@ -32,10 +31,7 @@ def section(prompt: gr.Textbox) -> None:
 def answer(value: Any) -> str:
     """The component's value for the one that it sent: JSON of {text}. Anything else may come from anyone, and names no
     scene."""
-    try:
-        return look(json.loads(value).get("text"))
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return look(None)
+    return look(asked(value).get("text"))
 
 
 def look(prompt: Any) -> str:
@@ -50,7 +46,6 @@ def elsewhere(prompt: gr.Textbox) -> None:
         "page/form.js",
         "page.mountElsewhere(element, props, watch)",
         value=task_of(prompt.value),
-        themed=False,
         elem_id="elsewhere",
     )
     prompt.change(task_of, prompt, line, **LAST)
@@ -59,6 +54,6 @@ def elsewhere(prompt: gr.Textbox) -> None:
 def task_of(prompt: Any) -> str:
     """What a prompt asks, as the component's value: a task's slug, "" where it is none of ours, None where nothing is
     asked."""
-    asked = isinstance(prompt, str) and prompt.strip() != ""
-    known = tasks.recognise(prompt) if asked else None
-    return fresh(task=None if not asked else known.task if known else tasks.picture_asked(prompt))
+    given = isinstance(prompt, str) and prompt.strip() != ""
+    known = tasks.recognise(prompt) if given else None
+    return fresh(task=None if not given else known.task if known else tasks.picture_asked(prompt))

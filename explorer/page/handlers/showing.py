@@ -16,7 +16,7 @@ from explorer.page import curves, tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.my_runs import batches
-from explorer.page.parts import say
+from explorer.page.parts import capital, say
 from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
@@ -59,7 +59,7 @@ class Showing:
             linked, view, gone = self.desk.my_runs.linked(query)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
-        missing = " ".join(sentence[:1].upper() + sentence[1:] for sentence in gone)
+        missing = " ".join(map(capital, gone))
         if not linked:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.desk.session(request)
