@@ -24,16 +24,19 @@ class Link:
     scene: str = ""
 
 
+def parts_of(query: object) -> dict[str, str]:
+    """What a query says, by name. Raises UserError for one that cannot be read."""
+    if not isinstance(query, str) or len(query) > MAX_QUERY:
+        raise UserError(f"the address is longer than {MAX_QUERY} characters; copy it again.")
+    try:
+        return {name: said[-1].strip() for name, said in parse_qs(query.removeprefix("?"), max_num_fields=20).items()}
+    except ValueError:
+        raise UserError("the address has more than 20 parts; copy it again.") from None
+
+
 def read_query(query: object) -> Link | None:
     """The link in a query; None if it names no run. Raises UserError for one that cannot be followed."""
-    if not isinstance(query, str) or len(query) > MAX_QUERY:
-        raise UserError(f"the link is longer than {MAX_QUERY} characters; copy it again.")
-    try:
-        found = {
-            name: values[-1].strip() for name, values in parse_qs(query.removeprefix("?"), max_num_fields=20).items()
-        }
-    except ValueError:
-        raise UserError("the link has more than 20 parts; copy it again.") from None
+    found = parts_of(query)
     names = tuple(name.strip() for key in ("run", "gallery") for name in found.get(key, "").split(",") if name.strip())
     scene = "" if names else found.get("scene", "")
     if not names and not scene:

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qs
 
 import gradio as gr
 
 from engines import MethodInfo, UserError
 from explorer import papers
-from explorer.links import MAX_QUERY
+from explorer.links import parts_of
 from explorer.page import entries
-from explorer.page.parts import LAST, fresh, module, say
+from explorer.page.parts import LAST, fresh, hidden, say
 from explorer.papers.lessons import subjects
 
 TABS = {"method": "methods", "paper": "methods", "lesson": "learn"}
@@ -25,12 +24,9 @@ TELL = "() => { document.dispatchEvent(new CustomEvent('dx-tab', { detail: { tab
 
 def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> None:
     """Hidden, outside of all tabs. line: the status line."""
-    box = module(
-        "page/address.js",
-        "page.mountAddress(props, watch, (event) => event === 'submit' ? trigger('submit') : trigger('select'))",
-        themed=False,
-        visible="hidden",
-        elem_id="address",
+    box = hidden(
+        "address",
+        "mountAddress(props, watch, (event) => event === 'submit' ? trigger('submit') : trigger('select'))",
     )
     labels = {str(tab.id): str(tab.label) for tab in tabs.children if isinstance(tab, gr.Tab)}
 
@@ -51,13 +47,7 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
 def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[str, str]) -> dict[str, str]:
     """{kind, name, tab} of a query. labels: id of a tab -> what it is called. Raises UserError for what is not here, or
     for a query that cannot be read."""
-    if not isinstance(query, str) or len(query) > MAX_QUERY:
-        raise UserError(f"the address is longer than {MAX_QUERY} characters; copy it again.")
-    try:
-        parts = parse_qs(query.removeprefix("?"), max_num_fields=20)
-    except ValueError:
-        raise UserError("the address has more than 20 parts; copy it again.") from None
-    found = {key: values[-1].strip() for key, values in parts.items()}
+    found = parts_of(query)
     for kind, tab in TABS.items():
         if name := found.get(kind, ""):
             return {"kind": kind, "name": named(kind, _shown(name), infos), "tab": tab}

@@ -177,7 +177,7 @@ def _ending(advice: Advice) -> str:
 
 def panel() -> gr.HTML:
     """Above the players: hidden until there is a verdict."""
-    return module("page/advice.js", "page.mountAdvice(element, props, watch)", themed=False, elem_id="advice")
+    return module("page/advice.js", "page.mountAdvice(element, props, watch)", elem_id="advice")
 
 
 def connect(

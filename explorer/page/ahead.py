@@ -21,7 +21,7 @@ from explorer.page.catalogue import Plan
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.form import Form, read_as
 from explorer.page.handlers.desk import Desk
-from explorer.page.parts import LAST, fresh, module
+from explorer.page.parts import LAST, fresh, hidden
 from explorer.page.starting import lent
 
 HEAVY = ("torch", "transformers")
@@ -153,13 +153,7 @@ def _no_download(download: Any) -> None:
 
 def section(ahead: Ahead) -> None:
     """Hidden; sends what the slots name whenever that changes, and says in the slots which models are loaded now."""
-    box = module(
-        "page/ahead.js",
-        "page.mountAhead(props, watch, () => trigger('submit'))",
-        themed=False,
-        visible="hidden",
-        elem_id="ahead",
-    )
+    box = hidden("ahead", "mountAhead(props, watch, () => trigger('submit'))")
     box.submit(ahead.ask, box, box, **LAST)
 
 

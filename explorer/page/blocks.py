@@ -21,7 +21,6 @@ from explorer.page import (
     curves,
     diagnosing,
     docs,
-    elsewhere,
     forks,
     form,
     gallery,
@@ -49,9 +48,9 @@ from explorer.page.parts import (
     bus,
     doc_links,
     downloader,
+    hidden,
     language,
     panel,
-    phone,
     picker,
     running_state,
     say,
@@ -156,7 +155,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
                 max_lines=8,
                 elem_id="prompt",
             )
-            elsewhere.section(prompt)
+            palette.elsewhere(prompt)
             palette.section(prompt)
             uploads.section(prompt, handlers.limits.public)
             with gr.Row(elem_id="go"):
@@ -192,9 +191,9 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
             shown, changed, asking = _results(handlers, inbox, line, save_file, prompt)
             outputs = [inbox, line, shown]
     scenarios.connect(handlers, chips, scene, outputs)
-    scenarios.opening()
-    scenarios.quiet()
-    phone()
+    hidden("opening", "opening()")  # lets the recorded runs of a page that was just opened play by themselves
+    hidden("quiet", "mountQuiet()")  # a page that nobody has used shows little, until it is used
+    hidden("phone", "mountPhone()")  # on a narrow screen one player at a time, and the controls as a sheet
     example.input(None, [example, prompt], prompt, js="(chosen, now) => chosen || now", api_visibility="private")
     count.change(None, count, None, js=form.SHOW)
     advised = advising.connect(handlers, FIRST_PROMPT, advise, advice, [prompt, slots[0]], outputs)

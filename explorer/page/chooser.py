@@ -20,7 +20,6 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) 
     box = module(
         "page/chooser.js",
         "page.mountChooser(element, props, watch, () => trigger('submit'))",
-        themed=False,
         elem_id="chooser",
     )
 

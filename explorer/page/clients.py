@@ -1,4 +1,4 @@
-"""Who asks: the address that a visitor's share of the host is counted under."""
+"""Who asks: the address that a visitor's share of the host is counted under, and what of it waits in Gradio's queue."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import functools
 import ipaddress
 import os
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from gradio.utils import LRUCache
 
 FULL = "queue_full"  # Gradio's name for what is answered with status 503
 PATIENCE = 20.0  # seconds in which the stream of a run has to be opened on a public host
@@ -62,20 +66,19 @@ class Readers:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
-        self._since: OrderedDict[str, float] = OrderedDict()
+        self._since: LRUCache[str, float] = LRUCache(REMEMBERED)
 
-    def begin(self, name: str) -> None:
-        """Somebody reads it."""
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Inside, somebody reads it."""
         self._open[name] += 1
         self._since[name] = time.monotonic()
-        while len(self._since) > REMEMBERED:
-            self._since.popitem(last=False)
-
-    def end(self, name: str) -> None:
-        """That reader has gone."""
-        self._open[name] -= 1
-        if self._open[name] <= 0:
-            del self._open[name]
+        try:
+            yield
+        finally:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
     def now(self, name: str) -> bool:
         """Whether it is read now."""
@@ -90,27 +93,23 @@ class Readers:
         return name in self._open or self._since.get(name, moment - 1) >= moment
 
 
-class Calls:
-    """The ids of the events for which a queue of Gradio has messages."""
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-
-    def __contains__(self, name: object) -> bool:
-        """Whether it waits, runs, or was done and not read yet; without a session of its own it is one itself."""
-        queue = self._queue
-        unread = queue.pending_event_ids_session
-        return (
-            name in queue.event_ids_to_events
-            or name in queue.pending_messages_per_session
-            or any(name in ids for ids in unread.values())
-        )
+def has_call(queue: Any, name: str) -> bool:
+    """Whether a queue of Gradio has messages of an event: it waits, runs, or was done and not read yet; without a
+    session of its own it is one itself."""
+    return (
+        name in queue.event_ids_to_events
+        or name in queue.pending_messages_per_session
+        or any(name in ids for ids in queue.pending_event_ids_session.values())
+    )
 
 
-def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> None:
-    """End every event of a queue of Gradio whose stream nobody has opened in time: it frees its place, and what it
-    runs is closed at the next message. What Gradio would keep of a caller for ever is forgotten when nobody reads;
-    until then no newcomer puts it out, as they would in Gradio, which drops the oldest of 2,000, read or not."""
+def look_after(queue: Any, readers: Readers, most: int = WAITING_EACH, patience: float = PATIENCE) -> None:
+    """What strangers may put into a queue of Gradio: at most `most` waiting events of one address, and none that the
+    page calls beside the queue, which would run at once with all others; both are refused with a sentence.
+
+    An event whose stream nobody has opened in time is ended: it frees its place, and what it runs is closed at the next
+    message. What Gradio would keep of a caller for ever is forgotten when nobody reads; until then no newcomer puts it
+    out, as they would in Gradio, which drops the oldest of 2,000, read or not."""
     push = queue.push
     queue.pending_messages_per_session = {}
     watching: set[asyncio.Task[None]] = set()
@@ -128,40 +127,17 @@ def expect_readers(queue: Any, readers: Readers, patience: float = PATIENCE) -> 
             queue.pending_messages_per_session.pop(event.session_hash, None)
 
     async def pushed(body: Any, request: Any, username: str | None) -> Any:
-        moment = time.monotonic()
+        called, moment = queue.blocks.fns.get(body.fn_index), time.monotonic()
+        if called is not None and not called.queue:
+            return False, "This is answered at once, without the queue.", "error"
+        waiting = [event for one in queue.event_queue_per_concurrency_id.values() for event in one.queue]
+        if sum(client_of(event.request) == client_of(request) for event in waiting) >= most:
+            return False, f"{most} of your runs wait already; the next can be started when one of them is done.", FULL
         answer = await push(body, request, username)
-        event = queue.event_ids_to_events.get(answer[1]) if answer[0] else None
-        if event is not None:
+        if answer[0] and (event := queue.event_ids_to_events.get(answer[1])) is not None:
             task = asyncio.create_task(watch(event, moment))
             watching.add(task)  # a loop keeps no hold of its tasks
             task.add_done_callback(watching.discard)
         return answer
-
-    queue.push = pushed
-
-
-def only_runs(queue: Any) -> None:
-    """Refuse events of a queue of Gradio that the page calls beside it: queued, each of them would run at once with
-    all others."""
-    push = queue.push
-
-    async def pushed(body: Any, request: Any, username: str | None) -> Any:
-        called = queue.blocks.fns.get(body.fn_index)
-        if called is not None and not called.queue:
-            return False, "This is answered at once, without the queue.", "error"
-        return await push(body, request, username)
-
-    queue.push = pushed
-
-
-def share(queue: Any, most: int = WAITING_EACH) -> None:
-    """Let at most `most` events of one address wait in a queue of Gradio; the next one is refused with a sentence."""
-    push = queue.push
-
-    async def pushed(body: Any, request: Any, username: str | None) -> Any:
-        waiting = [event for one in queue.event_queue_per_concurrency_id.values() for event in one.queue]
-        if sum(client_of(event.request) == client_of(request) for event in waiting) >= most:
-            return False, f"{most} of your runs wait already; the next can be started when one of them is done.", FULL
-        return await push(body, request, username)
 
     queue.push = pushed

@@ -131,7 +131,7 @@ def section(handlers: Handlers) -> None:
     prompts = gr.Textbox("", label="Prompts, one a line", lines=3, max_lines=8, elem_id="why-prompts")
     start, stop = either("why-go", ("Look at it", "why-start"), ("Stop", "why-stop"))
     line = status(say("Nothing was looked at yet."), elem_id="why-status")
-    panel = module("page/diagnosis.js", "page.mountDiagnosis(element, props, watch)", themed=False, elem_id="why")
+    panel = module("page/diagnosis.js", "page.mountDiagnosis(element, props, watch)", elem_id="why")
     running = start.click(
         asked.ask, [target, drafter, prompts, tokens], [panel, line], preprocess=False, **ONE_AT_A_TIME
     )

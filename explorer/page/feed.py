@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -22,15 +22,13 @@ from explorer.figures.handed import Counting, of_run, shown
 from explorer.page.catalogue import Plan
 from explorer.page.event_stream import STREAMS, EventStream
 from explorer.page.limits import Limits
+from explorer.page.parts import capital
 from explorer.page.sessions import Job
-from explorer.page.starting import needs, start
+from explorer.page.starting import Remote, needs, start
 from explorer.runs.journal import Journal
 from explorer.runs.store import RunStore
 
-if TYPE_CHECKING:
-    from explorer.page.zerogpu import Remote
-
-    Live = engines.Run | Remote | Attached
+Live = engines.Run | Remote | Attached
 FLUSH_SECONDS = 0.125
 MODEL_LOCK = threading.Lock()  # held per step: a cancelled run may still finish its last step while the next one begins
 log = logging.getLogger("decoding-explorer")
@@ -263,7 +261,7 @@ class Feed:
         """Close the engine and compose the last batch: what was not sent yet, and how it ended."""
         if self._run is None:
             reason = self.failure or "stopped before it began."
-            return {"state": "failed" if self.failure else "stopped", "message": _sentence(reason)}
+            return {"state": "failed" if self.failure else "stopped", "message": capital(reason)}
         self._run.close()
         self._pieces += self._new_pieces()
         self.trace = self._run.trace()
@@ -273,7 +271,7 @@ class Feed:
         name = self._kept(self.trace)
         return (
             {**self._news(), "end": end, "state": state, "figures": of_run(self.trace)}
-            | ({"message": _sentence(words)} if words else {})
+            | ({"message": capital(words)} if words else {})
             | ({"id": name} if name else {})
         )
 
@@ -310,7 +308,3 @@ class Feed:
         text = message({"slot": self.slot, "run": self.job.id, "seq": self._seq, **parts})
         self.job.last.append(text)
         return text
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -61,16 +61,9 @@ def read_as(kind: type[T], value: object, fields: str) -> T:
 
 def catalogue(offered: str) -> gr.HTML:
     """Hidden; brings the catalogue, once for all forms."""
-    return module(
-        "page/form.js",
-        "page.catalogue(props)",
-        value=offered,
-        visible="hidden",
-        elem_id="catalogue",
-        themed=False,
-    )
+    return module("page/form.js", "page.catalogue(props)", value=offered, visible="hidden", elem_id="catalogue")
 
 
 def slot(number: int, form: Form) -> gr.HTML:
     """The form of a slot, which opens with that value."""
-    return module("page/form.js", CALL, value=form.text(), number=number, elem_id=f"slot-{number}", themed=False)
+    return module("page/form.js", CALL, value=form.text(), number=number, elem_id=f"slot-{number}")

@@ -12,7 +12,7 @@ from explorer.export.thumbs import beside
 from explorer.links import SLOTS
 from explorer.page import files
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LAST, module
+from explorer.page.parts import LAST, asked, module
 from explorer.papers import FAMILIES
 from explorer.runs.gallery import Card, Gallery
 from explorer.runs.scenarios import scenarios
@@ -45,22 +45,18 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
         "page/gallery.js",
         "page.mountGallery(element, props, () => trigger('submit'))",
         groups=json.dumps(groups(handlers.gallery), ensure_ascii=False).replace("<", "\\u003c"),
-        themed=False,
         elem_id="gallery-cards",
     )
 
-    def play(asked: Any, request: gr.Request) -> tuple[Any, ...]:
-        return (*handlers.showing.play(asked_for(asked), request), gr.Tabs(selected="explore"))
+    def play(value: Any, request: gr.Request) -> tuple[Any, ...]:
+        return (*handlers.showing.play(asked_for(value), request), gr.Tabs(selected="explore"))
 
     shown.submit(play, shown, [*outputs, tabs], **LAST)
 
 
 def asked_for(value: Any) -> list[str]:
     """The ids that a click asks for; whoever sends something else asks for a run that is not there."""
-    try:
-        found = json.loads(value)["play"]
-    except (TypeError, ValueError, KeyError, RecursionError):
-        found = None
+    found = asked(value).get("play")
     if not isinstance(found, list) or not 1 <= len(found) <= SLOTS:
         return [str(value)]
     return [str(one) for one in found]

@@ -60,10 +60,10 @@ def section(tab: gr.Tab, **light: Any) -> None:
     """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
     first."""
     sent = gr.State(False)
-    box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
+    box = module("learn/learn.js", "page.learn(element, props, watch)", themed=True, elem_id="lessons")
     tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)
 
 
 def tour() -> gr.HTML:
     """The button of the guided tour; on a first visit it also offers it."""
-    return module("learn/tour.js", "page.mountTour(element)", elem_id="tour")
+    return module("learn/tour.js", "page.mountTour(element)", themed=True, elem_id="tour")

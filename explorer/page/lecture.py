@@ -3,7 +3,6 @@ the controls with what they were made with. The view itself is the browser's."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 from engines import TraceError, UserError
 from explorer.lecture import LONGEST, Lecture, Scene, read
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LAST, fresh, module
+from explorer.page.parts import LAST, asked, capital, fresh, hidden
 from explorer.page.settings import updates
 from explorer.runs.store import ID
 
@@ -24,53 +23,47 @@ TOLD = "() => { document.dispatchEvent(new Event('dx-lecture-told')); }"
 
 def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: Sequence[Any]) -> None:
     """outputs: bus, status, results; controls: prompt, seed, number of slots, and the forms of the slots."""
-    box = module(
-        "page/lecture.js",
-        "page.mountLecture(props, watch, () => trigger('submit'))",
-        themed=False,
-        visible="hidden",
-        elem_id="lecture",
-    )
+    box = hidden("lecture", "mountLecture(props, watch, () => trigger('submit'))")
 
     def answer(value: Any, request: gr.Request) -> list[Any]:
         shown, filled = [gr.skip()] * len(outputs), [gr.skip()] * len(controls)
-        asked = _asked(value)
-        if asked.get("act") == "show":
-            return [gr.skip(), *handlers.showing.follow(asked.get("query"), request), *filled]
-        if asked.get("act") == "save":
-            return [saved(handlers, lecture, asked), *shown, *filled]
-        if asked.get("act") == "ready":
-            told, filled = ready(handlers, asked.get("query"))
+        wish = asked(value, MAX_ASK)
+        if wish.get("act") == "show":
+            return [gr.skip(), *handlers.showing.follow(wish.get("query"), request), *filled]
+        if wish.get("act") == "save":
+            return [saved(handlers, lecture, wish), *shown, *filled]
+        if wish.get("act") == "ready":
+            told, filled = ready(handlers, wish.get("query"))
             return [told, *shown, *(gr.skip() if one is None else one for one in filled)]
-        return [listing(handlers, lecture, asked), *shown, *filled]
+        return [listing(handlers, lecture, wish), *shown, *filled]
 
     event = box.submit(answer, box, [box, *outputs, *controls], **LAST)
     event.then(None, js=TOLD, api_visibility="private")
 
 
-def listing(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
+def listing(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
     """The scenes as the component's value: of the list that was sent, `text`, else of this page's own. A list that
     cannot be read is refused in a sentence, and the page's own is there instead."""
-    said, own = "", asked.get("text") is not None
+    said, own = "", wish.get("text") is not None
     if own:
         try:
-            lecture = read(asked["text"], str(asked.get("name", ""))[:MAX_NAME])
+            lecture = read(wish["text"], str(wish.get("name", ""))[:MAX_NAME])
         except UserError as error:
-            said, own = f"{str(error)[:1].upper()}{str(error)[1:]}", False
+            said, own = capital(error), False
     scenes = lecture.scenes(handlers.gallery, lambda name: _kept(handlers, name))
     return fresh(scenes=[plain(scene) for scene in scenes], text=lecture.text, said=said, own=own)
 
 
-def saved(handlers: Handlers, lecture: Lecture, asked: dict[str, Any]) -> str:
+def saved(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
     """The component's value with the lecture as one page that needs no server, `page`; or why there is none."""
     from explorer.export.html import export_lecture
 
     try:
-        if asked.get("text") is not None:
-            lecture = read(asked["text"], str(asked.get("name", ""))[:MAX_NAME])
+        if wish.get("text") is not None:
+            lecture = read(wish["text"], str(wish.get("name", ""))[:MAX_NAME])
         return fresh(page=export_lecture(lecture.scenes(handlers.gallery), handlers.gallery))
     except (UserError, TraceError) as error:
-        return fresh(saying=f"{str(error)[:1].upper()}{str(error)[1:]}")
+        return fresh(saying=capital(error))
 
 
 def plain(scene: Scene) -> dict[str, Any]:
@@ -95,7 +88,7 @@ def ready(handlers: Handlers, query: Any) -> tuple[str, list[Any]]:
         filled = updates(handlers.catalogue, traces, len(traces), {})
     except (UserError, TraceError) as error:
         nothing = updates(handlers.catalogue, {}, 0, {})
-        return fresh(ready=False, said=f"{str(error)[:1].upper()}{str(error)[1:]}"), nothing
+        return fresh(ready=False, said=capital(error)), nothing
     return fresh(ready=True), filled
 
 
@@ -105,14 +98,3 @@ def _kept(handlers: Handlers, name: str) -> None:
     if handlers.my_runs.keep is None:
         raise TraceError(f"there is no run {name} here: this server keeps none.")
     handlers.my_runs.keep.card(name)
-
-
-def _asked(value: Any) -> dict[str, Any]:
-    """What the component asks for; nothing where that is not understood."""
-    if not isinstance(value, str) or len(value) > MAX_ASK:
-        return {}
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

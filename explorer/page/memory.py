@@ -1,20 +1,33 @@
-"""What Gradio remembers of each page, without what the page showed.
+"""What Gradio remembers of each page, without what the page showed; and freed memory, which goes back to the system.
 
 Gradio copies the configuration of all components for every page and keeps in it each value that a handler was given or
 answered, until long after the page was closed. It makes deep links of that, of which this page has none; a trace of two
-million characters that was opened stayed there as four megabytes."""
+million characters that was opened stayed there as four megabytes.
+
+glibc keeps what was freed: in one arena for each thread that ever allocated (a server has dozens, and each may keep
+what one large upload took), and below whatever lies at the end of an arena. Two arenas are enough for two threads that
+compute, and `malloc_trim` hands back whole free pages wherever they lie. With another C library nothing is done."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+import ctypes
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 from gradio.state_holder import SessionState, StateHolder
+from gradio.utils import LRUCache
 
 REMEMBERED = 10_000  # sessions whose address is known
+ARENAS = 2
+EVERY = 10.0  # seconds between two looks
+WORKED = 0.02  # processor seconds between two looks, behind which there may be something to give back
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+_giving_back = threading.Event()
 
 
 class Remembered(SessionState):
@@ -40,13 +53,11 @@ class Owners:
     """Whose page each session is: the address of the first call that named it."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, str] = OrderedDict()
+        self._of: LRUCache[str, str] = LRUCache(REMEMBERED)
 
     def note(self, session: str, client: str) -> None:
         """A call of that session came from there."""
         self._of.setdefault(session, client)
-        while len(self._of) > REMEMBERED:
-            self._of.popitem(last=False)
 
     def of(self, session: str) -> str:
         """The address; "" where it is not known."""
@@ -84,3 +95,32 @@ def keep_no_values(demo: gr.Blocks, owners: Owners, is_open: Callable[[str], boo
     """Of a page that has been launched. is_open: whether that of a session is open."""
     demo.app.state_holder = Holder(owners, is_open)
     demo.app.state_holder.set_blocks(demo)
+
+
+def give_back() -> None:
+    """From now on, and for all pages of this process: few arenas, and freed memory given back every few seconds in
+    which something was done."""
+    libc = _glibc()
+    if libc is None or _giving_back.is_set():
+        return
+    _giving_back.set()
+    libc.mallopt(_ARENA_MAX, ARENAS)
+    threading.Thread(target=_trim, args=(libc,), name="memory", daemon=True).start()
+
+
+def _trim(libc: ctypes.CDLL) -> None:
+    spent, before = 0.0, False
+    while True:
+        time.sleep(EVERY)
+        worked = time.process_time() - spent > WORKED
+        if worked or before:  # once more when it is over: what was in use the last time may be free by now
+            libc.malloc_trim(0)  # without Python's lock: others go on
+        spent, before = time.process_time(), worked
+
+
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        libc = ctypes.CDLL(None)
+        return libc if libc.malloc_trim and libc.mallopt else None
+    except (OSError, AttributeError, TypeError):  # another C library, or another system
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from explorer.links import read_query
 from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
-from explorer.page.parts import LAST, LIGHT, asker, fresh, runs_list, share
+from explorer.page.parts import LAST, LIGHT, asked, asker, capital, fresh, runs_list, share
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
@@ -24,7 +23,6 @@ from explorer.runs.scenarios import scene
 from explorer.runs.store import ID, MAX_LABEL, MEGABYTE, RunStore
 
 PAGE = 20  # runs of a list's page
-MAX_ASK = 4000  # characters of what a list sends
 SHOWN = 160  # characters of a prompt in the list
 PUBLIC = (
     "This server is shared, so it keeps no runs and lists none: save what you want to have again as a file. "
@@ -218,7 +216,7 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
     """What the list asks for: to show a run, or to change one. others: outputs beside the list itself."""
 
     def answer(text: Any, request: gr.Request) -> tuple[Any, ...]:
-        action = _action(text)
+        action = asked(text)
         if action.get("act") not in ("open", "add"):
             return (handlers.my_runs.act(action), *[gr.skip()] * others)
         shown, moved = handlers.showing.open_kept(str(action.get("id", ""))[:64], action["act"] == "add", request)
@@ -229,16 +227,6 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
         )
 
     return answer
-
-
-def _action(text: Any) -> dict[str, Any]:
-    if not isinstance(text, str) or len(text) > MAX_ASK:
-        return {}
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def links(handlers: Any, outputs: list[Any]) -> None:
@@ -260,7 +248,7 @@ def script(traces: dict[int, Trace]) -> str:
     try:
         return fresh(text=lines([trace for _, trace in sorted(traces.items())]))
     except UserError as error:
-        return fresh(said=f"{str(error)[:1].upper()}{str(error)[1:]}")
+        return fresh(said=capital(error))
 
 
 def batches(found: dict[int, tuple[str, Trace]]) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ WORDS = """const { tr = (parts, ...values) => String.raw({ raw: parts }, ...valu
   globalThis.dxWords ?? {};
 """  # before the page's language is settled, which is over sooner than anything is drawn, English
 
+ASKED = 4000  # characters of what a component sends
 _numbers = itertools.count(1)
 
 
@@ -49,10 +50,25 @@ def fresh(**data: Any) -> str:
     return text.encode("utf-8", "replace").decode()  # half of a character, which a visitor may send, cannot be answered
 
 
+def asked(value: Any, most: int = ASKED) -> dict[str, Any]:
+    """The object of the JSON text that a component sent; an empty one for anything else: it may come from anyone."""
+    try:
+        found = json.loads(value) if isinstance(value, str) and len(value) <= most else None
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def capital(words: object) -> str:
+    """Words, or an error's, as a sentence begins."""
+    text = str(words)
+    return text[:1].upper() + text[1:]
+
+
 def say(text: str, kind: str = "info", go: str = "") -> str:
     """A value of the status line. go: the id of what the page scrolls to where it is not in sight, such as the
     players when a run begins."""
-    return fresh(kind=kind, text=text[:1].upper() + text[1:], **({"go": go} if go else {}))
+    return fresh(kind=kind, text=capital(text), **({"go": go} if go else {}))
 
 
 def bus(value: str) -> gr.HTML:
@@ -82,32 +98,19 @@ def forker(methods: str) -> gr.HTML:
 
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
-    return gr.HTML(
-        value,
-        html_template='<div class="facts"></div>',
-        js_on_load=_script("table.js"),
-        apply_default_css=False,
-        **options,
-    )
+    return _scripted("table", '<div class="facts"></div>', value, **options)
 
 
 def status(value: str, elem_id: str = "status") -> gr.HTML:
     """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
-    return gr.HTML(
-        value,
-        html_template=template,
-        js_on_load=_script("status.js"),
-        apply_default_css=False,
-        elem_id=elem_id,
-        min_height=24,
-    )
+    return _scripted("status", template, value, elem_id=elem_id, min_height=24)
 
 
 def running_state(over: list[Any], stop: gr.Button) -> None:
     """Run turns into Stop from the click to the end of the run, on the page alone. over: events after which nothing is
     asked for any more. stop: see `until`."""
-    module("page/running.js", "page.mountRunning()", themed=False, visible="hidden", elem_id="running")
+    hidden("running", "mountRunning()")
     for event in over:
         event.then(None, js='() => document.dispatchEvent(new Event("dx-over"))', api_visibility="private")
     stop.click(None, js='() => document.dispatchEvent(new Event("dx-ended"))', api_visibility="private")
@@ -137,16 +140,9 @@ def _turn(name: str, what: str, on: str) -> str:
     return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
-def phone() -> gr.HTML:
-    """Hidden; on a narrow screen one player at a time, and the controls as a sheet."""
-    return module("page/phone.js", "page.mountPhone()", themed=False, visible="hidden", elem_id="phone")
-
-
 def downloader() -> gr.HTML:
     """Hidden; saves what it is sent as a file."""
-    return gr.HTML(
-        "", html_template="<div></div>", js_on_load=_script("download.js"), visible="hidden", elem_id="download"
-    )
+    return _scripted("download", visible="hidden", elem_id="download")
 
 
 def picker(limit: int) -> gr.HTML:
@@ -157,15 +153,7 @@ def picker(limit: int) -> gr.HTML:
         '<input id="trace-file" type="file" '
         'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
-    return gr.HTML(
-        "",
-        html_template=template,
-        js_on_load=_script("picker.js"),
-        apply_default_css=False,
-        limit=limit,
-        reader=_address("page/textfile.js"),
-        elem_id="picker",
-    )
+    return _scripted("picker", template, limit=limit, reader=_address("page/textfile.js"), elem_id="picker")
 
 
 def module(
@@ -175,7 +163,7 @@ def module(
     value: str = "",
     template: str = '<div class="mount"></div>',
     before: str = "",
-    themed: bool = True,
+    themed: bool = False,
     **options: Any,
 ) -> gr.HTML:
     """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
@@ -190,22 +178,20 @@ def module(
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
 
+def hidden(name: str, call: str) -> gr.HTML:
+    """What the module page/NAME.js does or draws, with nothing to see in its own place."""
+    return module(f"page/{name}.js", f"page.{call}", visible="hidden", elem_id=name)
+
+
 def asker() -> gr.HTML:
     """Hidden; sends the query of the address it was opened with, if that names a run. Without one nothing is sent."""
-    return gr.HTML("", html_template="<div></div>", js_on_load=_script("asker.js"), visible="hidden", elem_id="asker")
+    return _scripted("asker", visible="hidden", elem_id="asker")
 
 
 def doc_links(first: str) -> gr.HTML:
     """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
     that the tab shows by itself."""
-    return gr.HTML(
-        "",
-        html_template="<div></div>",
-        js_on_load=_script("docs.js"),
-        visible="hidden",
-        first=first,
-        elem_id="docs-links",
-    )
+    return _scripted("docs", visible="hidden", first=first, elem_id="docs-links")
 
 
 def share() -> gr.HTML:
@@ -220,26 +206,13 @@ def share() -> gr.HTML:
 
 def runs_list() -> gr.HTML:
     """The list of kept runs; its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
-    return gr.HTML(
-        "",
-        html_template='<div class="runs"></div>',
-        js_on_load=_script("runs.js"),
-        apply_default_css=False,
-        elem_id="runs",
-    )
+    return _scripted("runs", '<div class="runs"></div>', elem_id="runs")
 
 
 def dots(within: str) -> gr.HTML:
     """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
     its `customdata`."""
-    return gr.HTML(
-        "",
-        html_template="<div></div>",
-        js_on_load=_script("dots.js"),
-        visible="hidden",
-        within=within,
-        elem_id=f"{within}-dots",
-    )
+    return _scripted("dots", visible="hidden", within=within, elem_id=f"{within}-dots")
 
 
 def head() -> str:
@@ -254,7 +227,7 @@ def head() -> str:
 
 def language() -> gr.HTML:
     """A choice of the page's language."""
-    return module("page/switch.js", "page.mountSwitch(element)", themed=False, elem_id="language", min_width=0)
+    return module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
 
 
 def _script(name: str) -> str:
@@ -262,8 +235,14 @@ def _script(name: str) -> str:
     return WORDS + (HERE / name).read_text(encoding="utf-8")
 
 
-def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
-    return module("player/gradio.js", call, value=value, **options)
+def _scripted(name: str, template: str = "<div></div>", value: str = "", **options: Any) -> gr.HTML:
+    """A component drawn by a script of this folder."""
+    script = _script(f"{name}.js")
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
+
+
+def _player(call: str, **options: Any) -> gr.HTML:
+    return module("player/gradio.js", call, themed=True, **options)
 
 
 def _address(path: str) -> str:

@@ -10,8 +10,8 @@ import gradio as gr
 
 from engines import Trace, UserError
 from explorer.page.handlers import Handlers
+from explorer.page.handlers.keeping import named
 from explorer.page.parts import fresh, say
-from explorer.page.saving import named
 
 VIEWS = [
     ("Board over all steps", "board"),

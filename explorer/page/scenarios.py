@@ -3,14 +3,13 @@ the players stand its question, what is said of the moment, and its lever."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gradio as gr
 import msgspec
 
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LAST, LIGHT, module, say
+from explorer.page.parts import LAST, LIGHT, asked, hidden, module, say
 from explorer.runs.scenarios import Scenario, scenarios
 
 FIRST = 4  # chips in sight before "More scenes" is pressed; the style sheet counts them too
@@ -35,7 +34,7 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
         own = gr.Button("Compare on my text", size="sm", min_width=40, elem_id="own-text")
         own.click(None, js='() => { document.dispatchEvent(new Event("dx-own")); }')
         advise = gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
-    module("page/chips.js", "page.mountChips()", themed=False, visible="hidden", elem_id="chips")
+    hidden("chips", "mountChips()")
     return made, advise
 
 
@@ -51,7 +50,7 @@ def stage(handlers: Handlers) -> gr.HTML:
     """The voice of a scene; `submit` asks for the run at a place of its lever."""
     found = msgspec.json.encode(recorded(handlers)).decode().replace("<", "\\u003c")
     call = "page.mountStage(element, props, () => trigger('submit'))"
-    return module("page/stage.js", call, scenes=found, themed=False, elem_id="scene")
+    return module("page/stage.js", call, scenes=found, elem_id="scene")
 
 
 def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: gr.HTML, outputs: list[Any]) -> None:
@@ -72,11 +71,9 @@ def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: 
 def asked_for(value: Any) -> tuple[int, str]:
     """The player and the id of the run that a lever asks for; whoever sends something else asks for a run that is not
     there."""
-    try:
-        found = json.loads(value)
-        return int(found["slot"]), str(found["stop"])
-    except (TypeError, ValueError, KeyError, RecursionError, OverflowError):
-        return 0, str(value)
+    found = asked(value)
+    slot = found.get("slot")
+    return slot if isinstance(slot, int) else -1, str(found.get("stop", value))
 
 
 def _player(handlers: Handlers, names: list[str]) -> Any:
@@ -84,13 +81,3 @@ def _player(handlers: Handlers, names: list[str]) -> Any:
         return handlers.showing.play(names, request)
 
     return play
-
-
-def opening() -> gr.HTML:
-    """Hidden; lets the recorded runs of a page that was just opened play by themselves."""
-    return module("page/opening.js", "page.opening()", themed=False, visible="hidden", elem_id="opening")
-
-
-def quiet() -> gr.HTML:
-    """Hidden; a page that nobody has used shows little, until it is used."""
-    return module("page/quiet.js", "page.mountQuiet()", themed=False, visible="hidden", elem_id="quiet")

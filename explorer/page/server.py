@@ -6,28 +6,30 @@ import importlib
 import logging
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before Gradio is imported: no call home
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch: its threads do not spin on the cores that draw
 
 import gradio as gr
+import gradio.blocks
 from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, allocator, clients, files, one_app, quiet, starting
+from explorer.page import ahead, clients, files, quiet, starting
 from explorer.page.blocks import build
-from explorer.page.budget import Budget
+from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
-from explorer.page.connections import Connections
 from explorer.page.early import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
-from explorer.page.memory import Owners, keep_no_values
+from explorer.page.memory import Owners, give_back, keep_no_values
 from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
@@ -55,21 +57,18 @@ def launch(
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
-    with one_app.at_launch():
+    with _one_app():
         demo = build(handlers, told, ahead.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     quiet.install()
     readers, owners = clients.Readers(), Owners()
     if limits.public:
-        clients.share(demo._queue)
-        clients.only_runs(demo._queue)
-        clients.expect_readers(demo._queue, readers)
+        clients.look_after(demo._queue, readers)
     guard = Middleware(
         Guard,
         hosts=_hosts(options.get("server_name")),
         trace_characters=limits.trace_characters,
-        sessions=demo._queue.pending_messages_per_session,
-        calls=clients.Calls(demo._queue),
+        queue=demo._queue,
         readers=readers,
         owners=owners,
         budget=Budget() if limits.public else None,
@@ -94,7 +93,7 @@ def launch(
     )
     handlers.sessions.is_open = readers.at_page
     keep_no_values(demo, owners, readers.at_page)
-    allocator.watch()
+    give_back()
     if limits.public and demo.server is not None:
         Connections(demo.server).watch()
     demo.app.router.routes[:0] = [STREAMS.route(), *files.mounts()]  # before Gradio's, which answer for every path
@@ -103,6 +102,19 @@ def launch(
     if block:
         demo.block_thread()
     return demo
+
+
+@contextmanager
+def _one_app() -> Iterator[None]:
+    """Inside, pages are composed and given their queues without an app of eighty routes, which Gradio makes three times
+    before `launch` makes the only one that stays."""
+    app: Any = gradio.blocks.App
+    real = app.__dict__["create_app"]
+    app.create_app = staticmethod(lambda *given, **options: None)
+    try:
+        yield
+    finally:
+        app.create_app = real
 
 
 def serve(**options: Any) -> None:

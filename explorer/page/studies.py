@@ -15,9 +15,9 @@ import msgspec
 import engines
 from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import told
+from explorer.page.curves import study_figure
 from explorer.page.form import Form, read_as
-from explorer.page.parts import LIGHT, dots, either, fresh, module, say, status, table, until
-from explorer.page.study_figures import study_figure
+from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, say, status, table, until
 
 HELP = """## Studies: laws, bounds and cost models
 Some papers hold no decoding loop but a law of scaling, a bound or a cost model. Set its inputs and run it: every column
@@ -210,7 +210,6 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
         value=Asked(infos[0].slug).text(),
         offered=json.dumps([_told(info) for info in infos], ensure_ascii=False),
         elem_id="study-form",
-        themed=False,
     )
     start, stop = either("study-go", ("Run study", "study-run"), ("Stop", "study-stop"))
     line = status(say("choose a study, set its inputs, press Run."), elem_id="study-status")
@@ -265,10 +264,10 @@ def _read(record: Any, name: Any) -> Study:
         raise gr.Error(str(error), print_exception=False) from None
 
 
-def play(record: Any, asked: Any) -> tuple[Any, Any, Any, Any]:
-    """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. asked: a
+def play(record: Any, wish: Any) -> tuple[Any, Any, Any, Any]:
+    """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. wish: a
     place, or the click of a dot."""
-    place = asked_for(asked)
+    place = asked_for(wish)
     found = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
     if found is None:
         refused = say("this point is not a run; choose one of those under Play a point.", "error")
@@ -280,12 +279,8 @@ def play(record: Any, asked: Any) -> tuple[Any, Any, Any, Any]:
 
 def asked_for(value: Any) -> str:
     """The place that a choice or a clicked dot names; "" for none."""
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            value = json.loads(value).get("dot")
-        except (ValueError, RecursionError):
-            value = None
-    return value if isinstance(value, str) else ""
+    dot = asked(value).get("dot", value)
+    return dot if isinstance(dot, str) else ""
 
 
 def rows(study: Study, name: str) -> str:

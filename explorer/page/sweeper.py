@@ -3,7 +3,6 @@ prompts and prompts into traces."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from explorer.page import curves
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.handlers import STOP_PATIENCE, Handlers
 from explorer.page.limits import check_seed
-from explorer.page.parts import say
+from explorer.page.parts import asked, say
 from explorer.page.replays import Replay, row_number
 from explorer.page.tables import labelled
 
@@ -204,11 +203,7 @@ class Sweeper:
 
     def dot(self, value: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of the dot that was clicked; value: JSON with its setting number."""
-        try:
-            number = json.loads(value)["dot"] if isinstance(value, str) and len(value) < 200 else None
-        except (ValueError, TypeError, KeyError):
-            number = None
-        return self._prompts([number], request)
+        return self._prompts([asked(value).get("dot")], request)
 
     def _prompts(self, row: Any, request: gr.Request) -> tuple[Any, Any]:
         """The prompts of a point, wrong ones first, and the line above them."""

@@ -13,7 +13,7 @@ import gradio as gr
 from engines import UserError
 from explorer.own_pictures import BYTES, SAID, prompt_of
 from explorer.page.limits import short
-from explorer.page.parts import LIGHT, fresh, module
+from explorer.page.parts import LIGHT, capital, fresh, module
 
 ONE = threading.Lock()  # a large picture takes much memory while it is decoded
 
@@ -22,13 +22,7 @@ def section(prompt: gr.Textbox, public: bool) -> None:
     """The field, where a chosen model reads pictures; on a public host there is none, nor an event behind it."""
     if public:
         return
-    field = module(
-        "page/form.js",
-        "page.mountUpload(element, props, watch, trigger)",
-        most=BYTES,
-        themed=False,
-        elem_id="upload",
-    )
+    field = module("page/form.js", "page.mountUpload(element, props, watch, trigger)", most=BYTES, elem_id="upload")
     field.submit(take, field, [prompt, field], **LIGHT)
 
 
@@ -39,8 +33,7 @@ def take(value: Any) -> tuple[Any, str]:
         with ONE:
             return prompt_of(data, kind), fresh(said=SAID[kind])
     except UserError as error:
-        text = str(error)
-        return gr.skip(), fresh(said=text[:1].upper() + text[1:], bad=True)
+        return gr.skip(), fresh(said=capital(error), bad=True)
 
 
 def read(value: Any) -> tuple[str, bytes]:

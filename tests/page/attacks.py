@@ -106,21 +106,22 @@ def attacks(numbers: dict[str, list[int]]) -> list[Attack]:
     ]
 
 
-def serve(pipe: Any, patience: float, log: str) -> None:
+def serve(pipe: Any, patience: float, log: str, proxies: int) -> None:
     """The public page in this process, which writes into the file `log`. Sends its port and the numbers of its handlers
-    by name; ends when it is told. patience: seconds for what it waits for, 0 for its own."""
+    by name; ends when it is told. patience: seconds for what it waits for, 0 for its own. proxies: in front of it."""
     words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(words, 1)
     os.dup2(words, 2)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
-    os.environ |= {"EXPLORER_TRUSTED_PROXIES": "0", "OMP_NUM_THREADS": "1"}  # threads that wait for a busy core
+    os.environ["EXPLORER_TRUSTED_PROXIES"] = str(proxies)
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait for a busy core
     import engines
-    from explorer.page import bodies, budget, server
+    from explorer.page import budget, guard, server
     from tests.page.conftest import first_model
 
     if patience:
-        bodies.PATIENCE = budget.PATIENCE = patience
+        budget.PATIENCE = guard.PATIENCE = patience
         server.Connections = functools.partial(server.Connections, patience=patience, pause=0.1)  # type: ignore
     demo = server.launch(warm=False, public=True, quiet=True, server_name="127.0.0.1")
     engines.load_model(first_model("masked"))
@@ -292,8 +293,8 @@ def holds(pid: int) -> tuple[int, float]:
 
 
 @contextmanager
-def public_page(patience: float = 0.0) -> Iterator[Page]:
-    with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log") as (pipe, number):
+def public_page(patience: float = 0.0, proxies: int = 0) -> Iterator[Page]:
+    with tempfile.TemporaryDirectory() as folder, process(serve, patience, f"{folder}/log", proxies) as (pipe, number):
         yield Page(number, *pipe.recv(), Path(folder) / "log")
 
 

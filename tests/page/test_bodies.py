@@ -6,13 +6,13 @@ import json
 import time
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
-from explorer.page import bodies
-from explorer.page.bodies import DEPTH, VALUES, Refusal, check_body
-from explorer.page.guard import Guard
+from explorer.page import guard
+from explorer.page.guard import DEPTH, VALUES, Guard, check_body
 from explorer.page.memory import Owners
-from tests.page.test_budget import answers
+from tests.page.test_budget import Asked, answers
 from tests.page.test_event_stream import apart
 
 JOIN = "/gradio_api/queue/join"
@@ -47,15 +47,15 @@ def test_what_a_page_sends_passes():
     ],
 )
 def test_what_no_page_sends_is_refused(body, sentence):
-    with pytest.raises(Refusal, match=sentence) as caught:
+    with pytest.raises(HTTPException, match=sentence) as caught:
         check_body(body)
-    assert caught.value.status == 400
+    assert caught.value.status_code == 400
 
 
 def test_a_look_at_a_body_takes_a_time_that_grows_with_its_length_only():
     for one in (b'\\"', b'"\\', b'""', b"\\", b"]", b'"'):
         began = time.process_time()
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(HTTPException):
             check_body(b'"' + one * 500_000)
         assert time.process_time() - began < 2, "a second look at each quote would take hours"
 
@@ -80,14 +80,11 @@ def test_a_body_in_pieces_arrives_whole_and_a_refused_one_does_not_arrive():
 
 
 def test_a_body_that_does_not_come_is_waited_for_a_minute(monkeypatch):
-    monkeypatch.setattr(bodies, "PATIENCE", 0.05)
-
-    async def never() -> None:
-        await asyncio.sleep(60)
+    monkeypatch.setattr(guard, "PATIENCE", 0.05)
 
     async def go() -> None:
-        with pytest.raises(Refusal, match="not here") as caught:
-            await bodies.whole(never, 100)
-        assert caught.value.status == 408
+        asked = Asked(Guard(answers), "a", arrive=asyncio.Event())
+        await asked.task
+        assert asked.status == 408
 
     apart(go())

@@ -67,7 +67,7 @@ async def all_of(asked: list[Asked]) -> None:
 
 def nothing_is_held(guard: Guard) -> bool:
     budget = guard.budget
-    return bool(budget) and not budget._own and not budget._asking and not budget._open
+    return bool(budget) and not budget._places and not budget._streams
 
 
 def test_a_bucket_empties_and_fills_again_and_long_answers_cost_a_bounded_price():

@@ -9,7 +9,7 @@ import pytest
 from engines import ModelRecord
 from explorer.page.catalogue import Plan
 from explorer.page.feed import Feed
-from explorer.page.jobs import summary
+from explorer.page.handlers.running import summary
 from explorer.page.limits import Limits
 
 

@@ -7,7 +7,7 @@ import pytest
 from gradio.utils import LRUCache
 from starlette.requests import Request
 
-from explorer.page.clients import Calls, Readers, client_of, expect_readers, network, only_runs, share
+from explorer.page.clients import Readers, client_of, has_call, look_after, network
 from tests.page.test_event_stream import apart, becomes
 
 
@@ -51,38 +51,27 @@ def test_a_household_is_one_visitor_and_a_wrong_number_of_proxies_is_named(monke
 
 def test_one_address_cannot_fill_the_queue(monkeypatch):
     monkeypatch.setenv("EXPLORER_TRUSTED_PROXIES", "0")
-    lane = SimpleNamespace(queue=[])
+    queue = kept_queue()
+    look_after(queue, Readers(), 2)
 
-    async def push(body, request, username):
-        lane.queue.append(SimpleNamespace(request=request))
-        return True, body, "success"
+    async def visit():
+        async def ask(peer: str) -> tuple[bool, str, str]:
+            return await queue.push(event("event", "session"), asked(peer), None)
 
-    queue = SimpleNamespace(push=push, event_queue_per_concurrency_id={"model": lane})
-    share(queue, 2)
+        assert [(await ask(who))[0] for who in "aaab"] == [True, True, False, True]
+        assert (await ask("a"))[1].startswith("2 of your runs wait already") and (await ask("a"))[2] == "queue_full"
+        queue.event_queue_per_concurrency_id["model"].queue.pop(0)
+        assert (await ask("a"))[0]
 
-    def ask(peer: str) -> tuple[bool, str, str]:
-        try:
-            queue.push("event", asked(peer), None).send(None)  # nothing in it waits, so that no loop is needed
-        except StopIteration as answer:
-            return answer.value
-        raise AssertionError("push waited for something")
-
-    assert [ask("a")[0], ask("a")[0], ask("a")[0], ask("b")[0]] == [True, True, False, True]
-    assert ask("a")[1].startswith("2 of your runs wait already") and ask("a")[2] == "queue_full"
-    lane.queue.pop(0)
-    assert ask("a")[0]
+    apart(visit())
 
 
 def test_what_the_page_calls_beside_the_queue_is_not_queued():
-    async def push(body, request, username):
-        return True, "an id", "success"
-
-    fns = {1: SimpleNamespace(queue=True), 2: SimpleNamespace(queue=False)}
-    queue = SimpleNamespace(push=push, blocks=SimpleNamespace(fns=fns))
-    only_runs(queue)
+    queue = kept_queue()
+    look_after(queue, Readers())
 
     async def ask(number):
-        return (await queue.push(SimpleNamespace(fn_index=number), None, None))[::2]
+        return (await queue.push(event("an id", "session", number), asked("a"), None))[::2]
 
     async def visit():
         assert await ask(1) == await ask(99) == (True, "success")
@@ -91,15 +80,21 @@ def test_what_the_page_calls_beside_the_queue_is_not_queued():
     apart(visit())
 
 
-def kept_queue(messages):
-    """A queue as Gradio's: it notes who called, an event's name and its session, and whose calls it ended."""
-    ended = []
+def event(name, session, number=1):
+    return SimpleNamespace(name=name, session_hash=session, fn_index=number)
+
+
+def kept_queue(messages=()):
+    """A queue as Gradio's: it notes who called, an event's name and its session, and whose calls it ended. Handler 1 is
+    queued, 2 is not."""
+    ended, lane = [], SimpleNamespace(queue=[])
 
     async def push(body, request, username):
-        name, session = body
+        name, session = body.name, body.session_hash
         queue.event_ids_to_events[name] = SimpleNamespace(_id=name, session_hash=session)
         queue.pending_event_ids_session.setdefault(session, set()).add(name)
         queue.pending_messages_per_session[session] = []
+        lane.queue.append(SimpleNamespace(request=request))
         return True, name, "success"
 
     async def clean_events(event_id):
@@ -108,21 +103,23 @@ def kept_queue(messages):
 
     queue = SimpleNamespace(push=push, clean_events=clean_events, event_ids_to_events={}, ended=ended)
     queue.pending_event_ids_session, queue.pending_messages_per_session = {}, messages
+    queue.blocks = SimpleNamespace(fns={1: SimpleNamespace(queue=True), 2: SimpleNamespace(queue=False)})
+    queue.event_queue_per_concurrency_id = {"model": lane}
     return queue
 
 
 def test_a_run_whose_stream_nobody_opens_frees_its_place():
-    queue, readers = kept_queue({}), Readers()
-    expect_readers(queue, readers, 0.05)
+    queue, readers = kept_queue(), Readers()
+    look_after(queue, readers, patience=0.05)
 
     async def visit():
         for name in ("read", "called", "left"):
-            await queue.push((name, f"page of {name}"), None, None)
-        readers.begin("page of read")
-        readers.begin("called")
-        readers.end("called")  # it was read, and is over
-        await becomes(lambda: queue.ended)
-        await asyncio.sleep(0.1)
+            await queue.push(event(name, f"page of {name}"), asked(name), None)
+        with readers.reading("called"):
+            pass  # it was read, and is over
+        with readers.reading("page of read"):
+            await becomes(lambda: queue.ended)
+            await asyncio.sleep(0.1)
 
     apart(visit())
     assert queue.ended == ["left"]
@@ -132,24 +129,20 @@ def test_nothing_is_kept_of_callers_who_have_gone():
     """Gradio keeps a set for each that ever called, so one address could fill the memory, and the messages of 2,000
     callers, so that newcomers would end the run of whoever came first."""
     queue, readers = kept_queue(LRUCache(2)), Readers()
-    calls = Calls(queue)
-    expect_readers(queue, readers, 0.02)
+    look_after(queue, readers, patience=0.02)
 
     async def visit():
         for name in ("done", "left", "runs", "read", "first", "second"):
-            await queue.push((name, "twice" if name in ("first", "second") else f"page of {name}"), None, None)
+            session = "twice" if name in ("first", "second") else f"page of {name}"
+            await queue.push(event(name, session), asked(name), None)
         for name in ("done", "first"):  # the messages of the first were fetched
             queue.event_ids_to_events.pop(name)
         queue.pending_event_ids_session["twice"].remove("first")
         assert len(queue.pending_messages_per_session) == 5, "none was put out by a newcomer"
-        assert "done" in calls and "page of done" in calls and "nobody" not in calls
-        reading = ("runs", "page of read", "second")
-        for name in reading:
-            readers.begin(name)
+        assert has_call(queue, "done") and has_call(queue, "page of done") and not has_call(queue, "nobody")
         left = ["page of read", "page of runs", "twice"]
-        await becomes(lambda: sorted(queue.pending_messages_per_session) == left)
-        for name in reading:
-            readers.end(name)
+        with readers.reading("runs"), readers.reading("page of read"), readers.reading("second"):
+            await becomes(lambda: sorted(queue.pending_messages_per_session) == left)
         queue.event_ids_to_events.clear()
         await becomes(lambda: queue.pending_event_ids_session == queue.pending_messages_per_session == {})
 

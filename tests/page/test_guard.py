@@ -140,7 +140,6 @@ def test_whose_events_a_request_reads():
     ):
         assert stream_of({"method": method, "path": path, "query_string": query}) == name
         readers = Readers()
-        readers.begin(name)
-        assert readers.at_page("abc") == name.startswith("heartbeat")
-        readers.end(name)
+        with readers.reading(name):
+            assert readers.at_page("abc") == name.startswith("heartbeat")
         assert not readers.at_page("abc")

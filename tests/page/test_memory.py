@@ -1,13 +1,48 @@
-"""What opened traces leave behind; `python -m tests.page.memory 500` opens five hundred."""
+"""What opened traces leave behind; `python -m tests.page.memory 500` opens five hundred. Freed memory goes back to the
+system: in a process of its own, whose memory is all its own."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import gradio as gr
 import pytest
 from gradio.blocks import BlocksConfig
 
+from explorer.page import memory
 from explorer.page.memory import Owners, keep_no_values
 from tests.page.memory import measure
+
+MEGABYTES = 128
+PROGRAM = f"""
+import sys, threading, time
+from explorer.page import memory
+memory.EVERY, memory.WORKED = 0.05, 0.0  # a busy machine gives little of a processor
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+def fill():  # a large upload, of which one small piece in a thousand stays
+    held = [bytes(2000) for _ in range({MEGABYTES} * 500)]
+    kept.append(held[::1000])
+
+kept = []
+if "watch" in sys.argv:
+    memory.give_back()
+before = resident()
+for _ in range(4):
+    thread = threading.Thread(target=fill)
+    thread.start()
+    thread.join()
+least = resident()
+for _ in range(1000 if "watch" in sys.argv else 20):
+    if least - before < {MEGABYTES} / 4:
+        break
+    time.sleep(0.05)
+    least = min(least, resident())
+print(int(least - before), sum(t.name == "memory" for t in threading.enumerate()))
+"""
 
 
 @pytest.mark.server
@@ -80,3 +115,26 @@ def test_no_more_addresses_are_remembered_than_so_many(monkeypatch):
     for number in range(10):
         owners.note(str(number), "a")
     assert [owners.of(str(number)) for number in range(10)] == [""] * 7 + ["a"] * 3
+
+
+def grown(*options: str) -> list[int]:
+    """MB beyond the beginning, the least of some time after four uploads, and threads that give back."""
+    run = subprocess.run([sys.executable, "-c", PROGRAM, *options], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return [int(word) for word in run.stdout.split()]
+
+
+@pytest.mark.server
+@pytest.mark.skipif(memory._glibc() is None, reason="another C library")
+def test_freed_memory_goes_back():
+    left, watching = grown("watch")
+    assert watching == 1 and left < MEGABYTES / 4
+    left, watching = grown()
+    assert watching == 0 and left > MEGABYTES / 4, "the C library gives it back by itself; then this can go"
+
+
+def test_a_page_gives_back_and_another_c_library_is_left_alone(monkeypatch, address):
+    assert memory._giving_back.is_set() or memory._glibc() is None
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())
+    assert memory._glibc() is None
+    memory.give_back()

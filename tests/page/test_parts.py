@@ -13,6 +13,7 @@ from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed, message
 from explorer.page.form import Form, read
 from explorer.page.limits import Limits, check_seed
+from explorer.page.parts import asked
 from explorer.page.sessions import MAX_SESSIONS, Job, Sessions
 from explorer.runs.gallery import Gallery
 from tests.page.conftest import HOSTILE, PROMPT, first_model, methods_of
@@ -34,6 +35,12 @@ def test_every_parameter_of_every_method_is_offered_and_a_slot_reads_back_what_i
         assert catalogue.read_form(read(shown.text())) == Plan(
             info.slug, "some-model", {p.name: p.default for p in info.params}
         )
+
+
+def test_what_is_sent_and_is_no_request_asks_for_nothing():
+    for sent in ("[1]", "{", None, 7, "[" * 100_000, "x" * 400_000, '{"a": "' + "x" * 4000 + '"}'):
+        assert asked(sent, 100_000 if sent == "[" * 100_000 else 4000) == {}
+    assert asked('{"a": 1}') == {"a": 1}
 
 
 def test_slots_open_with_the_settings_of_the_opening_traces(catalogue, traces):

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 import engines
 from engines import UserError
 from explorer.cli import main
-from explorer.page import starting, zerogpu
+from explorer.page import starting
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed
 from explorer.page.limits import Limits
@@ -158,9 +158,9 @@ def on_zerogpu(monkeypatch):
     spaces = Spaces()
     monkeypatch.setitem(sys.modules, "spaces", spaces)
     monkeypatch.setattr(starting, "lent", lambda: True)
-    zerogpu.decorated.cache_clear()
+    starting.decorated.cache_clear()
     yield spaces
-    zerogpu.decorated.cache_clear()
+    starting.decorated.cache_clear()
 
 
 def causal() -> Plan:
@@ -177,7 +177,7 @@ def test_a_run_that_was_pickled_is_the_run(on_zerogpu):
         [replace(step, model_seconds=0, method_seconds=0) for step in one.steps] for one in (feed.trace, here)
     )
     assert ours == theirs
-    assert batches[-1]["state"] == "done" and on_zerogpu.asked == [LIMITS.seconds + zerogpu.MARGIN]
+    assert batches[-1]["state"] == "done" and on_zerogpu.asked == [LIMITS.seconds + starting.MARGIN]
     engines.read_trace(feed.trace.to_json())
 
 

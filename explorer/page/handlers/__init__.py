@@ -8,8 +8,7 @@ from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.handlers.endpoint import Endpoint
 from explorer.page.handlers.keeping import Keeping
 from explorer.page.handlers.running import STOP_PATIENCE, Running
-from explorer.page.handlers.showing import Showing
-from explorer.page.handlers.summing import Summing
+from explorer.page.handlers.showing import Showing, Summing
 from explorer.page.limits import Limits
 from explorer.runs.gallery import Gallery
 

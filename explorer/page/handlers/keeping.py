@@ -1,17 +1,19 @@
-"""What a person takes along: files, kept runs, and the lines that repeat a run."""
+"""What a person takes along: files, composed here from the shown traces and written by the browser, kept runs, and the
+lines that repeat a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
 
 from engines import Trace, UserError
+from explorer.export.events import events_csv
 from explorer.page.feed import message
 from explorer.page.handlers.desk import Desk
 from explorer.page.my_runs import script
 from explorer.page.parts import fresh, say
-from explorer.page.saving import files
 
 
 class Keeping:
@@ -58,3 +60,30 @@ class Keeping:
     def save_events(self, what: Any, request: gr.Request) -> tuple[Any, Any]:
         """The events of the chosen players as one table."""
         return self.save(what, "csv", request)
+
+
+def files(traces: Mapping[int, Trace], kind: str) -> list[dict[str, str]]:
+    """[{name, type, text}] by player: `kind` is json (a file for each player), csv or html (one for all)."""
+    if kind == "json":
+        return [_file(_name(slot, trace, kind), "application/json", trace.to_json()) for slot, trace in traces.items()]
+    if kind == "csv":
+        text = events_csv([trace for _, trace in sorted(traces.items())])
+        return [_file("decoding-events.csv", "text/csv", text)]
+    from explorer.export.html import export_html
+
+    text = export_html(list(traces.values()), " and ".join(trace.header.title for trace in traces.values()))
+    return [_file(named(traces, "html"), "text/html", text)]
+
+
+def named(traces: Mapping[int, Trace], ending: str) -> str:
+    """The name of a file that holds one player or a comparison."""
+    return _name(min(traces), traces[min(traces)], ending) if len(traces) == 1 else f"decoding-comparison.{ending}"
+
+
+def _file(name: str, kind: str, text: str) -> dict[str, str]:
+    return {"name": name, "type": kind, "text": text}
+
+
+def _name(slot: int, trace: Trace, ending: str) -> str:
+    method = "".join(c for c in trace.header.method if c.isalnum() or c in "-_")[:40] or "trace"
+    return f"{method}-seed{trace.header.seed}-player{slot + 1}.{ending}"

@@ -1,4 +1,5 @@
-"""Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones."""
+"""Traces that are there already, or are run again, into the players: recorded, kept, linked and brought ones; and the
+tables and figures below the players."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ import gradio as gr
 
 from engines import Trace, TraceError, UserError
 from explorer.figures.names import name_of
-from explorer.page import tables
+from explorer.page import curves, tables
 from explorer.page.feed import MODEL_LOCK, message, whole
 from explorer.page.handlers.desk import Desk, Outputs
 from explorer.page.my_runs import batches
-from explorer.page.parts import say
+from explorer.page.parts import capital, say
 from explorer.page.sessions import packed
 from explorer.runs.gallery import read_pasted
 
@@ -58,7 +59,7 @@ class Showing:
             linked, view, gone = self.desk.my_runs.linked(query)
         except UserError as error:
             return gr.skip(), say(f"The link could not be followed: {error}", "error"), gr.skip()
-        missing = " ".join(sentence[:1].upper() + sentence[1:] for sentence in gone)
+        missing = " ".join(map(capital, gone))
         if not linked:
             return gr.skip(), say(missing, "error") if missing else gr.skip(), gr.skip()
         session = self.desk.session(request)
@@ -147,3 +148,23 @@ class Showing:
         session.opened = {slot}
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
         return message(whole(slot, trace)), words, shown
+
+
+class Summing:
+    """Sums up what the players show."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def numbers(self, request: gr.Request) -> str:
+        """The table of all numbers."""
+        return tables.numbers(self.desk.session(request).traces)
+
+    def curves(self, request: gr.Request) -> tuple[Any, Any]:
+        """Both summary figures; the first call imports plotly."""
+        traces = self.desk.session(request).traces
+        return curves.tokens_figure(traces), curves.confidence_figure(traces)
+
+    def redraw(self, drawn: Any, request: gr.Request) -> tuple[Any, Any]:
+        """The figures again, if they were drawn before; a page that never asked for curves never loads plotly."""
+        return self.curves(request) if drawn else (gr.skip(), gr.skip())

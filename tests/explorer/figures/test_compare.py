@@ -27,7 +27,7 @@ from explorer.figures.verdict import cut_at, judge
 from explorer.page import tables
 from explorer.page.against import against
 from explorer.page.catalogue import Plan
-from explorer.page.jobs import ties
+from explorer.page.handlers.running import ties
 from explorer.page.limits import Limits
 from tests.engines.fakes import TableCausal
 from tests.explorer.figures.quiet import quieten
