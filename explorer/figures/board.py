@@ -152,7 +152,9 @@ class Tally:
         self._board: list[tuple[int | None, Sequence[str]]] = [(None, ())] * max(header.canvas or 0, self._start)
         self._sums: dict[str, Sums] = defaultdict(Sums)
 
-    def write(self, commits: Commits | None, kinds: Callable[[int], Sequence[str]] = lambda i: ()) -> None:
+    def write(
+        self, commits: Commits | None, kinds: Callable[[Commits, int], Sequence[str]] = lambda commits, i: ()
+    ) -> None:
         """A step's commits. kinds: what the i-th token is counted as beside `TOKENS`, as long as it stands."""
         if not commits:
             return
@@ -165,7 +167,7 @@ class Tally:
         for i, position in commits.writes(self._board, lambda: (None, ())):
             self._add(position, -1)
             token = standing(self._header, commits, i)
-            self._board[position] = (None, ()) if token is None or token < 0 else (token, kinds(i))
+            self._board[position] = (None, ()) if token is None or token < 0 else (token, kinds(commits, i))
             self._add(position, 1)
             if token in self._ends:
                 heappush(self._stops, position)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from engines import Header, Step, Trace
+from engines import Commits, Header, Step, Trace
 from explorer.figures.board import TOKENS, Tally
 from explorer.figures.compare import control_of, difference, main_model, place, saved_at_end
 from explorer.figures.hindsight import hindsight
@@ -45,8 +45,7 @@ class Counting:
             self._done = 0
         work: dict[str, list[tuple[float, float]]] = {}
         for step in steps:
-            commits = step.commits
-            self._tally.write(commits, lambda i, commits=commits: CAUSES.get(commits.causes[i], ()))  # type: ignore[misc]
+            self._tally.write(step.commits, _caused)
             self._samples.add(step)
             rows.append(self._row())
             if self._timed:
@@ -65,6 +64,10 @@ class Counting:
         tokens, every, ends = tally.count(TOKENS), tally.count(TOKENS, all_of_it=True), int(tally.end is not None)
         masks = tally.width - every
         return [tokens, masks, ends, every - tokens - ends, tally.count("bonus"), tally.count("corrections")]
+
+
+def _caused(commits: Commits, i: int) -> tuple[str, ...]:
+    return CAUSES.get(commits.causes[i], ())
 
 
 def key(trace: Trace) -> str:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 
-from engines import Step, Trace
+from engines import Commits, Trace
 from explorer.figures.board import DRAWN, History, Tally, history
 from explorer.figures.hindsight import hidden
 
@@ -29,16 +29,15 @@ def revisions(trace: Trace) -> dict[str, list[int]]:
     missing = _missing(trace, past, end)
     found: dict[str, list[int]] = {fate: [0] for fate in FATES}
     for step in trace.steps:
-        tally.write(step.commits, partial(_kinds, past, fates, step))
+        tally.write(step.commits, partial(_kinds, past, fates, step.index))
         for fate, counts in found.items():
             counts.append(tally.count(fate))
     return found | {"missing": missing}
 
 
-def _kinds(past: History, fates: Mapping[tuple[int, int], str], step: Step, i: int) -> tuple[str, ...]:
+def _kinds(past: History, fates: Mapping[tuple[int, int], str], step: int, commits: Commits, i: int) -> tuple[str, ...]:
     """What the i-th token of a step is counted as."""
-    assert step.commits
-    fate = fates.get((past.cell(step.commits.positions[i], step.index + 1), step.index))
+    fate = fates.get((past.cell(commits.positions[i], step + 1), step))
     return (fate,) if fate else ()
 
 

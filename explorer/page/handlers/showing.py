@@ -139,6 +139,7 @@ class Showing:
             slot = self.desk.free_player(session)
             # a trace that passes validation but cannot be measured is refused as well
             shown = tables.results(dict(sorted({**session.traces, slot: trace}.items())))
+            batch = message(whole(slot, trace))
         except (TraceError, UserError) as error:
             return gr.skip(), say(f"The trace was not opened: {error}", "error"), gr.skip()
         except Exception:
@@ -147,7 +148,7 @@ class Showing:
         session.keep(slot, kept)
         session.opened = {slot}
         words = say(f"Opened in player {slot + 1}: {trace.header.title[:TITLE]}.", "ok", f"panel-{slot}")
-        return message(whole(slot, trace)), words, shown
+        return batch, words, shown
 
 
 class Summing:
