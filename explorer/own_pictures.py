@@ -25,9 +25,9 @@ PAPER = {"scene": (228, 228, 228), "word": (255, 255, 255)}  # behind what lets 
 AWAY = 0.35  # of the largest difference from the ground: from there on it is ink
 AIR, SPARE = 0.5, 5  # room over and under a word, as a share of its height, and pixels left and right of it
 SAID = {
-    "scene": "The picture stands in the prompt as the model gets it: 24 x 24 pixels, two colours in each 4 x 4. It "
+    "scene": "The prompt has the picture as the model gets it: 24 x 24 pixels, two colours in each 4 x 4. It "
     "knows scenes of two or three coloured shapes only, and of anything else says something in those words.",
-    "word": "The picture stands in the prompt as the reader gets it: 32 x 128 greys, two in each 4 x 4. It knows one "
+    "word": "The prompt has the picture as the reader gets it: 32 x 128 greys, two in each 4 x 4. It knows one "
     "printed word of 2 to 10 small letters only, and reads letters in anything else too.",
 }
 
@@ -35,7 +35,7 @@ SAID = {
 def prompt_of(data: bytes, kind: str) -> str:
     """The prompt that holds the picture of a file. kind: "scene" or "word", what the model reads. Raises UserError."""
     if kind not in SAID:
-        raise UserError(f"'{str(kind)[:20]}' is no kind of picture; choose scene or word.")
+        raise UserError(f"'{str(kind)[:20]}' is not a kind of picture; choose scene or word.")
     image = opened(data, PAPER[kind])
     picture = scene(image) if kind == "scene" else word(image)
     return tasks.picture_prompt(picture, kind)

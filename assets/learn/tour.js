@@ -11,7 +11,7 @@ const WORDS = {
   offer: tr`New here?`,
   empty: [tr`No run yet`, tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`],
   boxes: (n) => [tr`The board`, tr`${count(n, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`],
-  start: () => [tr`The board`, tr`This model writes from left to right: after the prompt nothing stands yet.`],
+  start: () => [tr`The board`, tr`This model writes from left to right: there is nothing after the prompt yet.`],
   guesses: (n, written, ends) => [
     tr`Guesses`,
     tr`The model guesses all of them at once. Step 1 wrote ${sum(written, ends)}, and \

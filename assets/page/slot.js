@@ -76,9 +76,9 @@ export const rows = ({ open }, { kind, needs }) =>
         name: "row_invariant",
         kind: "bool",
         default: false,
-        help: tr`Row-invariant forwards: a row's logits are the same to the bit beside any other rows, so that a \
-lossless method writes its control's text in bfloat16, too, where both have them. What they cost stands in the \
-receipt.`,
+        help: tr`Row-invariant forwards: a row's logits are the same to the bit whatever other rows are computed with it, \
+so that a lossless method writes its control's text in bfloat16, too, where both have them. The receipt says what they \
+cost.`,
       }
     : null;
 

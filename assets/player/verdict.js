@@ -32,7 +32,7 @@ const SPEED = {
   terms: (here, there, name) => tr`${here} here, divided by ${there} in ${name}`,
   apart: tr`The two runs have other models, so the method is not all that differs`,
 };
-const JUDGED = tr`seconds of single runs are no verdict; the one above is of repeated runs`;
+const JUDGED = tr`seconds of single runs decide nothing; the verdict above is from repeated runs`;
 const CALLS = {
   alone: tr`Model calls`,
   terms: (here, there, name) => tr`${here}; in ${name} ${there}`,

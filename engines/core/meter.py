@@ -128,7 +128,7 @@ class Meter:
             most = z.max() if z.numel() == z.shape[-1] else z.amax(-1).sum()  # of one row the first is fast
             if not math.isfinite(most):
                 raise UserError(
-                    f"the logits of the {role} model in step {(self.of or self).step} are no numbers (NaN, infinity, "
+                    f"the logits of the {role} model in step {(self.of or self).step} are not numbers (NaN, infinity, "
                     "or -inf for every token), so no token can be chosen; load it with another dtype (float16 "
                     "overflows where float32 does not), or download it again."
                 )

@@ -115,7 +115,7 @@ def get_method(slug: str) -> Method:
     if slug == IMPORTED:
         raise UserError(
             "this run was read from a record or from a server, whose program has no engine here, so it can be neither "
-            "repeated nor forked; run a method of ours on the same prompt and put it beside this one."
+            "repeated nor forked; run a method of ours on the same prompt and compare it with this one."
         )
     if slug not in methods:
         raise UserError(f"unknown method '{str(slug)[:60]}'; choose one of {', '.join(methods)}.")

@@ -50,8 +50,8 @@ def check_size(raw: Mapping[str, Any], folder: Path, name: str) -> None:
         )
         if not 0 <= value <= most:
             raise UserError(
-                f"config.json of '{name}' says {key}={value}, which the {tensors:,} tensors ({held:,} numbers) beside "
-                f"it cannot fill; download it again or choose another model."
+                f"config.json of '{name}' says {key}={value}, which the {tensors:,} tensors ({held:,} numbers) in its "
+                f"folder cannot fill; download it again or choose another model."
             )
 
 

@@ -174,7 +174,7 @@ def tokenizer_folder(folder: Path) -> Path:
     if place := _beside(folder, name, TOKENIZER_FILES):
         return place
     raise UserError(
-        f"'{folder.name}' takes its tokenizer from the folder '{str(name)[:60]}', which is neither beside it nor in "
+        f"'{folder.name}' takes its tokenizer from the folder '{str(name)[:60]}', which is neither next to it nor in "
         f"{assets() / 'models'}; copy that folder there, or its files into {folder}."
     )
 

@@ -153,7 +153,8 @@ def _grids(text: str) -> list[str]:
     found = puzzles.solutions(" ".join(re.findall("....", cells))) if re.fullmatch("[0-4]{16}", cells) else []
     if not found:
         raise UserError(
-            f"'{text[:40]}' is no 4x4 sudoku with a solution; give four rows of the digits 0 to 4, 0 for an empty cell."
+            f"'{text[:40]}' is not a 4x4 sudoku that can be solved; give four rows of the digits 0 to 4, "
+            "0 for an empty cell."
         )
     return found
 

@@ -120,7 +120,7 @@ def refuse_options(name: str, options: Mapping[str, Any]) -> None:
     """Raises UserError where something is wished for a GGUF file that is settled in it."""
     if wished := next((option for option, value in options.items() if value is not None), None):
         raise UserError(
-            f"{wished} is no option of a GGUF file, whose weights are used as they lie in it, and '{name}' is one; "
+            f"{wished} is not an option of a GGUF file, whose weights are used as they lie in it, and '{name}' is one; "
             "leave it out, or take another file of the model."
         )
 

@@ -36,8 +36,8 @@ def store_of(record: ModelRecord) -> np.ndarray:
         return _read(str(file), file.stat().st_mtime_ns, file.stat().st_size)
     there = ", ".join(folder.name for folder in folders()) or "no store at all"
     raise UserError(
-        f"there is no store in the tokens of {record.name} (there is {there}); choose another source, or put one "
-        "beside the models."
+        f"there is no store in the tokens of {record.name} (there is {there}); choose another source, or copy one "
+        "next to the models."
     )
 
 

@@ -150,8 +150,8 @@ def load_model(
         return cast(Model, with_drafter(alone, load_drafter(drafter, alone)))
     if "trust_remote_code" in options:
         raise UserError(
-            "no code of a checkpoint is run here, so trust_remote_code is no option; leave it out: what is loaded goes "
-            "through the classes of transformers."
+            "no code of a checkpoint is run here, so trust_remote_code is not an option; leave it out: what is loaded "
+            "goes through the classes of transformers."
         )
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise UserError(f"unknown option '{unknown[0]}' for a model; the options are {', '.join(OPTIONS)}.")

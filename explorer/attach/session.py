@@ -166,7 +166,7 @@ class Attached(Iterator[Step]):
         except (ValueError, RecursionError):
             raise ServerError(f"the server sent an event that is not JSON ({short(data)[:60]!a}).") from None
         if not isinstance(body, dict):
-            raise ServerError(f"the server sent an event that is no object ({short(data)[:60]!a}).")
+            raise ServerError(f"the server sent an event that is not an object ({short(data)[:60]!a}).")
         event = self._format.read(body)
         if event.error:
             self._error = ServerError(f"the server broke off: {event.error}.")

@@ -225,7 +225,7 @@ def text_of(one: Advised) -> str:
     head = "" if one.prompts == 1 else f"Same text on {one.same} of {one.prompts} prompts."
     tail = "The two tokens are all but tied, so rounding decides between them." if one.tied else ""
     if one.word == "other" and one.far:
-        tail = "They are no near tie: rounding does not explain it."
+        tail = "They are not a near tie: rounding does not explain it."
     return " ".join(part for part in (head, one.parts, tail) if part)
 
 
@@ -295,7 +295,7 @@ def conditions_of(advice: Advice) -> str:
         return said
     if m.moved is not None and m.moved < ROUNDING:
         return f"{said} {rows_note(m)}"
-    return f"{said} In {m.dtype} no method promises the same text; whether it wrote it here stands beside each."
+    return f"{said} In {m.dtype} no method promises the same text; each row says whether it wrote it here."
 
 
 def sentence_of(advice: Advice) -> str:

@@ -33,7 +33,7 @@ class Lap(msgspec.Struct, frozen=True):
             "between tokens": self.between,
             "whole": self.whole,
             "connecting, apart": self.connecting,
-            "beside the server's own time": self.outside,
+            "next to the server's own time": self.outside,
         }
         shown = [(label, "-" if value is None else f"{value:.4f} s") for label, value in seconds.items()]
         return [("tokens", "-" if self.tokens is None else f"{self.tokens}"), *shown]

@@ -20,12 +20,12 @@ def rows_note(record: ModelRecord) -> str:
         )
     if record.moved == 0:
         return (
-            f"In {record.dtype} a row's logits are the same to the bit beside other rows and in a draft tree, measured "
+            f"In {record.dtype} a row's logits are the same to the bit with other rows and in a draft tree, measured "
             "when the file was first used here."
         )
     if record.moved < ROUNDING:
         return (
-            f"In {record.dtype} a row's logits move by {record.moved:.1g} at most beside other rows, measured when the "
+            f"In {record.dtype} a row's logits move by {record.moved:.1g} at most with other rows, measured when the "
             "file was first used here."
         )
     return caution(record)
@@ -36,6 +36,6 @@ def caution(record: ModelRecord) -> str:
     if record.moved is None or record.moved < ROUNDING:
         return ""
     return (
-        f"In {record.dtype} a row's logits move by up to {record.moved:.2g} with the rows beside it, measured when the "
+        f"In {record.dtype} a row's logits move by up to {record.moved:.2g} with the other rows, measured when the "
         "file was first used here: a method that promises its control's text may part from it."
     )

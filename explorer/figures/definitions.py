@@ -16,7 +16,7 @@ Kind = Literal["measured", "derived", "modelled", "published"]
 
 KINDS: dict[Kind, str] = {
     "measured": "counted or clocked while the model ran",
-    "derived": "computed from measured numbers by the formula shown beside it",
+    "derived": "computed from measured numbers by the formula shown with it",
     "modelled": "computed under an assumption that is stated",
     "published": "taken from a paper, never mixed with ours",
 }
@@ -123,7 +123,7 @@ DEFINITIONS: dict[str, Definition] = {
         "{gained} ÷ {target_calls}",
         ["gained", "calls"],
         "end marks and padding do not count as tokens, although a masked model spends calls on them; draft calls "
-        "are shown beside it; of a run with several samples the tokens of all count, since the calls served all",
+        "are shown separately; of a run with several samples the tokens of all count, since the calls served all",
     ),
     "model_seconds": Definition(
         "Model time",
@@ -204,7 +204,7 @@ DEFINITIONS: dict[str, Definition] = {
         "share",
         "derived",
         "Σ accepted ÷ Σ drafted nodes",
-        note="over the steps that verified a draft tree; the root row is no drafted node",
+        note="over the steps that verified a draft tree; the root row is not a drafted node",
     ),
     "same_tokens": Definition(
         "Text",

@@ -107,11 +107,11 @@ def of_end(trace: Trace, basis: Trace) -> str:
     name = basis.header.title
     if after == 1:
         return (
-            f" (1 of the {calls} of {name} wrote only what stands after its end mark: the rule for the end saves it, "
+            f" (1 of the {calls} of {name} wrote only what is after its end mark: the rule for the end saves it, "
             "not the method)"
         )
     return (
-        f" ({after} of the {calls} of {name} wrote only what stands after its end mark: the rule for the end saves "
+        f" ({after} of the {calls} of {name} wrote only what is after its end mark: the rule for the end saves "
         "those, not the method)"
     )
 

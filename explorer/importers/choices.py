@@ -82,7 +82,7 @@ def beside(names: Sequence[str]) -> str:
     """A sentence on what is no text in an answer; nothing where all is."""
     known = [*dict.fromkeys(name for name in names if name)] or (["a call"] if names else [])
     some = ", ".join(known[:8]) + (" …" if len(known) > 8 else "")
-    return f"The answer holds what is no text: {some}." if known else ""
+    return f"The answer holds something that is not text: {some}." if known else ""
 
 
 def named(choice: Mapping[str, Any]) -> list[Token]:

@@ -46,7 +46,7 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int, judg
     if not judged and not busy and (speed := pace(trace, control)):  # its medians are of the same seconds
         told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
     if not told:
-        return {"text": f"{name} is beside it.", "quiet": True}
+        return {"text": f"{name} is shown with it.", "quiet": True}
     lead = f"{name}:"
     return {"text": " ".join([lead, *(each["text"] for each in told)]), "lead": lead, "parts": told, "run": run} | {
         "long": True,
@@ -75,11 +75,11 @@ def _of_text(held: Certificate, name: str, rows: str) -> dict[str, Any]:
 def _of_end(after: int, calls: int) -> str:
     if after == 1:
         return (
-            f"1 of its {calls} model calls wrote only what stands after its end mark: the rule for the end saves it, "
+            f"1 of its {calls} model calls wrote only what is after its end mark: the rule for the end saves it, "
             "not the method."
         )
     return (
-        f"{after} of its {calls} model calls wrote only what stands after its end mark: the rule for the end saves "
+        f"{after} of its {calls} model calls wrote only what is after its end mark: the rule for the end saves "
         "those, not the method."
     )
 

@@ -62,7 +62,7 @@ class Diagnosing:
                     with MODEL_LOCK:
                         what, which = next(going)
                 except StopIteration as end:
-                    yield told(end.value), say("It was looked at; what was found stands below.", "ok")
+                    yield told(end.value), say("Done; the findings are below.", "ok")
                     return
                 yield gr.skip(), say(_now(what, which, len(given[2])))
         except UserError as error:

@@ -246,7 +246,7 @@ def check_body(body: bytes) -> str:
     for key in ("session_hash", "event_id"):
         name = told.get(key) if isinstance(told, dict) else None
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
-            raise HTTPException(400, f"{key} is no name of letters, digits and hyphens of at most 64 characters.")
+            raise HTTPException(400, f"{key} is not a name of at most 64 letters, digits and hyphens.")
     waiting = [told]
     while waiting:
         value = waiting.pop()

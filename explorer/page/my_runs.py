@@ -200,7 +200,7 @@ def _row(card: Kept) -> dict[str, Any]:
 
 def section(tab: gr.Tab, handlers: Any, tabs: gr.Tabs, outputs: list[Any]) -> None:
     """The list of kept runs in its tab; it asks for its rows itself when it is made, and whenever the tab is opened."""
-    gr.Markdown("Your runs, newest first. Open one, or add it beside what the players show.", elem_classes=["lead"])
+    gr.Markdown("Your runs, newest first. Open one, or add it to what the players show.", elem_classes=["lead"])
     shown = runs_list()
     shown.submit(
         _answer(handlers, len(outputs) + 1),

@@ -53,8 +53,8 @@ Saved = tuple[Any, Any]
 def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
     """The controls and their buttons; `what` says which players, outputs are the downloader and the status line."""
     gr.Markdown(
-        "#### Figures and films\nAn SVG or PNG fit for a paper; a GIF, in which a shorter run ends earlier and stands "
-        "still, and which says its clock and speed."
+        "#### Figures and films\nAn SVG or PNG fit for a paper; a GIF, in which a shorter run ends earlier and then "
+        "stays still, and which says its clock and speed."
     )
     with gr.Row():
         view = gr.Dropdown(VIEWS, value="board", label="View", min_width=170, elem_id="picture-view")

@@ -20,8 +20,8 @@ from engines import UserError
 
 OURS = tuple(str(Path(__file__).resolve().parents[2] / part) for part in ("engines", "explorer"))
 SAID = 200  # characters of a complaint, which may quote what was sent
-FAILED = "the server failed at this call; what happened stands in its log."
-UNFIT = "a value of this call is not what it takes ({}); what each takes stands at /gradio_api/info."
+FAILED = "the server failed at this call; its log says what happened."
+UNFIT = "a value of this call is not what it takes ({}); /gradio_api/info lists what each takes."
 Payload = dict[str, bool | str | float | None]
 log = logging.getLogger("decoding-explorer")
 _gradios = gradio.utils.error_payload

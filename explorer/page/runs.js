@@ -87,7 +87,7 @@ const entry = (row) => {
       "div",
       { class: "run-acts" },
       button(tr`Open`, tr`Open ${row.title} alone`, () => open(row.id)),
-      button(tr`Add`, tr`Add ${row.title} beside what is shown`, () => add(row.id)),
+      button(tr`Add`, tr`Add ${row.title} next to what is shown`, () => add(row.id)),
       button(
         row.pinned ? tr`★ Pinned` : tr`☆ Pin`,
         row.pinned ? tr`Unpin: it may be cleaned up again` : tr`Pin: it is never cleaned up`,

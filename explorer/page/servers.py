@@ -1,5 +1,5 @@
-"""*From a running server*: the prompt is answered by a server that the person names, and plays beside what is shown. At
-home only: a public host asks nobody."""
+"""*From a running server*: the prompt is answered by a server that the person names, and plays next to what is shown.
+At home only: a public host asks nobody."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AT_ONCE = 4  # servers that are asked at the same time, by all pages together: t
 TOKENS = 128
 HELP = f"""## From a running server
 The prompt above is sent to a server that you run or may use (vLLM, SGLang, llama.cpp, `transformers serve`, any with
-OpenAI's interface), and its answer plays beside what is shown. Seconds are those until a token was here, network and
+OpenAI's interface), and its answer plays next to what is shown. Seconds are those until a token was here, network and
 queue included; connecting is apart. Its key, if it wants one, is read from the environment variable `{KEY_VARIABLE}`.
 """
 CLOSED = "This page is a public host, which asks no server; start the program where only you can reach it."

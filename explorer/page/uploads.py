@@ -48,5 +48,5 @@ def read(value: Any) -> tuple[str, bytes]:
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError("what was sent is not a file; reload the page and choose it again.") from None
     if not isinstance(kind, str) or kind not in SAID:
-        raise UserError(f"'{short(kind)}' is no kind of picture; choose scene or word.")
+        raise UserError(f"'{short(kind)}' is not a kind of picture; choose scene or word.")
     return kind, data

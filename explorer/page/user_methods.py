@@ -15,7 +15,7 @@ then is among the methods of every slot, with all views, race, forks and sweeps.
 `fork`, `sweep` and `bench` take
 `--method-file` too. A mistake is one sentence with its line.
 
-**The file is run as it stands, with everything that you may do: load only files that you wrote or have read.**
+**The file is run as it is, with everything that you may do: load only files that you wrote or have read.**
 
 All of this needs the program on your own computer: `pip install -c constraints.txt -e .` in a copy of its repository.
 """

@@ -128,7 +128,7 @@ def read_journal(data: bytes) -> Trace | None:
     hole = trace.header.mask_id or 0
     ids = [hole if token is None else token for token in left[len(trace.header.prompt_ids) :]]
     if unknown := set(ids) - {piece.id for piece in trace.pieces}:
-        raise TraceError(f"the journal is damaged: token {min(unknown)} stands there and is not in its token table")
+        raise TraceError(f"the journal is damaged: token {min(unknown)} is not in its token table")
     words = (
         f"the process that ran this ended without a word after {len(steps)} steps; recovered from its journal, at "
         "most the step under way is lost"

@@ -99,7 +99,7 @@ def scene(name: str, recorded: Collection[str]) -> Scenario:
     if wanted in known:
         return known[wanted]
     near = get_close_matches(wanted, known, n=1, cutoff=0.6)
-    what = f"the nearest is ?scene={near[0]}" if near else "the chips beside the prompt show all that there are"
+    what = f"the nearest is ?scene={near[0]}" if near else "the chips at the prompt show all that there are"
     shown = "".join(character if character.isprintable() else " " for character in name)[:60]
     raise UserError(f"there is no scene '{shown}' here; {what}.")
 

@@ -25,7 +25,7 @@ def test_every_scene_has_a_name_of_its_own_that_leads_to_it():
 
     for name, said in (
         ("many-at-onse", "there is no scene 'many-at-onse' here; the nearest is ?scene=many-at-once."),
-        ("\x1b<b>\n", "there is no scene ' <b> ' here; the chips beside the prompt show all that there are."),
+        ("\x1b<b>\n", "there is no scene ' <b> ' here; the chips at the prompt show all that there are."),
         ("x" * 500, f"there is no scene '{'x' * 60}' here; the chips"),
     ):
         with pytest.raises(UserError, match=re.escape(said)):

@@ -44,7 +44,7 @@ def test_only_at_home_is_there_a_field_and_an_event(public, tmp_path):
         ("[" * 100_000, "What was sent is not a file"),
         (sent("scene", b""), "The file has 0 bytes"),
         (sent("word", b"text"), "The file is not a picture"),
-        (sent("video", b"text"), "'video' is no kind of picture"),
+        (sent("video", b"text"), "'video' is not a kind of picture"),
         (sent("scene", b"\0" * (BYTES + 1)), f"at most {BYTES:,} are taken"),
         ("x" * (2 * BYTES + 1), "No file of at most"),
     ],

@@ -10,7 +10,7 @@ export const view = { name: "About", title: "About this run", place: 220, needs:
 /** What a run promises of its text, from its header; "" where nothing. */
 export function promise({ lossless, models }) {
   if (!lossless) return "";
-  if (models?.[0]?.options?.row_invariant) return tr`lossless beside a control that is row-invariant, too`;
+  if (models?.[0]?.options?.row_invariant) return tr`lossless against a control that is row-invariant, too`;
   return models?.every(({ dtype }) => dtype === "float32")
     ? tr`lossless`
     : tr`lossless in float32; near-ties may flip here`;

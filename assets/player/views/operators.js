@@ -34,11 +34,7 @@ export class Operators extends StepPicture {
         node = el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas);
       return { name, stamp, canvas, layers, node };
     });
-    const key = el(
-      "p",
-      "dx-readout",
-      tr`A map is G of a head, which stands between query and key: blue above 0, orange below.`,
-    );
+    const key = el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`);
     this.begin(
       run,
       dom,

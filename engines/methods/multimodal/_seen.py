@@ -83,7 +83,7 @@ def picture_of(model: Any, prompt: Sequence[int]) -> Pictured | None:
     rows as a picture."""
     pictured: Pictured | None = model.pictured(prompt)
     if pictured is not None and pictured.first != 1:
-        raise UserError(f"a picture stands at position {pictured.first}; begin the prompt with it.")
+        raise UserError(f"a picture is at position {pictured.first}; begin the prompt with it.")
     return pictured
 
 

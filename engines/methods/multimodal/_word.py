@@ -58,7 +58,7 @@ def picture(model: WordReaderLM, prompt: Sequence[int], p: Params, run: Recorder
     UserError for what is neither, and for a look of a picture that is not drawn here."""
     if own(model, prompt):
         if len(prompt) != WORDS.count or not all(token in model.picture_ids for token in prompt):
-            raise UserError(f"a picture has {WORDS.count} blocks and no letter beside them; choose its file again.")
+            raise UserError(f"a picture has {WORDS.count} blocks and no letter with them; choose its file again.")
         if changed := next((look.name for look in LOOKS if getattr(p, look.name) != look.default), None):
             raise UserError(
                 f"{changed}={getattr(p, changed)} is of a word that is drawn here, and the picture is your own; set it "

@@ -101,7 +101,7 @@ def format_of(checkpoint: Checkpoint) -> type[Drafter]:
         known = ", ".join(made.title for _, made in formats)
         first = ", ".join(sorted(checkpoint.shapes)[:3])
         raise UserError(
-            f"'{checkpoint.name}' is no drafter of a known format: its tensors are {first} ...; known are {known}."
+            f"'{checkpoint.name}' is not a drafter of a known format: its tensors are {first} ...; known are {known}."
         )
     return found
 

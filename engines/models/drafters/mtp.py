@@ -45,7 +45,7 @@ class MTP(RowDrafter):
             )
         if f"{layer}mlp.gate_proj.weight" not in t:
             raise UserError(
-                f"the MTP layer of '{checkpoint.name}' is no dense one (it lacks {layer}mlp.gate_proj.weight); layers "
+                f"the MTP layer of '{checkpoint.name}' is not dense (it lacks {layer}mlp.gate_proj.weight); layers "
                 "with experts cannot be computed here."
             )
         offset = 1.0 if native and str(inner.get("model_type")) in SHIFTED else 0.0

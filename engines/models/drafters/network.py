@@ -116,7 +116,7 @@ class Layer:
         if q_rows % e or k_rows % e or (q_rows // e) % max(1, k_rows // e):
             raise UserError(
                 f"config.json of '{name}' gives heads of {e} numbers, and {at}q_proj and k_proj have {q_rows} and "
-                f"{k_rows} rows, which are no whole numbers of them; the config does not belong to these weights."
+                f"{k_rows} rows, which are not multiples of that; the config does not belong to these weights."
             )
         why = f"the drafter is {d} wide"
         self.q = t.take(f"{at}q_proj.weight", q_rows, w, why=why)

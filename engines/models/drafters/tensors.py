@@ -51,7 +51,7 @@ class Tensors:
         if tensor.is_floating_point():
             if not bool(torch.isfinite(tensor).all()):
                 raise UserError(
-                    f"{name} of '{self.checkpoint.name}' holds values that are no numbers (NaN or infinity); "
+                    f"{name} of '{self.checkpoint.name}' holds values that are not numbers (NaN or infinity); "
                     "download it again."
                 )
             tensor = tensor.to(self.dtype)

@@ -122,7 +122,7 @@ def _files(path: Path) -> tuple[Path, ...]:
     if missing := [part.name for part in parts if not part.is_file()]:
         more = f" (and {len(missing) - 1} more)" if missing[1:] else ""
         raise UserError(
-            f"'{path.name}' is one of {len(parts)} files, and {missing[0]}{more} is not beside it; put all of them "
+            f"'{path.name}' is one of {len(parts)} files, and {missing[0]}{more} is not in its folder; put all of them "
             "into one folder."
         )
     return parts

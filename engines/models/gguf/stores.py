@@ -122,7 +122,7 @@ def _in_ollama(name: str) -> Path:
     words = [*(HOST, LIBRARY)[: max(3 - len(words), 0)], *words, tag or TAG]
     if len(words) != 4 or not all(WORD.fullmatch(word) for word in words) or ":" in "".join(words[1:]):
         raise UserError(
-            f"'{OLLAMA}{name}' is no name of a model in Ollama; give {OLLAMA}MODEL, {OLLAMA}MODEL:TAG or "
+            f"'{OLLAMA}{name}' is not the name of a model in Ollama; give {OLLAMA}MODEL, {OLLAMA}MODEL:TAG or "
             f"{OLLAMA}USER/MODEL:TAG, as `ollama list` shows them."
         )
     stores = _ollama_stores()
@@ -162,7 +162,7 @@ def _weights(manifest: Path, store: Path, name: str) -> Path:
         by_type[str(layer.get("mediaType"))] = str(layer.get("digest"))
     if ADAPTER in by_type:
         raise UserError(
-            f"'{name}' is a model with a LoRA adapter beside it, which is not applied here; take the model alone, or "
+            f"'{name}' is a model with a LoRA adapter, which is not applied here; take the model alone, or "
             "one that the adapter was merged into."
         )
     digest = by_type.get(MODEL, "")
@@ -200,7 +200,7 @@ def _in_lm_studio(name: str) -> Path:
     words = name.split("/")
     if len(words) not in (2, 3) or not all(words) or any(word in (".", "..") or "\\" in word for word in words):
         raise UserError(
-            f"'{LM_STUDIO}{name}' is no name of a model in LM Studio; give {LM_STUDIO}PUBLISHER/MODEL or "
+            f"'{LM_STUDIO}{name}' is not the name of a model in LM Studio; give {LM_STUDIO}PUBLISHER/MODEL or "
             f"{LM_STUDIO}PUBLISHER/MODEL/FILE, as its folder of models has them."
         )
     stores = _lm_studio_stores()
@@ -225,7 +225,7 @@ def _named(file: str, models: list[Path], store: Path, name: str) -> Path:
             if model.is_file() and not _inside(model, store):
                 raise UserError(f"'{name}' is a link to a place outside LM Studio's folder; give {model.resolve()}.")
             return model
-    raise UserError(f"'{name}' is not there; beside it there is {_some(model.name for model in models)}.")
+    raise UserError(f"'{name}' is not there; its folder has {_some(model.name for model in models)}.")
 
 
 def _publishers(store: Path) -> list[str]:

@@ -67,8 +67,8 @@ def of(model: Any, wish: Any = True) -> HFRowInvariantLM:
     tried, moved = same_bits(made, SECONDS, BLOCK - 2)  # so that the rows and the tree cross a block
     if moved:
         raise UserError(
-            f"on this machine the logits of '{name}' in {model.record.dtype} move by {moved:.2g} beside {tried} rows "
-            "even with row_invariant; leave it out, or load the model with another dtype."
+            f"on this machine the logits of '{name}' in {model.record.dtype} move by {moved:.2g} with {tried} other "
+            "rows even with row_invariant; leave it out, or load the model with another dtype."
         )
     made.record.moved, made.record.slower = moved, round(_slower(made), 3)
     return made

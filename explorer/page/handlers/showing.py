@@ -128,7 +128,7 @@ class Showing:
         yield self.desk.show(self.desk.session(request), {0: trace}, f"Run again: {words}.{where}", ids, step)
 
     def take_in(self, text: Any, request: gr.Request) -> Outputs:
-        """Show a trace that a person brought, beside what is shown already."""
+        """Show a trace that a person brought, next to what is shown already."""
         session = self.desk.session(request)
         try:
             if session.running:

@@ -76,7 +76,7 @@ def test_a_race_of_two_servers_and_an_engine(llama, drafting, tmp_path, capsys):
     assert main(command) == 0
     said = capsys.readouterr().out
     assert said.count("tiny-ar-l") >= 2 and "Greedy autoregressive" in said
-    assert "connecting is apart" in said and "beside the server's own time" in said
+    assert "connecting is apart" in said and "next to the server's own time" in said
     assert (tmp_path / "race.html").stat().st_size > 100_000
     assert engines.read_trace((tmp_path / "1.json").read_text()).header.arrivals
     assert not engines.read_trace((tmp_path / "3.json").read_text()).header.arrivals

@@ -127,7 +127,7 @@ def test_another_text_is_said_before_any_speed():
     assert one.word == "other" and one.verdict == "not the same text" and one.same == 0
     assert one.parts.startswith("Parts at token ") and "gap" in one.parts and not one.tied
     assert found.sentence == "No method here gives the control's text."
-    assert one.text.endswith("They are no near tie: rounding does not explain it.")
+    assert one.text.endswith("They are not a near tie: rounding does not explain it.")
     tied = msgspec.structs.replace(one, word="even", tied=True, far=False)
     assert text_of(tied).endswith("rounding decides between them.")
     assert not near(None, "bfloat16")

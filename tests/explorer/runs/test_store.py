@@ -273,7 +273,7 @@ def test_no_damaged_journal_stops_a_start_and_each_says_what_it_lacks(keep):
     wrong = {
         "a line has no pieces": written(lambda body: body[1].pop("pieces")),
         "a line has no header": written(lambda body: body[0].pop("header")),
-        "token 1000000 stands there and is not in its token table": written(hole),
+        "token 1000000 is not in its token table": written(hole),
         "maximum recursion depth exceeded": b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n{}\n",
         "damaged": b'{"header": {"missing": 1}, "pieces": [3]}\n\xff\xfe\n',
     }

@@ -46,8 +46,7 @@ def placed(p: Params, model: MaskedLM) -> dict[int, int]:
                 )
             if at in placed_at:
                 raise UserError(
-                    f"the constraint '{word[:40]}' would stand at offset {at}, where another one stands; move one of "
-                    "them."
+                    f"the constraint '{word[:40]}' would begin at offset {at}, where another one is; move one of them."
                 )
             placed_at[at], end = token, at + 1
     require_region(p, list(placed_at))

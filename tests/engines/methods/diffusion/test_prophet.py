@@ -117,7 +117,7 @@ def test_a_word_is_cut_by_the_tokenizer_with_the_space_before_it_unless_that_tak
     [
         ({"constraints": "3:#11"}, "ids go from 0 to 11, without the mask 11"),
         ({"constraints": "3:#12"}, "ids go from 0 to 11, without the mask 11"),
-        ({"constraints": "3:#4|3:#5"}, "'#5' would stand at offset 3, where another one stands; move one of them"),
+        ({"constraints": "3:#4|3:#5"}, "'#5' would begin at offset 3, where another one is; move one of them"),
         ({"constraints": "23:#4|#5", "answer_start": 2}, "'#5' lies outside of the answer at 24; offsets go from 0 to"),
         ({"constraints": "20:4 5|#6"}, "put the watched region at 24, outside of the answer.*set answer_start"),
         ({"constraints": "24:#4"}, "24:#4 lies outside of the answer; offsets go from 0 to 23"),

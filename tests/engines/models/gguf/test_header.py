@@ -96,7 +96,7 @@ def test_a_split_model_is_read_whole_from_any_of_its_files(tmp_path):
     assert (first.path, first.parts) == (parts[0], tuple(parts)) and others == [first, first]
     assert (first.parameters, first.bytes) == (alone.parameters, alone.bytes)
     parts[2].unlink()
-    refuses(UserError, r"is one of 3 files, and tiny-00003-of-00003.gguf is not beside it; put", read_header, parts[1])
+    refuses(UserError, r"is one of 3 files, and tiny-00003-of-00003.gguf is not in its folder; put", read_header, parts[1])
     renamed = parts[0].rename(tmp_path / "renamed.gguf")
     refuses(UserError, r"'renamed.gguf' is one of 3 files of a model and does not bear its", read_header, renamed)
 
@@ -169,7 +169,9 @@ def test_weights_and_cache_are_told_by_path_and_by_folder(tmp_path, capsys, monk
     assert (found["parameters"], found["dtype"], found["cache"]) == (27_328, "F32", 128)
     assert main(["models", "--size", str(tmp_path / "none.gguf")]) == 2
     assert f"there is no file '{tmp_path}/none.gguf'; in {tmp_path} there is tiny.gguf." in capsys.readouterr().err
-    refuses(UserError, "dtype is no option of a GGUF file, whose weights are", engines.size_of, path, dtype="float16")
+    refuses(
+        UserError, "dtype is not an option of a GGUF file, whose weights are", engines.size_of, path, dtype="float16"
+    )
     write_gguf(network, path, architecture="qwen3", extra={"general.architecture": "mamba2"})
     refuses(UserError, r"'tiny.gguf' is a recurrent model", engines.size_of, path)
 

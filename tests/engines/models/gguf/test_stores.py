@@ -111,7 +111,7 @@ def test_no_ollama_and_no_such_file(home):
     pulled(store, f"{OFFICIAL}/cloud/latest", kind="remote")
     assert "'ollama:cloud' has no GGUF file in Ollama's store" in refused("ollama:cloud")
     pulled(store, f"{OFFICIAL}/tuned/latest", kind="adapter")
-    assert "a model with a LoRA adapter beside it, which is not applied here" in refused("ollama:tuned")
+    assert "a model with a LoRA adapter, which is not applied here" in refused("ollama:tuned")
     for text in ("", "[]", '{"layers": 3}', '{"layers": ["x"]}', "{}", "\0", "[" * 100_000):
         (store / "manifests" / OFFICIAL / "tuned" / "latest").write_text(text)
         assert "is damaged; get it again: `ollama pull tuned`." in refused("ollama:tuned")
@@ -124,7 +124,9 @@ OUTSIDE = ":8b ../x a/../b a/b/c/d a//b /etc/passwd x:../../y a\\b qwen3:8b:9 é
 def test_names_that_lead_out_of_ollama_are_refused(name, home):
     pulled(home / ".ollama" / "models", f"{OFFICIAL}/x/latest")
     assert locate("ollama:x:"), "an empty tag is the usual one"
-    assert refused(f"ollama:{name}").startswith(f"'ollama:{name}' is no name of a model in Ollama; give ollama:MODEL")
+    assert refused(f"ollama:{name}").startswith(
+        f"'ollama:{name}' is not the name of a model in Ollama; give ollama:MODEL"
+    )
 
 
 def test_neither_digests_nor_links_lead_out_of_ollama(home):
@@ -153,7 +155,7 @@ def test_a_model_of_lm_studio_and_links_that_do_not_lead_out_of_it(home):
     assert locate("lmstudio:mia/own/a") == older / "a.gguf"
     assert locate("lmstudio:mia/own/b-00002-of-00002.gguf") == older / "b-00001-of-00002.gguf"
     assert "name one of them: a.gguf, b-00001-of-00002.gguf." in refused("lmstudio:mia/own")
-    assert "is not there; beside it there is a.gguf, b-00001-of-00002.gguf." in refused("lmstudio:mia/own/c")
+    assert "is not there; its folder has a.gguf, b-00001-of-00002.gguf." in refused("lmstudio:mia/own/c")
     assert refused("lmstudio:mia/nothing").endswith("or take lmstudio:qwen/Qwen3-8B-GGUF, lmstudio:mia/own.")
     outside = files(home / "outside" / "b", "secret.gguf")
     folder = files(home / ".lmstudio" / "models" / "a" / "b")
@@ -166,4 +168,4 @@ def test_a_model_of_lm_studio_and_links_that_do_not_lead_out_of_it(home):
 @pytest.mark.parametrize("name", ["", "qwen", "../..", "a/b/../c", "a/b/..", "/etc/passwd", "a/b\\..\\c", "a/./b"])
 def test_names_that_lead_out_of_lm_studio_are_refused(name, home):
     files(home / ".lmstudio" / "models" / "a" / "b", "c.gguf")
-    assert refused(f"lmstudio:{name}").startswith(f"'lmstudio:{name}' is no name of a model in LM Studio; give")
+    assert refused(f"lmstudio:{name}").startswith(f"'lmstudio:{name}' is not the name of a model in LM Studio; give")

@@ -200,7 +200,7 @@ def test_a_model_that_cannot_have_them_is_named(name, what, monkeypatch):
     with pytest.raises(UserError, match="whose layers all have full attention"):
         of(build("qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=2))
     monkeypatch.setattr(making, "same_bits", lambda *given: (16, 0.25))
-    refuses(UserError, r"move by 0.25 beside 16 rows even with row_invariant; leave it out", of, build("llama"))
+    refuses(UserError, r"move by 0.25 with 16 other rows even with row_invariant; leave it out", of, build("llama"))
 
 
 def test_the_trial_finds_rows_that_move():

@@ -244,7 +244,7 @@ def test_a_file_is_tried_once_and_loads_again_by_its_record(files, llama, monkey
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"dtype": "float16"}, "dtype is no option of a GGUF file"),
+        ({"dtype": "float16"}, "dtype is not an option of a GGUF file"),
         ({"mask_id": 3}, "mask_id is an option of masked models and .* is causal"),
         ({"eos_id": 9999}, "eos_id=9999 is not in the vocabulary"),
         ({"gpu_layers": "all"}, "gpu_layers='all' cannot be"),
