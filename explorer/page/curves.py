@@ -22,6 +22,20 @@ MARKERS = ("circle", "square", "diamond", "x")
 RISE = 0.03  # of the share, from one point to the next, beside which there is room for a label
 
 
+def blank() -> Any:
+    """A figure without anything."""
+    import plotly.graph_objects as go
+
+    return go.Figure()
+
+
+def logarithmic(figure: Any, ticks: Sequence[float], low: float, high: float) -> None:
+    """Let its horizontal axis be one, with those of the ticks that are near the data; most methods are close together
+    at a small share."""
+    near = [tick for tick in ticks if low <= tick <= high]
+    figure.update_xaxes(type="log", tickvals=near, ticktext=[f"{tick:g}" for tick in near])
+
+
 def tokens_figure(traces: Mapping[int, Trace]) -> Any:
     """Tokens gained against forwards spent; the slope is tokens per forward."""
     return _figure(
@@ -49,9 +63,7 @@ def _figure(
     y: str,
     top: float | None = None,
 ) -> Any:
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = blank()
     for slot, trace in sorted(traces.items()):
         data = points(trace)
         name = f"{slot + 1} · {name_of(trace, traces.values())}".replace("<", "&lt;")
@@ -108,14 +120,9 @@ def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
         below,
     )
     finished.update_yaxes(range=[bottom, 1.06], tickvals=[t / 10 for t in range(int(10 * bottom), 11)])
-    ticks = [
-        t
-        for t in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
-        if 0.8 * min(_at(points, base)) <= t <= 1.2 * max(_at(points, base))
-    ]
-    finished.update_xaxes(
-        type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks]
-    )  # most methods are close together at a small share
+    spent = [p.forwards / base.forwards for p in points]
+    ticks = (0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2)
+    logarithmic(finished, ticks, 0.8 * min(spent), 1.2 * max(spent))
     entries = len(figure.data)  # a phone's legend has a line for each
     return finished.update_layout(height=460 + 12 * max(0, entries - 6))
 
@@ -126,9 +133,7 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
 
     points: setting number -> point; the number is each dot's `customdata`.
     """
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = blank()
     behind = [(number, point) for number, point in points.items() if point.on_curve or point.control]
     behind.sort(key=lambda one: one[1].tokens_per_forward)
     groups = [("", behind), *((one.label if one.along else one.method, one.points) for one in grid.curves(points))]
@@ -159,12 +164,8 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
         1.04,
     )
     if not by_tokens:  # the control is far to the right of all others
-        ticks = [
-            t
-            for t in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
-            if t <= 1.2 * max(p.forwards for p in points.values())
-        ]
-        finished.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
+        ticks = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+        logarithmic(finished, ticks, 0, 1.2 * max(p.forwards for p in points.values()))
     return finished.update_layout(height=420)
 
 
@@ -184,10 +185,6 @@ def _beside(curve: Sequence[Point]) -> list[str]:
         rises = following.share > one.share + RISE
         places.append("middle left" if rises else "bottom right" if places[-1:] == ["top left"] else "top left")
     return ["bottom center", *places[1:], "top left"][-len(curve) :]
-
-
-def _at(points: Sequence[Point], base: Point) -> list[float]:
-    return [p.forwards / base.forwards for p in points]
 
 
 def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None, below: str = "") -> Any:
@@ -211,9 +208,7 @@ def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None, bel
 
 def study_figure(figure: Any) -> Any:
     """Draw the data of a figure of a study; nothing in it is read as markup."""
-    import plotly.graph_objects as go
-
-    made, looks = go.Figure(), dict[str, int]()  # name without what stands behind a colon -> number of its look
+    made, looks = blank(), dict[str, int]()  # name without what stands behind a colon -> number of its look
     dotted = {one.name for one in figure.series if one.style == "points"}
     for number, one in enumerate(figure.series):
         base = one.name.partition(": ")[0]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 
+from gradio.utils import LRUCache
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -90,7 +90,7 @@ class EventStreams:
     """The streams by name. A name is a secret that only the page of its run is told."""
 
     def __init__(self) -> None:
-        self._streams: OrderedDict[str, EventStream] = OrderedDict()
+        self._streams: LRUCache[str, EventStream] = LRUCache(OPEN)
         self._lock = threading.Lock()
 
     def open(self) -> EventStream:
@@ -98,8 +98,6 @@ class EventStreams:
         stream = EventStream()
         with self._lock:
             self._streams[stream.name] = stream
-            while len(self._streams) > OPEN:
-                self._streams.popitem(last=False)
         return stream
 
     def drop(self, stream: EventStream) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,8 @@ from typing import Any
 import gradio as gr
 from gradio.state_holder import SessionState, StateHolder
 from gradio.utils import LRUCache
+
+from explorer.page.sessions import dispensable
 
 REMEMBERED = 10_000  # sessions whose address is known
 ARENAS = 2
@@ -77,11 +78,9 @@ class Holder(StateHolder):
         with self.lock:
             if session_id in self.session_data:
                 self.session_data.move_to_end(session_id)
-            if len(self.session_data) > self.capacity:
-                counts = Counter(map(self.owners.of, self.session_data))
-                others = [one for one in self.session_data if one != session_id]
-                others = [one for one in others if not self.is_open(one)] or others
-                evicted = max(others, key=lambda one: counts[self.owners.of(one)])  # of equals the first: the oldest
+            clients = {one: self.owners.of(one) for one in self.session_data}
+            others = [one for one in clients if one != session_id]
+            if len(clients) > self.capacity and (evicted := dispensable(others, clients, self.is_open)):
                 del self.session_data[evicted]
                 self.time_last_used.pop(evicted, None)
 

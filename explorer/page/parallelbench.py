@@ -12,7 +12,7 @@ import gradio as gr
 from engines import parallelbench
 from engines.tasks import TASKS
 from explorer.bench.quality import PARALLELBENCH
-from explorer.page.curves import NEUTRAL
+from explorer.page.curves import NEUTRAL, blank, logarithmic
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, fresh, table
@@ -188,19 +188,9 @@ def looks(points: Sequence[Point]) -> dict[str, tuple[str, str]]:
 def accuracy_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> Any:
     """Exact answers against tokens per forward: dots with intervals for each model and way to draw, and the derived
     line. every: of all orders."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = blank()
     if line := curve(task, every):
-        name, x, y = line
-        figure.add_scatter(
-            x=x,
-            y=y,
-            mode="lines",
-            name=f"derived, {name}",
-            line={"color": NEUTRAL, "width": 2, "dash": "dash"},
-            hoverinfo="skip",
-        )
+        _derived(figure, *line)
     for model, sampled, group in _groups(points):
         low, high = zip(*(p.interval for p in group), strict=True)
         error = {
@@ -225,19 +215,9 @@ def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> 
 
     every: the task's points of all orders.
     """
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = blank()
     if forms := derived(task, board(every)):
-        x, y = [d.per_forward for d in forms], [d.bound for d in forms]
-        figure.add_scatter(
-            x=x,
-            y=y,
-            mode="lines",
-            name="derived, closed form",
-            line={"color": NEUTRAL, "width": 2, "dash": "dash"},
-            hoverinfo="skip",
-        )
+        _derived(figure, "closed form", [d.per_forward for d in forms], [d.bound for d in forms])
     found = [p for p in points if p.bound is not None]
     for model, sampled, group in _groups(found):
         _dots(figure, model, sampled, group, [p.bound for p in group], looks(points))
@@ -267,6 +247,11 @@ def curve(task: str, every: Sequence[Point]) -> tuple[str, list[float], list[flo
 def board(points: Sequence[Point]) -> int:
     """Positions of a task's board: what its largest setting writes in one forward."""
     return max((p.setting.per_forward or 1 for p in points), default=ITEMS)
+
+
+def _derived(figure: Any, name: str, x: list[float], y: list[float]) -> None:
+    dashed = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+    figure.add_scatter(x=x, y=y, mode="lines", name=f"derived, {name}", line=dashed, hoverinfo="skip")
 
 
 def _groups(points: Sequence[Point]) -> Iterator[tuple[str, bool, list[Point]]]:
@@ -305,9 +290,8 @@ def _dots(
 
 def _laid_out(figure: Any, points: Sequence[Point], title: str, y: str, span: list[float]) -> Any:
     most = max((p.tokens_per_forward for p in points), default=ITEMS)
-    ticks = [t for t in TICKS if t <= 1.1 * most]
     laid_out = drawn_figure(figure, title, "tokens per forward (logarithmic)", y)
-    laid_out.update_xaxes(type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
+    logarithmic(laid_out, TICKS, 0, 1.1 * most)
     laid_out.update_yaxes(range=span)
     return laid_out.update_layout(height=420)
 

@@ -143,6 +143,13 @@ def unpacked(held: bytes) -> Trace:
     return Trace.from_json(gzip.decompress(held))
 
 
+def dispensable(idle: list[str], clients: Mapping[str, str], is_open: Callable[[str], bool]) -> str | None:
+    """Which of these pages is forgotten first: one of whoever has most pages, of equals the first, so the oldest; pages
+    that are open go last. clients: whose each page is, of all."""
+    counts = Counter(clients.values())
+    return max([key for key in idle if not is_open(key)] or idle, key=lambda key: counts[clients[key]], default=None)
+
+
 class Sessions:
     """Sessions by Gradio's session hash. A new page starts with the opening traces. Where there are too many, the
     visitor who has most of them loses the one that was used least recently, but none in which something runs or
@@ -170,10 +177,9 @@ class Sessions:
 
     def _dispensable(self, newest: str) -> str | None:
         """The key of the session that goes first."""
-        counts = Counter(client for client, _ in self._all.values())
+        clients = {key: client for key, (client, _) in self._all.items()}
         idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
-        idle = [key for key in idle if not self.is_open(key)] or idle
-        return max(idle, key=lambda key: counts[self._all[key][0]], default=None)  # of equals the first, so the oldest
+        return dispensable(idle, clients, self.is_open)
 
     def check_room(self, size: int, client: str) -> None:
         """Raises UserError where strangers' pages hold so much that a trace of so many packed bytes finds no room."""

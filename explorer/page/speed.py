@@ -11,7 +11,7 @@ import gradio as gr
 
 from explorer.bench import classes
 from explorer.bench.classes import Bench
-from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, drawn
+from explorer.page.curves import LINES, NEUTRAL, SYMBOLS, blank, drawn
 from explorer.page.parts import LIGHT, fresh, table
 from explorer.page.tables import labelled
 
@@ -71,9 +71,7 @@ def _table(found: Bench) -> str:
 
 def _figures(found: Bench) -> tuple[Any, Any]:
     """Speed by class, a column of dots per class; and the measured cost of a forward by its rows."""
-    import plotly.graph_objects as go
-
-    speeds, costs = go.Figure(), go.Figure()
+    speeds, costs = blank(), blank()
     for i, method in enumerate(found.labels()):
         selected = [score for score in found.scores if score.label == method]
         speeds.add_scatter(

@@ -96,7 +96,8 @@ def test_a_split_model_is_read_whole_from_any_of_its_files(tmp_path):
     assert (first.path, first.parts) == (parts[0], tuple(parts)) and others == [first, first]
     assert (first.parameters, first.bytes) == (alone.parameters, alone.bytes)
     parts[2].unlink()
-    refuses(UserError, r"is one of 3 files, and tiny-00003-of-00003.gguf is not in its folder; put", read_header, parts[1])
+    said = "is one of 3 files, and tiny-00003-of-00003.gguf is not in its folder; put"
+    refuses(UserError, said, read_header, parts[1])
     renamed = parts[0].rename(tmp_path / "renamed.gguf")
     refuses(UserError, r"'renamed.gguf' is one of 3 files of a model and does not bear its", read_header, renamed)
 
