@@ -30,8 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Not in a worker, which reports to another process, nor where single files are asked for: there a failure is told
     at once."""
     if hasattr(config, "workerinput"):
-        file = Path(os.environ[STACKS], config.workerinput["workerid"])
-        faulthandler.enable(file.open("w"))  # open to the end
+        if folder := os.environ.get(STACKS):  # none where single files are asked for
+            faulthandler.enable(Path(folder, config.workerinput["workerid"]).open("w"))  # open to the end
     elif not named(config):
         config.pluginmanager.register(Repeats(config), "repeats of failures")
         os.environ[STACKS] = tempfile.mkdtemp(prefix="tests-stacks-")

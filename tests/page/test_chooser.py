@@ -117,4 +117,4 @@ def test_a_card_has_an_address_and_leads_to_its_lesson_and_a_search_names_the_wa
     expect(said).to_contain_text("To write one yourself, choose “Write a rule of your own”.")
     for _ in range(2):  # pressed again it stays open
         chooser.get_by_role("button", name="Write a rule of your own").click()
-        expect(screen.page.locator("#user-methods").get_by_text("The file is run as it stands")).to_be_in_viewport()
+        expect(screen.page.locator("#user-methods").get_by_text("The file is run as it is")).to_be_in_viewport()

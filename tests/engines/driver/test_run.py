@@ -457,7 +457,7 @@ def test_logits_that_are_no_numbers_end_a_run_in_a_sentence(method, name, value,
     way = "extend" if made.record.kind == "causal" else "__call__"
     made.__class__ = type("Broken", (kind,), {way: broken(getattr(kind, way))})
     run = engines.stream(method, made, "sort: Mia, Leo, Ada" if name == "tiny-dlm" else "add: 1 + 1")
-    refuses(engines.UserError, r"model in step \d+ are no numbers", list, run)
+    refuses(engines.UserError, r"model in step \d+ are not numbers", list, run)
     trace = run.trace()
     assert trace.end.reason == "failed" and "NaN, infinity" in trace.end.message
     assert all(np.isfinite(p) for s in trace.steps if s.commits for p in s.commits.probabilities if p is not None)

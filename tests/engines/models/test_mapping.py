@@ -269,7 +269,12 @@ CONFIGS = [  # what is changed in the config, the options, what is said
     (LLADA2, {"score_function": "softmax"}, {}, "'softmax'; only score_function='sigmoid' .* GLM-4-MoE"),
     (LLADA2, {"rope_scaling": {"type": "yarn"}}, {}, "rope_scaling="),
     (LLADA2, {}, {"block_size": 513}, "block_size=513 does not fit"),
-    (LLADA2, {}, {"trust_remote_code": True}, "no code of a checkpoint is run here, so trust_remote_code is no option"),
+    (
+        LLADA2,
+        {},
+        {"trust_remote_code": True},
+        "no code of a checkpoint is run here, so trust_remote_code is not an option",
+    ),
     (LLADA2, {"model_type": "stranger", "auto_map": {"AutoConfig": "c.C"}}, {}, r"'stranger', which would need code"),
     (NEMOTRON, {"mask_token_id": None}, {}, r"its mask; give it as mask_id=\.\.\. \(candidates in its tokenizer: –\)"),
     (NEMOTRON, {}, {"mask_id": 128}, "mask_id=128 is not in the vocabulary of copy; ids go from 0 to 127"),

@@ -197,7 +197,7 @@ def test_one_token_per_forward_always_succeeds(slug, method, params):
         (listed("shuffle", 8), {}, "8 items were given to shuffle; give at most 7"),
         ("What is the capital of France?", {}, "it knows copy, reverse"),
         ("remove: 4 from Mia Leo", {}, "nothing that the oracle can answer"),
-        ("sudoku: 1134 0000 0000 0000", {}, "no 4x4 sudoku with a solution"),
+        ("sudoku: 1134 0000 0000 0000", {}, "not a 4x4 sudoku that can be solved"),
         ("copy: Zürich Mia", {}, "no token for 'ü'"),
         (listed("copy", 5), {"max_new_tokens": 4}, "has 5 tokens and the board has room for 4; set max_new_tokens to"),
         ("copy: Mia Leo", {"cfg_scale": 1.0}, "cfg_scale=0"),

@@ -21,6 +21,7 @@ from explorer.export.overview import overview, shared_scale
 from explorer.export.playback import CLOCKS, FIELDS, Playback, characters
 from explorer.export.studies import figure_drawing, figure_svg
 from explorer.export.trees import MAX_NODES, Node, folded, place, tree_nodes
+from explorer.figures.handed import shown
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented, moving
 from tests.player.handmade import both_at_once, drafting, hostile, masked
@@ -47,7 +48,7 @@ def test_the_board_is_the_players(js):
     traces = [*map(invented, range(12)), *map(moving, range(24)), drafting(), masked()]
     for trace in [*traces, *(gallery().get(card.id) for card in gallery().cards)]:
         run = Playback(trace)
-        for t, theirs in enumerate(js("store.js", READ, text=trace.to_json())):
+        for t, theirs in enumerate(js("store.js", READ, text=shown(trace))):
             ours = [[cell.position, cell.token, cell.state] for cell in run.board(t)]
             assert ours == theirs["board"][run.start :], (trace.header.title, t)
             assert run.tokens(t) == theirs["tokens"]

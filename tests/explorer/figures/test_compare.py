@@ -190,7 +190,7 @@ def test_what_the_rule_for_the_end_saves_is_told_apart_from_what_the_method_save
     told = against(rule, control, None, 0)
     assert f"{calls(control) - calls(rule)} of its {calls(control)} model calls" in told["text"]
     assert "end mark" not in against(without, control, None, 0)["text"]
-    assert "wrote only what stands" in parts(rule, control)[-1].text, "in the sentence that counts the calls"
+    assert "wrote only what is" in parts(rule, control)[-1].text, "in the sentence that counts the calls"
     assert "end mark" not in parts(without, control)[-1].text + parts(control, control)[-1].text
 
 

@@ -130,14 +130,14 @@ BAD_TENSORS = {
     r"d2t of .* leads to the tokens|name different tokens": {"d2t": torch.arange(44) + 10},
     "holds the tokens themselves": {"d2t": D2T + torch.arange(44)},  # in the place of offsets
     r"is \[50, 32\] and should be": {"embed_tokens.weight": torch.zeros(50, 32)},
-    "values that are no numbers": {"norm.weight": torch.full((32,), float("nan"))},
+    "values that are not numbers": {"norm.weight": torch.full((32,), float("nan"))},
     "lacks the tensor": {"layers.0.mlp.up_proj.weight": None},
     "does not compute with": {"layers.0.mlp.extra.weight": torch.zeros(2)},
 }
 LINEAR = {"rope_type": "linear"}
 SPIRAL = {"rope_type": "spiral", "rope_theta": 1e4}
 BAD_CONFIG = {
-    "no whole numbers": {"transformer_layer_config.head_dim": 12},
+    "not multiples": {"transformer_layer_config.head_dim": 12},
     "num_attention_heads=0": {"transformer_layer_config.num_attention_heads": 0},
     "reads the layers": {"eagle_aux_hidden_state_layer_ids": [1, 3, 99]},
     "three different layers": {"eagle_aux_hidden_state_layer_ids": [2, 3, 3]},
@@ -266,7 +266,7 @@ def test_qwens_later_layers_slide_where_no_types_are_given(tmp_path):
     ("drafter", "target", "words"),
     [
         ("eagle3-legacy/drafter", "medusa", "at least seven"),  # it reads layers 2, n // 2 and n - 3
-        ("medusa/verifier", "medusa", "no drafter of a known format"),
+        ("medusa/verifier", "medusa", "not a drafter of a known format"),
         ("medusa/drafter", None, "cannot be run layer by layer"),
     ],
 )
