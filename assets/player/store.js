@@ -112,12 +112,9 @@ export class Run {
       this.#scores(step);
       for (const [name, group] of Object.entries(step))
         if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
-      for (const { kind } of step.spans ?? []) {
-        if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
-        this.groups.add(`spans.${kind}`);
-      }
-      for (const { about = {} } of step.intervals ?? [])
-        for (const name of Object.keys(about)) this.groups.add(`intervals.${name}`);
+      for (const { kind } of step.spans ?? []) if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
+      for (const name of ["spans", "intervals", "routing"])
+        for (const { kind } of step[name] ?? []) this.groups.add(`${name}.${kind}`);
     }
   }
 
@@ -382,7 +379,7 @@ export class Run {
   }
 
   /** True if any step so far fills the group `name`. Also: "masked", a board that begins masked, "growing", one that
-   * begins empty, "end", a run that is over; "intervals.layer": their layer is said, "spans.fed": spans of a kind. */
+   * begins empty, "end", a run that is over; "spans.fed", "intervals.bytes", "routing.expert": those of a kind. */
   has(name) {
     if (name === "end") return this.end !== null;
     if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");

@@ -60,11 +60,6 @@ def test_lines_end_a_unit_or_decide_until_the_first_refusal(js: Call) -> None:
         (0.0, ["both", "both", "judge", "judge", "both"]),
     ):
         assert js("views/judged.js", "M.decide(rows, line)", rows=ROWS, line=line) == said
-    tree = {"tokens": [7, 1, 2], "values": [None, 0.3, 0.8], "chances": [None, 1.0, 0.4], "uniforms": [None, None, 0.6]}
-    rows = js("views/judged.js", "M.judged(tree)", tree=tree)
-    assert [(row["token"], row["value"], row["standard"]) for row in rows] == [(1, 0.3, True), (2, 0.8, False)]
-    for broken in ({"values": []}, {"chances": [None, 1.0, None]}, {"tokens": []}):
-        assert js("views/judged.js", "M.judged(tree)", tree=tree | broken) == []
     for accepted, told in (([True] * 3, (2, 0)), ([True, True, False], (1, 2)), ([True, False, False], (0, 1))):
         found = js("views/unrolled.js", "M.broke(tree)", tree={"tokens": [1, 2, 3], "accepted": accepted})
         assert found == {"kept": told[0], "at": told[1]}

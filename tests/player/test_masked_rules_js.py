@@ -180,18 +180,6 @@ def test_the_sums_are_those_of_the_sampler(js: Call, seed: int) -> None:
     assert told["sum"] == pytest.approx(float(entropies.sum()))
 
 
-def test_a_future_counts_what_its_score_says(js: Call) -> None:
-    trace = decoded("Pauses")
-    paused = [step for step in trace.steps if step.facts["paused"]]
-    assert paused
-    for step in paused:
-        told = js("views/pauses.js", "M.futures(step)", step=plain(trace)[step.index])
-        scores = [branch.scores["score"] for branch in step.branches[1:]]
-        assert [one["won"] for one in told].index(True) == scores.index(max(scores)) == step.facts["rank_chosen"] - 1
-        means = [one["mean"] for one in told]
-        assert means.index(max(means)) == scores.index(max(scores))
-
-
 def test_tokens_on_lines_keep_their_order_and_overlap_nowhere(js: Call) -> None:
     rng = random.Random(3)
     for _ in range(40):
@@ -247,7 +235,7 @@ def test_a_search_names_the_older_state_that_it_goes_back_to(js: Call) -> None:
 def test_what_two_models_cost_is_what_their_calls_were(js: Call) -> None:
     trace = decoded("Baton")
     sizes = {model.role: model.parameters for model in trace.header.models}
-    steps, prompt = plain(trace), len(trace.header.prompt_ids)
+    steps, prompt = [step | step["records"] for step in plain(trace)], len(trace.header.prompt_ids)
     told = js("views/baton.js", "M.costs(steps, models, 'large', n)", steps=steps, models=sizes, n=prompt)
     calls = {role: sum(step.forwards.get(role, 0) for step in trace.steps) for role in sizes}
     whole = sum(n * sizes[role] for role, n in calls.items())

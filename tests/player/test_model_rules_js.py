@@ -22,9 +22,9 @@ from tests.player.pictures import plain
 Call = Callable[..., Any]
 
 
-def interval(track: str, start: float, end: float, **about: Any) -> dict[str, Any]:
-    """Measured, in seconds."""
-    return {"track": track, "start": start, "end": end, "measured": True, "unit": "seconds", "about": about}
+def bar(track: str, start: float, end: float, kind: str, **about: int) -> dict[str, Any]:
+    """A measured interval in seconds."""
+    return {"track": track, "start": start, "end": end, "kind": kind, "about": about}
 
 
 def test_a_part_that_is_most_of_it_is_cut_off_below(js: Call) -> None:
@@ -50,12 +50,13 @@ def test_caches_decide_again_as_the_engine_did(js: Call, params: dict[str, Any])
 
 
 def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
-    def made(track: str, start: float, label: str, measured: bool = False) -> dict[str, Any]:
-        return {"track": track, "start": start, "end": start + 1, "label": label, "measured": measured}
+    def made(track: str, start: float, kind: str, **about: int) -> dict[str, Any]:
+        return {**bar(track, start, start + 1, kind, **about), "measured": False}
 
-    shown = [made(f"device {n}", 1.0, f"attention {n + 1}") for n in (1, 2, 3)]
-    shown += [made("device 1", 2.0, "feed-forward 2"), made("device 1", 3.0, "attention 5"), made("x", 3.0, "head")]
-    shown += [made("one device", 1.0, "attention 2", True), made("device 1", 4.0, "branches 1, 2")]
+    shown = [made(f"device {n}", 1.0, "attention", layer=n + 1) for n in (1, 2, 3)]
+    shown += [made("device 1", 2.0, "feed-forward", layer=2), made("device 1", 3.0, "attention", layer=5)]
+    shown += [made("x", 3.0, "head"), bar("one device", 1.0, 2.0, "attention", layer=2)]
+    shown += [made("device 1", 4.0, "branches", mark=1), made("device 2", 4.0, "branches", mark=2)]
     (group,) = js("together.js", "M.together(shown)", shown=shown)
     assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
     assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
@@ -74,12 +75,12 @@ def test_what_sliders_share_out_is_what_the_engine_would(js: Call, heads: int, N
 
 
 TURN = [
-    interval("attention", 1.0, 3.0, microbatch=1, layer=1),
-    interval("attention", 3.0, 5.0, microbatch=2, layer=1),
-    interval("feed-forward", 4.0, 5.5, microbatch=1, layer=1),
-    interval("feed-forward", 6.0, 9.0, microbatch=2, layer=1),
-    interval("attention", 0.0, 20.0),  # no part of a microbatch
-    interval("links", 0.0, 20.0, microbatch=1, layer=1),
+    bar("attention", 1.0, 3.0, "microbatch", microbatch=1, layer=1),
+    bar("attention", 3.0, 5.0, "microbatch", microbatch=2, layer=1),
+    bar("feed-forward", 4.0, 5.5, "microbatch", microbatch=1, layer=1),
+    bar("feed-forward", 6.0, 9.0, "microbatch", microbatch=2, layer=1),
+    bar("attention", 0.0, 20.0, "attention", layer=1),  # no part of a microbatch
+    bar("links", 0.0, 20.0, "microbatch", microbatch=1, layer=1),
 ]
 
 
@@ -95,13 +96,13 @@ def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(j
 
 def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call) -> None:
     def step(n: int, long: float) -> dict[str, Any]:
-        facts = {"kv_bytes_mfa": 10 * n, "operations_mfa": 40 * n, "kv_bytes_mha": 40 * n, "operations_mha": 20 * n}
-        parts = [
-            interval("MFA", 0, long, part="attention", layer=1),
-            interval("MFA", long, 9, part="feed-forward", layer=1),
-            interval("MFA", 9, 9 + long, part="attention", layer=2),
-        ]
-        return {"facts": facts | {"kv_bytes": 7}, "intervals": parts}
+        told = [{"name": "MFA", "bytes": 10 * n, "operations": 40 * n}]
+        told += [{"name": "MHA", "bytes": 40 * n, "operations": 20 * n}]
+        parts = [bar("MFA", 0, long, "attention", layer=1), bar("MFA", long, 9, "feed-forward", layer=1)]
+        return {
+            "readers": {"copies": 4, "readers": told},
+            "intervals": [*parts, bar("MFA", 9, 9 + long, "attention", layer=2)],
+        }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
     first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)

@@ -81,11 +81,6 @@ export class Leaning {
     return { eta: 0, alpha: 0, temperature: 0, ...this.run.steps[t - 1]?.opinions?.rule };
   }
 
-  /** A run without opinions has nothing to try again. */
-  grow() {
-    this.dom.hidden = !this.run.steps.some(({ opinions }) => opinions);
-  }
-
   show(t, hurry) {
     if (t !== this.t) this.row = null;
     this.t = t;

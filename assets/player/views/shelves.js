@@ -8,8 +8,8 @@ export const RULES = ["lru", "look-ahead"];
 /** What the slots hold in these steps: rule -> [{slot, expert, start, end, miss, out}], in order. */
 export function shelves(steps) {
   const found = new Map();
-  for (const { about, start, end } of steps.flatMap(({ intervals }) => intervals ?? [])) {
-    if (about?.slot === undefined) continue;
+  for (const { kind, about, start, end } of steps.flatMap(({ intervals }) => intervals ?? [])) {
+    if (kind !== "slot") continue;
     const { rule, slot, expert, miss = false, out = "" } = about;
     if (!found.has(rule)) found.set(rule, []);
     found.get(rule).push({ slot, expert, start, end, miss, out });
@@ -22,7 +22,9 @@ export const queues = (steps) =>
   steps.map(({ spans = [] }) =>
     spans
       .filter(({ kind }) => kind === "expert")
-      .flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label])),
+      .flatMap(({ start, end, about: { expert } }) =>
+        Array.from({ length: end - start }, (_, i) => [start + i, expert]),
+      ),
   );
 
 const nextUse = (expert, future) => (future.indexOf(expert) + 1 || Infinity) - 1;

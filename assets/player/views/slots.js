@@ -35,8 +35,7 @@ export class Slots extends StepPicture {
   }
 
   grow() {
-    const named = this.run.steps.flatMap(({ choice, spans }) => choice?.options ?? spans?.map((s) => s.label) ?? []);
-    this.experts = [...new Set(named)];
+    this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
     const box = (name) => el("i", { class: "dx-swatch", style: `background:${this.#fill(name)}` });
     const names = this.experts.map((name) => el("span", {}, box(name), ` ${translated(name)}`));
     this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
@@ -103,7 +102,7 @@ export class Slots extends StepPicture {
 
   /** The tokens with their experts, and what an ordinary mixture would know. */
   #tokens({ asked, until }, { left, from, to, w, x, wide, labels, marks }, step) {
-    const route = this.run.steps[0]?.intervals?.find(({ track }) => track === "router"),
+    const route = this.run.steps[0]?.intervals?.find(({ kind }) => kind === "route"),
       took = route ? seconds(route.end - route.start) : "?",
       board = this.run.board(this.t),
       L = step.routing?.[0]?.layers.length ?? 0;
@@ -205,7 +204,7 @@ ${L} runs`
       now = spans?.filter(({ kind }) => kind === "expert") ?? [],
       tokens = queues([{ spans }])[0].length;
     if (!now.length) return tr`No expert in this step.`;
-    if (tokens === 1) return tr`Token ${now[0].start} asks for ${translated(now[0].label)}. ${said(facts)}.`;
+    if (tokens === 1) return tr`Token ${now[0].start} asks for ${translated(now[0].about.expert)}. ${said(facts)}.`;
     return tr`${tokens} tokens were routed before the first layer ran: ${now.length} stretches of one expert. \
 ${said(facts)}.`;
   }

@@ -6,8 +6,8 @@ import { tr } from "../words.js";
 /** The ways of a step with their pieces, tiles counted from 1. Merges are pieces beyond the first of each head. */
 export function ways(intervals = []) {
   const found = new Map();
-  for (const { about, start, end } of intervals) {
-    if (!about?.head) continue;
+  for (const { kind, about, start, end } of intervals) {
+    if (kind !== "tiles") continue;
     const { way, ...piece } = { found: "", ...about, start, end };
     found.set(way, [...(found.get(way) ?? []), piece]);
   }
@@ -85,6 +85,7 @@ export function modelled(heads, t, slots) {
       const start = free[worker] ?? 0;
       free[worker] = start + end - first;
       return {
+        kind: "tiles",
         about: { way, worker: worker + 1, head: head + 1, first: first + 1, last: end },
         start,
         end: free[worker],

@@ -9,7 +9,7 @@ import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["spans+scores+growing"] };
+export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["spans.unit"] };
 
 const TOP = 22,
   TALL = 84, // of the bars
@@ -66,13 +66,6 @@ export class Units extends StepPicture {
       el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
     );
     this.begin(run, dom, context, ["bars", "ones", "frames", "cells", this.line], this.sliding.dom, this.key);
-    this.grow();
-  }
-
-  /** A run without units has nothing to show here. */
-  grow() {
-    const { length, spanKinds } = this.run;
-    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !spanKinds.includes("unit");
   }
 
   /** Confidences of the window of a step, and the threshold that they were held against. */
@@ -192,7 +185,6 @@ export class Units extends StepPicture {
   }
 
   describe(t) {
-    if (!this.run.spanKinds.includes("unit")) return "";
     const { sure, wrote, line } = this.#window(t - 1);
     if (!sure.length) return t ? tr`No unit in this step.` : tr`Before the first step.`;
     const made = tiles(this.run, t),

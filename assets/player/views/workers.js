@@ -10,7 +10,7 @@ import { tr, translated } from "../words.js";
 import { Dial, embolden, formula, size } from "./dial.js";
 import { boxOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["intervals.head"] };
+export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["intervals.tiles"] };
 
 const HIGH = 92, // of a chart with many workers
   LINE = 24, // of the line of all tiles

@@ -12,6 +12,9 @@ missed in one forward, whose positions and seconds are counted."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from engines.core.trace import Count, Detail
 from engines.kit import (
     CausalLM,
     Choice,
@@ -19,6 +22,7 @@ from engines.kit import (
     Float,
     Int,
     Params,
+    Record,
     Recorder,
     Roles,
     Steps,
@@ -29,6 +33,18 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
+
+
+class Relay(Record):
+    """Who wrote a token, and the entropy by which the next writer is chosen."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    writer: str
+    entropy: float
+    mean: float  # of the last tokens; bits, as the entropy
+    tau: float
+    switched: bool
+    read: Count  # tokens that the writer had missed
 
 
 @method(
@@ -50,6 +66,7 @@ from engines.kit import (
     signature="baton",
     emits={"commits", "scores", "candidates", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "bits"},
+    records={"relay": Relay},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The switching rule of 2502.06833: the rolling mean of H over w tokens against tau. c counts the tokens of the
@@ -84,6 +101,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 switched=active != writer,
                 detail=f"read {many(catch_up, 'missed token')} first" if catch_up else "",
             ),
+            records={"relay": Relay(writer, H, mean, p.tau, active != writer, catch_up)},
             facts={"catch_up_tokens": catch_up},
             note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'continues'}: "
             f"rolling entropy {mean:.2f} bits.",

@@ -13,9 +13,12 @@ none goes beyond max_new_tokens; no outer beam."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from engines.core.trace import Detail
 from engines.kit import (
     Branch,
     CausalLM,
@@ -26,8 +29,11 @@ from engines.kit import (
     Params,
     Path,
     Paths,
+    Probability,
+    Record,
     Recorder,
     Steps,
+    TokenId,
     entropy,
     max_new_tokens,
     method,
@@ -49,6 +55,24 @@ class Future:
     lookahead: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     ended: int | None = None
+
+
+class Continued(Record):
+    """A candidate with what was continued behind it."""
+
+    tokens: list[TokenId]
+    p: Probability
+    mean: Probability  # of its tokens together, for each of them
+
+
+class Pause(Record):
+    """The entropy of a token, and where it reaches the threshold the futures that were tried for it."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    entropy: float
+    threshold: float
+    chosen: int  # of the futures, from 0
+    futures: list[Continued]
 
 
 @method(
@@ -76,6 +100,7 @@ class Future:
         Choice("scoring", "clean", ["clean", "official"], source="clean is ours"),
         Choice("ends", "end mark", ["end mark", "function"], source="function in the code"),
     ],
+    records={"pause": Pause},
     signature="pauses",
     emits={"commits", "scores", "candidates", "branches", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -116,6 +141,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             choice=Decision(
                 ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
             ),
+            records={"pause": Pause(H, p.threshold, rank, [continued(one, futures, p) for one in futures])},
             facts={
                 "paused": paused,
                 "overruled": rank > 0,
@@ -197,6 +223,12 @@ def branch(future: Future, futures: Sequence[Future], p: Params, won: bool, leng
         {k: round(v, 4) for k, v in scores.items()},
         fate,
     )
+
+
+def continued(future: Future, futures: Sequence[Future], p: Params) -> Continued:
+    """A future as the picture shows it."""
+    chances = (math.exp(future.logp), math.exp(score(future, futures, p.scoring)))
+    return Continued([future.token, *future.tokens], *(round(chance, 5) for chance in chances))
 
 
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:

@@ -15,13 +15,16 @@ Letters: gamma drafted tokens x, m the standard test, e [gamma, d] states, w [d]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from engines.core.trace import Detail
 from engines.kit import (
     Decision,
     Float,
     Int,
     Params,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Steps,
@@ -40,6 +43,15 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 MOST = 32
+
+
+class Judged(Record):
+    """What the judge says of each drafted token, and whether the standard test accepts it."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    delta: float
+    scores: list[Probability]
+    standard: list[bool]
 
 
 @method(
@@ -61,6 +73,7 @@ MOST = 32
     ],
     signature="judged",
     emits=EMITS | {"choice"},
+    records={"judged": Judged},
     lanes={**LANES, "judge": "probability"},
     baseline="greedy",
     lossless={"delta": 1.0},
@@ -91,6 +104,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             **groups,
             thresholds={"judge": p.delta},
             choice=look.decision(p.delta),
+            records={"judged": Judged(p.delta, look.score, look.plain)} if look.score else {},
             intervals=run.calls(VERBS),
             facts=turn.facts(judged=len(alone), standard=look.standard, typed=int(person)),
             note=note(look, len(alone), person),

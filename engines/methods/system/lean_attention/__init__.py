@@ -164,7 +164,9 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
         for interval in drawn(kind, plan, work.found if kind == p.schedule else {})
     ]
     threads = [
-        interval for t in work.times for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)
+        interval
+        for t in work.times
+        for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label, {"mark": t.mark}, t.kind)
     ]
     return facts, lanes + threads
 
@@ -183,6 +185,7 @@ def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> l
             about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
             | {"last": piece.end}
             | ({"found": said(triples, piece)} if piece in triples else {}),
+            kind="tiles",
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]
