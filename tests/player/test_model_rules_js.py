@@ -1,5 +1,6 @@
 """What pictures of layers, caches, workers and devices work out from a record is what the engine means by it."""
 
+import json
 import math
 import operator
 from collections.abc import Callable
@@ -15,8 +16,9 @@ from pytest import approx
 import engines
 from engines.core.recording import pack_placement
 from engines.core.trace import Routing, pack
-from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, schedule, tiles
+from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, plans, schedule
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline
+from explorer.figures.handed import shown
 from tests.player.pictures import plain
 
 Call = Callable[..., Any]
@@ -33,20 +35,27 @@ def test_a_part_that_is_most_of_it_is_cut_off_below(js: Call) -> None:
         assert js("views/arena.js", "M.ground(parts)", parts=parts) == ground
 
 
-@pytest.mark.parametrize("params", [{"slots": 1}, {"slots": 3}, {"window": 3}, {"window": 0}], ids=str)
-def test_caches_decide_again_as_the_engine_did(js: Call, params: dict[str, Any]) -> None:
-    """A slider serves the recorded requests with other slots: what it would hold is what a run with them holds."""
-    for prompt in ("story: Mia, boat", "python: class Boat(name: str, speed: int, crew: int)"):
-        trace = engines.run("read-me", "tiny-ar-m", prompt, params={"max_new_tokens": 6, "slots": 2, **params})
-        steps = plain(trace)
-        facts = steps[0]["facts"]
-        given = {"names": steps[0]["choice"]["options"], "c": facts["slots"], "ahead": facts["window"]}
-        recorded = dict(js("views/shelves.js", "[...M.shelves(steps)]", steps=steps))
-        for rule in ("lru", "look-ahead"):
-            call = "M.served(M.queues(steps), rule, c, names, ahead)"
-            again = js("views/shelves.js", call, steps=steps, rule=rule, **given)
-            key = operator.itemgetter("start", "slot")
-            assert sorted(again, key=key) == sorted(recorded[rule], key=key)
+@pytest.mark.parametrize("params", [{"slots": 1}, {"slots": 3}, {"slots": 3, "window": 0}], ids=str)
+def test_caches_hold_with_other_slots_what_a_run_with_them_holds(js: Call, params: dict[str, Any]) -> None:
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    mine, other = (
+        engines.run("read-me", "tiny-ar-m", prompt, params={"max_new_tokens": 6, **params, "slots": slots})
+        for slots in (2, params["slots"])
+    )
+    call = "(({ held }) => held)(M.readOf(modules['store.js'].Run.from(trace), n, c, names))"
+    given = {"n": len(mine.steps), "c": params["slots"], "names": mine.steps[0].choice.options}
+    held = (js("views/shelves.js", call, trace=json.loads(shown(trace)), **given) for trace in (mine, other))
+    ordered = ([sorted(rule, key=operator.itemgetter("start", "slot")) for rule in both] for both in held)
+    assert next(ordered) == next(ordered)
+
+
+def test_pieces_of_a_plan_stand_where_the_schedule_has_them(js: Call) -> None:
+    for h, t, W in ((3, 32, 10), (1, 1, 2), (8, 7, 3)):
+        made = {one["name"]: one for one in js("views/tiles.js", "M.modelled(plans, t)", plans=plans(h, t, W), t=t)}
+        for kind in SCHEDULES:
+            pieces = schedule(kind, [t] * h, W)
+            assert made[kind]["long"] == makespan(pieces) and made[kind]["tiles"] == h * t
+            assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
 
 
 def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
@@ -61,17 +70,6 @@ def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
     assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
     assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
     assert js("together.js", "M.together([])") == []
-
-
-@settings(deadline=None)
-@given(heads=st.integers(1, 64), N=st.integers(1, 2**20), slots=st.integers(1, 128), b=st.sampled_from([16, 64, 256]))
-def test_what_sliders_share_out_is_what_the_engine_would(js: Call, heads: int, N: int, slots: int, b: int) -> None:
-    t = tiles(N, b)
-    made = {one["name"]: one for one in js("views/tiles.js", "M.modelled(h, t, W)", h=heads, t=t, W=slots)}
-    for kind in SCHEDULES:
-        pieces = schedule(kind, [t] * heads, slots)
-        assert made[kind]["long"] == makespan(pieces) and made[kind]["tiles"] == heads * t
-        assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
 
 
 TURN = [

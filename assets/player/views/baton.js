@@ -54,18 +54,24 @@ export class Baton extends StepPicture {
     const { run } = this;
     return run.steps
       .slice(0, t)
+      .map((step, index) => ({ ...step, index }))
       .filter(({ relay, commits }) => relay && commits)
-      .map(({ relay, commits }) => ({
+      .map(({ relay, commits, index }) => ({
         ...relay,
+        index,
         text: run.eos.has(commits.tokens.at(-1)) ? "■" : glyphs(run.piece(commits.tokens.at(-1)).text, 24),
       }));
+  }
+
+  #large({ index }, tau) {
+    return this.run.asked(index + 1, "relay", "tau", tau) === "large";
   }
 
   also(relay) {
     if (!relay) return this.sliding.show(0, false, "");
     const tau = this.sliding.at(relay.tau),
       told = this.#written(this.t),
-      over = told.filter(({ mean }) => mean > tau).length;
+      over = told.filter((one) => this.#large(one, tau)).length;
     return this.sliding.show(
       relay.tau,
       told.length > 0,
@@ -113,7 +119,7 @@ export class Baton extends StepPicture {
         { mean } = told[cell.i],
         up = y(cell, mean);
       set(bar, { x: 4 + cell.x, y: up, width: cell.w - 1, height: Math.max(1, foot(cell) - up) });
-      set(bar, { class: mean > tau ? "dx-high" : "dx-quiet" });
+      set(bar, { class: this.#large(told[cell.i], tau) ? "dx-high" : "dx-quiet" });
     });
     const rows = [...new Map(shown.map((cell) => [cell.line, cell])).values()],
       ends = new Map(shown.map((cell) => [cell.line, 4 + cell.x + cell.w]));

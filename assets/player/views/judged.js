@@ -41,17 +41,6 @@ const rowsOf = ({ judged, tree } = {}) =>
     standard: judged.standard[i],
   }));
 
-/** Who lets each token stand at a line: both, standard, judge, none, and behind the first refusal behind. */
-export function decide(rows, line) {
-  let open = true;
-  return rows.map(({ value, standard }) => {
-    if (!open) return "behind";
-    const by = value > line ? (standard ? "both" : "judge") : standard ? "standard" : "none";
-    open = by !== "none";
-    return by;
-  });
-}
-
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 
 const dot = (x) => x.toFixed(1);
@@ -67,15 +56,20 @@ export class Judged extends StepPicture {
     this.begin(run, dom, context, layers, this.sliding.dom, this.key);
   }
 
+  /** Who lets each token of step t stand at a line: both, standard, judge, none, and behind the first refusal behind. */
+  #fates(t, line) {
+    return this.run.asked(t, "judged", "delta", line) ?? rowsOf(this.run.steps[t - 1]).map(() => "behind");
+  }
+
   told(step) {
     return step.judged ? rowsOf(step) : null;
   }
 
   also(rows, step) {
     const recorded = step?.judged?.delta ?? 0,
-      count = rows ? kept(decide(rows, this.sliding.at(recorded))) : 0;
+      count = rows ? kept(this.#fates(this.t, this.sliding.at(recorded))) : 0;
     this.sliding.show(recorded, Boolean(rows), rows ? tr`${count} of ${rows.length} stay` : "");
-    const seen = new Set(rows ? decide(rows, this.sliding.at(recorded)) : []);
+    const seen = new Set(rows ? this.#fates(this.t, this.sliding.at(recorded)) : []);
     Object.keys(STATES).forEach((fate, i) => (this.key.children[i].hidden = !seen.has(fate)));
   }
 
@@ -84,7 +78,7 @@ export class Judged extends StepPicture {
       narrow = width < 640,
       left = narrow ? 62 : LEFT,
       threshold = this.sliding.at(step.judged.delta),
-      fates = decide(rows, threshold),
+      fates = this.#fates(this.t, threshold),
       alone = rows.findIndex(({ standard }) => !standard),
       without = alone < 0 ? rows.length : alone,
       stay = kept(fates),
@@ -155,9 +149,9 @@ export class Judged extends StepPicture {
       across = (logp) => left + (1 - Math.max(FLOOR, logp) / FLOOR) * (right - left),
       y = (value) => top + (1 - value) * (PLOT - 40),
       foot = y(0),
-      dots = this.run.steps.slice(0, this.t).flatMap((step) => {
+      dots = this.run.steps.slice(0, this.t).flatMap((step, i) => {
         const rows = rowsOf(step),
-          fates = decide(rows, this.sliding.at(step.judged?.delta));
+          fates = step.judged ? this.#fates(i + 1, this.sliding.at(step.judged.delta)) : [];
         return rows.map((row, i) => ({ ...row, fate: fates[i] })).filter(({ fate }) => fate !== "behind");
       });
     set(this.across, { d: `M${left},${y(threshold)}H${right}` });
@@ -200,9 +194,9 @@ over the target's own probability (logarithmic)`,
       rows = rowsOf(step);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
     const line = step.judged.delta,
-      count = (at) => kept(decide(rows, at)),
+      count = (at) => kept(this.#fates(t, at)),
       own = this.run.header.lossless ? "" : tr` Not lossless.`,
-      all = decide(rows, line),
+      all = this.#fates(t, line),
       alone = all.filter((fate) => fate === "judge").length,
       far = 2 * alone > kept(all) ? tr` Most of them by the judge alone: not what the target would have written.` : "";
     return tr`Tokens kept at threshold ${short(line)}: ${count(line)} of ${rows.length}; ${count(1)} \

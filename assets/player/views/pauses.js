@@ -19,7 +19,8 @@ export const view = {
 };
 
 /** The futures of a pause, in their order: {tokens, p of the first, mean: probability per token, won}. */
-const futures = ({ pause }) => (pause?.futures ?? []).map((one, i) => ({ ...one, won: i === pause.chosen }));
+const futures = ({ pause }) =>
+  (pause?.futures ?? []).map((tokens, i) => ({ tokens, p: pause.p[i], mean: pause.mean[i], won: i === pause.chosen }));
 
 export class Pauses extends StepPicture {
   load(run, dom, context) {
@@ -44,6 +45,7 @@ export class Pauses extends StepPicture {
       .map(({ token, entry }) => {
         const { pause } = run.steps[entry?.step] ?? {};
         return {
+          step: entry?.step,
           text: prose(run.piece(token).text),
           H: pause?.entropy ?? null,
           paused: Boolean(pause?.futures.length),
@@ -52,10 +54,14 @@ export class Pauses extends StepPicture {
       });
   }
 
+  #pauses(step, line) {
+    return this.run.asked(step + 1, "pause", "threshold", line);
+  }
+
   also(pause) {
     const line = this.sliding.at(pause?.threshold ?? 0),
       told = pause ? this.#written(this.t) : [],
-      over = told.filter(({ H }) => H !== null && H >= line).length;
+      over = told.filter(({ step }) => this.#pauses(step, line)).length;
     this.sliding.show(
       pause?.threshold ?? 0,
       told.length > 0,
@@ -76,7 +82,8 @@ export class Pauses extends StepPicture {
       now = at === t,
       rows = at ? futures(run.steps[at - 1]) : [],
       word = (token) => glyphs(run.piece(token).text),
-      made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word });
+      pauses = ({ step }) => this.#pauses(step, this.sliding.at(pause.threshold)),
+      made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word, pauses });
     this.frame(made.height);
     const { bars, dashed, code, arcs, tokens, scores } = made;
     pool(this.bars, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {

@@ -8,9 +8,9 @@ import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
-import { evictions, loadsOf, queues, RULES, readOf, said, sentence } from "./shelves.js";
+import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
-export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["intervals.slot"] };
+export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["requests"] };
 
 const LEAST = 19, // width of a token, in CSS pixels
   MOST = 40,
@@ -56,20 +56,20 @@ export class Slots extends StepPicture {
     super.show(t, hurry);
   }
 
-  told({ spans }) {
-    return spans?.some(({ kind }) => kind === "expert") || null;
+  told({ requests }) {
+    return requests;
   }
 
   #read() {
-    const steps = this.run.steps.slice(0, this.t);
-    return readOf(steps, this.sliding.at(steps.at(-1)?.facts?.slots ?? 1), this.experts);
+    const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
+    return readOf(this.run, this.t, this.sliding.at(slots), this.experts);
   }
 
-  also(told, step) {
+  also(told) {
     this.legend.hidden = !told;
     if (!told) return this.sliding.show(1, false, "");
     const [lru, look] = this.#read().held.map(loadsOf);
-    this.sliding.show(step.facts?.slots ?? 1, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
+    this.sliding.show(told.slots, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
   }
 
   draw(_, step, next) {
@@ -200,12 +200,12 @@ ${L} runs`
 
   describe(t) {
     if (!t) return tr`Before the first step.`;
-    const { spans, facts = {} } = this.run.steps[t - 1] ?? {},
-      now = spans?.filter(({ kind }) => kind === "expert") ?? [],
-      tokens = queues([{ spans }])[0].length;
-    if (!now.length) return tr`No expert in this step.`;
-    if (tokens === 1) return tr`Token ${now[0].start} asks for ${translated(now[0].about.expert)}. ${said(facts)}.`;
-    return tr`${tokens} tokens were routed before the first layer ran: ${now.length} stretches of one expert. \
+    const { requests, facts = {} } = this.run.steps[t - 1] ?? {},
+      experts = (requests?.experts ?? []).map((expert) => this.experts[expert]);
+    if (!experts.length) return tr`No expert in this step.`;
+    if (experts.length === 1) return tr`Token ${requests.start} asks for ${translated(experts[0])}. ${said(facts)}.`;
+    const stretches = experts.filter((one, i) => one !== experts[i - 1]).length;
+    return tr`${experts.length} tokens were routed before the first layer ran: ${stretches} stretches of one expert. \
 ${said(facts)}.`;
   }
 }

@@ -12,10 +12,12 @@ missed in one forward, whose positions and seconds are counted."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from engines.core.trace import Count, Detail
 from engines.kit import (
+    Alternatives,
     CausalLM,
     Choice,
     Decision,
@@ -26,12 +28,14 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Stops,
     distribution,
     draw,
     entropy,
     many,
     max_new_tokens,
     method,
+    slider,
 )
 
 
@@ -45,6 +49,10 @@ class Relay(Record):
     tau: float
     switched: bool
     read: Count  # tokens that the writer had missed
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whom another tau calls for."""
+        return {"tau": Stops.over(slider(0, 4, 0.01, self.tau), partial(called, self.mean))}
 
 
 @method(
@@ -109,10 +117,15 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         ids = run.apply_edit(edit, ids, *caches.values())
 
 
+def called(mean: float, tau: float) -> str:
+    """The model that a rolling mean calls for."""
+    return "large" if mean > tau else "small"
+
+
 def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tuple[str, int]:
     """Who writes the next token, and its count so far: large if the rolling mean is above tau, once the active one has
     written d_min."""
-    chosen = "large" if mean > tau else "small"
+    chosen = called(mean, tau)
     return (chosen, 0) if chosen != active and c >= d_min else (active, c)
 
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from engines.core.trace import Detail
 from engines.kit import (
+    Alternatives,
     Branch,
     CausalLM,
     Choice,
@@ -33,10 +35,12 @@ from engines.kit import (
     Record,
     Recorder,
     Steps,
+    Stops,
     TokenId,
     entropy,
     max_new_tokens,
     method,
+    slider,
     top_ids,
     torch,
 )
@@ -57,14 +61,6 @@ class Future:
     ended: int | None = None
 
 
-class Continued(Record):
-    """A candidate with what was continued behind it."""
-
-    tokens: list[TokenId]
-    p: Probability
-    mean: Probability  # of its tokens together, for each of them
-
-
 class Pause(Record):
     """The entropy of a token, and where it reaches the threshold the futures that were tried for it."""
 
@@ -72,7 +68,13 @@ class Pause(Record):
     entropy: float
     threshold: float
     chosen: int  # of the futures, from 0
-    futures: list[Continued]
+    futures: list[list[TokenId]]  # each a candidate with what was continued behind it
+    p: list[Probability]  # of each candidate
+    mean: list[Probability]  # of a future's tokens together, for each of them
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whether decoding would pause with another threshold."""
+        return {"threshold": Stops.over(slider(0, 6, 0.05, self.threshold), partial(unsure, self.entropy))}
 
 
 @method(
@@ -123,7 +125,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         paths.feed()
         z = main.logits[None]  # [1, V]
         logp, H = z[0].double().log_softmax(-1), float(entropy(z.double()))
-        paused = p.pause == "at every token" or p.threshold <= H
+        paused = p.pause == "at every token" or unsure(H, p.threshold)
         futures = look_ahead(paths, main, logp, p, min(p.lookahead, end - main.length - 1), over) if paused else []
         scores = [score(future, futures, p.scoring) for future in futures]
         rank = scores.index(max(scores)) if paused else 0
@@ -141,7 +143,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             choice=Decision(
                 ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
             ),
-            records={"pause": Pause(H, p.threshold, rank, [continued(one, futures, p) for one in futures])},
+            records={"pause": lambda: pause(H, p.threshold, rank, futures, scores)},
             facts={
                 "paused": paused,
                 "overruled": rank > 0,
@@ -151,6 +153,11 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             note=told(H, p.threshold, paused, rank, scores),
         )
         paths.apply_edit(run, edit, main)
+
+
+def unsure(H: float, threshold: float) -> bool:
+    """Whether decoding pauses at a token of this entropy."""
+    return threshold <= H
 
 
 def look_ahead(
@@ -213,22 +220,16 @@ def branch(future: Future, futures: Sequence[Future], p: Params, won: bool, leng
     not. length: of the text with its candidate."""
     (ahead, tokens), value = counted(future, futures, p.scoring), score(future, futures, p.scoring)
     scores = {"score": value, "log p": future.logp, "ahead": ahead, "tokens ahead": float(tokens)}
-    id = future.path.id if future.path else 0
-    fate = "chosen" if won else "pruned"
-    return Branch(
-        id,
-        0,
-        [future.token, *future.tokens],
-        length + len(future.tokens),
-        {k: round(v, 4) for k, v in scores.items()},
-        fate,
-    )
+    id, added = future.path.id if future.path else 0, [future.token, *future.tokens]
+    told = {name: round(score, 4) for name, score in scores.items()}
+    return Branch(id, 0, added, length + len(added) - 1, told, "chosen" if won else "pruned")
 
 
-def continued(future: Future, futures: Sequence[Future], p: Params) -> Continued:
-    """A future as the picture shows it."""
-    chances = (math.exp(future.logp), math.exp(score(future, futures, p.scoring)))
-    return Continued([future.token, *future.tokens], *(round(chance, 5) for chance in chances))
+def pause(H: float, threshold: float, rank: int, futures: Sequence[Future], scores: Sequence[float]) -> Pause:
+    """The record of a token."""
+    texts = [[future.token, *future.tokens] for future in futures]
+    p, mean = ([round(math.exp(log), 5) for log in logs] for logs in ([f.logp for f in futures], scores))
+    return Pause(H, threshold, rank, texts, p, mean)
 
 
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from engines.core.trace import Detail
 from engines.kit import (
+    Alternatives,
     Decision,
     Float,
     Int,
@@ -28,12 +29,14 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Stops,
     Text,
     draw,
     many,
     max_new_tokens,
     method,
     part,
+    slider,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
@@ -52,6 +55,16 @@ class Judged(Record):
     delta: float
     scores: list[Probability]
     standard: list[bool]
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Who lets each token stand at another threshold."""
+
+        def fates(delta: float) -> list[str]:
+            accept, A = or_mask(self.standard, self.scores, delta)
+            by = [tested(m, s > delta) for m, s in zip(self.standard, self.scores, strict=True)]
+            return by[: A + 1] + ["behind"] * (len(accept) - A - 1)
+
+        return {"delta": Stops.over(slider(0, 1, 0.01, self.delta), fates)}
 
 
 @method(
@@ -149,10 +162,13 @@ class Look:
         if not self.score:
             return None
         row = min(self.turn.accepted, len(self.score) - 1)
-        judged = self.score[row] > delta
-        by = {(True, True): "both", (True, False): "standard", (False, True): "judge", (False, False): "none"}
-        chosen = by[self.plain[row], judged]
+        chosen = tested(self.plain[row], self.score[row] > delta)
         return Decision(["both", "standard", "judge", "none"], chosen, "judge", self.score[row], delta, "probability")
+
+
+def tested(standard: bool, judged: bool) -> str:
+    """Who lets a token stand."""
+    return {(True, True): "both", (True, False): "standard", (False, True): "judge"}.get((standard, judged), "none")
 
 
 def answer_ids(tokenizer: Any, text: str) -> list[int]:

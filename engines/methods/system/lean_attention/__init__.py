@@ -41,7 +41,15 @@ from engines.kit import (
     method,
 )
 from engines.methods.system.lean_attention.attention import Work, said
-from engines.methods.system.lean_attention.partition import SCHEDULES, Piece, makespan, schedule, tiles, timeline
+from engines.methods.system.lean_attention.partition import (
+    SCHEDULES,
+    Piece,
+    Tiling,
+    makespan,
+    schedule,
+    tiles,
+    timeline,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +75,7 @@ MOST = 256  # workers
         Int("layer", 1, 1, 128),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
+    records={"tiling": Tiling},
     signature="workers",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -92,6 +101,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
             scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
             candidates=lambda: ([at], z),
+            records={"tiling": Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
             intervals=lanes,
             facts=facts,
             note=f"{many(round(facts['tiles']), 'tile')} of {many(p.tile, 'token')}, "
