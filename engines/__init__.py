@@ -22,6 +22,7 @@ from engines.core.params import Param
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
+from engines.core.stops import Alternatives
 from engines.core.study import (
     Partial,
     Study,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSETS",
     "SCHEMA_VERSION",
+    "Alternatives",
     "Commits",
     "DraftRecord",
     "Edit",

@@ -47,6 +47,7 @@ from engines.core.sampling import (
     within_rank,
     without,
 )
+from engines.core.stops import Alternatives, Stops, slider
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import (
     Branch,
@@ -86,6 +87,7 @@ from engines.driver.show import show
 
 Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
 __all__ = [
+    "Alternatives",
     "AttentionInputs",
     "Axis",
     "BlockMaskedLM",
@@ -144,6 +146,7 @@ __all__ = [
     "Span",
     "Step",
     "Steps",
+    "Stops",
     "Study",
     "Table",
     "Taps",
@@ -186,6 +189,7 @@ __all__ = [
     "residual",
     "row_depths",
     "show",
+    "slider",
     "study",
     "token_probability",
     "top_ids",

@@ -4,11 +4,11 @@ import { tr } from "./words.js";
 
 export const CLASSES = { attribute: tr`size, colour, shape`, place: tr`place`, function: tr`other words` };
 
-/** What drafts were trained on, as their cards have it. */
+/** What drafts were trained on. */
 export const LEARNT = {
-  "text first, then ever more pictures": tr`text first, then ever more pictures`,
-  "text and pictures in turn": tr`text and pictures in turn`,
-  "text only": tr`text only`,
+  growing: tr`text first, then ever more pictures`,
+  half: tr`text and pictures in turn`,
+  text: tr`text only`,
 };
 
 /** What draft number `draft` says first of the words of a step: [{token, kind, first}]. */

@@ -25,6 +25,7 @@ export function rowsOf(tree) {
     drawn: tree.uniforms?.[i] ?? null,
     value: tree.values?.[i] ?? null,
     name: tree.value_name,
+    by: tree.value_kind,
     tail: tree.tails?.[i] ?? 0,
     state: STATE[tree.why[i]] ?? (tree.accepted[i] ? "accepted" : "drafted"),
   }));

@@ -63,7 +63,7 @@ export class Run {
     this.pieces = new Map();
     this.steps = [];
     this.end = null;
-    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {} }; // to: steps that they are of; -1: none
+    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {}, stops: [] }; // to: steps that they are of; -1: none
     this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
     this.target = header.models?.[0]?.role ?? null; // the model that was picked: its calls make the clock
     this.axes = { steps: [0], forwards: [0], seconds: [0], work: [0] };
@@ -112,12 +112,9 @@ export class Run {
       this.#scores(step);
       for (const [name, group] of Object.entries(step))
         if (group && typeof group === "object" && Object.keys(group).length) this.groups.add(name);
-      for (const { kind } of step.spans ?? []) {
-        if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
-        this.groups.add(`spans.${kind}`);
-      }
-      for (const { about = {} } of step.intervals ?? [])
-        for (const name of Object.keys(about)) this.groups.add(`intervals.${name}`);
+      for (const { kind } of step.spans ?? []) if (!this.spanKinds.includes(kind)) this.spanKinds.push(kind);
+      for (const name of ["spans", "intervals", "routing"])
+        for (const { kind } of step[name] ?? []) this.groups.add(`${name}.${kind}`);
     }
   }
 
@@ -319,16 +316,17 @@ export class Run {
   }
 
   /** Takes figures: those of a run that is over, which have a key, or those of the steps behind `from`. */
-  hand({ from, counts, work = {}, ...more }) {
+  hand({ from, counts, work = {}, stops = [], ...more }) {
     const { figures } = this,
       to = this.length,
       zeros = (n) => Array(n).fill(0); // a list of nothing but zeros is left out
-    if (more.key) this.figures = { later: {}, counts, work, ...more, to };
+    if (more.key) this.figures = { later: {}, counts, work, stops, ...more, to };
     else {
       for (const name of new Set([...Object.keys(figures.counts), ...Object.keys(counts)]))
         figures.counts[name] = [...(figures.counts[name] ?? zeros(from + 1)), ...(counts[name] ?? zeros(to - from))];
       for (const [track, spells] of Object.entries(work))
         figures.work[track] = [...(figures.work[track] ?? []), ...spells];
+      for (const [i, one] of stops.entries()) figures.stops[Math.max(0, from) + i] = one;
       Object.assign(figures, more, { to });
     }
     this.verdict = more.verdict ?? this.verdict;
@@ -381,8 +379,15 @@ export class Run {
     }));
   }
 
+  /** What a method would have decided in step t with another `value` of what the picture of a record moves, as the method
+   * itself answers (`engines.Alternatives`); null where it was not asked. */
+  asked(t, record, moved, value = 0) {
+    const { stops, answers } = this.figures.stops[t - 1]?.[record]?.[moved] ?? {};
+    return answers?.[Math.max(0, stops.filter((stop) => stop <= value).length - 1)] ?? null;
+  }
+
   /** True if any step so far fills the group `name`. Also: "masked", a board that begins masked, "growing", one that
-   * begins empty, "end", a run that is over; "intervals.layer": their layer is said, "spans.fed": spans of a kind. */
+   * begins empty, "end", a run that is over; "spans.fed", "intervals.bytes", "routing.expert": those of a kind. */
   has(name) {
     if (name === "end") return this.end !== null;
     if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");

@@ -34,10 +34,3 @@ export function bars(parent, items, tall) {
     return group;
   });
 }
-
-/** Of the scores of those that are open, which pass: those above (with `strict`) or at a threshold, and the best of
- * them, which is always written. */
-export function passing(scores, open, threshold, strict = false) {
-  const best = open.reduce((top, yes, i) => (yes && (top < 0 || scores[i] > scores[top]) ? i : top), -1);
-  return scores.map((v, i) => open[i] && (i === best || (strict ? v > threshold : v >= threshold)));
-}

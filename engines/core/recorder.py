@@ -46,6 +46,7 @@ from engines.core.trace import (
 )
 from engines.core.trace.authors import accepted_sources, authors_of
 from engines.core.trace.records import places
+from engines.core.wording import many
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -224,18 +225,25 @@ class Recorder:
             return []
         s, names = self._start, labels or {}
         return [
-            Interval(role, a - s, b - s, f"{names.get(role, 'forward')}, {fed} row{'s' if fed != 1 else ''}")
+            Interval(role, a - s, b - s, f"{verb}, {many(fed, 'row')}", about={"mark": fed}, kind=verb)
             for role, a, b, fed in self._meter.calls
+            for verb in (names.get(role, "forward"),)
         ]
 
     def interval(
-        self, track: str, began: float, ended: float, label: str = "", about: Mapping[str, Any] | None = None
+        self,
+        track: str,
+        began: float,
+        ended: float,
+        label: str = "",
+        about: Mapping[str, Any] | None = None,
+        kind: str = "",
     ) -> list[Interval]:
         """Work beside the models, such as a look-up, as a measured interval; none where nothing is recorded. began,
-        ended: by `time.perf_counter`, read by the tool that did it. about: what a view reads of it."""
+        ended: by `time.perf_counter`, read by the tool that did it. about, kind: as in `Interval`."""
         if self.detail == "none":
             return []
-        return [Interval(track, began - self._start, ended - self._start, label, about=dict(about or {}))]
+        return [Interval(track, began - self._start, ended - self._start, label, about=dict(about or {}), kind=kind)]
 
     def call(self, role: str, device: str, fed: int, compute: Callable[[], Any], *, layer_rows: int = 0) -> Any:
         """Run a forward of a trained part that is a model of its own, on the clock: see `Meter.call`."""

@@ -39,8 +39,8 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A view as its file declares it. `file`: the module's name. `name`: its class. `title`: its heading, "" for none.
     `place`: what stands higher has the smaller number; "toolbar" is below the controls. `needs`: it is drawn for every
     run if this is empty, else for a run that has one of these groups; "masked" is a board that begins masked, "growing"
-    one that begins empty, "end" a run that is over, "intervals.layer" intervals that say their layer, "spans.fed" spans
-    of a kind, and "a+b" asks for both."""
+    one that begins empty, "end" a run that is over, "spans.fed", "intervals.bytes" and "routing.expert" those of a
+    kind, and "a+b" asks for both."""
 
     file: str
     name: str
@@ -124,9 +124,8 @@ def offers(trace: str) -> set[str]:
     groups = [group for step in read.get("steps", ()) for group in (*step.items(), *step.get("records", {}).items())]
     found = {name for name, value in groups if isinstance(value, dict | list) and value}
     masked = read["header"].get("canvas") is not None
-    intervals = [one for step in read.get("steps", ()) for one in step.get("intervals", ())]
-    found |= {f"intervals.{name}" for one in intervals for name in one.get("about", ())}
-    found |= {f"spans.{span['kind']}" for step in read.get("steps", ()) for span in step.get("spans", ())}
+    kinds = [(name, step.get(name, ())) for step in read.get("steps", ()) for name in ("spans", "intervals", "routing")]
+    found |= {f"{name}.{one.get('kind')}" for name, group in kinds for one in group}
     found |= {RECORDS} if any(step.get("records") for step in read.get("steps", ())) else set()
     return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from engines import Commits, Header, Step, Trace
+from engines import Alternatives, Commits, Header, Step, Trace
 from explorer.figures.board import TOKENS, Tally
 from explorer.figures.compare import control_of, difference, main_model, place, saved_at_end
 from explorer.figures.hindsight import hindsight
@@ -34,12 +34,14 @@ class Counting:
     def __init__(self, header: Header) -> None:
         self._tally, self._samples = Tally(header), Samples(header)
         self._seconds, self._done, self._timed = 0.0, -1, timed(header)
+        self._alternatives = Alternatives(header)
 
     def over(self, steps: Iterable[Step]) -> dict[str, Any]:
-        """The figures of the next steps: {from, counts: name -> one value a step, gained, work: track -> spells}.
-        `from`: steps before them; -1 where the values before the first step come first. gained: tokens in all samples,
-        of all steps so far where there are several."""
-        first, rows = self._done, list[list[int]]()
+        """The figures of the next steps: {from, counts: name -> one value a step, gained, work: track -> spells,
+        stops}. `from`: steps before them; -1 where the values before the first step come first. gained: tokens in all
+        samples, of all steps so far where there are several. stops: of each step what its method would have decided
+        with other values of what its pictures move (`engines.Alternatives`)."""
+        first, rows, stops = self._done, list[list[int]](), list[dict[str, Any]]()
         if self._done < 0:
             rows.append(self._row())
             self._done = 0
@@ -48,6 +50,7 @@ class Counting:
             self._tally.write(step.commits, _caused)
             self._samples.add(step)
             rows.append(self._row())
+            stops.append(self._alternatives.of(step))
             if self._timed:
                 for track, spells in of_step(step, self._seconds).items():
                     work.setdefault(track, []).extend((round(a, 6), round(b, 6)) for a, b in spells)
@@ -57,7 +60,7 @@ class Counting:
         made: dict[str, Any] = {"from": first, "counts": {name: row for name, row in counts.items() if any(row)}}
         if self._samples.several:
             made["gained"] = self._samples.grown
-        return made | ({"work": work} if work else {})
+        return made | ({"work": work} if work else {}) | ({"stops": stops} if any(stops) else {})
 
     def _row(self) -> list[int]:
         tally = self._tally
@@ -87,8 +90,8 @@ def shown(trace: Trace, others: Iterable[Trace] = ()) -> str:
 
 
 def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
-    """The figures of a run that is over: {key, from, counts, gained, work, later, settings, hindsight, verdict, pairs}.
-    later: of the tokens that stand after each step, how many become what, and how many are still missing
+    """The figures of a run that is over: {key, from, counts, gained, work, stops, later, settings, hindsight, verdict,
+    pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
     (`revisions`)."""
     sums = trace.totals
     made = Counting(trace.header).over(trace.steps)

@@ -216,7 +216,8 @@ const paused = {
   certain: { ...PAUSE, rows: FUTURES.map((row) => ({ ...row, mean: 0 })) },
 };
 laws("pauses", [340, 600, 760, 1150], paused, (one, width) => {
-  const made = pauses.layout({ ...one, width, word: (token) => `word${token}` });
+  const over = ({ H }) => H >= one.line,
+    made = pauses.layout({ ...one, width, word: (token) => `word${token}`, pauses: over });
   for (const { class: look, ...bar } of made.bars) {
     const crossed = made.dashed.some((d) => numbers(d)[1] >= bar.y - 0.01 && numbers(d)[1] <= box(bar).foot);
     assert.equal(look === "dx-over", crossed, "a bar of a pause crosses the dashed line");

@@ -125,11 +125,15 @@ test("figures are those of a run that is over, or grow with one that is not", ()
   run.hand({ key: "k", from: -1, counts, work, pairs: { "k m": { busy: true } }, verdict: { right: true } });
   live.hand({ from: -1, counts: { masks: [3] } });
   assert.deepEqual([live.tokens(0), live.count("masks", 0), live.tokens(1)], [0, 3, null]);
+  const stops = [{ hops: { floor: { stops: [0, 0.25, 1], answers: [3, 2, 0] } } }];
   live.addSteps([{ ...made.step, index: 0 }]);
-  live.hand({ from: 0, counts: { tokens: [1], masks: [2] }, work: { a: [[0, 1]] } });
+  live.hand({ from: 0, counts: { tokens: [1], masks: [2] }, work: { a: [[0, 1]] }, stops });
   live.addSteps([{ ...made.step, index: 1 }]);
   live.hand({ from: 1, counts: { tokens: [3] }, work: { a: [[2, 3]] }, gained: [0, 2, 5] });
   assert.deepEqual([live.figures.counts, live.figures.work], [run.figures.counts, run.figures.work]);
+  const asked = [-1, 0.2, 0.25, 0.9, 5].map((value) => live.asked(1, "hops", "floor", value));
+  assert.deepEqual(asked, [3, 3, 2, 2, 0], "an answer holds up to the next stop");
+  assert.deepEqual([live.asked(2, "hops", "floor"), live.asked(1, "hops", "ceiling")], [null, null]);
   assert.deepEqual([live.gained(1), live.count("bonus", 1), run.verdict.right], [2, 0, true]);
   assert.deepEqual([pairOf(run, { figures: { key: "m" } }), pairOf(run, live)], [{ busy: true }, null]);
 });
@@ -210,10 +214,20 @@ test("what a run has is what its steps fill", () => {
     prompt: [1],
     steps: [
       { spans: [{ kind: "fed" }, { kind: "fed" }], records: { hops: { floor: 1 } }, facts: {}, note: "words" },
-      { spans: [{ kind: "block" }], intervals: [{ about: { layer: 1 } }, {}], vote: null },
+      { spans: [{ kind: "block" }], intervals: [{ kind: "bytes" }], routing: [{ kind: "expert" }], vote: null },
     ],
   });
-  const names = ["spans", "spans.fed", "spans.block", "hops", "records", "intervals", "intervals.layer", "growing"];
+  const names = [
+    "spans",
+    "spans.fed",
+    "spans.block",
+    "hops",
+    "records",
+    "intervals",
+    "intervals.bytes",
+    "routing.expert",
+    "growing",
+  ];
   for (const name of names) assert.ok(run.has(name), name);
   for (const name of ["facts", "note", "vote", "masked", "end", "commits", "constructor"])
     assert.ok(!run.has(name), name);

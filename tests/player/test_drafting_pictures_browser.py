@@ -97,13 +97,6 @@ def test_another_first_guess_changes_what_is_ranked_after_it_and_nothing_of_the_
 
 def test_where_a_record_is_missing_the_rest_is_drawn(stage: Stage) -> None:
     nothing = "No draft was made in this step."
-    trace = decoded("Passages")
-    for step in trace.steps:
-        step.records = {}
-    picture = stage.show(trace, "Passages")
-    picture.seek(1)
-    expect(picture.root).to_be_visible()
-    expect(picture.locator(".dx-leaning")).to_be_hidden()
     trace = decoded("Conveyor")
     trace.steps[1].records["rankings"]["control"], trace.steps[2].records = [], {}
     picture = stage.show(trace, "Conveyor")

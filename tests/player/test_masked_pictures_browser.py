@@ -95,6 +95,7 @@ def large(steps: int) -> Trace:
         told = {
             "kind": "denoise",
             "entropies": [0.01 * (i % 7) for i in range(256)],
+            "joint": [0.4 * (i % 7) for i in range(256)],
             "sampled": ids,
             "accepted": [start],
         }

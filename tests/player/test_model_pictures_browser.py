@@ -89,7 +89,7 @@ def test_the_grid_of_phases_follows_the_run(stage: Stage) -> None:
         zip(trace.steps, stage.show(trace, "Phases").each(cells)[1:], strict=True), 1
     ):
         twin, ours = grids
-        replies += any(i.about.get("phase") == "decode" and i.track == "decoder-only" for i in step.intervals)
+        replies += any(i.kind == "decode" and i.track == "decoder-only" for i in step.intervals)
         assert ours[0] == 3 * n and ours[1] + ours[2] == 8 * n + 3 * t
         assert sum(twin) == 12 * n + 12 * replies
         assert "8 layers read the input once, 3 write a token" in text and "12 layers for every token" in text

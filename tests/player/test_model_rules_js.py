@@ -1,5 +1,6 @@
 """What pictures of layers, caches, workers and devices work out from a record is what the engine means by it."""
 
+import json
 import math
 import operator
 from collections.abc import Callable
@@ -15,16 +16,17 @@ from pytest import approx
 import engines
 from engines.core.recording import pack_placement
 from engines.core.trace import Routing, pack
-from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, schedule, tiles
+from engines.methods.system.lean_attention.partition import SCHEDULES, makespan, plans, schedule
 from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline
+from explorer.figures.handed import shown
 from tests.player.pictures import plain
 
 Call = Callable[..., Any]
 
 
-def interval(track: str, start: float, end: float, **about: Any) -> dict[str, Any]:
-    """Measured, in seconds."""
-    return {"track": track, "start": start, "end": end, "measured": True, "unit": "seconds", "about": about}
+def bar(track: str, start: float, end: float, kind: str, **about: int) -> dict[str, Any]:
+    """A measured interval in seconds."""
+    return {"track": track, "start": start, "end": end, "kind": kind, "about": about}
 
 
 def test_a_part_that_is_most_of_it_is_cut_off_below(js: Call) -> None:
@@ -33,53 +35,50 @@ def test_a_part_that_is_most_of_it_is_cut_off_below(js: Call) -> None:
         assert js("views/arena.js", "M.ground(parts)", parts=parts) == ground
 
 
-@pytest.mark.parametrize("params", [{"slots": 1}, {"slots": 3}, {"window": 3}, {"window": 0}], ids=str)
-def test_caches_decide_again_as_the_engine_did(js: Call, params: dict[str, Any]) -> None:
-    """A slider serves the recorded requests with other slots: what it would hold is what a run with them holds."""
-    for prompt in ("story: Mia, boat", "python: class Boat(name: str, speed: int, crew: int)"):
-        trace = engines.run("read-me", "tiny-ar-m", prompt, params={"max_new_tokens": 6, "slots": 2, **params})
-        steps = plain(trace)
-        facts = steps[0]["facts"]
-        given = {"names": steps[0]["choice"]["options"], "c": facts["slots"], "ahead": facts["window"]}
-        recorded = dict(js("views/shelves.js", "[...M.shelves(steps)]", steps=steps))
-        for rule in ("lru", "look-ahead"):
-            call = "M.served(M.queues(steps), rule, c, names, ahead)"
-            again = js("views/shelves.js", call, steps=steps, rule=rule, **given)
-            key = operator.itemgetter("start", "slot")
-            assert sorted(again, key=key) == sorted(recorded[rule], key=key)
+@pytest.mark.parametrize("params", [{"slots": 1}, {"slots": 3}, {"slots": 3, "window": 0}], ids=str)
+def test_caches_hold_with_other_slots_what_a_run_with_them_holds(js: Call, params: dict[str, Any]) -> None:
+    prompt = "python: class Boat(name: str, speed: int, crew: int)"
+    mine, other = (
+        engines.run("read-me", "tiny-ar-m", prompt, params={"max_new_tokens": 6, **params, "slots": slots})
+        for slots in (2, params["slots"])
+    )
+    call = "(({ held }) => held)(M.readOf(modules['store.js'].Run.from(trace), n, c, names))"
+    given = {"n": len(mine.steps), "c": params["slots"], "names": mine.steps[0].choice.options}
+    held = (js("views/shelves.js", call, trace=json.loads(shown(trace)), **given) for trace in (mine, other))
+    ordered = ([sorted(rule, key=operator.itemgetter("start", "slot")) for rule in both] for both in held)
+    assert next(ordered) == next(ordered)
+
+
+def test_pieces_of_a_plan_stand_where_the_schedule_has_them(js: Call) -> None:
+    for h, t, W in ((3, 32, 10), (1, 1, 2), (8, 7, 3)):
+        made = {one["name"]: one for one in js("views/tiles.js", "M.modelled(plans, t)", plans=plans(h, t, W), t=t)}
+        for kind in SCHEDULES:
+            pieces = schedule(kind, [t] * h, W)
+            assert made[kind]["long"] == makespan(pieces) and made[kind]["tiles"] == h * t
+            assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
 
 
 def test_layers_that_a_modelled_order_does_at_once_are_found(js: Call) -> None:
-    def made(track: str, start: float, label: str, measured: bool = False) -> dict[str, Any]:
-        return {"track": track, "start": start, "end": start + 1, "label": label, "measured": measured}
+    def made(track: str, start: float, kind: str, **about: int) -> dict[str, Any]:
+        return {**bar(track, start, start + 1, kind, **about), "measured": False}
 
-    shown = [made(f"device {n}", 1.0, f"attention {n + 1}") for n in (1, 2, 3)]
-    shown += [made("device 1", 2.0, "feed-forward 2"), made("device 1", 3.0, "attention 5"), made("x", 3.0, "head")]
-    shown += [made("one device", 1.0, "attention 2", True), made("device 1", 4.0, "branches 1, 2")]
+    shown = [made(f"device {n}", 1.0, "attention", layer=n + 1) for n in (1, 2, 3)]
+    shown += [made("device 1", 2.0, "feed-forward", layer=2), made("device 1", 3.0, "attention", layer=5)]
+    shown += [made("x", 3.0, "head"), bar("one device", 1.0, 2.0, "attention", layer=2)]
+    shown += [made("device 1", 4.0, "branches", mark=1), made("device 2", 4.0, "branches", mark=2)]
     (group,) = js("together.js", "M.together(shown)", shown=shown)
     assert (group["begin"], group["end"], group["first"], group["last"]) == (1.0, 2.0, 2, 4)
     assert (group["from"]["track"], group["to"]["track"]) == ("device 1", "device 3")
     assert js("together.js", "M.together([])") == []
 
 
-@settings(deadline=None)
-@given(heads=st.integers(1, 64), N=st.integers(1, 2**20), slots=st.integers(1, 128), b=st.sampled_from([16, 64, 256]))
-def test_what_sliders_share_out_is_what_the_engine_would(js: Call, heads: int, N: int, slots: int, b: int) -> None:
-    t = tiles(N, b)
-    made = {one["name"]: one for one in js("views/tiles.js", "M.modelled(h, t, W)", h=heads, t=t, W=slots)}
-    for kind in SCHEDULES:
-        pieces = schedule(kind, [t] * heads, slots)
-        assert made[kind]["long"] == makespan(pieces) and made[kind]["tiles"] == heads * t
-        assert [(p["worker"] - 1, p["head"] - 1, p["first"] - 1, p["last"]) for p in made[kind]["pieces"]] == pieces
-
-
 TURN = [
-    interval("attention", 1.0, 3.0, microbatch=1, layer=1),
-    interval("attention", 3.0, 5.0, microbatch=2, layer=1),
-    interval("feed-forward", 4.0, 5.5, microbatch=1, layer=1),
-    interval("feed-forward", 6.0, 9.0, microbatch=2, layer=1),
-    interval("attention", 0.0, 20.0),  # no part of a microbatch
-    interval("links", 0.0, 20.0, microbatch=1, layer=1),
+    bar("attention", 1.0, 3.0, "microbatch", microbatch=1, layer=1),
+    bar("attention", 3.0, 5.0, "microbatch", microbatch=2, layer=1),
+    bar("feed-forward", 4.0, 5.5, "microbatch", microbatch=1, layer=1),
+    bar("feed-forward", 6.0, 9.0, "microbatch", microbatch=2, layer=1),
+    bar("attention", 0.0, 20.0, "attention", layer=1),  # no part of a microbatch
+    bar("links", 0.0, 20.0, "microbatch", microbatch=1, layer=1),
 ]
 
 
@@ -95,13 +94,13 @@ def test_a_turn_is_as_long_as_its_parts_and_both_sides_work_where_they_overlap(j
 
 def test_readers_stand_by_what_they_read_with_the_middle_of_their_times(js: Call) -> None:
     def step(n: int, long: float) -> dict[str, Any]:
-        facts = {"kv_bytes_mfa": 10 * n, "operations_mfa": 40 * n, "kv_bytes_mha": 40 * n, "operations_mha": 20 * n}
-        parts = [
-            interval("MFA", 0, long, part="attention", layer=1),
-            interval("MFA", long, 9, part="feed-forward", layer=1),
-            interval("MFA", 9, 9 + long, part="attention", layer=2),
-        ]
-        return {"facts": facts | {"kv_bytes": 7}, "intervals": parts}
+        told = [{"name": "MFA", "bytes": 10 * n, "operations": 40 * n}]
+        told += [{"name": "MHA", "bytes": 40 * n, "operations": 20 * n}]
+        parts = [bar("MFA", 0, long, "attention", layer=1), bar("MFA", long, 9, "feed-forward", layer=1)]
+        return {
+            "readers": {"copies": 4, "readers": told},
+            "intervals": [*parts, bar("MFA", 9, 9 + long, "attention", layer=2)],
+        }
 
     steps = [step(1, 1.0), step(2, 4.0), step(3, 2.0)]
     first, last = js("views/costs.js", "M.readers(steps, 2)", steps=steps)

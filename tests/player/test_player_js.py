@@ -20,7 +20,7 @@ from explorer.export.html import export_html
 from explorer.figures.handed import shown
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import NOISY, noisy
-from tests.player.handmade import HOSTILE, drafting, everything_else, masked
+from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
 PLAYER = ASSETS / "player"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
@@ -149,6 +149,23 @@ def test_files_of_the_player_keep_their_rules() -> None:
         if path.suffix == ".js":
             for word in (*markup, "fetch(", "http:", "https:", "Math.random"):
                 assert word not in text.replace("http://www.w3.org/2000/svg", ""), f"{path.name} uses {word}"
+
+
+# Pictures of what several methods record, which one of them names as its idea.
+SEVERAL = {"arena", "branches", "copying", "experts", "next", "overview", "seen", "tape", "vote"}
+
+
+def test_a_picture_of_one_methods_idea_stands_in_its_runs_alone() -> None:
+    """It asks for a record or for things of a kind, not for groups that another method happens to fill."""
+    ideas: dict[str, set[str]] = {}
+    for info in engines.list_methods():
+        ideas.setdefault(info.signature, set()).add(info.slug)
+    shown_in: dict[str, set[str]] = {}
+    for trace in recorded():
+        for file in views_of([trace.to_json()]):
+            shown_in.setdefault(file, set()).add(trace.header.method)
+    own = {file for file, methods in ideas.items() if len(methods) == 1}
+    assert {file for file in own if shown_in.get(file, set()) - ideas[file]} == SEVERAL
 
 
 LATER = {"more.css", "pictures.css"}  # styles

@@ -7,7 +7,7 @@ import { el, pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
-export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.group"] };
+export const view = { name: "Arena", title: "Bytes by purpose", place: 129, needs: ["intervals.bytes"] };
 
 const HALF = 0.5, // a first part larger than this share of its column is cut off below
   INK = "--ink:var(--text)";
@@ -16,8 +16,8 @@ const HALF = 0.5, // a first part larger than this share of its column is cut of
 export function columns(intervals = []) {
   const groups = new Map(),
     limits = [];
-  for (const { about, start, end, measured = true, unit } of intervals) {
-    if (unit !== "bytes" || !about) continue;
+  for (const { kind, about, start, end, measured = true } of intervals) {
+    if (kind !== "bytes") continue;
     const { group, name, limit } = about;
     if (limit) limits.push(end);
     else groups.set(group, [...(groups.get(group) ?? []), { name, start, end, measured }]);
@@ -74,7 +74,6 @@ export class Arena {
       near = this.limits.filter((limit) => limit !== null && limit < this.base + 1.6 * (top - this.base));
     this.top = Math.max(top, ...near) + 0.04 * (top - this.base);
     this.names = [...new Set(this.at.flatMap((parts) => parts.map(({ name }) => name)))];
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !tops.length;
     this.#areas();
   }
 

@@ -1,20 +1,20 @@
 // A plane of bytes across and operations up: attention of published models as rays, and what a price buys on each
 // device as a box with its corner on the device's slope; modelled. Beside it the four attentions of this run, their
-// bytes counted and their times measured. Facts "kv_bytes_NAME", "operations_NAME", "copies"; tracks NAME.
+// bytes counted and their times measured.
 
 import { bytes, number, seconds } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
-import { attention, BYTES, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
+import { attention, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 
 export const view = {
   name: "Attentions",
   title: "Bytes and operations of attention",
   place: 81,
-  needs: ["intervals.part"],
+  needs: ["readers"],
 };
 
 const HIGH = 330, // of the plane
@@ -56,8 +56,8 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
     );
   }
 
-  told({ facts }) {
-    return Object.keys(facts ?? {}).some((key) => key.startsWith(BYTES)) || null;
+  told({ readers: told }) {
+    return told;
   }
 
   draw() {
@@ -163,7 +163,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       slow = Math.max(1e-9, ...all.map(({ middle }) => middle ?? 0)),
       from = left + 46,
       room = width - from - 4,
-      copies = this.run.steps[t - 1]?.facts?.copies;
+      copies = this.run.steps[t - 1]?.readers?.copies;
     labels.push([left, top + 14, "start", tr`This run: four small networks, one text`, "font-weight:700"]);
     labels.push([left, top + 34, "start", tr`bar: counted bytes; line: measured, ${copies} copies`]);
     pool(this.rows, all.length, () => svg("g", {}, svg("rect"), svg("rect"), svg("rect"))).forEach((group, i) => {
@@ -194,9 +194,9 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
     const all = readers(this.run.steps, t);
     if (!t || !all.length) return t ? tr`No cache was counted in this step.` : tr`Before the first step.`;
     const [first, last] = [all[0], all.at(-1)],
-      { context, copies } = this.run.steps[t - 1]?.facts ?? {};
-    return tr`After ${context} tokens ${last.name} reads ${bytes(last.bytes)} and ${first.name} \
-${bytes(first.bytes)}, ${number(first.bytes / last.bytes)} times as much; the times are those of ${copies} copies \
+      { readers: told, facts } = this.run.steps[t - 1];
+    return tr`After ${facts.context} tokens ${last.name} reads ${bytes(last.bytes)} and ${first.name} \
+${bytes(first.bytes)}, ${number(first.bytes / last.bytes)} times as much; the times are those of ${told.copies} copies \
 of the text.`;
   }
 }

@@ -11,7 +11,7 @@ import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { inLines } from "./onlines.js";
 
-export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 151, needs: ["choice"] };
+export const view = { name: "Baton", title: "Who writes, and when it hands over", place: 151, needs: ["relay"] };
 
 const TOP = 62,
   CELL = 26,
@@ -24,9 +24,9 @@ const TOP = 62,
 export function costs(steps, models, large, prompt) {
   let weights = 0,
     work = 0;
-  for (const { choice, forwards = {}, tokens_fed: fed } of steps) {
+  for (const { relay, forwards = {}, tokens_fed: fed } of steps) {
     for (const [role, calls] of Object.entries(forwards)) weights += calls * (models[role] ?? 0);
-    work += fed * (models[choice?.chosen] ?? 0);
+    work += fed * (models[relay?.writer] ?? 0);
   }
   const n = steps.length;
   return { weights: weights / (n * models[large]), work: work / ((prompt + n - 1) * models[large]) };
@@ -40,50 +40,46 @@ export class Baton extends StepPicture {
     this.grow();
   }
 
-  /** Hidden where it is not models that are chosen between. */
   grow() {
-    const { header, steps, length } = this.run,
-      roles = new Map((header.models ?? []).map(({ role, parameters = 0 }) => [role, parameters])),
-      first = steps.find(({ choice }) => choice)?.choice,
-      some = first?.options.length > 1 && first.options.every((option) => roles.has(option));
-    this.models = Object.fromEntries(roles);
-    this.roles = some ? first.options.toSorted((a, b) => roles.get(a) - roles.get(b)) : [];
-    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !some;
+    this.models = Object.fromEntries(this.run.header.models.map(({ role, parameters = 0 }) => [role, parameters]));
+    this.roles = Object.keys(this.models).sort((a, b) => this.models[a] - this.models[b]);
   }
 
-  told({ choice }) {
-    return this.roles.length ? choice : null;
+  told({ relay }) {
+    return relay;
   }
 
-  /** Steps up to t that wrote a token: {role, text, mean, raw, switched, read}. */
+  /** Steps up to t that wrote a token: {text, writer, entropy, mean, switched, read}. */
   #written(t) {
     const { run } = this;
     return run.steps
       .slice(0, t)
-      .filter(({ choice, commits }) => choice && commits)
-      .map(({ choice, commits, facts = {} }) => ({
-        role: choice.chosen,
+      .map((step, index) => ({ ...step, index }))
+      .filter(({ relay, commits }) => relay && commits)
+      .map(({ relay, commits, index }) => ({
+        ...relay,
+        index,
         text: run.eos.has(commits.tokens.at(-1)) ? "■" : glyphs(run.piece(commits.tokens.at(-1)).text, 24),
-        mean: choice.value,
-        raw: choice.raw ?? choice.value,
-        switched: choice.switched ?? false,
-        read: facts.catch_up_tokens ?? 0,
       }));
   }
 
-  also(choice) {
-    if (!choice) return this.sliding.show(0, false, "");
-    const tau = this.sliding.at(choice.threshold),
+  #large({ index }, tau) {
+    return this.run.asked(index + 1, "relay", "tau", tau) === "large";
+  }
+
+  also(relay) {
+    if (!relay) return this.sliding.show(0, false, "");
+    const tau = this.sliding.at(relay.tau),
       told = this.#written(this.t),
-      over = told.filter(({ mean }) => mean > tau).length;
+      over = told.filter((one) => this.#large(one, tau)).length;
     return this.sliding.show(
-      choice.threshold,
+      relay.tau,
       told.length > 0,
       tr`after ${over} of ${many(told.length, "token")} it would call for the large model.`,
     );
   }
 
-  draw(choice, _, next) {
+  draw(relay, _, next) {
     const { width } = this,
       told = this.#written(this.t),
       cells = inLines(
@@ -93,7 +89,7 @@ export class Baton extends StepPicture {
       last = cells.at(-1)?.line ?? 0,
       first = Math.max(0, last - SHOWN + 1),
       shown = cells.filter(({ line }) => line >= first),
-      tau = this.sliding.at(choice.threshold),
+      tau = this.sliding.at(relay.tau),
       most = Math.max(2.2 * tau, ...this.#written(this.run.length).map(({ mean }) => mean), 0.01),
       top = (cell) => TOP + (cell.line - first) * LINE + 24,
       // a square root: the threshold is far below the largest values
@@ -107,7 +103,7 @@ export class Baton extends StepPicture {
     );
     drawn.forEach((group, n) => {
       const cell = shown[n],
-        { role, text, raw } = told[cell.i],
+        { writer: role, text, entropy } = told[cell.i],
         [title, box, word] = group.childNodes;
       set(box, { x: 4 + cell.x, y: top(cell), width: cell.w - 3, style: `fill:${colour(role)};stroke:none` });
       set(word, {
@@ -116,14 +112,14 @@ export class Baton extends StepPicture {
         style: `fill:var(--option${this.roles.indexOf(role)}-text);font-size:13px`,
       });
       setText(word, text);
-      setText(title, tr`written by ${role}; entropy ${number(raw, "bits")}`);
+      setText(title, tr`written by ${role}; entropy ${number(entropy, "bits")}`);
     });
     pool(this.areas, shown.length, () => svg("rect")).forEach((bar, n) => {
       const cell = shown[n],
         { mean } = told[cell.i],
         up = y(cell, mean);
       set(bar, { x: 4 + cell.x, y: up, width: cell.w - 1, height: Math.max(1, foot(cell) - up) });
-      set(bar, { class: mean > tau ? "dx-high" : "dx-quiet" });
+      set(bar, { class: this.#large(told[cell.i], tau) ? "dx-high" : "dx-quiet" });
     });
     const rows = [...new Map(shown.map((cell) => [cell.line, cell])).values()],
       ends = new Map(shown.map((cell) => [cell.line, 4 + cell.x + cell.w]));
@@ -139,7 +135,7 @@ export class Baton extends StepPicture {
 
   /** A baton stands in front of the first token of who took it. */
   #batons(shown, told, top, foot, next) {
-    const handed = shown.filter(({ i }) => i && told[i].role !== told[i - 1].role),
+    const handed = shown.filter(({ i }) => i && told[i].writer !== told[i - 1].writer),
       drawn = pool(this.batons, handed.length, () => svg("path"));
     drawn.forEach((path, n) => {
       const cell = handed[n],
@@ -148,7 +144,7 @@ export class Baton extends StepPicture {
         d: `M${x},${foot(cell)}V${top(cell) - 6}l9,-5l-9,-5`,
         style: "stroke:var(--text);stroke-width:2;fill:none;opacity:1",
       });
-      const { read, role } = told[cell.i],
+      const { read, writer: role } = told[cell.i],
         after = handed[n + 1]?.line === cell.line ? handed[n + 1].x : this.width,
         words = read ? tr`to ${role}, ${read} read` : tr`to ${role}`;
       if (after - cell.x > 7.4 * words.length + 16) this.labels.push([x + 13, top(cell) - 7, "start", words]);
@@ -202,12 +198,12 @@ export class Baton extends StepPicture {
   }
 
   describe(t) {
-    const c = this.run.steps[t - 1]?.choice;
+    const c = this.run.steps[t - 1]?.relay;
     if (!c) return t ? tr`No choice at this step.` : tr`Before the first step.`;
     const told = this.#written(t),
-      large = told.filter(({ role }) => role === this.roles.at(-1)).length,
+      large = told.filter(({ writer }) => writer === this.roles.at(-1)).length,
       now = c.switched ? tr` It hands over.` : "";
-    return tr`Written by ${c.chosen}: averaged entropy ${number(c.value, c.unit)}, threshold \
-${number(c.threshold)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
+    return tr`Written by ${c.writer}: averaged entropy ${number(c.mean, "bits")}, threshold \
+${number(c.tau)}.${now} ${large} of ${many(told.length, "token")} by the large model.`;
   }
 }

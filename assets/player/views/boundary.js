@@ -8,7 +8,6 @@ import { comeIn } from "../motion.js";
 import { percent } from "../shares.js";
 import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
-import { passing } from "../strips.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Boundary", title: "A block ends where a line ends", place: 59, needs: ["boundary"] };
@@ -20,23 +19,6 @@ const HEAD = 26,
   LINE = 2 * LANE + 8,
   LETTER = 7.4;
 
-/** Where the block ends, the position after it: at the surest delimiter of its window, the first of equals, if that is
- * sure enough. last: the position after the answer. */
-export function endOf({ start, seen, seen_confidence: sure, default: length }, threshold, last) {
-  const best = sure.indexOf(Math.max(...sure));
-  return best >= 0 && sure[best] >= threshold ? seen[best] + 1 : Math.min(start + length, last);
-}
-
-/** Positions that are written in a block that ends before `end`: those above the threshold, and the best of them. */
-export function written({ at, confidence, threshold }, end) {
-  const yes = passing(
-    confidence,
-    at.map((p) => p < end),
-    threshold,
-  );
-  return new Set(at.filter((_, i) => yes[i]));
-}
-
 export class Boundary extends StepPicture {
   load(run, dom, context) {
     this.tau = new Sliding(tr`line end’s threshold τ`, tr`Threshold of a line end`, () => this.show(this.t));
@@ -47,22 +29,28 @@ export class Boundary extends StepPicture {
     return boundary?.at.length ? boundary : null;
   }
 
+  /** Where the block ends at a threshold, the position after it, and what is written then. */
+  #at(threshold, t = this.t) {
+    const [end, written] = this.run.asked(t, "boundary", "tau", threshold) ?? [this.run.steps[t - 1].boundary.end, []];
+    return { end, written: new Set(written) };
+  }
+
   get #span() {
     return [this.run.prompt.length, this.run.widths[0]];
   }
 
   also(told) {
-    const end = told ? endOf(told, this.tau.at(told.delimiter_threshold), this.#span[1]) : 0,
+    const end = told ? this.#at(this.tau.at(told.delimiter_threshold)).end : 0,
       said = tr`the block would take ${end - (told?.start ?? 0)}`;
     this.tau.show(told?.delimiter_threshold ?? 0, Boolean(told?.seen.length), said);
   }
 
-  /** Ends of the blocks of fixed length, and the block that the first open position is in. */
-  #fixed({ default: length, at }) {
+  /** Ends of the blocks of fixed length. */
+  #fixed({ default: length }) {
     const [first, last] = this.#span,
       ends = [];
     for (let end = first + length; end < last + length; end += length) ends.push(Math.min(end, last));
-    return { ends, now: ends.find((end) => end > at[0]) ?? last };
+    return ends;
   }
 
   /** Blocks of the run so far: [start, end]. */
@@ -88,12 +76,12 @@ export class Boundary extends StepPicture {
     const { run, width, t } = this,
       { states } = this.context.theme,
       [first, last] = this.#span,
-      end = endOf(told, this.tau.at(told.delimiter_threshold), last),
+      { end, written } = this.#at(this.tau.at(told.delimiter_threshold)),
       usual = Math.min(told.start + told.default, last),
       fixed = this.#fixed(told),
       board = run.board(t),
       open = new Map(told.at.map((p, i) => [p, i])),
-      lanes = [written(told, fixed.now), written(told, end)],
+      lanes = [new Set(run.asked(t, "boundary", "fixed") ?? []), written],
       labels = [],
       cells = [],
       late = [];
@@ -143,14 +131,14 @@ export class Boundary extends StepPicture {
         [
           "dx-alone",
           drawing(
-            fixed.ends.map((to, i) => [i ? fixed.ends[i - 1] : first, to]),
+            fixed.map((to, i) => [i ? fixed[i - 1] : first, to]),
             0,
           ),
         ],
         ["dx-round", drawing(before, 1)],
         ["dx-exit", drawing([[told.start, end]], 1)],
         ["dx-leap", ghost + head],
-        ...fixed.ends.map((to) => ["dx-alone", `M${edge(to)},${top(to - 1, 0) + TOKENS - 8}v${CHIP + 16}`]),
+        ...fixed.map((to) => ["dx-alone", `M${edge(to)},${top(to - 1, 0) + TOKENS - 8}v${CHIP + 16}`]),
         ["dx-cut", `M${edge(end)},${top(end - 1, 1) + TOKENS - 14}v${CHIP + 28}`],
       ];
     pool(this.blocks, strokes.length, () => svg("path")).forEach((path, k) =>
@@ -204,8 +192,7 @@ export class Boundary extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.boundary;
     if (!told?.at.length) return t ? tr`No block was chosen in this step.` : tr`Before the first step.`;
-    const end = endOf(told, told.delimiter_threshold, this.#span[1]),
-      now = written(told, end).size,
+    const now = this.#at(told.delimiter_threshold, t).written.size,
       length = told.end - told.start,
       why = {
         delimiter: tr`The block ends at a predicted line end: ${length} instead of ${told.default}.`,

@@ -10,7 +10,7 @@ const HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-
     fuzzy: HATCH,
   };
 
-const labelled = ({ kind, label }) => kind === "cache" && label in PAPER;
+const told = ({ about }) => about?.rows;
 
 export class CacheRows {
   constructor(run) {
@@ -27,7 +27,7 @@ export class CacheRows {
   }
 
   grow() {
-    this.dom.hidden = !this.run.steps.some(({ spans }) => spans?.some(labelled));
+    this.dom.hidden = !this.run.steps.some(({ spans }) => spans?.some(told));
     const box = (style) => el("i", { class: "dx-swatch", style });
     this.held.replaceChildren(
       ...Object.keys(PAPER).map((label) =>
@@ -38,12 +38,14 @@ export class CacheRows {
 
   /** spans: of a step. */
   show(spans) {
-    const cells = spans.filter(labelled),
-      at = cells.flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label]));
+    const cells = spans.filter(told),
+      at = cells.flatMap(({ start, end, about: { rows } }) =>
+        Array.from({ length: end - start }, (_, i) => [start + i, rows]),
+      );
     pool(this.rows, at.length, () => el("span")).forEach((cell, i) => {
-      const [position, label] = at[i];
-      cell.style.cssText = `flex:1;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[label]}`;
-      cell.title = tr`position ${position}: ${translated(label)}`;
+      const [position, rows] = at[i];
+      cell.style.cssText = `flex:1;max-width:24px;height:24px;border:1px solid var(--line);background:${PAPER[rows]}`;
+      cell.title = tr`position ${position}: ${translated(rows)}`;
     });
     Object.keys(PAPER).forEach((label, i) =>
       setText(

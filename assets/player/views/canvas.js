@@ -22,7 +22,10 @@ const ROOM = 58, // for the names of the rows
 
 // What a record leaves out where there is none, or where a watched loop did not tell it.
 const EMPTY = Object.fromEntries(
-  ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "chances"].map((name) => [name, []]),
+  ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"].map((name) => [
+    name,
+    [],
+  ]),
 );
 
 /** Nats as figures that keep their order of magnitude. */
@@ -30,20 +33,6 @@ const nats = (h) =>
   h >= 9.95 ? h.toFixed(0) : h >= 0.0995 ? h.toFixed(1) : h >= LOWEST || h === 0 ? h.toPrecision(1) : "<0.001";
 /** The same, told apart from the threshold that it is close to. */
 const beside = (h, line) => (nats(h) === nats(line) && h !== line ? h.toPrecision(3) : nats(h));
-
-/** For each position the sum of the entropies of all surer ones, and how many these are. */
-export function sums(entropies) {
-  const order = entropies.map((_, i) => i).sort((a, b) => entropies[a] - entropies[b] || a - b),
-    before = [],
-    rank = [];
-  let sum = 0;
-  order.forEach((i, at) => {
-    before[i] = sum;
-    rank[i] = at;
-    sum += entropies[i];
-  });
-  return { before, rank, sum };
-}
 
 export class Canvas extends StepPicture {
   load(run, dom, context) {
@@ -109,15 +98,16 @@ export class Canvas extends StepPicture {
   }
 
   /** What decides at each position. */
-  #bars({ entropies, chances, sampled, line }, n, { x, y, foot, tall, large, labels, bars }, word) {
-    const { before, rank, sum } = sums(entropies),
-      joint = entropies.length > 0,
+  #bars({ entropies, joint: before, chances, sampled, line }, n, { x, y, foot, tall, large, labels, bars }, word) {
+    const sum = entropies.reduce((all, one) => all + one, 0),
+      rank = (i) => before.filter((one) => one < before[i]).length,
+      joint = before.length > 0,
       most = Math.log(Math.max(2, sum, line) / LOWEST);
     this.level = (value) => tall * (joint ? Math.max(0, Math.log(value / LOWEST) / most) : Math.min(1, value));
     for (let i = 0; i < n; i++) {
       const high = Math.max(2, this.level(joint ? before[i] : chances[i])),
         title = joint
-          ? tr`‘${word(sampled[i])}’: the entropies of ${rank[i]} more certain positions add up to ${nats(before[i])}`
+          ? tr`‘${word(sampled[i])}’: the entropies of ${rank(i)} more certain positions add up to ${nats(before[i])}`
           : tr`‘${word(sampled[i])}’: ${percent(chances[i])}`;
       bars.push({ at: i, tall: high, title });
       const says = joint ? beside(before[i], line) : percent(chances[i]).replace(" %", "");

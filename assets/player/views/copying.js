@@ -7,7 +7,7 @@ import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
 import { copies } from "../rounds.js";
 import { tr, translated } from "../words.js";
 
-export const view = { name: "Copying", title: "Copied from the source", place: 118, needs: ["spans+tree"] };
+export const view = { name: "Copying", title: "Copied from the source", place: 118, needs: ["spans.match"] };
 
 const MOST = 160, // tokens of a line; longer ones show what is near this step
   CHARS = 9,

@@ -28,33 +28,27 @@ export function bought({ usd, F, W }, dollars) {
 
 export const fits = (cost, box) => cost.bytes <= box.bytes && cost.operations <= box.operations;
 
-export const BYTES = "kv_bytes_";
-
 const sum = (list) => list.reduce((total, value) => total + value, 0);
 export const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1] ?? null;
 
 /** By attention, the largest reader first: bytes of the cache at step t and at the end, operations for a byte, seconds
  * of attention in the step and in the middle step so far. */
 export function readers(steps, t) {
-  const of = (i) => steps[i]?.facts ?? {},
-    names = Object.keys(of(0))
-      .filter((key) => key.startsWith(BYTES))
-      .map((key) => key.slice(BYTES.length)),
-    took = (step, name) =>
+  const told = (i) => steps[i]?.readers?.readers ?? [],
+    took = ({ intervals = [] }, name) =>
       sum(
-        (step.intervals ?? [])
-          .filter(({ track, about }) => track === name.toUpperCase() && about?.part === "attention")
+        intervals
+          .filter(({ track, kind }) => track === name && kind === "attention")
           .map(({ start, end }) => end - start),
       );
-  return names
-    .map((name) => {
-      const now = of(t - 1)[BYTES + name] ?? 0,
-        times = steps.slice(0, t).map((step) => took(step, name));
+  return told(t - 1)
+    .map(({ name, bytes, operations }, i) => {
+      const times = steps.slice(0, t).map((step) => took(step, name));
       return {
-        name: name.toUpperCase(),
-        bytes: now,
-        most: of(steps.length - 1)[BYTES + name] ?? now,
-        intensity: now ? of(t - 1)[`operations_${name}`] / now : 0,
+        name,
+        bytes,
+        most: told(steps.length - 1)[i]?.bytes ?? bytes,
+        intensity: operations / bytes,
         took: times.at(-1) ?? null,
         middle: median(times),
       };

@@ -20,27 +20,11 @@ const LEFT = 58,
   TALL = 66,
   WORDS = 38; // above bars: a line of words and the number on a bar
 
-/** A row with its credit raised to alpha: {token, value}, as the fused distribution has it. */
-export function fused({ tokens, p, credit }, alpha) {
-  const lifted = tokens.map((_, i) => p[i] * (1 + credit[i]) ** alpha),
-    rest = 1 - p.reduce((sum, v) => sum + v, 0),
-    best = lifted.reduce((top, v, i) => (v > lifted[top] ? i : top), 0);
-  return { token: tokens[best], value: lifted[best] / (Math.max(0, rest) + lifted.reduce((sum, v) => sum + v, 0)) };
-}
-
-/** Of some values those that are written: at the threshold, or within the slack of the best. */
-export function above(values, threshold, slack) {
-  const best = Math.max(...values),
-    line = Math.min(threshold, best - slack),
-    first = values.indexOf(best);
-  return values.map((v, i) => (!slack && line < threshold ? i === first : v >= line));
-}
-
 export class Credits extends StepPicture {
   load(run, dom, context) {
     this.alpha = new Sliding(tr`credit strength α`, tr`Credit strength α`, () => this.show(this.t), {
       max: 2,
-      step: 0.05,
+      step: 0.1,
     });
     this.begin(run, dom, context, ["odd", "streaks", "line", "bars", "trail", "cells"], this.alpha.dom);
   }
@@ -49,14 +33,12 @@ export class Credits extends StepPicture {
     return credits?.rows.length ? credits : null;
   }
 
-  #decide({ rows, threshold, slack }, alpha) {
-    const own = rows.map((row) => fused(row, alpha)),
-      write = above(
-        own.map(({ value }) => value),
-        threshold,
-        slack,
-      );
-    return own.map((one, i) => ({ ...one, yes: write[i] }));
+  /** Of each row its token and probability with credit of a strength, and whether it is written. */
+  #decide({ rows }, alpha, t = this.t) {
+    const [tokens, values, written] = ["token", "value", "written"].map(
+      (name) => this.run.asked(t, "credits", name, alpha) ?? [],
+    );
+    return rows.map(({ top }, i) => ({ token: tokens[i] ?? top, value: values[i] ?? 0, yes: written.includes(i) }));
   }
 
   also(told) {
@@ -210,8 +192,8 @@ export class Credits extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.credits;
     if (!told?.rows.length) return t ? tr`No place is open in this step.` : tr`Before the first step.`;
-    const own = this.#decide(told, told.alpha),
-      alone = this.#decide(told, 0),
+    const own = this.#decide(told, told.alpha, t),
+      alone = this.#decide(told, 0, t),
       lifted = told.rows
         .filter((_, i) => own[i].yes && !alone[i].yes)
         .map(({ top }) => cut(glyphs(this.run.piece(top).text), 12)),

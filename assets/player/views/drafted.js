@@ -18,17 +18,17 @@ export function edgeWidth({ draft, target, rank }) {
 }
 
 /** The chance by which a method chose a row, as a node says it; "" where it chose by anything else. */
-export const chosenBy = ({ name, value }) => (value != null && SHARES.test(name ?? "") ? fine(value) : "");
+export const chosenBy = ({ value, by }) => (value != null && SHARES.has(by) ? fine(value) : "");
 
-const SHARES = /chance|probability of|value of its slot/;
+const SHARES = new Set(["chance", "slot"]);
 
 /** What that chance is, in a run that has one. */
 export function chances(run) {
-  const { value_name: name } = run.steps.find(({ tree }) => tree?.values?.length)?.tree ?? {};
-  if (name === "value of its slot")
+  const { value_name: name, value_kind: by } = run.steps.find(({ tree }) => tree?.values?.length)?.tree ?? {};
+  if (by === "slot")
     return tr`%: estimated chance that the check gets here. The next draft goes where it is highest, until the budget \
 of ${run.header.params?.budget ?? "?"} is spent`;
-  return SHARES.test(name ?? "") ? tr`%: ${translated(name)}` : "";
+  return SHARES.has(by) ? tr`%: ${translated(name)}` : "";
 }
 
 /** What is known of a row. */

@@ -46,16 +46,17 @@ export class EarlyExit extends StepPicture {
     this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(exit, step) : "");
   }
 
-  /** How many tokens are drafted at a threshold: up to the first one below it. */
-  #drafted(sure, eta) {
-    return (sure.findIndex((chance) => chance < eta) + 1 || sure.length) >>> 0;
+  /** How many tokens are drafted at a threshold, and whether that, not their number, ends drafting. */
+  #drafted({ confidence }, eta) {
+    const [n, why] = this.run.asked(this.t, "early_exit", "eta", eta) ?? [confidence.length, ""];
+    return { n, ends: why === "threshold" };
   }
 
-  #again({ confidence: sure, eta }, { tree }) {
-    const line = this.sliding.at(eta),
-      n = this.#drafted(sure, line),
+  #again(exit, { tree }) {
+    const { confidence: sure, eta } = exit,
+      { n, ends } = this.#drafted(exit, this.sliding.at(eta)),
       stand = tree.why.filter((why, i) => i && i <= n && why === "accepted").length,
-      on = sure.at(-1) < eta && sure.at(-1) >= line ? tr` It would draft on; what, is not recorded.` : "";
+      on = this.#drafted(exit, eta).ends && !ends ? tr` It would draft on; what, is not recorded.` : "";
     return tr`${n} of ${many(sure.length, "drafted")}, ${stand} accepted.${on}`;
   }
 
@@ -71,7 +72,7 @@ export class EarlyExit extends StepPicture {
       right = left + (most + 2) * w,
       x = (i) => left + (i + 0.5) * w,
       y = (chance) => EXIT - chance * (HOPS - 22),
-      drafted = this.#drafted(sure, line),
+      { n: drafted, ends } = this.#drafted(exit, line),
       n = sure.length,
       own = rows.slice(n + 1)[0],
       refused = own?.state === "correction" ? rows.findIndex(({ why }) => why === "mismatch") : -1,
@@ -94,7 +95,7 @@ export class EarlyExit extends StepPicture {
     if (own) cells.push({ row: own, x: x(refused > 0 ? refused : stood + 1), y: 4, state: own.state });
     this.#floors(exit, left, right);
     this.#cells(cells, w - 6);
-    this.#hop(sure, drafted, line, x, y, w);
+    this.#hop(sure, drafted, ends, x, y, w);
     const labels = [
       [left - 8, ROOF + 12, "end", wide ? tr`layer ${exit.layers}: checked` : tr`checked`],
       [left - 8, EXIT + 4, "end", wide ? tr`exit at layer ${exit.exit_layer}` : tr`exit ${exit.exit_layer}`],
@@ -133,14 +134,14 @@ export class EarlyExit extends StepPicture {
     );
   }
 
-  #hop(sure, drafted, line, x, y, w) {
+  #hop(sure, drafted, ends, x, y, w) {
     pool(this.hops, sure.length, () =>
       svg("g", {}, svg("title"), svg("path", "dx-arc"), svg("circle", { r: 4 }), svg("text", middle)),
     ).forEach((group, i) => {
       const [title, arc, dot, text] = group.childNodes,
         top = y(sure[i]),
         high = EXIT - (EXIT - top) / 0.75, // of the curve's handles: its own highest point is `top`
-        below = sure[i] < line,
+        below = ends && i === drafted - 1,
         share = Math.round(100 * sure[i]);
       set(group, { "data-s": i >= drafted ? "unreached" : below ? "rejected" : "accepted" });
       set(arc, { d: `M${x(i)},${EXIT}C${x(i)},${high} ${x(i + 1)},${high} ${x(i + 1)},${EXIT}V${FOOT}` });
@@ -158,7 +159,7 @@ export class EarlyExit extends StepPicture {
     const { accepted } = rowsOf(step.tree),
       n = exit.confidence.length,
       wrote = step.commits?.tokens.filter((token) => token >= 0).length ?? 0,
-      why = n && exit.confidence.at(-1) < exit.eta ? tr`, the last one below η = ${short(exit.eta)}` : "";
+      why = this.#drafted(exit, exit.eta).ends ? tr`, the last one below η = ${short(exit.eta)}` : "";
     return tr`${many(n, "drafted")}${why}. ${accepted} accepted: ${many(wrote, "token")} from one model call.`;
   }
 }

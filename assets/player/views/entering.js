@@ -58,7 +58,7 @@ export class Entering extends StepPicture {
     this.switch.hidden = names.length < 2;
     pool(this.buttons, names.length, () => el("button", "dx-toggle")).forEach((button, i) => {
       const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`,
-        learnt = LEARNT[told.learnt_from[i]] ?? glyphs(told.learnt_from[i] ?? "");
+        learnt = LEARNT[told.learnt_from[i]];
       setText(button, tr`${way}, trained on ${learnt}`);
       set(button, { "aria-pressed": String(i === this.#at(told)) });
       button.onclick = () => {
@@ -153,7 +153,7 @@ export class Entering extends StepPicture {
 
   /** By class of word how often the draft says it first, against another draft. */
   #bars({ names, drafting, learnt_from: learnt }, at, done, left, top, labels) {
-    const text = learnt.indexOf("text only"),
+    const text = learnt.indexOf("text"),
       other = [text, names.indexOf(drafting)].find((one) => one >= 0 && one !== at) ?? -1,
       drafts = other < 0 ? [at] : [at, other],
       counts = drafts.map((draft) => shares(done, draft)),

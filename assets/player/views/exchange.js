@@ -11,7 +11,7 @@ import { tr } from "../words.js";
 import { embolden } from "./dial.js";
 import { counted, gathered, ordinary, placed } from "./places.js";
 
-export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing"] };
+export const view = { name: "Exchange", title: "Tokens and experts on devices", place: 116, needs: ["routing.device"] };
 
 const HEAD = 24, // of a panel
   CHIP = 24,
@@ -34,7 +34,6 @@ export class Exchange extends StepPicture {
   grow() {
     const entries = this.run.steps.flatMap((step) => step.routing ?? []).filter(({ kind }) => kind === "device"),
       layers = [...new Set(entries.flatMap((entry) => entry.layers))].sort((a, b) => a - b);
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !layers.length;
     if (layers.join() === this.layers?.join()) return;
     this.layers = layers;
     if (!layers.includes(this.layer)) this.layer = this.#telling();

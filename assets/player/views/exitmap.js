@@ -24,20 +24,6 @@ const ROOF = 44,
   GAP = 60,
   NARROW = 900;
 
-/** Tokens per layer that are to be expected of each exit and draft length: (1 + a + ... + a^d) / (L + d l), [exits,
- * lengths]; null of an exit that was not counted. */
-export function promised({ exits, layers, alpha, costs: [verify, draft], most }) {
-  return exits.map((exit, i) => {
-    let sum = 0,
-      power = 1;
-    return Array.from({ length: most }, (_, d) => {
-      sum += power;
-      power *= alpha[i] ?? 0;
-      return alpha[i] == null ? null : sum / (layers + verify + d * (exit + draft));
-    });
-  });
-}
-
 export class ExitMap extends StepPicture {
   load(run, dom, context) {
     this.begin(run, dom, context, ["grid", "roof", "heat", "trail"]);
@@ -110,18 +96,18 @@ export class ExitMap extends StepPicture {
 
   /** Expected tokens per layer by exit and draft length, the best one marked, and where it was in the rounds before. */
   #promise(told, { x, y, w }, labels) {
-    const values = promised(told),
+    const values = this.run.asked(this.t, "shadow_tokens", "promised") ?? told.exits.map(() => null),
       lengths = Math.min(told.most, Math.max(8, told.next_d + 2)),
       size = w / lengths,
       at = (exit, d) => [x + (d + 0.5) * size, y + ROOF + (told.exits.length - 0.5 - told.exits.indexOf(exit)) * FLOOR],
-      known = values.flat().filter((value) => value !== null),
+      known = values.flatMap((row) => row ?? []),
       low = Math.min(...known),
       top = Math.max(...known),
       boxes = told.exits.flatMap((exit, row) => Array.from({ length: lengths }, (_, d) => ({ exit, row, d })));
     pool(this.heat, boxes.length, () => svg("rect", "dx-warm")).forEach((box, k) => {
       const { exit, row, d } = boxes[k],
         [cx, cy] = at(exit, d),
-        value = values[row][d];
+        value = values[row]?.[d] ?? null;
       set(box, { x: cx - size / 2 + 1, y: cy - FLOOR / 2 + 1, width: Math.max(1, size - 2), height: FLOOR - 2 });
       box.style.opacity = value === null ? 0 : 0.08 + (0.92 * (value - low)) / (top - low || 1);
     });

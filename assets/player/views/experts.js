@@ -13,7 +13,7 @@ import { tr } from "../words.js";
 import { embolden } from "./dial.js";
 import { drawn, expected, readOf, together } from "./used.js";
 
-export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing"] };
+export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing.expert"] };
 
 const WORDS = 84, // height of heading and tokens
   TALL = 8, // of an expert's row
@@ -38,7 +38,6 @@ export class Experts extends StepPicture {
   grow() {
     const layers = [...new Set(this.run.steps.flatMap((s) => (s.routing ?? []).flatMap((r) => r.layers)))];
     layers.sort((a, b) => a - b);
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !layers.length;
     if (layers.join() === this.layers?.join()) return;
     this.layers = layers;
     this.layer = layers.includes(this.layer) ? this.layer : layers[layers.length >> 1];

@@ -7,7 +7,7 @@ import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
-import { bars, passing } from "../strips.js";
+import { bars } from "../strips.js";
 import { tr } from "../words.js";
 import { layout, TALL } from "./filteringlayout.js";
 
@@ -19,15 +19,6 @@ export const view = {
 };
 
 const PLAIN = 0.8; // what the published filter amounts to
-
-/** What is written where the filter decides at a threshold: what it accepts, and the most confident one; an
- * oracle writes what is the reference's. */
-export function decided({ masked, confidence, filter, oracle }, threshold) {
-  if (oracle?.length && !filter.length) return masked.map((open, i) => open && oracle[i]); // the oracle decides
-  const accepted = filter.length ? filter.map((v, i) => masked[i] && v > threshold) : masked.map(() => false),
-    best = passing(confidence, masked, 2);
-  return masked.map((_, i) => accepted[i] || best[i]);
-}
 
 export class Filtering extends StepPicture {
   load(run, dom, context) {
@@ -43,14 +34,21 @@ export class Filtering extends StepPicture {
   }
 
   also(told) {
-    const n = told ? decided(told, this.tau.at(told.threshold)).filter(Boolean).length : 0,
+    const n = told ? this.#own(told).filter(Boolean).length : 0,
       plain = told ? this.#plain(told).filter(Boolean).length : 0;
     this.tau.show(told?.threshold ?? 0, Boolean(told?.filter.length), tr`the filter would write ${n}`);
     this.theta.show(PLAIN, Boolean(told), tr`the threshold would write ${plain}`);
   }
 
-  #plain({ confidence, masked }) {
-    return passing(confidence, masked, this.theta.at(PLAIN));
+  /** Which positions of the block are written at a threshold of the filter, and at one of the confidence. */
+  #own({ masked, threshold }, tau = this.tau.at(threshold)) {
+    const all = this.run.asked(this.t, "filtering", "tau", tau) ?? [];
+    return masked.map((_, i) => all.includes(i));
+  }
+
+  #plain({ masked }) {
+    const all = this.run.asked(this.t, "filtering", "theta", this.theta.at(PLAIN)) ?? [];
+    return masked.map((_, i) => all.includes(i));
   }
 
   draw(told, _, next) {
@@ -65,7 +63,7 @@ export class Filtering extends StepPicture {
         theta: this.theta.at(PLAIN),
         tau,
         plain: this.#plain(told),
-        own: decided(told, tau),
+        own: this.#own(told),
         word,
         answer: { board, t, first, all: run.widths[0] - first },
       });
@@ -99,7 +97,7 @@ export class Filtering extends StepPicture {
     const told = this.run.steps[t - 1]?.filtering;
     if (!told) return t ? tr`No filter was asked in this step.` : tr`Before the first step.`;
     const count = (list) => list.filter(Boolean).length,
-      own = decided(told, told.threshold),
+      own = this.#own(told, told.threshold),
       plain = this.#plain(told),
       differ = own.filter((yes, i) => yes !== plain[i]).length;
     return tr`Written by this run: ${count(own)}; by a plain threshold: ${count(plain)}. They differ at ${differ} \

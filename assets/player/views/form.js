@@ -46,9 +46,9 @@ export class Form extends StepPicture {
   }
 
   also(form) {
-    const any = form && form.mode !== "final" && form.scores.every((score) => score >= 0),
-      line = any ? this.theta.at(form.threshold) : 0,
-      above = any && line > 0 ? form.scores.filter((score) => score > line).length : 0,
+    const line = this.theta.at(form?.threshold ?? 0),
+      any = this.run.asked(this.t, "form", "threshold", line) !== null,
+      above = any ? this.run.asked(this.t, "form", "threshold", line) : 0,
       plain = tr`no field is above it: the fallback’s fixed rate`;
     this.theta.show(form?.threshold ?? 0, Boolean(any), above ? tr`this forward would fill ${above}` : plain);
   }

@@ -9,7 +9,7 @@ import { tr } from "../words.js";
 import { back, open, returns, states } from "./openstates.js";
 import { isRight, marked } from "./plainly.js";
 
-export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["branches"] };
+export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
 const TOP = 40,
   TALL = 330, // of the tree
@@ -23,20 +23,11 @@ const TOP = 40,
 
 export class Frontier extends StepPicture {
   load(run, dom, context) {
-    this.dom = dom;
     this.begin(run, dom, context, ["ghost", "list", "edges", "back", "nodes"]);
-    this.grow();
   }
 
-  /** Hidden where no branch is ranked by an f: that is no search. */
-  grow() {
-    const { steps, length } = this.run,
-      any = steps.some(({ branches }) => branches?.some(({ scores }) => scores && "f" in scores));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !any;
-  }
-
-  told({ branches }) {
-    return branches;
+  told({ frontier }) {
+    return frontier;
   }
 
   #text({ tokens }) {
@@ -47,7 +38,7 @@ export class Frontier extends StepPicture {
     const { width } = this,
       wide = width >= NARROW,
       found = states(this.run, this.t),
-      waiting = open(found),
+      waiting = open(this.run, this.t, found),
       best = waiting[0] ?? null,
       left = wide ? SIDE + 30 : 8,
       low = TOP + TALL + 16;
@@ -212,10 +203,10 @@ export class Frontier extends StepPicture {
 
   describe(t) {
     const found = states(this.run, t),
-      [best] = open(found);
+      [best] = open(this.run, t, found);
     if (!t || !best) return t ? tr`Nothing is open.` : tr`Before the first step.`;
     if (best.fate === "chosen") return tr`★ path ${best.id} is the solution.`;
-    const gone = back(found, t),
+    const gone = back(this.run, t, found),
       from = gone ? tr` Back from path ${gone.last.id}.` : "";
     return tr`Next: path ${best.id}, f ${number(best.f)}.${from}`;
   }

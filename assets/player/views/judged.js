@@ -11,7 +11,7 @@ import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Judged", title: "Judged drafts", place: 119, needs: ["choice+tree"] };
+export const view = { name: "Judged", title: "Judged drafts", place: 119, needs: ["judged"] };
 
 const ROW = 34,
   TOP = 4, // of the target's own test
@@ -32,28 +32,14 @@ const SAID = {
   behind: tr`after a refusal`,
 };
 
-/** The drafted tokens of a tree whose rows were all judged: {token, value, logp, standard}; none of another tree. */
-export function judged({ tokens = [], values = [], chances = [], uniforms = [], target_logprobs: logp = [] } = {}) {
-  const rows = tokens.map((token, i) => ({
-    token,
-    value: values[i],
-    logp: logp[i] ?? null,
-    standard: (uniforms[i] ?? 0.5) < chances[i],
+/** The drafted tokens of a step with both tests: [{token, value, logp, standard}]. */
+const rowsOf = ({ judged, tree } = {}) =>
+  (judged?.scores ?? []).map((value, i) => ({
+    token: tree.tokens[i + 1],
+    value,
+    logp: tree.target_logprobs?.[i + 1] ?? null,
+    standard: judged.standard[i],
   }));
-  const drafted = rows.slice(1);
-  return drafted.every(({ value }, i) => value != null && chances[i + 1] != null) ? drafted : [];
-}
-
-/** Who lets each token stand at a line: both, standard, judge, none, and behind the first refusal behind. */
-export function decide(rows, line) {
-  let open = true;
-  return rows.map(({ value, standard }) => {
-    if (!open) return "behind";
-    const by = value > line ? (standard ? "both" : "judge") : standard ? "standard" : "none";
-    open = by !== "none";
-    return by;
-  });
-}
 
 const kept = (fates) => fates.filter((fate) => fate !== "none" && fate !== "behind").length;
 
@@ -61,7 +47,6 @@ const dot = (x) => x.toFixed(1);
 
 export class Judged extends StepPicture {
   load(run, dom, context) {
-    this.dom = dom;
     this.sliding = new Sliding("δ", tr`The judge's threshold`, () => this.show(this.t));
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
     this.across = svg("path", { "data-s": "rejected", style: "stroke-width:1.5;stroke-dasharray:6 4" });
@@ -69,25 +54,22 @@ export class Judged extends StepPicture {
     this.key = el("div", "dx-legend", ...key);
     const layers = ["alone", "standard", "bars", this.line, "cells", "axis", this.across, "dots"];
     this.begin(run, dom, context, layers, this.sliding.dom, this.key);
-    this.grow();
   }
 
-  /** A run whose drafts nobody judged has nothing to show here. */
-  grow() {
-    const any = this.run.steps.some(({ tree }) => tree && judged(tree).length);
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !any;
+  /** Who lets each token of step t stand at a line: both, standard, judge, none, and behind the first refusal behind. */
+  #fates(t, line) {
+    return this.run.asked(t, "judged", "delta", line) ?? rowsOf(this.run.steps[t - 1]).map(() => "behind");
   }
 
-  told({ tree }) {
-    const rows = judged(tree ?? undefined);
-    return rows.length ? rows : null;
+  told(step) {
+    return step.judged ? rowsOf(step) : null;
   }
 
   also(rows, step) {
-    const recorded = step?.choice?.threshold ?? 0.5,
-      count = rows ? kept(decide(rows, this.sliding.at(recorded))) : 0;
+    const recorded = step?.judged?.delta ?? 0,
+      count = rows ? kept(this.#fates(this.t, this.sliding.at(recorded))) : 0;
     this.sliding.show(recorded, Boolean(rows), rows ? tr`${count} of ${rows.length} stay` : "");
-    const seen = new Set(rows ? decide(rows, this.sliding.at(recorded)) : []);
+    const seen = new Set(rows ? this.#fates(this.t, this.sliding.at(recorded)) : []);
     Object.keys(STATES).forEach((fate, i) => (this.key.children[i].hidden = !seen.has(fate)));
   }
 
@@ -95,8 +77,8 @@ export class Judged extends StepPicture {
     const { run, width, context } = this,
       narrow = width < 640,
       left = narrow ? 62 : LEFT,
-      threshold = this.sliding.at(step.choice?.threshold ?? 0.5),
-      fates = decide(rows, threshold),
+      threshold = this.sliding.at(step.judged.delta),
+      fates = this.#fates(this.t, threshold),
       alone = rows.findIndex(({ standard }) => !standard),
       without = alone < 0 ? rows.length : alone,
       stay = kept(fates),
@@ -167,9 +149,9 @@ export class Judged extends StepPicture {
       across = (logp) => left + (1 - Math.max(FLOOR, logp) / FLOOR) * (right - left),
       y = (value) => top + (1 - value) * (PLOT - 40),
       foot = y(0),
-      dots = this.run.steps.slice(0, this.t).flatMap(({ tree, choice }) => {
-        const rows = judged(tree ?? undefined),
-          fates = decide(rows, this.sliding.at(choice?.threshold ?? 0.5));
+      dots = this.run.steps.slice(0, this.t).flatMap((step, i) => {
+        const rows = rowsOf(step),
+          fates = step.judged ? this.#fates(i + 1, this.sliding.at(step.judged.delta)) : [];
         return rows.map((row, i) => ({ ...row, fate: fates[i] })).filter(({ fate }) => fate !== "behind");
       });
     set(this.across, { d: `M${left},${y(threshold)}H${right}` });
@@ -209,12 +191,12 @@ over the target's own probability (logarithmic)`,
 
   describe(t) {
     const step = this.run.steps[t - 1],
-      rows = judged(step?.tree ?? undefined);
+      rows = rowsOf(step);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
-    const line = step.choice?.threshold ?? 0.5,
-      count = (at) => kept(decide(rows, at)),
+    const line = step.judged.delta,
+      count = (at) => kept(this.#fates(t, at)),
       own = this.run.header.lossless ? "" : tr` Not lossless.`,
-      all = decide(rows, line),
+      all = this.#fates(t, line),
       alone = all.filter((fate) => fate === "judge").length,
       far = 2 * alone > kept(all) ? tr` Most of them by the judge alone: not what the target would have written.` : "";
     return tr`Tokens kept at threshold ${short(line)}: ${count(line)} of ${rows.length}; ${count(1)} \

@@ -4,7 +4,7 @@
 
 import { cut, glyphs, number } from "../codec.js";
 import { el, frame, pool, set, setText, svg } from "../dom.js";
-import { decide, opinionsOf, transfer } from "../leaning.js";
+import { opinionsOf } from "../leaning.js";
 import { fine as percent } from "../shares.js";
 import { tr } from "../words.js";
 
@@ -12,8 +12,7 @@ const SHOWN = 7, // candidates that have a column
   W = 92,
   LEFT = 26,
   TALL = 46, // of a row of bars
-  GAP = 16,
-  MOST = 50; // of the slider
+  GAP = 16;
 const LOOKS = ["p", "q", "mixed"];
 const NAMES = ["p", "q", "p′"];
 const INK = "--ink:var(--text)";
@@ -45,10 +44,8 @@ export class Leaning {
     this.slider = el("input", {
       type: "range",
       min: 0,
-      max: MOST,
-      step: 0.5,
       "aria-label": tr`Strength of the step`,
-      oninput: () => this.#move(Number(this.slider.value)),
+      oninput: () => this.#move(this.#strengths()[this.slider.value]),
     });
     this.value = el("output", { style: "margin:0 10px 0 4px" });
     this.zero = el("button", { onclick: () => this.#move(0) }, "η = 0");
@@ -77,60 +74,65 @@ export class Leaning {
     this.show(this.t);
   }
 
-  #rule(t) {
-    return { eta: 0, alpha: 0, temperature: 0, ...this.run.steps[t - 1]?.opinions?.rule };
+  /** The strengths that the method was asked about. */
+  #strengths(t = this.t) {
+    return this.run.figures.stops[t - 1]?.opinions?.eta.stops ?? [];
   }
 
-  /** A run without opinions has nothing to try again. */
-  grow() {
-    this.dom.hidden = !this.run.steps.some(({ opinions }) => opinions);
+  /** What it says of one: what becomes of each drafted token, and the moved probabilities of those listed there. */
+  #asked(t, eta) {
+    return this.run.asked(t, "opinions", "eta", eta) ?? [[], []];
+  }
+
+  #recorded(t) {
+    return this.run.steps[t - 1]?.opinions?.rule.eta ?? 0;
   }
 
   show(t, hurry) {
     if (t !== this.t) this.row = null;
     this.t = t;
     if (hurry) return;
-    const rule = this.#rule(t),
-      rows = opinionsOf(this.run.steps[t - 1]),
-      eta = this.eta ?? rule.eta,
-      fates = decide(rows, { ...rule, eta });
-    this.slider.value = eta;
+    const rows = opinionsOf(this.run.steps[t - 1]),
+      eta = this.eta ?? this.#recorded(t),
+      [fates, moved] = this.#asked(t, eta),
+      strengths = this.#strengths();
+    set(this.slider, { max: Math.max(0, strengths.length - 1), "aria-valuetext": number(eta) });
+    this.slider.value = strengths.findLastIndex((one) => one <= eta);
     setText(this.value, number(eta));
     this.back.disabled = this.eta === null;
-    this.slider.disabled = this.zero.disabled = !rows.length;
+    this.slider.disabled = this.zero.disabled = !strengths.length;
     setText(this.say, this.describe(t));
-    this.#strip(rows, fates, rule);
-    this.#draw(rows[this.row ?? 0], { ...rule, eta });
+    this.#strip(rows, fates);
+    this.#draw(rows[this.row ?? 0], moved[this.row ?? 0] ?? []);
   }
 
   /** The drafted tokens; one of them is looked at: at first the one whose fate the step changes, else the one that is
    *  refused. */
-  #strip(rows, fates, rule) {
-    const plain = decide(rows, { ...rule, eta: 0 }),
-      told = decide(rows, rule),
+  #strip(rows, fates) {
+    const [plain] = this.#asked(this.t, 0),
+      [told] = this.#asked(this.t, this.#recorded(this.t)),
       found = [told.findIndex((fate, i) => fate !== plain[i]), told.indexOf("refused")];
     this.row ??= found.find((i) => i >= 0) ?? 0;
     pool(this.cells, rows.length, () => el("button", {}, el("i", "dx-cell"), el("span"))).forEach((button, i) => {
       const [mark, word] = button.childNodes,
-        state = STATES[fates[i]];
+        state = STATES[fates[i] ?? "unknown"];
       button.onclick = () => {
         this.row = i;
         this.show(this.t);
       };
-      set(button, { "aria-pressed": String(i === this.row), title: FATES[fates[i]] });
+      set(button, { "aria-pressed": String(i === this.row), title: FATES[fates[i] ?? "unknown"] });
       set(mark, { "data-s": state });
       setText(mark, this.context.theme.states[state].glyph);
       setText(word, ` ${cut(glyphs(this.run.piece(rows[i].token).text), 12)}`);
     });
   }
 
-  #draw(one, { eta, alpha }) {
+  #draw(one, moved) {
     const { p = [], q = [], tokens = [] } = one ?? {},
-      { moved } = transfer(p, q, eta, alpha),
       others = [...tokens.keys()].slice(1).sort((a, b) => Math.max(p[b], q[b]) - Math.max(p[a], q[a])),
       shown = tokens.length ? [0, ...others.slice(0, SHOWN - 1)] : [],
-      columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved[i]]]),
-      rest = [p, q, moved].map((shares) => Math.max(0, 1 - shown.reduce((sum, i) => sum + shares[i], 0)));
+      columns = shown.map((i) => [glyphs(this.run.piece(tokens[i]).text), [p[i], q[i], moved[i] ?? 0]]),
+      rest = [p, q, moved].map((shares) => Math.max(0, 1 - shown.reduce((sum, i) => sum + (shares[i] ?? 0), 0)));
     if (one) columns.push([tr`all others`, rest]);
     frame(this.picture, LEFT + Math.max(1, columns.length) * W, 3 * (TALL + GAP) + 24);
     const row = (look, i) =>
@@ -168,11 +170,11 @@ export class Leaning {
   }
 
   describe(t) {
-    const rule = this.#rule(t),
+    const eta = this.#recorded(t),
       rows = opinionsOf(this.run.steps[t - 1]);
     if (!rows.length) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
-    const count = (eta) => standing(decide(rows, { ...rule, eta })),
-      told = tr`Drafted tokens accepted with η = ${number(rule.eta)}, as recorded: ${count(rule.eta)} of \
+    const count = (at) => standing(this.#asked(t, at)[0]),
+      told = tr`Drafted tokens accepted with η = ${number(eta)}, as recorded: ${count(eta)} of \
 ${rows.length}; ${count(0)} with η = 0, where the text is the target's own.`;
     return this.eta === null ? told : `${told} ${tr`With η = ${number(this.eta)}: ${count(this.eta)}.`}`;
   }

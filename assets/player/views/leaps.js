@@ -19,18 +19,8 @@ const LEFT = 40,
   FOOT = ARCS + TALL + 4, // of the bars
   LINE = FOOT + 2 * (CHIP + 22) + 28;
 
-/** By each open position: its threshold, the anchor that lowers it, and whether it is written. */
-export function decide({ at, confidence, strict, relaxed, radius }) {
-  const anchors = at.filter((_, i) => confidence[i] >= strict),
-    best = confidence.indexOf(Math.max(...confidence));
-  return at.map((p, i) => {
-    const nearest = anchors.reduce((a, b) => (a !== null && Math.abs(a - p) <= Math.abs(b - p) ? a : b), null),
-      near = nearest !== null && Math.abs(nearest - p) <= radius,
-      theta = near ? Math.min(strict, relaxed) : strict,
-      anchor = confidence[i] >= strict;
-    return { theta, near: near ? nearest : null, anchor, yes: i === best || confidence[i] >= theta };
-  });
-}
+/** What a method of one threshold, the strict one, would write: no neighbour follows. */
+const ALONE = { radius: 0 };
 
 export class Leaps extends StepPicture {
   load(run, dom, context) {
@@ -49,8 +39,19 @@ export class Leaps extends StepPicture {
     return { ...told, radius: this.radius.at(told.radius), relaxed: this.relaxed.at(told.relaxed) };
   }
 
+  /** By each open position of step t: its threshold, the anchor that lowers it, and whether it is written. */
+  #decide({ at, strict, relaxed, radius }, t = this.t) {
+    const [near, most] = this.run.asked(t, "leaps", "radius", radius) ?? [[], []];
+    return at.map((p, i) => ({
+      theta: near[i] == null ? strict : Math.min(strict, relaxed),
+      near: near[i] ?? null,
+      anchor: near[i] === p,
+      yes: relaxed <= most[i],
+    }));
+  }
+
   also(told) {
-    const n = told ? decide(this.#moved(told)).filter(({ yes }) => yes).length : 0,
+    const n = told ? this.#decide(this.#moved(told)).filter(({ yes }) => yes).length : 0,
       said = tr`${n} would be written`;
     this.radius.show(told?.radius ?? 0, Boolean(told), said);
     this.relaxed.show(told?.relaxed ?? 0, Boolean(told), said);
@@ -59,8 +60,8 @@ export class Leaps extends StepPicture {
   draw(recorded, _, next) {
     const { run, width, t } = this,
       told = this.#moved(recorded),
-      own = decide(told),
-      alone = decide({ ...told, radius: 0 }),
+      own = this.#decide(told),
+      alone = this.#decide({ ...told, ...ALONE }),
       n = told.end - told.start,
       cols = plan(n, width - 6, LEFT, 40),
       board = run.board(t),
@@ -150,7 +151,7 @@ ${short(told.relaxed)}: neighbours follow`,
   describe(t) {
     const told = this.run.steps[t - 1]?.leaps;
     if (!told?.at.length) return t ? tr`No place of a block is open in this step.` : tr`Before the first step.`;
-    const own = decide(told),
+    const own = this.#decide(told, t),
       anchors = own.filter(({ anchor }) => anchor).length,
       follow = told.tokens.filter((_, i) => own[i].yes && !own[i].anchor && own[i].near !== null);
     if (!anchors) return tr`No anchor: only the most confident one is written.`;

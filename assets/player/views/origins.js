@@ -36,14 +36,9 @@ export function kindsOf(tree) {
 /** The kinds that a run shows, for its legend. */
 export function key(run) {
   const all = run.steps.flatMap(({ tree }) => tree?.guessed_from ?? []),
-    kinds = new Set(all.map(({ kind, label = "" }) => (label.startsWith("prompt token") ? "prompt" : kind)));
+    kinds = new Set(all.map(({ kind }) => kind));
   return [...kinds].map((kind) =>
-    el(
-      "span",
-      {},
-      el("i", { class: "dx-swatch dx-source", "data-source": kind === "prompt" ? "head" : kind }),
-      NAMES[kind]?.() ?? kind,
-    ),
+    el("span", {}, el("i", { class: "dx-swatch dx-source", "data-source": kind }), NAMES[kind]?.() ?? kind),
   );
 }
 

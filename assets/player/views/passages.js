@@ -10,7 +10,7 @@ export const view = {
   name: "Passages",
   title: "Passages that were retrieved",
   place: 114,
-  needs: ["spans+tree", "opinions"],
+  needs: ["opinions"],
 };
 
 const TALL = 56,
@@ -28,7 +28,7 @@ export function passages(run) {
   const spans = run.steps.find(({ spans = [] }) => spans.some(({ kind }) => kind === "retrieved"))?.spans ?? [];
   return spans
     .filter(({ kind }) => kind === "retrieved" || kind === "passage")
-    .map(({ kind, start, end, label }) => ({ start, end, score: Number(label), kept: kind === "retrieved" }));
+    .map(({ kind, start, end, about }) => ({ start, end, score: about.score, kept: kind === "retrieved" }));
 }
 
 export class Passages {
@@ -60,11 +60,8 @@ export class Passages {
     this.grow();
   }
 
-  /** A run that retrieved nothing has nothing to show here. */
   grow() {
     this.found = passages(this.run);
-    this.lean.grow();
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !this.found.length;
     const all = this.found,
       first = all[0]?.start ?? 0,
       scale = this.wide / Math.max(1, (all.at(-1)?.end ?? 1) - first),

@@ -15,20 +15,12 @@ export const view = {
   name: "Pauses",
   title: "Greedy, with pauses to look ahead",
   place: 65,
-  needs: ["branches+choice"],
+  needs: ["pause"],
 };
 
 /** The futures of a pause, in their order: {tokens, p of the first, mean: probability per token, won}. */
-export function futures({ branches = [] }) {
-  return branches
-    .filter(({ scores }) => scores?.score !== undefined)
-    .map(({ tokens, scores, fate }) => ({
-      tokens,
-      p: Math.exp(scores["log p"]),
-      mean: Math.exp(scores.score),
-      won: fate === "chosen",
-    }));
-}
+const futures = ({ pause }) =>
+  (pause?.futures ?? []).map((tokens, i) => ({ tokens, p: pause.p[i], mean: pause.mean[i], won: i === pause.chosen }));
 
 export class Pauses extends StepPicture {
   load(run, dom, context) {
@@ -39,8 +31,8 @@ export class Pauses extends StepPicture {
     set(this.code, "dx-code");
   }
 
-  told({ choice }) {
-    return choice;
+  told({ pause }) {
+    return pause;
   }
 
   /** The tokens up to step t. */
@@ -51,22 +43,27 @@ export class Pauses extends StepPicture {
       .slice(run.prompt.length)
       .filter(({ token }) => token !== null)
       .map(({ token, entry }) => {
-        const { choice, facts = {} } = run.steps[entry?.step] ?? {};
+        const { pause } = run.steps[entry?.step] ?? {};
         return {
+          step: entry?.step,
           text: prose(run.piece(token).text),
-          H: choice?.value ?? null,
-          paused: Boolean(facts.paused),
-          overruled: Boolean(facts.overruled),
+          H: pause?.entropy ?? null,
+          paused: Boolean(pause?.futures.length),
+          overruled: pause?.chosen > 0,
         };
       });
   }
 
-  also(choice) {
-    const line = this.sliding.at(choice?.threshold ?? 0),
-      told = choice ? this.#written(this.t) : [],
-      over = told.filter(({ H }) => H !== null && H >= line).length;
+  #pauses(step, line) {
+    return this.run.asked(step + 1, "pause", "threshold", line);
+  }
+
+  also(pause) {
+    const line = this.sliding.at(pause?.threshold ?? 0),
+      told = pause ? this.#written(this.t) : [],
+      over = told.filter(({ step }) => this.#pauses(step, line)).length;
     this.sliding.show(
-      choice?.threshold ?? 0,
+      pause?.threshold ?? 0,
       told.length > 0,
       tr`${over} of ${many(told.length, "token")} would pause.`,
     );
@@ -78,14 +75,15 @@ export class Pauses extends StepPicture {
     return 0;
   }
 
-  draw(choice, _, next) {
+  draw(pause, _, next) {
     const { run, t, width } = this,
       written = this.#written(t),
       at = this.#pause(t),
       now = at === t,
       rows = at ? futures(run.steps[at - 1]) : [],
       word = (token) => glyphs(run.piece(token).text),
-      made = layout({ width, written, line: this.sliding.at(choice.threshold), rows, at, now, word });
+      pauses = ({ step }) => this.#pauses(step, this.sliding.at(pause.threshold)),
+      made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word, pauses });
     this.frame(made.height);
     const { bars, dashed, code, arcs, tokens, scores } = made;
     pool(this.bars, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {
@@ -119,10 +117,10 @@ export class Pauses extends StepPicture {
 
   describe(t) {
     const step = this.run.steps[t - 1];
-    if (!step?.choice) return t ? tr`No decision was recorded in this step.` : tr`Before the first step.`;
-    const { value, threshold } = step.choice,
+    if (!step?.pause) return t ? tr`No decision was recorded in this step.` : tr`Before the first step.`;
+    const { entropy, threshold } = step.pause,
       rows = futures(step),
-      H = value === null || value === undefined ? "–" : short(value);
+      H = short(entropy);
     if (!rows.length) return tr`Entropy ${H} nats, below ${short(threshold)}: the model's first choice is written.`;
     const won = rows.findIndex((row) => row.won);
     return won > 0

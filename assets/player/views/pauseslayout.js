@@ -15,8 +15,8 @@ const LETTER = 8.43, // width of one in the code
 
 /** The tokens so far, {text, H, paused, overruled}, and the futures of the last pause, at step `at` (0: none):
  * {height, labels, bars, line, code, arcs, tokens, scores}. line: the entropy of a pause; now: whether it is this
- * step; word: of a token. */
-export function layout({ width, written, line, rows, at, now, word }) {
+ * step; word: of a token; pauses: whether there is one at a token. */
+export function layout({ width, written, line, rows, at, now, word, pauses }) {
   const wide = width >= NARROW,
     pane = wide ? Math.round(0.44 * width) : width,
     cells = onLines(
@@ -34,7 +34,7 @@ export function layout({ width, written, line, rows, at, now, word }) {
     place = ({ line: row, from }) => [6 + from * LETTER, TOP + (row - first) * LINE + 16];
   const labels = [],
     code = shown.map((cell) => words(cell, written, place)),
-    { bars, dashed } = entropies(shown, written, { place, line, high, pane, count: last - first + 1, labels }),
+    { bars, dashed } = entropies(shown, written, { place, line, pauses, high, pane, count: last - first + 1, labels }),
     here = cells.at(-1),
     [x, y] = here ? place(here) : [0, 0],
     { tokens, scores } = futuresAt(rows, { left, top, right: width - 8, at, now, word, labels }),
@@ -51,7 +51,7 @@ export function layout({ width, written, line, rows, at, now, word }) {
   return { height: Math.max(low, top + rows.length * ROW) + 4, labels, bars, dashed, code, arcs, tokens, scores };
 }
 
-function entropies(shown, written, { place, line, high, pane, count, labels }) {
+function entropies(shown, written, { place, line, pauses, high, pane, count, labels }) {
   const known = shown.filter(({ i }) => written[i].H !== null),
     ends = Array.from({ length: count }, () => 40),
     y = (H) => BARS * (1 - Math.min(1, H / high)),
@@ -63,7 +63,7 @@ function entropies(shown, written, { place, line, high, pane, count, labels }) {
         y: foot + 5 + y(H),
         width: Math.max(2, cell.text.length * LETTER - 2),
         height: Math.max(1, BARS - y(H)),
-        class: H >= line ? "dx-over" : "dx-quiet",
+        class: pauses(written[cell.i]) ? "dx-over" : "dx-quiet",
         title: tr`entropy ${short(H)} nats`,
       };
     });

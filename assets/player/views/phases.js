@@ -8,7 +8,7 @@ import { percent } from "../shares.js";
 import { tr, translated } from "../words.js";
 import { sides, timeBars } from "./phasesides.js";
 
-export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.phase"] };
+export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
 
 const NARROW = 700, // a panel without room for the names of the rows
   NAMED = 142, // of these names
@@ -33,7 +33,6 @@ export class Phases {
 
   grow() {
     this.sides = sides(this.run.steps);
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !this.sides.length;
     this.n = this.run.prompt.length;
     this.answers = Math.max(1, ...this.sides.map(({ steps }) => steps.length));
     this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));

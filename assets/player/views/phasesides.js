@@ -4,18 +4,20 @@ import { bytes, seconds } from "../codec.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { tr, translated } from "../words.js";
 
+const PHASES = new Set(["encode", "cross_kv", "prefill", "decode", "token"]);
+
 /** By model: each step's layers, times and token; how many layers. */
 export function sides(steps) {
   const found = new Map();
   steps.forEach(({ intervals = [] }, at) => {
-    for (const { track, start, end, about } of intervals) {
-      if (!about?.phase) continue;
+    for (const { track, start, end, kind: phase, about } of intervals) {
+      if (!PHASES.has(phase)) continue;
       if (!found.has(track)) found.set(track, { name: track, steps: [], low: 0, high: 0 });
       const side = found.get(track);
       side.steps[at] ??= { cells: [], start, end, token: "" };
       const step = side.steps[at];
-      const { phase, layer } = about;
-      if (phase === "token") step.token = about.token;
+      const { layer, mark, cache_bytes: size } = about;
+      if (phase === "token") Object.assign(step, { token: mark, size });
       else {
         const part = phase === "encode" ? "high" : "low";
         step.cells.push({ phase, layer });
@@ -36,8 +38,7 @@ export function timeBars(view, t, y) {
       spent = (n) => steps.slice(0, n).reduce((sum, { start, end }) => sum + end - start, 0),
       room = view.wide - LEFT - (narrow ? 0 : 420),
       [first, later] = [Math.min(1, t), t].map((n) => (spent(n) / view.whole) * room),
-      key = name === "decoder-only" ? "twin cache bytes" : "cache bytes",
-      size = view.run.steps.slice(0, t).findLast(({ facts }) => facts?.[key])?.facts[key] ?? 0,
+      size = steps.slice(0, t).findLast((step) => step?.size)?.size ?? 0,
       [a, b, text, label] = bar.childNodes;
     set(bar, { transform: `translate(0,${y + i * view.bar})` });
     set(a, { x: LEFT, width: first, style: "fill:var(--muted);stroke:none" });

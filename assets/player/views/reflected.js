@@ -34,20 +34,6 @@ const OPINIONS = [
 ];
 const STATES = { both: "accepted", rescued: "accepted", lost: "rejected", refused: "rejected", behind: "unreached" };
 
-/** What becomes of each drafted token with a weight of the second reading: both (it stands without it, too), rescued,
- * lost, refused, and behind a refusal. wins: for each the weights with which it is the best, null where there are
- * none. */
-export function decide(wins, alpha) {
-  const stands = (win, at) => win !== null && win[0] <= at && at <= win[1];
-  let open = true;
-  return wins.map((win) => {
-    if (!open) return "behind";
-    const plain = stands(win, 0);
-    open = stands(win, alpha);
-    return open ? (plain ? "both" : "rescued") : plain ? "lost" : "refused";
-  });
-}
-
 const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
 
 export class Reflected extends StepPicture {
@@ -64,7 +50,8 @@ export class Reflected extends StepPicture {
 
   /** Fates as recorded, or with another weight; where tokens are drawn, those that the tree tells. */
   #fates(told, { tree, commits }, alpha = this.sliding.at(told.alpha)) {
-    if (told.wins?.length) return decide(told.wins, alpha);
+    const asked = this.run.asked(this.t, "reflection", "alpha", alpha);
+    if (asked) return asked;
     const { rows } = rowsOf(tree),
       rescued = commits?.causes ?? [];
     return rows.slice(1, told.own.length + 1).map(({ why }, i) => {

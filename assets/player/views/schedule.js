@@ -1,5 +1,5 @@
 // Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
-// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts have the labels of measured ones.
+// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
 
 import { BranchList } from "../branchlist.js";
 import { number, seconds } from "../codec.js";
@@ -17,14 +17,18 @@ const LETTER = 7, // pixels of one, on average
   AXIS = 20,
   INK = "--ink:var(--text)";
 
+/** What gives a part its colour, and what stands in its bar. */
+const kindOf = ({ kind, label = "" }) => kind || label,
+  markOf = ({ about: { mark, layer } = {}, ...one }) => String(mark ?? layer ?? kindOf(one)).trim();
+
 /** The modelled intervals of a step with the measured ones that they are made of, or all where nothing is modelled;
  * where they begin, the sum of the measured ones, the length of the modelled order. Null without any. */
 export function parts(intervals = []) {
   const timed = intervals.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
     modelled = timed.filter(({ measured }) => measured === false),
-    names = new Set(modelled.map(({ label }) => label)),
+    kinds = new Set(modelled.map(kindOf)),
     all = timed.filter(({ measured }) => measured !== false),
-    own = modelled.length ? all.filter(({ label }) => names.has(label)) : all,
+    own = modelled.length ? all.filter((one) => kinds.has(kindOf(one))) : all,
     extent = (list) =>
       list.length ? Math.max(...list.map(({ end }) => end)) - Math.min(...list.map(({ start }) => start)) : 0,
     shown = [...own, ...modelled];
@@ -74,12 +78,9 @@ export class Schedule {
     this.grow();
   }
 
-  /** Colours go by the first word of a label, in order of appearance. */
+  /** Colours go by kind, in order of appearance. */
   grow() {
-    const labels = this.run.steps.flatMap((step) =>
-      (parts(step.intervals)?.shown ?? []).map(({ label = "" }) => label),
-    );
-    this.kinds = [...new Set(labels.map((label) => label.split(/[ ,]/)[0]))];
+    this.kinds = [...new Set(this.run.steps.flatMap((step) => (parts(step.intervals)?.shown ?? []).map(kindOf)))];
     const box = (style) => el("i", { class: "dx-swatch", style });
     this.legend.replaceChildren(
       ...this.kinds.map((kind) => el("span", {}, box(`background:${this.#fill(kind)}`), ` ${translated(kind)}`)),
@@ -117,7 +118,7 @@ export class Schedule {
       high = tracks.length * ROW,
       row = ({ track, measured }) =>
         tracks.findIndex(([name, real]) => name === track && real === (measured !== false));
-    const drawn = new Set(shown.map(({ label = "" }) => label.split(/[ ,]/)[0]));
+    const drawn = new Set(shown.map(kindOf));
     this.kinds.forEach((kind, i) => (this.legend.children[i].hidden = !drawn.has(kind)));
     frame(this.picture, WIDE, found ? high + AXIS : 1);
     set(this.picture, { "aria-label": this.describe(t) });
@@ -137,8 +138,8 @@ export class Schedule {
         real = one.measured !== false,
         wide = Math.max(1, x(one.end) - x(one.start) - 0.5),
         [title, bar, word] = group.childNodes,
-        fill = this.#fill(label.split(/[ ,]/)[0]),
-        last = label.split(" ").at(-1);
+        fill = this.#fill(kindOf(one)),
+        last = markOf(one);
       set(group, { transform: `translate(${x(one.start)},${row(one) * ROW + 3})` });
       set(bar, { width: wide });
       bar.style.cssText = real

@@ -27,22 +27,6 @@ const TOP = 70,
 
 const about = (n) => number(Number(n.toPrecision(2)));
 
-/** The rounds of a draft: hits[i] says whether its first choice is the i-th token of the text, which is `room` tokens
- * long at most; a round is {from, kept, own, full}: where it begins, how many drafts stay, whether a token of the
- * target's own stands after them, and whether all that were drafted stay. */
-export function roundsOf(hits, gamma, room) {
-  const rounds = [];
-  for (let from = 0; from < hits.length; ) {
-    const most = Math.min(gamma, room - from - 1);
-    let kept = 0;
-    while (kept < most && hits[from + kept]) kept++;
-    const own = from + kept < hits.length; // else the text ends here, or goes no further yet
-    rounds.push({ from, kept, own, full: kept === most });
-    from += kept + (own ? 1 : 0);
-  }
-  return rounds;
-}
-
 export class Schooling extends StepPicture {
   load(run, dom, context) {
     this.sliding = new Sliding("γ", tr`Drafts of a round, at most`, () => this.show(this.t), { max: 16, step: 1 });
@@ -78,14 +62,21 @@ export class Schooling extends StepPicture {
     return { tokens, guesses, room: end - from, checkpoints: tokens_seen.length };
   }
 
-  #rounds({ tokens, guesses, room, checkpoints }, gamma) {
-    return Array.from({ length: checkpoints }, (_, c) =>
-      roundsOf(
-        tokens.map((token, i) => guesses[i]?.[c] === token),
-        gamma,
-        room,
-      ),
-    );
+  /** The rounds of each checkpoint: {from: where one begins, kept: drafts that stay, own: whether a token of the target's
+   * own stands after them, full: whether all that were drafted stay}. */
+  #rounds({ tokens, checkpoints }, gamma, t = this.t) {
+    const asked = this.run.asked(t, "schooling", "gamma", gamma) ?? Array(checkpoints).fill("");
+    return asked.map((digits) => {
+      let from = 0;
+      return [...digits].map((digit) => {
+        const said = Number.parseInt(digit, 36),
+          kept = said >> 1,
+          own = from + kept < tokens.length, // else the text ends here, or goes no further yet
+          round = { from, kept, own, full: said % 2 === 1 };
+        from += kept + Number(own);
+        return round;
+      });
+    });
   }
 
   #again(read, { drafting, gamma }) {

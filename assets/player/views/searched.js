@@ -1,5 +1,4 @@
-// A recorded search for drafts, decided again: what stood after any of its iterations, and what would have been drafted
-// then. No DOM.
+// A recorded search for drafts: what stood after any of its iterations, and what became of drafts. No DOM.
 
 import { rowsOf } from "../rounds.js";
 
@@ -10,69 +9,19 @@ export function trail({ parents }, node) {
   return nodes;
 }
 
-/** Visits and summed scores of all nodes after k iterations. */
-export function after(search, k) {
-  const visits = search.parents.map(() => 0),
-    sums = search.parents.map(() => 0);
-  search.ends.slice(0, k).forEach((end, i) => {
-    for (const node of [0, ...trail(search, end)]) {
-      visits[node]++;
-      sums[node] += search.scores[i];
-    }
-  });
-  return { visits, sums };
-}
-
-/** What iteration k compared below `parent`: [{node, value, exploration}], both null of a node without visits. */
-export function compared(search, k, parent = 0) {
-  const { parents, weights, c1, c2 } = search,
-    { visits, sums } = after(search, k - 1),
-    N = visits[parent],
-    below = parents.flatMap((above, node) => (above === parent ? [node] : []));
-  return below.map((node) => {
-    const n = visits[node],
-      explored = ((c1 + Math.log((N + c2 + 1) / c2)) * weights[node] * Math.sqrt(N)) / (1 + n);
-    return { node, value: n ? sums[node] / n : null, exploration: n ? explored : null };
-  });
+/** Visits of all nodes after k iterations. */
+export function after({ parents, ends }, k) {
+  const visits = parents.map(() => 0);
+  for (const end of ends.slice(0, k)) for (const node of [0, ...trail({ parents }, end)]) visits[node]++;
+  return visits;
 }
 
 /** Tokens from below the root down to a node. */
 export const path = (search, node) => trail(search, node).map((at) => search.tokens[at]);
 
-/** The drafts after k iterations, by the engine's own rule: the most visited nodes, each with its heaviest successor;
- * the longest go until the limit holds. */
-export function drafts(search, k) {
-  const { parents, heaviest, paths, node_limit: limit } = search,
-    { visits } = after(search, k),
-    first = new Map(); // of each node's children
-  parents.forEach((parent, node) => first.has(parent) || first.set(parent, node));
-  const made = parents.flatMap((parent, node) => {
-    const there = parent < 0 || visits[first.get(parent)] > 0; // all successors come at once, the first is stepped to
-    return there ? [{ node, tokens: path(search, node), n: visits[node] }] : [];
-  });
-  made.sort((a, b) => b.n - a.n || a.tokens.length - b.tokens.length || order(a.tokens, b.tokens));
-  const known = new Set(),
-    left = [];
-  for (const { node, tokens } of made.slice(0, paths)) {
-    const draft = heaviest[node] === null ? tokens : [...tokens, heaviest[node]];
-    if (!tokens.length || known.has(String(draft))) continue;
-    known.add(String(draft));
-    left.push({ draft, size: new Set(draft).size });
-  }
-  while (left.reduce((sum, { size }) => sum + size, 0) > limit) {
-    const most = Math.max(...left.map(({ size }) => size));
-    left.splice(
-      left.findLastIndex(({ size }) => size === most),
-      1,
-    );
-  }
-  return left.map(({ draft }) => draft);
-}
-
-function order(a, b) {
-  const at = a.findIndex((token, i) => token !== b[i]);
-  return at < 0 ? 0 : a[at] - b[at];
-}
+/** The drafts through some nodes: each ends in the heaviest successor. */
+export const drafts = (search, nodes) =>
+  nodes.map((node) => [...path(search, node), ...[search.heaviest[node]].filter((token) => token !== null)]);
 
 /** What becomes of each token of some drafts, by its path, where the target writes `emitted`, with the target's own
  * token after the kept ones. What follows on all of `emitted` is not known. room: tokens that may be kept; drawn:
@@ -113,7 +62,7 @@ const SENT = { accepted: "accepted", mismatch: "rejected", unreached: "unreached
  * n, state, parent}], parents in front of children, hidden: the visited ones that are left out}. */
 export function shown(search, { tree, commits }, leaves) {
   const items = new Map(),
-    { visits } = after(search, search.ends.length);
+    visits = after(search, search.ends.length);
   search.parents.forEach((_, node) => {
     const tokens = path(search, node);
     items.set(String(tokens), { tokens, node, n: visits[node], rank: 0 });

@@ -11,7 +11,7 @@ import { comeIn } from "../motion.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { after, came, compared, drafts, fates, lines, shown, trail } from "./searched.js";
+import { after, came, drafts, fates, lines, shown, trail } from "./searched.js";
 import { LINE, successors } from "./successors.js";
 
 export const view = {
@@ -60,9 +60,18 @@ export class SearchTree extends StepPicture {
     return this.sliding.moved !== null && this.#k(search) > 0;
   }
 
+  /** After the iterations that are shown, as the method says: [nodes that drafts end in, the terms of the last one]. */
+  #asked(search) {
+    return this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
+  }
+
+  #drafts(search) {
+    return drafts(search, this.#asked(search)[0]);
+  }
+
   #again(search, { tree }) {
     const k = this.#k(search),
-      { rows, kept } = came(drafts(search, k), tree.emitted, search.room);
+      { rows, kept } = came(this.#drafts(search), tree.emitted, search.room);
     const least = kept === tree.emitted.length ? "≥ " : "";
     return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
   }
@@ -72,12 +81,12 @@ export class SearchTree extends StepPicture {
     const k = this.#k(search),
       way = trail(search, search.ends[k - 1]),
       words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
-      best = compared(search, k).find(({ node }) => node === way[0]),
+      terms = this.#asked(search)[1],
       rolled = search.rollouts[k - 1];
     const why =
-      best?.value == null
+      terms === null
         ? tr`never tried before`
-        : tr`Q ${short(best.value)} + exploration ${short(best.exploration)}, the largest sum`;
+        : tr`Q ${short(terms[0])} + exploration ${short(terms[1])}, the largest sum`;
     const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
     return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why})${on}, score \
 ${short(search.scores[k - 1])}.`;
@@ -102,9 +111,8 @@ ${short(search.scores[k - 1])}.`;
       apart = (right - left - 8) / Math.max(1, columns - 1),
       foot = top + rows * pitch + 16,
       labels = [];
-    const k = this.#k(search),
-      { emitted, emitted_source: source } = step.tree,
-      now = this.#moved(search) ? fates(drafts(search, k), emitted, search.room, source === "target") : null;
+    const { emitted, emitted_source: source } = step.tree,
+      now = this.#moved(search) ? fates(this.#drafts(search), emitted, search.room, source === "target") : null;
     list.forEach((item, i) => {
       if (now) item.state = now.get(String(item.tokens)) ?? "";
       const { column, row } = places[i],
@@ -132,7 +140,7 @@ ${short(search.scores[k - 1])}.`;
    * the target as boxes. */
   #grow(search, list, R, labels) {
     const k = this.#k(search),
-      { visits } = after(search, k),
+      visits = after(search, k),
       way = new Set(this.#moved(search) ? trail(search, search.ends[k - 1]) : []),
       size = ({ node }) => (node > 0 ? R * Math.sqrt(visits[node] / search.ends.length) : 0),
       kind = ({ node }) => (2 * search.loaded[node] < search.weights[node] ? "text" : "store"),

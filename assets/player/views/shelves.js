@@ -1,15 +1,17 @@
-// Which tokens ask for which expert, and what caches of few slots hold meanwhile: as recorded, or decided again for
+// Which tokens ask for which expert, and what caches of few slots hold meanwhile: as recorded, or as the method says of
 // another number of slots; and what is said of it. No DOM.
 
 import { tr, translated } from "../words.js";
 
 export const RULES = ["lru", "look-ahead"];
+const HIT = -1,
+  FREE = -2; // what came of a request, where nothing is thrown out
 
 /** What the slots hold in these steps: rule -> [{slot, expert, start, end, miss, out}], in order. */
 export function shelves(steps) {
   const found = new Map();
-  for (const { about, start, end } of steps.flatMap(({ intervals }) => intervals ?? [])) {
-    if (about?.slot === undefined) continue;
+  for (const { kind, about, start, end } of steps.flatMap(({ intervals }) => intervals ?? [])) {
+    if (kind !== "slot") continue;
     const { rule, slot, expert, miss = false, out = "" } = about;
     if (!found.has(rule)) found.set(rule, []);
     found.get(rule).push({ slot, expert, start, end, miss, out });
@@ -17,65 +19,47 @@ export function shelves(steps) {
   return found;
 }
 
-/** The tokens that each step queued: [[position, expert]]. */
-export const queues = (steps) =>
-  steps.map(({ spans = [] }) =>
-    spans
-      .filter(({ kind }) => kind === "expert")
-      .flatMap(({ start, end, label }) => Array.from({ length: end - start }, (_, i) => [start + i, label])),
-  );
+/** The tokens that each step queued: [[position, expert]]. names: the experts by number. */
+const queues = (steps, names) =>
+  steps.map(({ requests: { start, experts } }) => experts.map((expert, i) => [start + i, names[expert]]));
 
-const nextUse = (expert, future) => (future.indexOf(expert) + 1 || Infinity) - 1;
-
-/** What a cache of c slots would hold, as of `shelves`: names: the experts in their order; ahead: of how many queued
- * tokens it knows the experts. */
-export function served(queued, rule, c, names, ahead) {
+/** What a cache would hold, as of `shelves`, where this came of the queued requests: -1 a hit, -2 a free slot, else the
+ * expert that is thrown out. */
+function held(queued, outs, names) {
   const slots = [],
-    used = new Map(),
-    held = [],
+    made = [],
     last = [];
-  let clock = 0;
-  for (const all of queued) {
+  queued.forEach((all, step) => {
     last.length = 0;
     all.forEach(([at, expert], i) => {
-      const future = all.slice(i + 1, i + 1 + ahead).map(([, one]) => one),
-        cost = (one) => (rule === "lru" ? used.get(one) : -nextUse(one, future));
-      let out = "";
-      const hit = slots.includes(expert);
-      if (!hit && slots.length < c) slots.push(expert);
-      else if (!hit) {
-        const order = [...slots].sort((a, b) => names.indexOf(a) - names.indexOf(b));
-        out = order.reduce((best, one) => (cost(one) < cost(best) ? one : best));
-        slots[slots.indexOf(out)] = expert;
-      }
-      used.set(expert, ++clock);
+      const came = outs[step][i],
+        out = names[came] ?? "";
+      if (out) slots[slots.indexOf(out)] = expert;
+      else if (came === FREE) slots.push(expert);
       slots.forEach((one, slot) => {
-        const came = !hit && one === expert;
-        if (last[slot] && !came) last[slot].end = at + 1;
+        const miss = came !== HIT && one === expert;
+        if (last[slot] && !miss) last[slot].end = at + 1;
         else
-          held.push(
-            (last[slot] = { slot: slot + 1, expert: one, start: at, end: at + 1, miss: came, out: came ? out : "" }),
-          );
+          made.push((last[slot] = { slot: slot + 1, expert: one, start: at, end: at + 1, miss, out: miss ? out : "" }));
       });
     });
-  }
-  return held;
+  });
+  return made;
 }
 
 /** Of some steps: the expert of each token, the end of what was queued with it, and what each rule's cache held with c
  * slots. */
-export function readOf(steps, c, names) {
-  const queued = queues(steps),
+export function readOf(run, t, c, names) {
+  const steps = run.steps.slice(0, t),
+    queued = queues(steps, names),
     asked = [],
     until = [],
-    facts = steps.at(-1)?.facts ?? {},
-    ahead = facts.window ?? Infinity,
-    all = shelves(steps);
+    { slots = c, window: ahead = 0 } = steps.at(-1)?.requests ?? {},
+    all = shelves(steps),
+    outs = (rule) => steps.map((_, i) => run.asked(i + 1, "requests", rule, c) ?? []);
   for (const one of queued) for (const [at, expert] of one) [asked[at], until[at]] = [expert, one.at(-1)[0] + 1];
-  const held = RULES.map((rule) =>
-    c === (facts.slots ?? c) ? (all.get(rule) ?? []) : served(queued, rule, c, names, ahead),
-  );
-  return { asked, until, held, c, ahead };
+  const kept = RULES.map((rule) => (c === slots ? (all.get(rule) ?? []) : held(queued, outs(rule), names)));
+  return { asked, until, held: kept, c, ahead };
 }
 
 export const loadsOf = (held) => held.filter(({ miss }) => miss).length;

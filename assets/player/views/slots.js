@@ -8,9 +8,9 @@ import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
-import { evictions, loadsOf, queues, RULES, readOf, said, sentence } from "./shelves.js";
+import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
 
-export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["intervals.slot"] };
+export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["requests"] };
 
 const LEAST = 19, // width of a token, in CSS pixels
   MOST = 40,
@@ -35,8 +35,7 @@ export class Slots extends StepPicture {
   }
 
   grow() {
-    const named = this.run.steps.flatMap(({ choice, spans }) => choice?.options ?? spans?.map((s) => s.label) ?? []);
-    this.experts = [...new Set(named)];
+    this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
     const box = (name) => el("i", { class: "dx-swatch", style: `background:${this.#fill(name)}` });
     const names = this.experts.map((name) => el("span", {}, box(name), ` ${translated(name)}`));
     this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
@@ -57,20 +56,20 @@ export class Slots extends StepPicture {
     super.show(t, hurry);
   }
 
-  told({ spans }) {
-    return spans?.some(({ kind }) => kind === "expert") || null;
+  told({ requests }) {
+    return requests;
   }
 
   #read() {
-    const steps = this.run.steps.slice(0, this.t);
-    return readOf(steps, this.sliding.at(steps.at(-1)?.facts?.slots ?? 1), this.experts);
+    const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
+    return readOf(this.run, this.t, this.sliding.at(slots), this.experts);
   }
 
-  also(told, step) {
+  also(told) {
     this.legend.hidden = !told;
     if (!told) return this.sliding.show(1, false, "");
     const [lru, look] = this.#read().held.map(loadsOf);
-    this.sliding.show(step.facts?.slots ?? 1, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
+    this.sliding.show(told.slots, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
   }
 
   draw(_, step, next) {
@@ -103,7 +102,7 @@ export class Slots extends StepPicture {
 
   /** The tokens with their experts, and what an ordinary mixture would know. */
   #tokens({ asked, until }, { left, from, to, w, x, wide, labels, marks }, step) {
-    const route = this.run.steps[0]?.intervals?.find(({ track }) => track === "router"),
+    const route = this.run.steps[0]?.intervals?.find(({ kind }) => kind === "route"),
       took = route ? seconds(route.end - route.start) : "?",
       board = this.run.board(this.t),
       L = step.routing?.[0]?.layers.length ?? 0;
@@ -201,12 +200,12 @@ ${L} runs`
 
   describe(t) {
     if (!t) return tr`Before the first step.`;
-    const { spans, facts = {} } = this.run.steps[t - 1] ?? {},
-      now = spans?.filter(({ kind }) => kind === "expert") ?? [],
-      tokens = queues([{ spans }])[0].length;
-    if (!now.length) return tr`No expert in this step.`;
-    if (tokens === 1) return tr`Token ${now[0].start} asks for ${translated(now[0].label)}. ${said(facts)}.`;
-    return tr`${tokens} tokens were routed before the first layer ran: ${now.length} stretches of one expert. \
+    const { requests, facts = {} } = this.run.steps[t - 1] ?? {},
+      experts = (requests?.experts ?? []).map((expert) => this.experts[expert]);
+    if (!experts.length) return tr`No expert in this step.`;
+    if (experts.length === 1) return tr`Token ${requests.start} asks for ${translated(experts[0])}. ${said(facts)}.`;
+    const stretches = experts.filter((one, i) => one !== experts[i - 1]).length;
+    return tr`${experts.length} tokens were routed before the first layer ran: ${stretches} stretches of one expert. \
 ${said(facts)}.`;
   }
 }

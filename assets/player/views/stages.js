@@ -9,7 +9,7 @@ export const SIDES = ["attention", "feed-forward"];
  * in which both did; how long a microbatch waited for the feed-forward side, in the middle. Null without any. */
 export function turn(step) {
   const parts = (step?.intervals ?? [])
-    .filter(({ about, track }) => about?.microbatch && SIDES.includes(track))
+    .filter(({ kind, track }) => kind === "microbatch" && SIDES.includes(track))
     .map(({ about, track, start, end }) => ({ side: SIDES.indexOf(track), start, end, ...about }));
   if (!parts.length) return null;
   const start = Math.min(...parts.map((one) => one.start)),

@@ -26,14 +26,6 @@ const TOP = 52,
   WIDEST = 150;
 const STATE = { accepted: "accepted", mismatch: "rejected" };
 
-/** How many of these drafts are made where drafting stops once a refusal is likelier than h: each is judged when the
- * next is drawn, so that the one behind the last judged is drawn, too. lag: 0 where a token is judged as it is
- * drawn. */
-export function stopped(survival, h, least, lag, drawn) {
-  const over = survival.findIndex((chance, i) => i + 1 + lag >= least && 1 - chance > h);
-  return over < 0 ? drawn : Math.min(drawn, over + 1 + lag);
-}
-
 export class Staircase extends StepPicture {
   load(run, dom, context) {
     this.sliding = new Sliding("h", tr`Chance of a refusal at which drafting stops`, () => this.show(this.t));
@@ -49,9 +41,15 @@ export class Staircase extends StepPicture {
     this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, step) : "");
   }
 
-  #again({ survival, least, lag, drafted, h: recorded }, { tree }) {
-    const h = this.sliding.at(recorded),
-      n = stopped(survival, h, least, lag, drafted),
+  /** How many of these drafts are made with another h. */
+  #drafted({ drafted }, h) {
+    return this.run.asked(this.t, "stopping", "h", h) ?? drafted;
+  }
+
+  #again(stop, { tree }) {
+    const { drafted, h: recorded } = stop,
+      h = this.sliding.at(recorded),
+      n = this.#drafted(stop, h),
       stand = tree.why.slice(1, n + 1).filter((why) => why === "accepted").length,
       on = n === drafted && h > recorded ? tr` It may draft on; what, is not recorded.` : "";
     return tr`${n} of ${many(drafted, "drafted")}, ${stand} accepted.${on}`;
@@ -63,8 +61,9 @@ export class Staircase extends StepPicture {
     return Math.round(made.reduce((sum, n) => sum + n, 0) / made.length);
   }
 
-  draw({ survival, least, lag, drafted, h: recorded }, step, next) {
+  draw(stop, step, next) {
     const { run, width } = this,
+      { survival, drafted, h: recorded } = stop,
       { rows } = rowsOf(step.tree),
       h = this.sliding.at(recorded),
       most = this.most(({ stopping }) => stopping?.drafted),
@@ -72,7 +71,7 @@ export class Staircase extends StepPicture {
       right = LEFT + (most + 1) * w,
       x = (i) => LEFT + i * w,
       y = (chance) => TOP + (1 - chance) * TALL,
-      n = stopped(survival, h, least, lag, drafted),
+      n = this.#drafted(stop, h),
       k = this.#mean(),
       look = (i) => (i > n ? "unreached" : (STATE[rows[i]?.why] ?? "unreached"));
     this.frame(HIGH);

@@ -10,7 +10,12 @@ import { growthLines } from "./slotlines.js";
 import { sky, strips } from "./slotsky.js";
 import { alike, gathered, growth, MOST } from "./slotsread.js";
 
-export const view = { name: "Starfield", title: "Slots of a memory that light up", place: 122, needs: ["routing"] };
+export const view = {
+  name: "Starfield",
+  title: "Slots of a memory that light up",
+  place: 122,
+  needs: ["routing.memory"],
+};
 
 const SKY = 330,
   LEFT = 74, // of the sky: the name of its rows
@@ -63,12 +68,6 @@ export class Starfield {
         this.side,
       ),
     );
-    this.grow();
-  }
-
-  grow() {
-    const some = this.run.steps.some(({ routing }) => routing?.some(({ kind }) => kind === "memory"));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !some;
   }
 
   resize(width) {

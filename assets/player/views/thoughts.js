@@ -5,9 +5,12 @@ import { glyphs, number } from "../codec.js";
 import { el, pool, setText } from "../dom.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Thoughts", title: "Steps of the thought", place: 154, needs: ["spans+growing"] };
-
-const KINDS = ["thought", "reflection"];
+export const view = {
+  name: "Thoughts",
+  title: "Steps of the thought",
+  place: 154,
+  needs: ["spans.thought", "spans.reflection"],
+};
 
 export class Thoughts {
   load(run, dom, context) {
@@ -15,13 +18,6 @@ export class Thoughts {
     this.say = el("p", "dx-readout");
     this.cards = el("ol", "dx-thoughts");
     dom.append(this.say, this.cards);
-    this.grow();
-  }
-
-  /** Hidden where the spans are no steps of a thought. A run need not be probed to have such steps. */
-  grow() {
-    const some = this.run.steps.some(({ spans }) => spans?.some(({ kind }) => KINDS.includes(kind)));
-    if (this.dom.parentElement) this.dom.parentElement.hidden = this.run.length > 0 && !some;
   }
 
   /** What the probes read in the first t steps: {at: position of the answer's last token, value, line, stop}. */

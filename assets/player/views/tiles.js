@@ -1,13 +1,13 @@
-// Tiles of attention and the workers that compute them: as a step recorded, and shared out again for other sizes by the
-// rules of the published kernels (engines/methods/system/lean_attention/partition.py). No DOM.
+// Tiles of attention and the workers that compute them: as a step recorded, and as the method would share them out for
+// other sizes. No DOM.
 
 import { tr } from "../words.js";
 
 /** The ways of a step with their pieces, tiles counted from 1. Merges are pieces beyond the first of each head. */
 export function ways(intervals = []) {
   const found = new Map();
-  for (const { about, start, end } of intervals) {
-    if (!about?.head) continue;
+  for (const { kind, about, start, end } of intervals) {
+    if (kind !== "tiles") continue;
     const { way, ...piece } = { found: "", ...about, start, end };
     found.set(way, [...(found.get(way) ?? []), piece]);
   }
@@ -22,73 +22,21 @@ export function ways(intervals = []) {
   }));
 }
 
-/** Tiles of `heads` heads, t each, end to end, cut into as many equal ranges as there are workers, and these where a
- * head ends: [[worker, head, first, end]]. */
-export function lean(heads, t, slots) {
-  const T = heads * t,
-    G = Math.min(slots, T),
-    q = Math.ceil(T / G),
-    heavy = T - (q - 1) * G,
-    cut = [];
-  let from = 0;
-  for (let worker = 0; worker < G; worker++) {
-    const end = from + (worker < heavy ? q : q - 1);
-    while (from < end) {
-      const head = Math.floor(from / t),
-        last = Math.min(end, (head + 1) * t);
-      cut.push([worker, head, from - head * t, last - head * t]);
-      from = last;
-    }
-  }
-  return cut;
-}
+export const ORDER = ["lean", "flash-decoding", "plain"];
+const ASKED = ["lean", "plain", "flash-decoding"]; // as the method names them
 
-/** Into how many equal pieces FlashDecoding cuts every head. */
-export function splits(heads, t, slots) {
-  if (heads >= 0.8 * slots) return 1;
-  const filled = new Map();
-  for (let s = 1; s <= Math.min(128, slots, t); s++) {
-    const waves = (heads * s) / slots;
-    if (s === 1 || Math.ceil(t / s) !== Math.ceil(t / (s - 1))) filled.set(s, waves / Math.ceil(waves));
-  }
-  const best = Math.max(...filled.values());
-  return [...filled].find(([, share]) => share >= 0.85 * best)[0];
-}
-
-/** Every head in at most s pieces of equally many tiles, each to the worker that is free first. */
-export function split(heads, t, slots, s) {
-  const free = Array(slots).fill(0),
-    size = Math.ceil(t / s),
-    cut = [];
-  for (let head = 0; head < heads; head++)
-    for (let first = 0; first < t; first += size) {
-      const worker = free.indexOf(Math.min(...free)),
-        end = Math.min(t, first + size);
-      cut.push([worker, head, first, end]);
-      free[worker] += end - first;
-    }
-  return cut;
-}
-
-const WAYS = {
-  lean,
-  "flash-decoding": (heads, t, slots) => split(heads, t, slots, splits(heads, t, slots)),
-  plain: (heads, t, slots) => split(heads, t, slots, 1),
-};
-export const ORDER = Object.keys(WAYS);
-
-/** Three ways to share out what was never computed, as `ways` gives them. */
-export function modelled(heads, t, slots) {
-  const intervals = ORDER.flatMap((way) => {
+/** Three ways to share out what was never computed, as `ways` gives them: of each piece its worker and its tiles, in the
+ * order of heads, which have t tiles each. */
+export function modelled(plans, t) {
+  const intervals = plans.flatMap(([workers, tiles], way) => {
     const free = [];
-    return WAYS[way](heads, t, slots).map(([worker, head, first, end]) => {
-      const start = free[worker] ?? 0;
-      free[worker] = start + end - first;
-      return {
-        about: { way, worker: worker + 1, head: head + 1, first: first + 1, last: end },
-        start,
-        end: free[worker],
-      };
+    let from = 0;
+    return workers.map((worker, i) => {
+      const [start, first] = [free[worker] ?? 0, from % t],
+        about = { way: ASKED[way], worker: worker + 1, head: Math.floor(from / t) + 1, first: first + 1 };
+      free[worker] = start + tiles[i];
+      from += tiles[i];
+      return { kind: "tiles", about: { ...about, last: first + tiles[i] }, start, end: free[worker] };
     });
   });
   return ways(intervals);

@@ -112,7 +112,7 @@ export class DraftTree {
         tails: Boolean(tree.tails?.length),
         all,
         wide,
-        byPass: tree.value_name?.startsWith("pass"),
+        byPass: tree.value_kind === "pass",
         aligned,
         least: origins.least,
         plan: (room) => origins.plan(tree, states, room),

@@ -9,7 +9,7 @@ import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
-export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["spans+scores+growing"] };
+export const view = { name: "Units", title: "Units written at once", place: 115, needs: ["unit"] };
 
 const TOP = 22,
   TALL = 84, // of the bars
@@ -19,14 +19,7 @@ const TOP = 22,
   LEFT = 110,
   RIGHT = 118,
   LEAST = 26, // of a token
-  MOST = 64,
-  SURE = "confidence";
-
-/** How many tokens of a window with these confidences are written with the line at `line`, by the confidence alone. */
-export const taken = (sure, line) => {
-  const low = sure.findIndex((one) => one < line);
-  return sure.length ? Math.max(1, low < 0 ? sure.length : low) : 0;
-};
+  MOST = 64;
 
 /** The tiles that the first t steps wrote: {step, start, tokens, lowest, parted}; parted: places whose token is not
  * what the model says there one by one, as the step behind read it. A fork or an edit cuts tiles off. */
@@ -66,23 +59,15 @@ export class Units extends StepPicture {
       el("span", {}, el("b", {}, "≠"), " ", tr`differs from autoregressive decoding`),
     );
     this.begin(run, dom, context, ["bars", "ones", "frames", "cells", this.line], this.sliding.dom, this.key);
-    this.grow();
   }
 
-  /** A run without units has nothing to show here. */
-  grow() {
-    const { length, spanKinds } = this.run;
-    if (this.dom.parentElement) this.dom.parentElement.hidden = length > 0 && !spanKinds.includes("unit");
-  }
-
-  /** Confidences of the window of a step, and the threshold that they were held against. */
+  /** The window of a step, and how many of it are written at a line. */
   #window(index) {
-    const unit = this.run.steps[index]?.spans?.find(({ kind }) => kind === "unit"),
-      lane = this.run.lane(index, SURE),
-      sure = [];
-    for (let at = unit?.start ?? 0; unit && !Number.isNaN(this.run.score(index, SURE, at)); at++)
-      sure.push(this.run.score(index, SURE, at));
-    return { sure, start: unit?.start ?? 0, wrote: unit ? unit.end - unit.start : 0, line: lane?.threshold ?? 1 };
+    return this.run.steps[index]?.unit ?? { sure: [], start: 0, written: 0, beta: 1 };
+  }
+
+  #taken(line) {
+    return this.run.asked(this.t, "unit", "beta", line) ?? this.#window(this.t - 1).written;
   }
 
   told() {
@@ -90,17 +75,17 @@ export class Units extends StepPicture {
   }
 
   also(made) {
-    const { sure, line } = this.#window(this.t - 1),
-      count = taken(sure, this.sliding.at(line));
-    this.sliding.show(line, made?.length > 0 && sure.length > 0, tr`${count} of ${sure.length} written`);
+    const { sure, beta } = this.#window(this.t - 1),
+      count = this.#taken(this.sliding.at(beta));
+    this.sliding.show(beta, made?.length > 0 && sure.length > 0, tr`${count} of ${sure.length} written`);
   }
 
   draw(made, _, next) {
     const { run, width, t } = this,
       narrow = width < 640,
       left = narrow ? 64 : LEFT,
-      { sure, start, wrote, line } = this.#window(t - 1),
-      threshold = this.sliding.at(line),
+      { sure, start, written: wrote, beta } = this.#window(t - 1),
+      threshold = this.sliding.at(beta),
       begin = made[0]?.start ?? 0,
       end = Math.max(start + sure.length, ...made.map((tile) => tile.start + tile.tokens.length)),
       space = width - left - (narrow ? 46 : RIGHT),
@@ -135,7 +120,7 @@ export class Units extends StepPicture {
       at: start + wrote + i,
     }));
     this.#cells([...cells, ...ahead], { x, w });
-    this.#bars({ sure, start, count: taken(sure, threshold), threshold }, { x, w });
+    this.#bars({ sure, start, count: this.#taken(threshold), threshold }, { x, w });
     const all = made.reduce((n, { tokens }) => n + tokens.length, 0),
       after = x(Math.max(end, first)) + 8,
       said = (n) => (narrow ? n : tr`${n} model calls`);
@@ -192,14 +177,13 @@ export class Units extends StepPicture {
   }
 
   describe(t) {
-    if (!this.run.spanKinds.includes("unit")) return "";
-    const { sure, wrote, line } = this.#window(t - 1);
+    const { sure, written, beta } = this.#window(t - 1);
     if (!sure.length) return t ? tr`No unit in this step.` : tr`Before the first step.`;
     const made = tiles(this.run, t),
       all = made.reduce((n, { tokens }) => n + tokens.length, 0),
       parted = made.reduce((n, tile) => n + tile.parted.length, 0),
       kept = this.run.header.lossless ? "" : tr` Not lossless.`;
-    return tr`${wrote} of ${sure.length} tokens written, threshold ${short(line)}. Tokens up to step ${t}: \
+    return tr`${written} of ${sure.length} tokens written, threshold ${short(beta)}. Tokens up to step ${t}: \
 ${all}; those that differ from autoregressive decoding: ${parted}.${kept}`;
   }
 }

@@ -18,21 +18,9 @@ const TOP = 34,
   ROW = 26,
   WROTE = TICKER + ROW + 34, // tokens written over forwards
   HIGH = 76,
-  NOW = WROTE + HIGH + 40,
-  PHASES = [0.33, 0.67]; // where the bar changes, as shares of the plan
+  NOW = WROTE + HIGH + 40;
 
-/** The threshold of a forward. */
-export function barOf({ planned, bars }, forward, factor = 1) {
-  const share = forward / planned,
-    phase = PHASES.filter((end) => share >= end).length;
-  return factor * bars[phase];
-}
-
-export const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
-
-/** The first of the recorded forwards whose mean lead reaches the thresholds times a factor, or null. */
-export const stopsAt = (all, factor) =>
-  all.find((told) => mean(told.leads) >= barOf(told, told.forward, factor)) ?? null;
+const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
 
 export class Watched extends StepPicture {
   load(run, dom, context) {
@@ -45,12 +33,23 @@ export class Watched extends StepPicture {
     return this.run.steps.slice(0, t).flatMap(({ watched }) => (watched?.tokens.length ? [watched] : []));
   }
 
+  /** The threshold of forward g, as step t has it. */
+  #bar(t, g, factor = 1) {
+    return factor * (this.run.asked(t, "watched", "bar", g) ?? 0);
+  }
+
+  /** Whether the answer of step t reaches its threshold times a factor: then the rest is written. */
+  #leaps(t, factor = 1) {
+    return Boolean(this.run.asked(t, "watched", "factor", factor));
+  }
+
   told({ watched }) {
     return watched?.tokens.length ? watched : null;
   }
 
   also(told) {
-    const stop = told && stopsAt(this.#all(), this.factor.at(1)),
+    const { steps } = this.run,
+      stop = told && steps.find((_, i) => this.#leaps(i + 1, this.factor.at(1)))?.watched,
       said = stop ? tr`stops at forward ${stop.forward}: ${this.#reading(stop)}` : tr`no recorded forward stops`;
     this.factor.show(1, Boolean(told), said);
   }
@@ -71,7 +70,7 @@ export class Watched extends StepPicture {
       most = Math.max(...told.bars.map((bar) => bar * factor), ...this.#all().map(({ leads }) => mean(leads)), 0.1),
       y = (v) => TOP + PLOT * (1 - Math.min(v, most) / most),
       labels = [],
-      stopped = mean(told.leads) >= barOf(told, told.forward),
+      stopped = this.#leaps(this.t),
       reading = this.#reading(told);
     this.frame(NOW + CHIP + 26);
     labels.push([
@@ -90,7 +89,7 @@ export class Watched extends StepPicture {
       const said = saved * unit > 160 ? tr`${saved} forwards never run` : tr`${saved} never run`;
       labels.push([left + (told.forward + saved / 2) * unit, TOP + 16, "middle", said]);
     }
-    this.#lead(told, all, { x, y, n, unit, left, factor }, labels, next);
+    this.#lead(all, { x, y, n, unit, left, factor }, labels, next);
     this.#read(all, reading, { left, unit }, labels);
     this.#wrote(all, told, { left, unit, n, x, wide, stopped }, labels);
     const items = told.tokens.map((token, i) => ({
@@ -103,7 +102,7 @@ export class Watched extends StepPicture {
     items.forEach(({ x: middle }, i) => labels.push([middle, NOW + CHIP + 16, "middle", short(told.leads[i])]));
     labels.push([0, NOW + 17, "start", wide ? tr`answer` : ""], [0, NOW + CHIP + 16, "start", tr`lead`]);
     const end = (items.at(-1)?.x ?? 0) + 44,
-      bar = barOf(told, told.forward);
+      bar = this.#bar(this.t, told.forward);
     if (wide)
       labels.push([
         end,
@@ -117,11 +116,11 @@ export class Watched extends StepPicture {
   }
 
   /** The mean lead of each forward and the stairs that it is held against. */
-  #lead(told, all, { x, y, n, unit, left, factor }, labels, next) {
+  #lead(all, { x, y, n, unit, left, factor }, labels, next) {
     let path = "",
       last = null;
     for (let g = 1; g <= n; g++) {
-      const bar = barOf(told, g, factor);
+      const bar = this.#bar(this.t, g, factor);
       if (bar !== last) {
         path += `${path ? "V" : `M${left},`}${y(bar).toFixed(1)}`;
         labels.push([left + (g - 1) * unit + 4, y(bar) - 5, "start", tr`threshold ${short(bar)}`]);
@@ -204,10 +203,10 @@ export class Watched extends StepPicture {
       before = this.#all(t).toReversed(),
       since = before.findIndex((one) => this.#reading(one) !== reading),
       same = since < 0 ? before.length : since,
-      bar = barOf(told, told.forward),
+      bar = this.#bar(t, told.forward),
       value = mean(told.leads);
     const said = tr`The answer would read ${reading}, for ${many(same, "alone")}; mean lead ${short(value)}`;
-    return value >= bar
+    return this.#leaps(t)
       ? tr`${said}, at least ${short(bar)}: the ${told.open} masks left are written at once.`
       : tr`${said}, below ${short(bar)}: the schedule goes on.`;
   }

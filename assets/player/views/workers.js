@@ -1,5 +1,5 @@
 // All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale. The
-// worker of a head's first tile merges it. Fact slots: rows.
+// worker of a head's first tile merges it.
 
 import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -10,7 +10,7 @@ import { tr, translated } from "../words.js";
 import { Dial, embolden, formula, size } from "./dial.js";
 import { boxOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
-export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["intervals.head"] };
+export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["tiling"] };
 
 const HIGH = 92, // of a chart with many workers
   LINE = 24, // of the line of all tiles
@@ -23,15 +23,16 @@ const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
 export class Workers extends StepPicture {
   load(run, dom, context) {
     this.head = 0;
-    const again = () => {
-      this.modelling = true;
+    this.moved = null;
+    const move = (moved) => () => {
+      this.moved = moved;
       this.show(this.t);
     };
-    this.dials = [
-      new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again),
-      new Dial(tr`Heads`, [1, 64, 1], 0, 3, String, again),
-      new Dial(tr`Workers`, [2, 128, 1], 0, 10, String, again),
-    ];
+    this.dials = {
+      context: new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, move("context")),
+      heads: new Dial(tr`Heads`, [1, 64, 1], 0, 3, String, move("heads")),
+      slots: new Dial(tr`Workers`, [2, 128, 1], 0, 10, String, move("slots")),
+    };
     this.back = el("button", { onclick: () => this.#recorded() }, tr`as recorded`);
     this.keys = el("div", "dx-legend");
     this.list = el("ol", { style: "margin:6px 0;padding-inline-start:22px;font-size:13px" });
@@ -40,7 +41,7 @@ export class Workers extends StepPicture {
 ceil(T / W). One per head: the tiles of a head in as many waves as heads need. Fixed split: each \
 head in s equal pieces, s the fewest that fill the last wave at least 0.85 times as well as the best \
 number does.`);
-    const controls = el("p", "dx-sliding", ...this.dials.map((dial) => dial.dom), this.back);
+    const controls = el("p", "dx-sliding", ...Object.values(this.dials).map((dial) => dial.dom), this.back);
     this.begin(run, dom, context, ["cuts", "charts"], controls, fold, this.keys, this.list);
     this.grow();
   }
@@ -55,27 +56,30 @@ number does.`);
       button.style.borderInlineStart = `8px solid ${fill(i + 1)}`;
       setText(button, tr`head ${i + 1}`);
     });
-    if (!this.modelling) this.#sizes(this.run.length);
+    this.#sizes(this.run.length);
   }
 
-  /** The sliders stand where the run does. */
+  /** The sliders stand where the run does, but for one that a person moved: that stands at a size that the method was
+   * asked about. */
   #sizes(t) {
-    const { heads, slots, tokens } = this.#own(t);
-    [tokens, heads, slots].forEach((value, i) => value && this.dials[i].set(value));
+    const told = this.run.steps[t - 1]?.tiling ?? {};
+    for (const [name, dial] of Object.entries(this.dials))
+      if (name !== this.moved) dial.set(told[name] ?? dial.value);
+      else dial.set(this.#asked()?.[name].stops.findLast((stop) => stop <= dial.value) ?? told[name]);
   }
 
-  #own(t) {
-    const [one] = this.at[t - 1] ?? [],
-      facts = this.run.steps[t - 1]?.facts ?? {};
-    return {
-      heads: one && Math.max(...one.pieces.map(({ head }) => head)),
-      slots: facts.slots ?? Math.max(1, ...(this.at[t - 1] ?? []).map(({ workers }) => workers)),
-      tokens: facts.context,
-    };
+  /** The step whose sizes were asked about: this one, or the last before it with the same ones. */
+  get #told() {
+    const all = this.run.figures.stops;
+    return 1 + all.slice(0, this.t).findLastIndex((one) => one?.tiling);
+  }
+
+  #asked() {
+    return this.run.figures.stops[this.#told - 1]?.tiling;
   }
 
   #recorded() {
-    this.modelling = false;
+    this.moved = null;
     this.show(this.t);
   }
 
@@ -89,18 +93,22 @@ number does.`);
     return ways(step.intervals).length || null;
   }
 
-  /** The ways that are drawn: those of the step, or of what the sliders say. */
+  /** The ways that are drawn: those of the step, or with another size of what a person moved. */
   #ways() {
-    const { slots } = this.#own(this.t);
-    if (!this.modelling) return { all: this.at[this.t - 1] ?? [], slots };
-    const [n, heads, workers] = this.dials.map(({ value }) => value),
-      tile = this.run.header.params?.tile || 16;
-    return { all: modelled(heads, Math.ceil(n / tile), workers), slots: workers, n };
+    const { context, heads, slots } = { ...this.run.steps[this.t - 1].tiling, ...this.#person },
+      plans = this.moved && this.run.asked(this.#told, "tiling", this.moved, this.dials[this.moved].value);
+    if (!plans) return { all: this.at[this.t - 1] ?? [], slots };
+    const tiles = plans[0][1].reduce((sum, n) => sum + n, 0);
+    return { all: modelled(plans, tiles / heads), slots, n: context };
+  }
+
+  get #person() {
+    return this.moved ? { [this.moved]: this.dials[this.moved].value } : {};
   }
 
   also() {
-    this.back.disabled = !this.modelling;
-    if (!this.modelling) this.#sizes(this.t);
+    this.back.disabled = !this.moved;
+    this.#sizes(this.t);
     for (const button of this.keys.children)
       set(button, { "aria-pressed": String(Number(button.dataset.head) === this.head) });
     this.#tell((this.at[this.t - 1] ?? []).find(({ done }) => done));
@@ -128,7 +136,7 @@ number does.`);
       const { name, long, tiles, merges, done } = sorted[i],
         y = top + i * (high + TITLE + 12),
         share = percent(tiles / (slots * long)),
-        how = done && !this.modelling ? tr`, carried out` : "",
+        how = done && !this.moved ? tr`, carried out` : "",
         units = slim
           ? tr`${digits(long)} long, ${share} busy`
           : tr`${digits(long)} tiles long, ${share} busy, ${merges} merges (lines)`;
@@ -216,7 +224,7 @@ pieces`,
     if (!all.length) return t ? tr`No tiles in this step.` : tr`Before the first step.`;
     const [first] = all,
       lengths = all.map(({ name, long }) => `${translated(name)} ${digits(long)}`).join(", ");
-    return tr`${digits(first.tiles)} tiles for ${this.#own(t).slots} workers. Length in tile units, modelled: \
+    return tr`${digits(first.tiles)} tiles for ${this.run.steps[t - 1].tiling.slots} workers. Length in tile units, modelled: \
 ${lengths}.`;
   }
 }

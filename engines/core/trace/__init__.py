@@ -1,6 +1,6 @@
 """THE schema of a trace; see `engines.core.trace.trace`."""
 
-from engines.core.trace.base import EXACT, Count, Detail, Index, Record, Seconds, TraceError, Unit
+from engines.core.trace.base import EXACT, Count, Detail, Index, Record, Seconds, Small, TraceError, Unit
 from engines.core.trace.groups import (
     Box,
     Branch,
@@ -83,6 +83,7 @@ __all__ = [
     "Routing",
     "SCHEMA_VERSION",
     "Seconds",
+    "Small",
     "Span",
     "Step",
     "TimedEdit",

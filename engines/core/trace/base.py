@@ -12,6 +12,7 @@ from engines.core.errors import Readable
 EXACT = 2**53 - 1  # the largest whole number that a browser counts exactly
 Index = Annotated[int, Meta(ge=0, le=EXACT)]
 Count = Annotated[int, Meta(ge=0, le=EXACT)]
+Small = Annotated[int, Meta(ge=0, le=4096)]  # of a record, where something is asked so many times
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Detail = Literal["none", "light", "full"]
 Unit = Literal["probability", "nats", "bits", "count", "score"]

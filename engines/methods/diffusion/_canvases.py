@@ -62,6 +62,7 @@ class Canvas(Record):
     stop: bool = False  # the canvas ends here, before the schedule does
     last: bool = False  # the canvas ends here: all of it is settled
     entropies: Annotated[list[float], Meta(extra={"unit": "nats"})] = []  # of each position's distribution
+    joint: Annotated[list[float], Meta(extra={"unit": "nats"})] = []  # the sum of those of all surer positions
     chances: list[Probability] = []  # of what was drawn at each position
 
 

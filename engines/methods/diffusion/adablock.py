@@ -12,10 +12,11 @@ tokenizer's ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Alternatives,
     Float,
     Int,
     MaskedLM,
@@ -26,16 +27,19 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Stops,
     Text,
     TokenId,
     Tokenizer,
     UserError,
+    block_of,
     entropy,
     gumbel_argmax,
     many,
     mask_positions,
     max_new_tokens,
     method,
+    slider,
     token_probability,
 )
 
@@ -62,6 +66,26 @@ class Boundary(Record):
     at: list[Position]
     tokens: list[TokenId]
     confidence: list[Probability]
+
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """With another threshold of a delimiter the end of the block and which positions it writes; and which a block
+        of fixed length does."""
+        first, last = len(run.header.prompt_ids), run.header.canvas or 0
+        seen = list(zip(self.seen, self.seen_confidence, strict=True))
+
+        def written(end: int) -> list[int]:
+            inside = [c for q, c in zip(self.at, self.confidence, strict=True) if q < end]
+            return [self.at[i] for i in ready(inside, self.threshold)]
+
+        def block(tau: float) -> tuple[int, list[int]]:
+            end = ending(seen, self.start, min(self.default, last - self.start), tau)[0]
+            return end, written(end)
+
+        fixed = block_of(self.at[0], first, self.default, last)[1]
+        return {
+            "tau": Stops.over(slider(0, 1, 0.01, self.delimiter_threshold), block),
+            "fixed": Stops([0], [written(fixed)]),
+        }
 
 
 @method(
@@ -107,12 +131,11 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         z_masks, x0_masks = z[masks], x0[masks]  # those of the block come first
         chance = token_probability(z_masks, x0_masks)  # float64
         conf = chance[: len(inside)]  # [m]
-        ready = conf >= p.threshold
-        ready[conf.argmax()] = True
-        chosen = inside[ready]
+        best = ready(conf.tolist(), p.threshold)
+        chosen = inside[best]
         x[chosen] = x0[chosen]
         late = masks[len(inside) :][chance[len(inside) :] >= p.threshold].tolist()
-        causes = ["threshold" if c >= p.threshold else "top1" for c in conf[ready].tolist()]
+        causes = ["threshold" if c >= p.threshold else "top1" for c in conf[best].tolist()]
         window = [Span("window", start, min(start + G // 4, P + G))] if opening else []
         edit = yield run.step(
             records={
@@ -130,7 +153,7 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
                     chance.tolist(),
                 )
             },
-            commits=(chosen, x0[chosen], causes, conf[ready]),
+            commits=(chosen, x0[chosen], causes, conf[best]),
             scores=lambda: {"confidence": (masks, chance), "entropy": (masks, entropy(z_masks))},
             thresholds={"confidence": p.threshold},
             candidates=lambda: (masks, z_masks),
@@ -170,8 +193,21 @@ def block_length(
         return default, "tail" if left < p.block_length else "none", []
     conf = token_probability(z[positions], x0[positions])
     seen = list(zip(positions, conf.tolist(), strict=True))
-    best, c = max(seen, key=lambda pair: pair[1])  # the first maximum
-    return (best - start + 1, "delimiter", seen) if c >= p.delimiter_threshold else (default, "low_conf", seen)
+    end, why = ending(seen, start, default, p.delimiter_threshold)
+    return end - start, why, seen
+
+
+def ending(seen: Sequence[tuple[int, float]], start: int, default: int, tau: float) -> tuple[int, str]:
+    """The end of a block with these delimiters (position, confidence), and why: behind the surest, the first of equals,
+    if it is sure enough, else `default` behind the start."""
+    best, c = max(seen, key=lambda pair: pair[1], default=(start, -1.0))
+    return (best + 1, "delimiter") if c >= tau else (start + default, "low_conf")
+
+
+def ready(conf: Sequence[float], theta: float) -> list[int]:
+    """Which of these confidences are written: those at the threshold, and the best."""
+    best = max(range(len(conf)), key=conf.__getitem__, default=-1)
+    return [i for i, c in enumerate(conf) if c >= theta or i == best]
 
 
 def delimiter_test(tokenizer: Tokenizer, p: Params) -> Callable[[int], bool]:

@@ -14,9 +14,11 @@ and confidences are float64 (an option there, float32 by default), so that equal
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Alternatives,
     Bool,
     Float,
     Int,
@@ -28,6 +30,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Stops,
     TokenId,
     block_of,
     exact,
@@ -36,6 +39,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    slider,
     token_probability,
     torch,
 )
@@ -63,6 +67,18 @@ class Credits(Record):
     threshold: float
     slack: float
     alpha: float
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Of each row the token and its probability with credit of another strength, and which of them are written."""
+        if not self.rows:
+            return {}
+        values = slider(0, 2, 0.1, self.alpha)
+        found = {alpha: [*zip(*(lifted(row, alpha) for row in self.rows), strict=True)] for alpha in values}
+        return {
+            "token": Stops.over(values, lambda alpha: found[alpha][0]),
+            "value": Stops.over(values, lambda alpha: [round(value, 4) for value in found[alpha][1]]),
+            "written": Stops.over(values, lambda alpha: above(found[alpha][1], self.threshold, self.slack)),
+        }
 
 
 @method(
@@ -110,7 +126,8 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         fused = z + p.credit_alpha * torch.log1p(C)
         x0 = gumbel_argmax(fused, p.temperature, run.rng, torch.arange(a, b), len(x))  # [b]
         conf = token_probability(fused, x0)  # [b], float64
-        chosen = above(conf.masked_fill(~hidden, -torch.inf), p.threshold, p.slack)
+        lead = conf.masked_fill(~hidden, -torch.inf).tolist()
+        chosen = torch.tensor(above(lead, p.threshold, p.slack), device=x.device)
         causes = [
             "threshold" if r >= p.threshold else "boosted" if f >= p.threshold else "top1"
             for r, f in zip(q[chosen], conf[chosen], strict=True)
@@ -164,13 +181,19 @@ def earned(C: Tensor, z: Tensor, hidden: Tensor, v: Tensor, a: int) -> list[Earn
     return rows
 
 
-def above(conf: Tensor, theta: float, slack: float) -> Tensor:
+def lifted(row: Earned, alpha: float) -> tuple[int, float]:
+    """The token of a row that its credit, raised to alpha, puts first, and its probability then."""
+    fused = [p * (1 + C) ** alpha for p, C in zip(row.p, row.credit, strict=True)]
+    best = fused.index(max(fused))
+    return row.tokens[best], fused[best] / (max(0.0, 1 - sum(row.p)) + sum(fused))
+
+
+def above(conf: Sequence[float], theta: float, slack: float) -> list[int]:
     """Rows whose confidence is at least theta, or that of the best less the slack; without any slack the best alone,
     the first of equals. conf [b]."""
-    line = min(theta, float(conf.max()) - slack)
-    if not slack and line < theta:
-        return conf.argsort(descending=True, stable=True)[:1]
-    return (conf >= line).nonzero()[:, 0]
+    best = max(conf)
+    line = min(theta, best - slack)
+    return [conf.index(best)] if not slack and line < theta else [i for i, c in enumerate(conf) if c >= line]
 
 
 def note(causes: list[str]) -> str:

@@ -144,7 +144,7 @@ def stepped(
     record.accepted, record.renoised = board.positions(d.accepted), board.positions(renoised)
     record.temperature, record.mean_entropy, record.stable, record.stop, record.last = t, mean, stable, stop, done
     places = list(board.places)
-    record.entropies = exact(d.entropies)
+    record.entropies, record.joint = exact(d.entropies), exact(d.joint)
     record.chances = exact(chance.gather(-1, d.sampled[:, None])[:, 0])
     keep = d.argmax if done and (p.answer == "argmax" or stop) else after
     settled = done and keep is d.argmax

@@ -14,10 +14,12 @@ that is the method `llada`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Alternatives,
     Bool,
     Float,
     Int,
@@ -29,6 +31,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Stops,
     TokenId,
     block_of,
     entropy,
@@ -37,6 +40,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    slider,
     token_probability,
     torch,
 )
@@ -56,6 +60,21 @@ class Leaps(Record):
     strict: float
     relaxed: float
     radius: int
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """With another radius the anchor of each position, None where none is near, and the highest of the lower
+        thresholds that write it, -1 where none does."""
+        anchors = [q for q, c in zip(self.at, self.confidence, strict=True) if c >= self.strict]
+        lines = slider(0, 1, 0.01, self.relaxed)
+
+        def reached(radius: float) -> tuple[list[int | None], list[float]]:
+            near, most = nearest(self.at, anchors, int(radius)), [-1.0] * len(self.at)
+            for line in lines:
+                for i in select(self.confidence, thresholds(near, self.strict, line), self.strict)[0]:
+                    most[i] = line
+            return near, most
+
+        return {"radius": Stops.over(slider(0, 16, 1, self.radius), reached)} if self.at else {}
 
 
 @method(
@@ -91,10 +110,10 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x0 = gumbel_argmax(z, p.temperature, run.rng)  # [L]
         inside = masks[masks < b]  # [m]
         z_masks, x0_masks = z[masks], x0[masks]  # the block's masks come first
-        conf = token_probability(z_masks[: len(inside)], x0_masks[: len(inside)])  # [m], float64
-        A = inside[conf >= p.threshold]
-        distance = distances(inside, A)  # [m]
-        theta = thresholds(distance, p.threshold, p.relaxed_threshold, p.radius)  # [m]
+        chance = token_probability(z_masks[: len(inside)], x0_masks[: len(inside)])  # [m], float64
+        conf, at = chance.tolist(), inside.tolist()
+        A = [q for q, c in zip(at, conf, strict=True) if c >= p.threshold]
+        theta = thresholds(nearest(at, A, p.radius), p.threshold, p.relaxed_threshold)
         best, causes = select(conf, theta, p.threshold)
         chosen = inside[best]
         x[chosen] = x0[chosen]
@@ -102,26 +121,24 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x[rest] = fill
         rule = (p.threshold, min(p.threshold, p.relaxed_threshold), p.radius)
         edit = yield run.step(
-            records={
-                "leaps": lambda: Leaps(a, b, inside.tolist(), x0_masks[: len(inside)].tolist(), conf.tolist(), *rule)
-            },
+            records={"leaps": lambda: Leaps(a, b, at, x0_masks[: len(inside)].tolist(), conf, *rule)},
             commits=(
                 torch.cat([chosen, rest]),
                 torch.cat([x0[chosen], torch.full_like(rest, fill)]),
                 causes + ["fill"] * len(rest),
-                conf[best].tolist() + [None] * len(rest),
+                [conf[i] for i in best] + [None] * len(rest),
             ),
             scores=lambda: {
                 "confidence": (masks, token_probability(z_masks, x0_masks, torch.float32)),
                 "threshold": (inside, theta),
-                **({"distance": (inside, distance)} if len(A) else {}),
+                **({"distance": (at, [min(abs(q - a) for a in A) for q in at])} if A else {}),
                 "entropy": (masks, entropy(z_masks)),
             },
             candidates=lambda: (masks, z_masks),
             spans=[
                 Span("block", a, b),
-                *windows(A.tolist(), p.radius, a, b),
-                *(Span("anchor", q, q + 1) for q in A.tolist()),
+                *windows(A, p.radius, a, b),
+                *(Span("anchor", q, q + 1) for q in A),
             ],
             facts={"anchors": len(A), "relaxed": causes.count("relaxed")},
             note=note(causes, len(inside), len(rest)),
@@ -129,27 +146,22 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
         x = run.apply_edit(edit, x)
 
 
-def distances(positions: Tensor, anchors: Tensor) -> Tensor:
-    """From each position [m] to the nearest anchor [n]: [m], -1 where there is none."""
-    return (positions[:, None] - anchors).abs().min(-1).values if len(anchors) else torch.full_like(positions, -1)
+def nearest(at: Sequence[int], anchors: Sequence[int], radius: int) -> list[int | None]:
+    """Of each position the nearest anchor within `radius`, the first of equals; None where there is none."""
+    around = ([a for a in anchors if abs(a - q) <= radius] for q in at)
+    return [min(near, key=lambda a, q=q: abs(a - q), default=None) for q, near in zip(at, around, strict=True)]
 
 
-def thresholds(distance: Tensor, strict: float, relaxed: float, radius: int) -> Tensor:
-    """The threshold at each mask, [m] in float64: the relaxed one within `radius` of an anchor."""
-    theta = torch.full(distance.shape, strict, dtype=torch.float64, device=distance.device)
-    theta[(distance >= 0) & (distance <= radius)] = min(strict, relaxed)
-    return theta
+def thresholds(near: Sequence[int | None], strict: float, relaxed: float) -> list[float]:
+    """The threshold at each position: the relaxed one near an anchor."""
+    return [strict if anchor is None else min(strict, relaxed) for anchor in near]
 
 
-def select(conf: Tensor, theta: Tensor, strict: float) -> tuple[Tensor, list[str]]:
-    """Rank 1, and every other one with c >= its own threshold. conf, theta [m] -> indices by falling confidence,
-    causes."""
-    order = conf.argsort(descending=True, stable=True)
-    ready = conf >= theta
-    ready[order[0]] = True
-    best = order[ready[order]]
-    own = zip(conf[best].tolist(), theta[best].tolist(), strict=True)
-    return best, ["anchor" if c >= strict else "relaxed" if c >= t else "top1" for c, t in own]
+def select(conf: Sequence[float], theta: Sequence[float], strict: float) -> tuple[list[int], list[str]]:
+    """Rank 1, and every other one with c >= its own threshold: indices by falling confidence, causes."""
+    order = sorted(range(len(conf)), key=lambda i: -conf[i])
+    best = [i for rank, i in enumerate(order) if not rank or conf[i] >= theta[i]]
+    return best, ["anchor" if conf[i] >= strict else "relaxed" if conf[i] >= theta[i] else "top1" for i in best]
 
 
 def ending(x: Tensor, a: int, b: int, model: MaskedLM) -> tuple[Tensor, int]:

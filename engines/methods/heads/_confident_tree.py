@@ -20,7 +20,7 @@ def grown(fan: Fanning, root: int, k: int, depth: int, n: int) -> Draft:
     draft = Draft.of(tokens, parents, "draft")
     joint = torch.tensor(scores, dtype=torch.float64).exp().tolist()
     draft.chances[1:] = [joint[row] / max(joint[parents[row]], 1e-300) for row in range(1, len(tokens))]
-    draft.values, draft.value_name = joint, "joint probability of its path"
+    draft.values, draft.value_is = joint, ("joint probability of its path", "chance")
     return draft
 
 

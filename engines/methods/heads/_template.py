@@ -45,9 +45,9 @@ def filled(paths: Sequence[Path], root: int, guesses: Sequence[Sequence[int]]) -
     return [guesses[len(path) - 1][path[-1]] if path else root for path in paths]
 
 
-def from_heads(paths: Sequence[Path], guesses: Sequence[Sequence[int]], name: str) -> list[GuessSource]:
-    """The guesses [K][ranks] that the rows of these paths are, one source for each depth: "head 1", "head 2" ..."""
-    sources = [GuessSource("head", f"{name} {depth}", tokens=[*row]) for depth, row in enumerate(guesses, 1)]
+def from_heads(paths: Sequence[Path], ranked: Sequence[list[int]], name: str, kind: str = "head") -> list[GuessSource]:
+    """The guesses [K][ranks] that the rows of these paths are, a source for each depth: "head 1", "head 2" ..."""
+    sources = [GuessSource(kind, f"{name} {depth}", tokens=[*row]) for depth, row in enumerate(ranked, 1)]
     for row, path in enumerate(paths):
         if path:
             sources[len(path) - 1].links.append((row, path[-1]))

@@ -90,7 +90,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             tokens, chances = grown(drafter, paths, ids, first)
             draft = Draft.of(tokens, parents, "draft")
             draft.chances[1:] = chances[1:]
-            draft.values, draft.value_name = [float(-(-len(path) // p.k)) for path in paths], "pass that drafted it"
+            draft.values = [float(-(-len(path) // p.k)) for path in paths]
+            draft.value_is = ("pass that drafted it", "pass")
         turn = target.verify(ids, draft, run.rng, hidden=(n,))
         rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Alternatives,
     Decision,
     Float,
     Int,
@@ -29,12 +30,14 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Stops,
     distribution,
     draw,
     many,
     max_new_tokens,
     method,
     part,
+    slider,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
@@ -54,6 +57,17 @@ class EarlyExit(Record):
     layers: int  # n
     eta: Probability
     confidence: list[Probability]  # of each drafted token, in their order
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """How many of these drafts are made with another eta, and why drafting ends then: the threshold, or "" where it
+        would go on."""
+        sure = self.confidence
+
+        def drafted(eta: float) -> tuple[int, str]:
+            n = next((n for n in range(len(sure)) if stopped(sure[:n], eta, len(sure))), len(sure))
+            return n, stopped(sure[:n], eta, len(sure) + 1)
+
+        return {"eta": Stops.over(slider(0, 1, 0.01, self.eta), drafted)}
 
 
 @method(

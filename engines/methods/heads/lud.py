@@ -16,18 +16,25 @@ rows of text that are fed, d hidden size."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from engines.core.trace import Count
 from engines.kit import (
+    Alternatives,
     Bool,
     Float,
     Int,
     KVCache,
     Params,
+    Position,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Span,
     Steps,
+    Stops,
     Taps,
     UserError,
     distribution,
@@ -36,6 +43,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    slider,
     token_probability,
     torch,
 )
@@ -51,6 +59,19 @@ STOPS = {
     "window": "the whole window",
     "end": "the last is the end mark",
 }
+
+
+class Unit(Record):
+    """The confidences of a window, of which a unit is written."""
+
+    start: Position
+    beta: float
+    sure: list[Probability]
+    written: Count
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """How many are written with another threshold, by the confidence alone."""
+        return {"beta": Stops.over(slider(0, 1.05, 0.01, self.beta), partial(accepted, self.sure))}
 
 
 @method(
@@ -72,6 +93,7 @@ STOPS = {
     signature="units",
     emits={"commits", "scores", "candidates", "spans", "facts", "note"},
     lanes={"confidence": "probability", "one by one": "probability"},
+    records={"unit": Unit},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One forward per step: the last unit (at first the prompt) as text, then k - 1 pads. The cache then holds the text
@@ -100,6 +122,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             thresholds={"confidence": min(p.beta, 1.0)},
             candidates=lambda: ([*before, *at], z),
             spans=[Span("unit", start, start + l, stop)],
+            records={"unit": lambda: Unit(start, p.beta, c, l)},
             facts={"rows": len(h), "foreseen": k, "written": l, "checked": late, "agreed": agreed},
             note=note(l, k, stop, late, agreed),
         )

@@ -12,23 +12,47 @@ missed in one forward, whose positions and seconds are counted."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import ClassVar
+
+from engines.core.trace import Count, Detail
 from engines.kit import (
+    Alternatives,
     CausalLM,
     Choice,
     Decision,
     Float,
     Int,
     Params,
+    Record,
     Recorder,
     Roles,
     Steps,
+    Stops,
     distribution,
     draw,
     entropy,
     many,
     max_new_tokens,
     method,
+    slider,
 )
+
+
+class Relay(Record):
+    """Who wrote a token, and the entropy by which the next writer is chosen."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    writer: str
+    entropy: float
+    mean: float  # of the last tokens; bits, as the entropy
+    tau: float
+    switched: bool
+    read: Count  # tokens that the writer had missed
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whom another tau calls for."""
+        return {"tau": Stops.over(slider(0, 4, 0.01, self.tau), partial(called, self.mean))}
 
 
 @method(
@@ -50,6 +74,7 @@ from engines.kit import (
     signature="baton",
     emits={"commits", "scores", "candidates", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "bits"},
+    records={"relay": Relay},
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """The switching rule of 2502.06833: the rolling mean of H over w tokens against tau. c counts the tokens of the
@@ -84,6 +109,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 switched=active != writer,
                 detail=f"read {many(catch_up, 'missed token')} first" if catch_up else "",
             ),
+            records={"relay": Relay(writer, H, mean, p.tau, active != writer, catch_up)},
             facts={"catch_up_tokens": catch_up},
             note=f"The {writer} model {f'hands over to the {active} one' if active != writer else 'continues'}: "
             f"rolling entropy {mean:.2f} bits.",
@@ -91,10 +117,15 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         ids = run.apply_edit(edit, ids, *caches.values())
 
 
+def called(mean: float, tau: float) -> str:
+    """The model that a rolling mean calls for."""
+    return "large" if mean > tau else "small"
+
+
 def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tuple[str, int]:
     """Who writes the next token, and its count so far: large if the rolling mean is above tau, once the active one has
     written d_min."""
-    chosen = "large" if mean > tau else "small"
+    chosen = called(mean, tau)
     return (chosen, 0) if chosen != active and c >= d_min else (active, c)
 
 

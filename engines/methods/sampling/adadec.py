@@ -13,10 +13,15 @@ none goes beyond max_new_tokens; no outer beam."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
 
+from engines.core.trace import Detail
 from engines.kit import (
+    Alternatives,
     Branch,
     CausalLM,
     Choice,
@@ -26,11 +31,16 @@ from engines.kit import (
     Params,
     Path,
     Paths,
+    Probability,
+    Record,
     Recorder,
     Steps,
+    Stops,
+    TokenId,
     entropy,
     max_new_tokens,
     method,
+    slider,
     top_ids,
     torch,
 )
@@ -49,6 +59,22 @@ class Future:
     lookahead: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     ended: int | None = None
+
+
+class Pause(Record):
+    """The entropy of a token, and where it reaches the threshold the futures that were tried for it."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    entropy: float
+    threshold: float
+    chosen: int  # of the futures, from 0
+    futures: list[list[TokenId]]  # each a candidate with what was continued behind it
+    p: list[Probability]  # of each candidate
+    mean: list[Probability]  # of a future's tokens together, for each of them
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whether decoding would pause with another threshold."""
+        return {"threshold": Stops.over(slider(0, 6, 0.05, self.threshold), partial(unsure, self.entropy))}
 
 
 @method(
@@ -76,6 +102,7 @@ class Future:
         Choice("scoring", "clean", ["clean", "official"], source="clean is ours"),
         Choice("ends", "end mark", ["end mark", "function"], source="function in the code"),
     ],
+    records={"pause": Pause},
     signature="pauses",
     emits={"commits", "scores", "candidates", "branches", "choice", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -98,7 +125,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         paths.feed()
         z = main.logits[None]  # [1, V]
         logp, H = z[0].double().log_softmax(-1), float(entropy(z.double()))
-        paused = p.pause == "at every token" or p.threshold <= H
+        paused = p.pause == "at every token" or unsure(H, p.threshold)
         futures = look_ahead(paths, main, logp, p, min(p.lookahead, end - main.length - 1), over) if paused else []
         scores = [score(future, futures, p.scoring) for future in futures]
         rank = scores.index(max(scores)) if paused else 0
@@ -116,6 +143,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             choice=Decision(
                 ["greedy", "lookahead"], "lookahead" if paused else "greedy", "entropy", H, p.threshold, unit="nats"
             ),
+            records={"pause": lambda: pause(H, p.threshold, rank, futures, scores)},
             facts={
                 "paused": paused,
                 "overruled": rank > 0,
@@ -125,6 +153,11 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             note=told(H, p.threshold, paused, rank, scores),
         )
         paths.apply_edit(run, edit, main)
+
+
+def unsure(H: float, threshold: float) -> bool:
+    """Whether decoding pauses at a token of this entropy."""
+    return threshold <= H
 
 
 def look_ahead(
@@ -187,16 +220,16 @@ def branch(future: Future, futures: Sequence[Future], p: Params, won: bool, leng
     not. length: of the text with its candidate."""
     (ahead, tokens), value = counted(future, futures, p.scoring), score(future, futures, p.scoring)
     scores = {"score": value, "log p": future.logp, "ahead": ahead, "tokens ahead": float(tokens)}
-    id = future.path.id if future.path else 0
-    fate = "chosen" if won else "pruned"
-    return Branch(
-        id,
-        0,
-        [future.token, *future.tokens],
-        length + len(future.tokens),
-        {k: round(v, 4) for k, v in scores.items()},
-        fate,
-    )
+    id, added = future.path.id if future.path else 0, [future.token, *future.tokens]
+    told = {name: round(score, 4) for name, score in scores.items()}
+    return Branch(id, 0, added, length + len(added) - 1, told, "chosen" if won else "pruned")
+
+
+def pause(H: float, threshold: float, rank: int, futures: Sequence[Future], scores: Sequence[float]) -> Pause:
+    """The record of a token."""
+    texts = [[future.token, *future.tokens] for future in futures]
+    p, mean = ([round(math.exp(log), 5) for log in logs] for logs in ([f.logp for f in futures], scores))
+    return Pause(H, threshold, rank, texts, p, mean)
 
 
 def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[float]) -> str:

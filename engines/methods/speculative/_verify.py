@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engines.kit import (
     GuessSource,
@@ -47,8 +47,8 @@ class Draft:
     out because of its token breaks the distribution. replacement: siblings were drawn from the same q again and again
     (the i.i.d. tree of SpecInfer). chances: q(token | path) of each row, None where no distribution is known. source:
     what `add` notes where it is told nothing else. values: for the record, what a method chose its rows by, one per
-    row, under the name value_name; tails: the rows without a token behind each row; traced: what tells where tokens
-    stood before they became rows, asked only where that is recorded, on the recording's clock."""
+    row; value_is: its name and kind; tails: the rows without a token behind each row; traced: what tells where
+    tokens stood before they became rows, asked only where that is recorded, on the recording's clock."""
 
     root: int
     source: str = "draft"
@@ -59,7 +59,7 @@ class Draft:
     chances: list[float | None] = field(init=False)
     distributions: dict[int, Tensor] = field(default_factory=dict)
     values: list[float | None] = field(default_factory=list)
-    value_name: str = ""
+    value_is: tuple[str, Literal["score", "chance", "slot", "pass"]] = ("", "score")
     tails: list[int] = field(default_factory=list)
     traced: list[Callable[[], Iterable[GuessSource]]] = field(default_factory=list)
     _taken: list[tuple[int, str, str]] = field(default_factory=list)
@@ -234,7 +234,8 @@ def record_tree(z: Tensor, draft: Draft, verdict: Verdict, start: int, ranks: Se
         chances=[tested[r].chance if r in tested else None for r in range(len(draft))],
         uniforms=[tested[r].u if r in tested else None for r in range(len(draft))],
         values=list(draft.values),
-        value_name=draft.value_name,
+        value_name=draft.value_is[0],
+        value_kind=draft.value_is[1],
         tails=list(draft.tails),
         guessed_from=draft.guessed_from(),
     )

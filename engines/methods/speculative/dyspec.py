@@ -89,7 +89,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             greedy(growth, p.budget, deepest)
         else:
             layers(growth, p.budget, deepest, p.threshold or 1 / p.budget)
-        draft.values, draft.value_name = [None, *growth.value[1:]], "value of its slot"
+        draft.values, draft.value_is = [None, *growth.value[1:]], ("value of its slot", "slot")
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         edit = yield run.step(

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
+    Alternatives,
     CausalLM,
     Choice,
     Int,
@@ -31,11 +33,13 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Stops,
     TokenId,
     UserError,
     max_new_tokens,
     method,
     part,
+    slider,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, temperature
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from engines.models.networks.sized_draft import SizedDraft
 
 MOST = 16
+DIGITS = digits + ascii_lowercase
 
 
 class Schooling(Record):
@@ -56,6 +61,41 @@ class Schooling(Record):
     end: Position  # where the answer is cut
     start: Position  # of the first token that this round wrote
     first: list[list[TokenId]]  # [checkpoints, n]
+
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """With another gamma the rounds that the text so far takes with each checkpoint, a digit of base 36 for each:
+        twice the drafts that stay, and 1 where that is all of them."""
+        begin, text, guessed = (
+            len(run.header.prompt_ids),
+            run.kept.setdefault("text", []),
+            run.kept.setdefault("at", {}),
+        )
+        for step in run.steps[run.kept.get("read", 0) :]:
+            written = zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ()
+            for position, token in written:
+                text[position - begin :] = [token] if token >= 0 else []
+        run.kept["read"] = len(run.steps)
+        guessed |= {self.start - begin + i: row for i, row in enumerate(zip(*self.first, strict=True))}
+        asked = [guessed.get(i, [None] * len(self.first)) for i in range(len(text))]
+
+        def played(gamma: float) -> list[str]:
+            hits = ([token == row[c] for token, row in zip(text, asked, strict=True)] for c in range(len(self.first)))
+            rounds = (rounds_of(row, int(gamma), self.end - begin) for row in hits)
+            return ["".join(DIGITS[2 * kept + full] for kept, full in row) for row in rounds]
+
+        return {"gamma": Stops.over(slider(0, MOST, 1, self.gamma), played)}
+
+
+def rounds_of(hits: Sequence[bool], gamma: int, room: int) -> list[tuple[int, bool]]:
+    """The rounds of a draft whose first choice is the text's token where it hits: how many drafts stay, and whether all
+    of them do. A token of the target's own follows. room: tokens that the text may have."""
+    rounds, at = list[tuple[int, bool]](), 0
+    while at < len(hits):
+        most = min(gamma, room - at - 1)
+        kept = next((i for i, hit in enumerate(hits[at : at + most]) if not hit), min(most, len(hits) - at))
+        rounds.append((kept, kept == most))
+        at += kept + 1
+    return rounds
 
 
 @method(

@@ -22,6 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from engines.kit import (
     Bool,
     Choice,
@@ -191,7 +193,8 @@ def on_two_devices(calls: Sequence[Interval], start: float) -> tuple[list[Interv
     for call in calls:
         begin = ends.get(call.track, start)
         ends[call.track] = begin + call.end - call.start
-        laid.append(Interval(f"{call.track} on its own device", begin, ends[call.track], call.label, measured=False))
+        track = f"{call.track} on its own device"
+        laid.append(replace(call, track=track, start=begin, end=ends[call.track], measured=False))
     return laid, max(ends.values(), default=start)
 
 

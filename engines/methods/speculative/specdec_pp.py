@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engines.core.trace import Small
 from engines.kit import (
+    Alternatives,
     Choice,
     Decision,
     Float,
@@ -27,10 +29,12 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Stops,
     draw,
     many,
     max_new_tokens,
     method,
+    slider,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
@@ -48,8 +52,20 @@ class Stopping(Record):
     survival: list[Probability]  # A behind each token that was judged
     h: Probability  # the chance of a refusal at which drafting stops
     least: int  # lo
-    drafted: int
+    drafted: Small
     lag: int  # tokens that are drawn before the one in front of them is judged: 1 with a trained head
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """How many of these drafts are made with another h."""
+
+        def drafted(h: float) -> int:
+            rounds = (
+                (n, StopRule(h, self.least, self.drafted, self.survival[: n - self.lag]))
+                for n in range(1, self.drafted)
+            )
+            return next((n for n, rule in rounds if rule.stop(n)), self.drafted)
+
+        return {"h": Stops.over(slider(0, 1, 0.01, self.h), drafted)}
 
 
 @method(

@@ -18,15 +18,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from engines.core.trace import Count, Detail
 from engines.kit import (
     CountedSplit,
     Float,
     Int,
     Interval,
     KVCache,
+    NumBytes,
     Params,
+    Record,
     Recorder,
     Roles,
     Steps,
@@ -46,6 +49,22 @@ if TYPE_CHECKING:
 TWINS = ("mha", "gqa", "mla")
 
 
+class Reader(Record):
+    """What one new token costs one of the networks in attention."""
+
+    name: str  # also of the track of its intervals
+    bytes: NumBytes  # of the cache
+    operations: Count
+
+
+class Readers(Record):
+    """What one new token costs each of the networks in attention."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    copies: Count
+    readers: list[Reader]
+
+
 @method(
     "factorised-attention",
     title="Factorised attention beside its twins",
@@ -62,6 +81,7 @@ TWINS = ("mha", "gqa", "mla")
     signature="attentions",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
+    records={"readers": Readers},
     baseline="greedy",
     lossless=True,
 )
@@ -87,6 +107,15 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             scores=lambda: {"confidence": (at, chance), "entropy": (at, entropy(z))},
             candidates=lambda: (at, z),
             intervals=[bar for name, part in parts for bar in interval(name, part, run)],
+            records={
+                "readers": Readers(
+                    B,
+                    [
+                        Reader(name.upper(), reader.position_bytes * n, reader.position_operations * n)
+                        for name, reader in readers.items()
+                    ],
+                )
+            },
             facts=facts,
             note=f"After {many(n, 'token')} each copy reads "
             + ", ".join(f"{facts[f'kv_bytes_{name}']:,.0f} ({name.upper()})" for name in readers)
@@ -121,9 +150,8 @@ def figures(readers: dict[str, CountedSplit], n: int) -> dict[str, float]:
 
 def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
     """A half of a layer of one network, measured."""
-    layer = part.layer + 1
-    about = {"part": part.side, "layer": layer}
-    return run.interval(name.upper(), part.began, part.ended, f"{part.side}, layer {layer}", about)
+    label, about = f"{part.side}, layer {part.layer + 1}", {"layer": part.layer + 1}
+    return run.interval(name.upper(), part.began, part.ended, label, about, part.side)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,6 @@ MSD = {
     "text": ("fused", "text"),
 }
 VISPEC = {"compressed": ("compressed", "half")}
-SHOWN = {"growing": "text first, then ever more pictures", "half": "text and pictures in turn", "text": "text only"}
 
 
 def pictured(diet: str, share: float, chance: float) -> bool:
@@ -208,7 +207,7 @@ def train(part: str, plan: dict[str, tuple[str, str]], a: Namespace) -> Path:
         "kind": "drafts of a model that sees",
         "bases": {"target": model.record.sha256},
         "data": "scenes drawn by engines/tasks/grid_scenes.py, with captions, forms, and words in any order",
-        "drafts": {name: {"way": way, "learnt_from": SHOWN[diet]} for name, (way, diet) in plan.items()},
+        "drafts": {name: {"way": way, "learnt_from": diet} for name, (way, diet) in plan.items()},
         "seed": a.seed,
         "parameters": sum(one.numel() for one in training.network.parameters()),
         "steps": progress.step,

@@ -6,11 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engines import Trace
+from engines import Alternatives, Trace
 from explorer.figures import board, metrics
 from explorer.figures.compare import difference
 from explorer.figures.handed import COUNTS, Counting, key, of_pair, of_pairs, of_run, shown
 from explorer.figures.work import AT_ONCE, of_step
+from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import invented, looked, moving, noisy
 from tests.explorer.figures.standing import standing
 from tests.player.handmade import both_at_once, drafting, masked, recorded
@@ -73,6 +74,15 @@ def test_steps_that_are_counted_as_they_come_are_counted_as_of_the_whole_run(tra
     assert {name: row for name, row in counts.items() if any(row)} == whole["counts"]
     assert (work, gained) == (whole.get("work", {}), whole.get("gained"))
     assert live.over([]) == {"from": len(trace.steps), "counts": {}} | ({"gained": gained} if gained else {})
+
+
+def test_what_other_values_would_decide_comes_with_the_steps():
+    trace = gallery().get("28-specdec-story")
+    whole, live, run = of_run(trace)["stops"], Counting(trace.header), Alternatives(trace.header)
+    live.over([])
+    assert whole == [run.of(step) for step in trace.steps] and whole[0]["stopping"]["h"].answers
+    assert [one for i in range(0, len(trace.steps), 3) for one in live.over(trace.steps[i : i + 3])["stops"]] == whole
+    assert "stops" not in of_run(masked())
 
 
 def call(track, start, end, **more):

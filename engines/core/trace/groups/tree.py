@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -15,7 +15,8 @@ class GuessSource(Record):
     """A place that guesses of a tree were taken from, which stands left of the tree: a row of a table, a stretch of the
     text or of a store, a head, a layer that was left early, a draft model.
 
-    kind: table, text, store, head, layer, model; each has a colour of its own. label: for a person, such as "head 2".
+    kind: table, text, store, head, prompt (a learned token), layer, model; each has a colour of its own. label: for a
+    person, such as "head 2".
     key: the tokens that were looked up, if any. tokens: the guesses that stood there, in order; -1 is an empty place.
     links: (row of the tree, index of the token that the row is; -1 for the source as a whole). after: what stands there
     after the step, where the step writes to it."""
@@ -41,7 +42,8 @@ class Tree(Record):
     `sources`: root, draft, retrieval, both, ngram, matrix. `ranks`: order among the siblings. `emitted`: the tokens the
     step gained. `chances`: the chance of each row that was looked at to be kept, given the refusals before it;
     `uniforms`: the number drawn for that test. `values`: what the drafter chose the rows by, where that is not their
-    probability; `value_name` says what it is. `tails`: rows without a token (learned embeddings,
+    probability; `value_name` says what it is, `value_kind` how it is shown: a chance, the value of a
+    slot, the number of the pass that drafted it, or else a score. `tails`: rows without a token (learned embeddings,
     made-up states) that were fed behind each row, a chain that sees the row's path. `guessed_from`: where the rows'
     tokens were taken from; empty where that is the drafter alone."""
 
@@ -60,6 +62,7 @@ class Tree(Record):
     uniforms: list[float | None] = []
     values: list[float | None] = []
     value_name: str = ""
+    value_kind: Literal["score", "chance", "slot", "pass"] = "score"
     tails: list[Index] = []
     guessed_from: list[GuessSource] = []
 

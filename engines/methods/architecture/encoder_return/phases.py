@@ -133,9 +133,8 @@ def cells(side: EncoderDecoder | DecoderOnly, turn: Turn, written: str, run: Rec
     intervals = [
         interval
         for m in turn.marks
-        for interval in run.interval(
-            side.name, m.began, m.ended, f"{m.phase} {m.layer}", {"phase": m.phase, "layer": m.layer}
-        )
+        for interval in run.interval(side.name, m.began, m.ended, f"{m.phase} {m.layer}", {"layer": m.layer}, m.phase)
     ]
     last = max((m.ended for m in turn.marks), default=time.perf_counter())
-    return [*intervals, *run.interval(side.name, last, last, f"token {written}", {"phase": "token", "token": written})]
+    about = {"mark": written, "cache_bytes": side.bytes()}
+    return [*intervals, *run.interval(side.name, last, last, f"token {written}", about, "token")]

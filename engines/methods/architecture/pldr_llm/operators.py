@@ -146,10 +146,10 @@ class Beside:
     def _timed(self, lane: str, deduced: Deduced | None) -> list[Interval]:
         if deduced is None:
             return []
-        G, end = "G of all layers", deduced.began + deduced.operator_seconds
-        made = self.run.interval(f"{lane}: G", deduced.began, end, G, {"part_of": lane})
+        about, end = {"part_of": lane}, deduced.began + deduced.operator_seconds
+        made = self.run.interval(f"{lane}: G", deduced.began, end, "G of all layers", about, "G")
         return [
-            *self.run.interval(lane, deduced.began, deduced.ended, "forward"),
+            *self.run.interval(lane, deduced.began, deduced.ended, "forward", kind="forward"),
             *(made if deduced.operator_seconds else []),
         ]
 

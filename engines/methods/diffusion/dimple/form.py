@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from engines.kit import Position, Record, TokenId, exact
+from engines.kit import Alternatives, Position, Record, Stops, TokenId, exact, slider
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,6 +21,17 @@ class Form(Record):
     scores: list[float]  # of the order that `alg` names
     threshold: float  # 0: none
     mode: str  # confident, fallback or final
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """How many fields another threshold fills; none where the rate decides."""
+        if self.mode == "final" or min(self.scores, default=-1) < 0:
+            return {}
+        return {"threshold": Stops.over(slider(0, 1, 0.01, self.threshold), partial(confident, self.scores))}
+
+
+def confident(scores: Iterable[float], theta: float) -> int:
+    """How many scores are above the threshold, if there is one."""
+    return sum(score > theta for score in scores) if theta > 0 else 0
 
 
 def form(pins: dict[int, int], masks: Tensor, x0: Tensor, order: Tensor, threshold: float, mode: str) -> Form:

@@ -5,6 +5,7 @@ Letters: L positions of the board, m masks that were fed, b positions of a block
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from engines.kit import (
@@ -85,6 +86,11 @@ class Proposed(NamedTuple):
         hidden = x[a:b] == model.mask_id
         return cls(a, b, masks, z[masks - first], conf, x0, hidden, c, E, distributions.spans, distributions.note)
 
+    def written(self, accept: Tensor) -> Tensor:
+        """What a filter that accepts these of the block writes; both [b]."""
+        yes = with_best(accept.tolist(), self.c.tolist(), self.hidden.tolist())
+        return torch.tensor(yes, device=accept.device)
+
     def confidences(self) -> tuple[list[int], Tensor]:
         """Of the whole block, which the filter reads, and of every mask behind it."""
         behind = self.masks >= self.b
@@ -103,12 +109,11 @@ class Proposed(NamedTuple):
         return [Span("block", self.a, self.b), *self.spans, *off]
 
 
-def is_best(c: Tensor, hidden: Tensor) -> Tensor:
-    """True at the most confident masked position of a block; c, hidden [b] -> [b]. The plan commits it whatever the
-    filter says."""
-    best = torch.zeros_like(hidden)
-    best[torch.where(hidden, c, -1.0).argmax()] = True
-    return best
+def with_best(accept: Sequence[bool], c: Sequence[float], hidden: Sequence[bool]) -> list[bool]:
+    """What is accepted of a block, and its most confident masked position, which the plan commits whatever the filter
+    says; all [b]."""
+    best = max(range(len(c)), key=lambda i: c[i] if hidden[i] else -1.0)
+    return [yes or i == best for i, yes in enumerate(accept)]
 
 
 def end_of_text(masks: Tensor, conf: Tensor, E: Tensor, accepted: Tensor, least: float) -> tuple[int, float] | None:

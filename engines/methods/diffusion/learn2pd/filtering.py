@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from engines.kit import Position, Probability, Record, TokenId, exact
-from engines.methods.diffusion.learn2pd.board import Proposed
+from engines.kit import Alternatives, Position, Probability, Record, Stops, TokenId, exact, slider
+from engines.methods.diffusion.learn2pd.board import Proposed, with_best
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+PLAIN = 0.8  # what the published filter amounts to
 
 
 class Filtering(Record):
@@ -24,6 +28,20 @@ class Filtering(Record):
     length: int  # before it
     end_confidence: Probability  # of the end mark that cuts; 0 where none does
     oracle: list[bool] = []  # where the proposals are the reference's, if there is one
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Which positions of the block another threshold of the filter writes, and which one on the confidence does."""
+
+        def written(values: Sequence[float], accepted: Callable[[float], bool]) -> list[int]:
+            accept = [hidden and accepted(v) for v, hidden in zip(values, self.masked, strict=True)]
+            return [i for i, yes in enumerate(with_best(accept, self.confidence, self.masked)) if yes]
+
+        q = self.filter or [-1.0] * len(self.masked)
+        tau = Stops.over(slider(0, 1, 0.01, self.threshold), lambda tau: written(q, lambda v: v > tau))
+        if self.oracle and not self.filter:
+            tau = Stops([0], [[i for i, yes in enumerate(self.oracle) if yes and self.masked[i]]])
+        theta = slider(0, 1, 0.01, PLAIN)
+        return {"tau": tau, "theta": Stops.over(theta, lambda theta: written(self.confidence, lambda v: v >= theta))}
 
 
 def filtering(

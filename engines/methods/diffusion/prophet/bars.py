@@ -18,10 +18,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+PHASES = ["early", "mid", "late"]
+
+
 def gaps(z: Tensor) -> Tensor:
     """Best minus second-best logit per row, z [n, V] -> [n]."""
     top = z.topk(2).values
     return top[:, 0] - top[:, 1]
+
+
+def phase_of(g: int, S: int) -> str:
+    """The phase of forward g of S."""
+    return "early" if g / S < 0.33 else "mid" if g / S < 0.67 else "late"
 
 
 def verdict(z: Tensor, g: int, S: int, p: Params) -> Decision | None:
@@ -29,9 +37,8 @@ def verdict(z: Tensor, g: int, S: int, p: Params) -> Decision | None:
     watched."""
     if not len(z):
         return None
-    phase, bar = (
-        ("early", p.bar_early) if g / S < 0.33 else ("mid", p.bar_mid) if g / S < 0.67 else ("late", p.bar_late)
-    )
+    phase = phase_of(g, S)
+    bar = (p.bar_early, p.bar_mid, p.bar_late)[PHASES.index(phase)]
     mean = float(gaps(z).double().mean())
     staircase = f"{phase} phase, forward {g} of {S}, bars {p.bar_early:g} / {p.bar_mid:g} / {p.bar_late:g}"
     return Decision(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engines.kit import Params, Position, Record, TokenId, exact
-from engines.methods.diffusion.prophet.bars import gaps
+from engines.core.trace import Small
+from engines.kit import Alternatives, Params, Position, Record, Stops, TokenId, exact, slider
+from engines.methods.diffusion.prophet.bars import PHASES, gaps, phase_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,10 +18,21 @@ class Watched(Record):
     start: Position
     tokens: list[TokenId]
     leads: list[float]
-    forward: int
-    planned: int
+    forward: Small
+    planned: Small
     bars: list[float]  # early, mid, late
     open: int  # masks before the forward wrote any
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Whether the answer reaches its bar times a factor, and the bars over all forwards, from which one on each."""
+        mean = sum(self.leads) / (len(self.leads) or 1)
+
+        def bar(g: int) -> float:
+            return self.bars[PHASES.index(phase_of(g, self.planned))]
+
+        leaps = Stops.over(slider(0, 2, 0.05, 1), lambda factor: mean >= factor * bar(self.forward))
+        stairs = Stops.over(range(1, max(self.planned, self.forward) + 1), lambda g: bar(int(g)))
+        return {"factor": leaps, "bar": stairs} if self.leads else {}
 
 
 def watched(start: int, tokens: Tensor, z: Tensor, g: int, S: int, p: Params, masks: int) -> Watched:

@@ -3,11 +3,14 @@ arXiv:2504.05598; code class DEL, equal to it on the golden cases)."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
-from engines.kit import Probability, Record, TokenId, torch
+from engines.core.trace import Small
+from engines.kit import Alternatives, Probability, Record, Stops, TokenId, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,9 +28,14 @@ class ShadowTokens(Record):
     counted: int  # rows, from the left; what stands behind a wrong draft is left out
     alpha: list[Probability | None]  # of each exit, with this round; None without counts
     costs: tuple[float, float]  # of a verification and of a draft, in layers, beside their own
-    most: int  # lengths 0 ... most - 1 are compared
+    most: Small  # lengths 0 ... most - 1 are compared
     next_exit: int
     next_d: int
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """The tokens per layer that each exit and length promise."""
+        table = promised(self.alpha, self.exits, self.layers, self.most, *self.costs)
+        return {"promised": Stops([0], [[row and [round(tpl, 5) for tpl in row] for row in table]])}
 
 
 class Counts:
@@ -91,11 +99,20 @@ def choose(
 ) -> Best:
     """The most expected tokens per layer over exits and lengths 0 ... most - 1; ties: lowest exit, then length."""
     best = Best(exits[0], 0, 0.0)
-    for exit_layer, a in zip(exits, alpha, strict=True):
-        expected, power = 0.0, 1.0
-        for d in range(most if a is not None else 0):
-            expected, power = expected + power, power * (a or 0.0)
-            tpl = expected / (L + c_v + d * (exit_layer + c_d))
+    for exit_layer, row in zip(exits, promised(alpha, exits, L, most, c_v, c_d), strict=True):
+        for d, tpl in enumerate(row or ()):
             if d >= least and tpl > best.tpl:
                 best = Best(exit_layer, d, tpl)
     return best
+
+
+def promised(
+    alpha: Sequence[float | None], exits: Sequence[int], L: int, most: int, c_v: float, c_d: float
+) -> list[list[float] | None]:
+    """Expected tokens per layer [exits, most]: (1 + a + ... + a^d) / (L + c_v + d (l + c_d)); None without counts."""
+    rows = list[list[float] | None]()
+    for exit_layer, a in zip(exits, alpha, strict=True):
+        expected = accumulate(accumulate(repeat(a or 0.0, most - 1), operator.mul, initial=1.0))
+        row = [sum_ / (L + c_v + d * (exit_layer + c_d)) for d, sum_ in enumerate(expected)]
+        rows.append(None if a is None else row)
+    return rows

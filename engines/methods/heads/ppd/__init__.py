@@ -79,8 +79,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         P = {node.path: node.P for node in nodes}
         draft = Draft.of(filled(known, ids[-1], guesses), parents_of(known)[1], "draft")
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
-        draft.traced.append(partial(from_heads, known, guesses, "prompt token"))
-        draft.values, draft.value_name = [P.get(path) for path in known], "measured chance of its path"
+        draft.traced.append(partial(from_heads, known, guesses, "prompt token", "prompt"))
+        draft.values, draft.value_is = [P.get(path) for path in known], ("measured chance of its path", "chance")
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
         turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
         s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))

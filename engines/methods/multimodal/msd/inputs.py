@@ -26,7 +26,7 @@ class Inputs(Record):
     drafting: str  # the draft whose guesses were verified
     names: list[str]
     ways: list[str]  # how a patch enters it: "decoupled" as it is, "fused" as words do, through fc with a state
-    learnt_from: list[str]
+    learnt_from: list[str]  # "text", "half" of it pictures, "growing" from one to the other
     patches: Count
     first: list[list[TokenId]]  # [drafts, words written]; the last words where no state stands before the first
 

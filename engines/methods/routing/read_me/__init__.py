@@ -48,6 +48,7 @@ from engines.methods.routing.read_me.experts import (
     LRU,
     RANDOM,
     Cache,
+    Requests,
     check_expert,
     everywhere,
     masks,
@@ -79,6 +80,7 @@ MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for eac
         Float("bandwidth", 16.0, 0.5, 2000.0, step=0.5),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
+    records={"requests": Requests},
     signature="slots",
     emits={"commits", "scores", "candidates", "choice", "routing", "intervals", "spans", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -102,7 +104,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         base = cache.length
         e = model.embed(ids[base:])
         G = run.call("router", model.record.device, len(e), partial(router, e, read), layer_rows=len(e))  # [n, E]
-        routed = run.interval("router", began, time.perf_counter(), "route")
+        routed = run.interval("router", began, time.perf_counter(), "route", kind="route")
         queued = [p.fixed - 1] * len(e) if p.fixed else G.argmax(-1).tolist()
         experts = [*experts[:base], *queued]
         z = model.unembed(through(model, ids[base:], cache, mask[queued])[-1:], predicts=len(ids))  # [1, V]
@@ -116,6 +118,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             choice=decision(G[-1], queued[-1], experts, names),
             routing=[everywhere(base, queued, L, len(names))] if run.detail != "none" else [],
             spans=[Span("expert", base + a, base + z, names[e]) for e, a, z in runs(queued)],
+            records={"requests": Requests(base, queued, p.slots, p.window)},
             intervals=[*routed, *slots] if run.detail != "none" else [],
             facts={**shelf.facts(mask, model), "active_share": active(mask, queued), "experts": len(set(experts))},
             note=note(base, queued, names),
@@ -181,7 +184,7 @@ class Shelves:
                     }
                     about |= {"miss": True} if came else {}
                     about |= {"out": names[out]} if came and out >= 0 else {}
-                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens", about)
+                    last[slot] = Interval(f"{rule}: {slot + 1}", i, i + 1, label, True, "tokens", about, "slot")
                     intervals.append(last[slot])
         self.asked += queued
         return intervals

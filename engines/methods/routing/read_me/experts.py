@@ -6,19 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from engines.core.trace import Routing
+from engines.core.trace import Count, Detail, Index, Routing
 from engines.core.trace.packed import pack_exact
-from engines.kit import UserError, torch
+from engines.kit import Alternatives, Position, Record, Stops, UserError, torch
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 NEVER, FREE, HIT = 1_000_000_000, -2, -1
 LRU, LOOKAHEAD, RANDOM = "lru", "look-ahead", "random"
+MOST_SLOTS = 8  # that a person may try
 CUTS = 5  # ranks at which a token's own channels are compared with the experts'
 SHARPNESS = 10.0
 
@@ -87,6 +88,26 @@ class Cache:
         if self.rule == LRU:
             return min(self.slots, key=lambda e: self.used[e])
         return min(self.slots, key=lambda e: (-next_use(e, future), e))
+
+
+class Requests(Record):
+    """The experts that the tokens of a step asked for, from the first one on."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    start: Position
+    experts: list[Index]
+    slots: Count
+    window: Count
+
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """With another number of slots what came of each request: HIT, FREE or the expert thrown out."""
+
+        def asked(rule: str, c: int) -> list[int]:
+            cache: Cache = run.kept.setdefault(f"{rule} {c}", Cache(c, rule))
+            cache.window = self.window
+            return [cache.ask(expert, self.experts[i + 1 :]) for i, expert in enumerate(self.experts)]
+
+        return {rule: Stops.over(range(1, MOST_SLOTS + 1), lambda c: asked(rule, int(c))) for rule in (LRU, LOOKAHEAD)}
 
 
 def next_use(expert: int, future: Sequence[int]) -> int:

@@ -291,7 +291,9 @@ def question(run: Recorder, state: State) -> list[Interval]:
     return [
         interval
         for answer in state.asked
-        for interval in run.interval(LANE, answer.began, answer.ended, f"asked at line {answer.line}")
+        for interval in run.interval(
+            LANE, answer.began, answer.ended, f"asked at line {answer.line}", {"mark": answer.line}, "asked"
+        )
     ]
 
 

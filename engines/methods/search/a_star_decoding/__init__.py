@@ -31,7 +31,7 @@ from engines.kit import (
     part,
 )
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
-from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, State
+from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, Standing, State
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -59,6 +59,7 @@ ROOT = 0.5  # r of the question itself: any value gives the same order
         Choice("queue", "all", ["all", "children"], source="ours"),
         DELIMITER,
     ],
+    records={"frontier": Standing},
     signature="frontier",
     emits={"commits", "scores", "branches", "facts", "note"},
     lanes={"reward": "probability"},
@@ -79,6 +80,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=search.paths.commits(run.board, shown),
             scores=lambda: {"reward": search.rewards(shown)},
             branches=search.branches(),
+            records={"frontier": search.standing()},
             facts=search.facts(),
             note=search.told,
         )
@@ -93,7 +95,7 @@ class Search(Policy):
         self.expansions = self.duplicates = 0
         self.states = dict[int, State]()
         self.result: Path | None = None
-        self.frontier, self.told = Frontier(p.cost), ""
+        self.frontier, self.told, self.expanded, self.back = Frontier(p.cost), "", -1, False
         self.begin(self.paths.add())
 
     def begin(self, path: Path) -> None:
@@ -113,7 +115,7 @@ class Search(Policy):
     def expand(self, state: State) -> None:
         """k steps behind a state: sampled side by side, scored, and put into the frontier."""
         parent: Path = state.item  # type: ignore[assignment]
-        self.expansions += 1
+        self.expansions, self.expanded = self.expansions + 1, parent.id
         self.paths.drop(parent, "expanded")
         if self.p.queue == "children":
             for other in self.frontier.states():
@@ -137,7 +139,7 @@ class Search(Policy):
             self.hold(self.frontier.push(r, state, self.over(child), child), child)
             self.paths.drop(child, "finished" if self.over(child) else WAITING)
         best = self.shown()
-        back = bool(fresh) and best.parent != parent.id
+        back = self.back = bool(fresh) and best.parent != parent.id
         self.told = (
             f"Expansion {self.expansions}, from path {parent.id} (f {state.f:.2f}); new states: {len(fresh)}. "
             + (f"None of them is best: the search returns to path {best.id}. " if back else "")
@@ -194,6 +196,12 @@ class Search(Policy):
             r.append(1 - state.h)
             state = state.parent
         return at[::-1], r[::-1]
+
+    def standing(self) -> Standing:
+        """The frontier behind an expansion."""
+        waiting = [state.item for state in self.frontier.states() if state.item is not self.result]
+        paths = waiting if self.result is None else [self.result, *waiting]
+        return Standing([path.id for path in paths], self.expanded, self.back)  # type: ignore[attr-defined]
 
     def branches(self) -> list[Branch]:
         """The record of the paths: open states are alive."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from engines.core.trace import Detail, Index, Record
 
 DIGITS = 12  # of f, where two states are compared
 
@@ -38,6 +41,15 @@ class State:
     def key(self) -> tuple[float, int, int]:
         """The order of the frontier: f, then the deeper, then the earlier."""
         return round(self.f, DIGITS), -self.depth, self.number
+
+
+class Standing(Record):
+    """The paths that wait behind an expansion, the best first; the solution before them, where there is one."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    open: list[Index]
+    expanded: Index
+    returned: bool  # to an older path, as none behind the expanded one is best
 
 
 class Frontier:

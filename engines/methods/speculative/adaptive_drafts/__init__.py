@@ -138,7 +138,7 @@ def drafted(root: int, chosen: Bet) -> Draft:
     draft, rows = Draft(root), {(): 0}
     for path, source in zip(chosen.paths[: chosen.taken], chosen.sources, strict=False):
         rows[path] = draft.add(rows[path[:-1]], path[-1], source=source)
-    draft.values, draft.value_name = [None, *chosen.chances[: chosen.taken]], "chance to be reached"
+    draft.values, draft.value_is = [None, *chosen.chances[: chosen.taken]], ("chance to be reached", "chance")
     return draft
 
 

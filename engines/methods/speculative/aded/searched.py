@@ -6,9 +6,19 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from engines.kit import Params, Record, TokenId
-from engines.methods.speculative.aded.trigrams import Iteration, Node, Table, drafts, search, trim
+from engines.kit import Alternatives, Params, Record, Stops, TokenId
+from engines.methods.speculative.aded.trigrams import (
+    Iteration,
+    Node,
+    Table,
+    drafts,
+    exploration,
+    most_visited,
+    search,
+    trim,
+)
 
 DIGITS = 4  # of recorded weights and scores
 
@@ -34,6 +44,39 @@ class TableSearch(Record):
     room: int
     c1: float
     c2: float
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """After another number of iterations the nodes that drafts end in, before their heaviest successors; and of the
+        last iteration the value and the exploration of its first node, none where that had no visits."""
+        nodes, below = [Node([])], [list[int]()]
+        for parent, token, w in zip(self.parents[1:], self.tokens[1:], self.weights[1:], strict=True):
+            below[parent].append(len(nodes))
+            nodes.append(Node([*nodes[parent].path, token], prior=w))
+            below.append([])
+        there, answers = {0}, list[Any]([([], None)])  # a node's successors come at once
+        for end, score in zip(self.ends, self.scores, strict=True):
+            way = self._way(end)
+            first, N = nodes[way[0]], nodes[0].visits
+            terms = (first.score / first.visits, exploration(first, N, self.c1, self.c2)) if first.visits else None
+            for i in (0, *way):
+                nodes[i].visits, nodes[i].score = nodes[i].visits + 1, nodes[i].score + score
+                there.update(below[self.parents[i]] if i else ())
+            answers.append((self._drafted([nodes[i] for i in sorted(there)]), terms and [round(x, 2) for x in terms]))
+        return {"iterations": Stops([*map(float, range(len(answers)))], answers)}
+
+    def _way(self, node: int) -> list[int]:
+        """The nodes from below the root down to this one."""
+        return [*self._way(self.parents[node]), node] if node else []
+
+    def _drafted(self, nodes: list[Node]) -> list[int]:
+        """The nodes of the drafts that go to the target."""
+        number = {tuple(self.tokens[i] for i in self._way(node)): node for node in range(len(self.tokens))}
+        drafts: dict[tuple[int, ...], int] = {}
+        for node in most_visited(nodes, self.paths):
+            at = number[tuple(node.path)]
+            ending = self.heaviest[at]
+            drafts.setdefault((*node.path, *([] if ending is None else [ending])), at)
+        return [drafts[tuple(draft)] for draft in trim([list(draft) for draft in drafts], self.node_limit)]
 
 
 def searched(

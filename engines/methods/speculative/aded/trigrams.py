@@ -162,10 +162,16 @@ def score(table: Table, text: Sequence[int], reward: str) -> float:
 
 
 def drafts(table: Table, nodes: Sequence[Node], root: Sequence[int], paths: int) -> list[list[int]]:
-    """The `paths` most visited nodes, shorter paths and smaller ids first among equals; the root is dropped, each gets
-    its heaviest successor."""
+    """The `paths` most visited nodes without the root, each with its heaviest successor."""
+    return [
+        [*node.path, *(c for c, _ in table.successors([*root, *node.path])[:1])] for node in most_visited(nodes, paths)
+    ]
+
+
+def most_visited(nodes: Sequence[Node], paths: int) -> list[Node]:
+    """The `paths` most visited nodes, shorter paths and smaller ids first among equals; the root is dropped."""
     chosen = sorted(nodes, key=lambda node: (-node.visits, len(node.path), node.path))[:paths]
-    return [[*node.path, *(c for c, _ in table.successors([*root, *node.path])[:1])] for node in chosen if node.path]
+    return [node for node in chosen if node.path]
 
 
 def trim(paths: Sequence[list[int]], limit: int) -> list[list[int]]:

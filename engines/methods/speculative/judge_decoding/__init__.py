@@ -15,22 +15,28 @@ Letters: gamma drafted tokens x, m the standard test, e [gamma, d] states, w [d]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from engines.core.trace import Detail
 from engines.kit import (
+    Alternatives,
     Decision,
     Float,
     Int,
     Params,
+    Probability,
+    Record,
     Recorder,
     Roles,
     Steps,
+    Stops,
     Text,
     draw,
     many,
     max_new_tokens,
     method,
     part,
+    slider,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
@@ -40,6 +46,25 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 MOST = 32
+
+
+class Judged(Record):
+    """What the judge says of each drafted token, and whether the standard test accepts it."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    delta: float
+    scores: list[Probability]
+    standard: list[bool]
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """Who lets each token stand at another threshold."""
+
+        def fates(delta: float) -> list[str]:
+            accept, A = or_mask(self.standard, self.scores, delta)
+            by = [tested(m, s > delta) for m, s in zip(self.standard, self.scores, strict=True)]
+            return by[: A + 1] + ["behind"] * (len(accept) - A - 1)
+
+        return {"delta": Stops.over(slider(0, 1, 0.01, self.delta), fates)}
 
 
 @method(
@@ -61,6 +86,7 @@ MOST = 32
     ],
     signature="judged",
     emits=EMITS | {"choice"},
+    records={"judged": Judged},
     lanes={**LANES, "judge": "probability"},
     baseline="greedy",
     lossless={"delta": 1.0},
@@ -91,6 +117,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             **groups,
             thresholds={"judge": p.delta},
             choice=look.decision(p.delta),
+            records={"judged": Judged(p.delta, look.score, look.plain)} if look.score else {},
             intervals=run.calls(VERBS),
             facts=turn.facts(judged=len(alone), standard=look.standard, typed=int(person)),
             note=note(look, len(alone), person),
@@ -135,10 +162,13 @@ class Look:
         if not self.score:
             return None
         row = min(self.turn.accepted, len(self.score) - 1)
-        judged = self.score[row] > delta
-        by = {(True, True): "both", (True, False): "standard", (False, True): "judge", (False, False): "none"}
-        chosen = by[self.plain[row], judged]
+        chosen = tested(self.plain[row], self.score[row] > delta)
         return Decision(["both", "standard", "judge", "none"], chosen, "judge", self.score[row], delta, "probability")
+
+
+def tested(standard: bool, judged: bool) -> str:
+    """Who lets a token stand."""
+    return {(True, True): "both", (True, False): "standard", (False, True): "judge"}.get((standard, judged), "none")
 
 
 def answer_ids(tokenizer: Any, text: str) -> list[int]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engines.core.recording import floats
+from engines.core.stops import Alternatives, Stops
 from engines.core.trace import Count, Index, Packed, PackedTokens, Record, pack_exact
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+STRENGTHS = (0, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)  # eta, as a person may try it
 
 
 class Opinions(Record):
@@ -33,6 +37,23 @@ class Opinions(Record):
     unlisted: list[Count] = []
     rule: dict[str, float] = {}
 
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """With another strength what becomes of each drafted token, and the moved probabilities of those listed there;
+        all others are taken not to move."""
+        if not {"eta", "alpha", "temperature"} <= self.rule.keys():
+            return {}
+        ids, first, second = (one.array() for one in (self.tokens, self.first, self.second))
+        tree, alpha = run.steps[-1].tree, self.rule["alpha"]
+        listed = [(p[row >= 0], q[row >= 0]) for row, p, q in zip(ids, first, second, strict=True)]
+        drawn = [tree.uniforms[row] if tree and tree.uniforms else None for row in self.rows]
+
+        def at(eta: float) -> tuple[list[str], list[list[float]]]:
+            moved = [leaning(p, q, eta, alpha) for p, q in listed]
+            given = [(p, q, m, u) for (p, q), m, u in zip(listed, moved, drawn, strict=True)]
+            return fates(given, greedy=self.rule["temperature"] == 0), [m.round(5).tolist() for m in moved]
+
+        return {"eta": Stops.over(sorted({*STRENGTHS, self.rule["eta"]}), at)}
+
     def __post_init__(self) -> None:
         shape = self.tokens.shape
         if len(shape) != 2 or shape[0] != len(self.rows) or not shape[1] or len(self.names) != 2:
@@ -47,6 +68,34 @@ class Opinions(Record):
             raise ValueError(f"opinions: {len(self.unlisted)} counts of unlisted tokens for {len(self.rows)} rows")
         if self.tokens.dtype not in ("u2", "i4"):
             raise ValueError(f"opinions: tokens are whole numbers, not {self.tokens.dtype}")
+
+
+def leaning(p: np.ndarray, q: np.ndarray, eta: float, alpha: float) -> np.ndarray:
+    """p' of some tokens with the probabilities p and q of both readers (see `Transfer`); the others do not move."""
+    weights = np.where(q >= alpha * q.max(), p * np.exp(-eta * (p - q)), p)
+    return np.asarray(weights / (weights.sum() + max(0.0, 1 - p.sum())))
+
+
+def fates(given: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, float | None]], *, greedy: bool) -> list[str]:
+    """What becomes of each drafted token, the first of those with p, q, p' and the number that was drawn: both (it
+    stands with eta = 0, too), view (by the step alone), lost (by the step refused), refused, behind a refusal, or
+    unknown, where no number was drawn."""
+    found, is_open = list[str](), True
+    for p, q, moved, u in given:
+        if not is_open:
+            found.append("behind")
+            continue
+        if greedy:
+            plain = bool(p[0] >= p.max())
+            stands = plain or bool(moved[0] >= moved.max())
+        else:
+            plain, stands = (u is not None and bool(u < share[0] / q[0]) for share in (p, moved))
+        is_open = stands
+        known = greedy or u is not None
+        found.append(
+            ("both" if plain else "view") if stands else "unknown" if not known else "lost" if plain else "refused"
+        )
+    return found
 
 
 def pack_opinions(

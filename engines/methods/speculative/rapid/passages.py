@@ -48,8 +48,8 @@ class Context:
     def spans(self) -> list[Span]:
         """For the record: every passage with its score, and which were retrieved."""
         return [
-            Span(KEPT if passage.kept else LEFT, passage.start, passage.end, f"{passage.score:.3f}")
-            for passage in self.passages
+            Span(KEPT if one.kept else LEFT, one.start, one.end, f"{one.score:.3f}", {"score": round(one.score, 3)})
+            for one in self.passages
         ]
 
 

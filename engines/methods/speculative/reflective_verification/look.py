@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
+    Alternatives,
     Params,
     Probability,
     Record,
+    Stops,
     TokenId,
     accept_probability,
     distribution,
+    slider,
     token_probability,
     torch,
 )
@@ -37,6 +42,22 @@ class Reflection(Record):
     reflected_best: list[TokenId]
     mixed_best: list[TokenId]
     wins: list[tuple[float, float] | None]  # where nothing is drawn: the weights of zr with which the draft is the best
+
+    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
+        """What becomes of the draft with another weight."""
+        return {"alpha": Stops.over(slider(0, 1, 0.01, self.alpha), partial(fates, self.wins))} if self.wins else {}
+
+
+def fates(wins: Sequence[tuple[float, float] | None], alpha: float) -> list[str]:
+    """What becomes of each drafted token with a weight: both (it stands without zr, too), rescued, lost, refused, and
+    behind a refusal."""
+    found = list[str]()
+    for win in wins:
+        plain, stands = (win is not None and win[0] <= at <= win[1] for at in (0.0, alpha))
+        found.append(("both" if plain else "rescued") if stands else "lost" if plain else "refused")
+        if not stands:
+            break
+    return found + ["behind"] * (len(wins) - len(found))
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         else:
             b = factors(p.branching) if p.variant == "C" else [p.width, *[1] * (p.length - 1)]
             scores = fan(draft, b[: target.room(ids)], distributions, noise)
-        draft.values, draft.value_name = [None, *scores[1:]], "perturbed log-probability"
+        draft.values, draft.value_is = [None, *scores[1:]], ("perturbed log-probability", "score")
         turn = target.verify(ids, draft, run.rng)
         drafter.settle(turn.verdict.path)
         facts = turn.facts(

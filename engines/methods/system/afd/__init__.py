@@ -106,5 +106,6 @@ def bars(parts: list[Part], run: Recorder) -> list[Interval]:
             part.ended,
             f"microbatch {part.microbatch + 1}, layer {part.layer + 1}",
             {"microbatch": part.microbatch + 1, "layer": part.layer + 1},
+            "microbatch",
         )
     ]

@@ -121,4 +121,4 @@ def remembered(cache: KVCache, exact: int, calibrated: int, end: int) -> list[Sp
         (exact - calibrated, exact, "calibrated"),
         (exact, min(cache.length, end), "fuzzy"),
     ]
-    return [Span("cache", a, b, label) for a, b, label in rows if a < b]
+    return [Span("cache", a, b, label, {"rows": label}) for a, b, label in rows if a < b]

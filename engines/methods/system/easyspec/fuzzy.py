@@ -27,16 +27,16 @@ def groups_of(layers: int, size: int, ends: int, last: int | None = None) -> dic
 
 @dataclass
 class Times:
-    """When the parts of one forward began, by `time.perf_counter`: (part, layer) in the order in which they ran, and
-    the end of the last one. What stands between a layer's end and the next one's beginning is the recording's own."""
+    """When the parts of one forward ran, by `time.perf_counter`: (part, layer from 1, began, ended), 0 of the head.
+    What stands between a layer's end and the next one's beginning is the recording's own."""
 
-    parts: list[tuple[str, float, float]] = field(default_factory=list)
-    _open: tuple[str, float] | None = None
+    parts: list[tuple[str, int, float, float]] = field(default_factory=list)
+    _open: tuple[str, int, float] | None = None
 
-    def begin(self, name: str, device: str) -> None:
+    def begin(self, kind: str, layer: int, device: str) -> None:
         """A part begins; the one before ends, if it has not."""
         self.end(device)
-        self._open = (name, time.perf_counter())
+        self._open = (kind, layer, time.perf_counter())
 
     def end(self, device: str) -> None:
         """The part that runs ends."""
@@ -48,7 +48,7 @@ class Times:
 
     def seconds(self, what: str) -> list[float]:
         """Of every layer's attention or feed-forward part, in order; of the head one."""
-        return [ended - began for name, began, ended in self.parts if name.startswith(what)]
+        return [ended - began for kind, _, began, ended in self.parts if kind == what]
 
 
 def forward(
@@ -70,12 +70,12 @@ def forward(
     def reads(layer: int, x: Tensor) -> Tensor | None:
         entered[layer] = x
         if times is not None:
-            times.begin(f"attention {layer + 1}", device)
+            times.begin("attention", layer + 1, device)
         return old(layer)
 
     def feeds(layer: int, x: Tensor) -> Tensor | None:
         if times is not None:
-            times.begin(f"feed-forward {layer + 1}", device)
+            times.begin("feed-forward", layer + 1, device)
         h = old(layer) if whole else None
         return None if h is None else h + (x - entered[layer])
 
@@ -87,7 +87,7 @@ def forward(
     taps = None if plain else Taps(stream=between, reads=reads, feeds=feeds)
     h = model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)  # [n, d]
     if times is not None:
-        times.begin("head", device)
+        times.begin("head", 0, device)
     z: Tensor = model.unembed(h[-1:], predicts=cache.length)[0]
     if times is not None:
         times.end(device)
@@ -98,7 +98,8 @@ class Block(NamedTuple):
     """A part on a device from `start` to `end`, in the unit of the times given."""
 
     device: int
-    label: str
+    kind: str
+    layer: int
     start: float
     end: float
 
@@ -122,14 +123,14 @@ def schedule(
         wide = devices or len(group)
         for at in range(0, len(group), wide):
             for device, i in enumerate(group[at : at + wide]):
-                blocks.append(Block(device, f"attention {i + 1}", now, now + attention[i]))
+                blocks.append(Block(device, "attention", i + 1, now, now + attention[i]))
                 if whole:
                     end = now + attention[i]
-                    blocks.append(Block(device, f"feed-forward {i + 1}", end, end + feed_forward[i]))
+                    blocks.append(Block(device, "feed-forward", i + 1, end, end + feed_forward[i]))
             now = max(block.end for block in blocks)
         now += sync * (len(group) > 1)
         for i in () if whole else group:
-            blocks.append(Block(0, f"feed-forward {i + 1}", now, now + feed_forward[i]))
+            blocks.append(Block(0, "feed-forward", i + 1, now, now + feed_forward[i]))
             now += feed_forward[i]
     return blocks
 
@@ -139,10 +140,20 @@ def intervals(times: Times, first: Mapping[int, int], whole: bool, devices: int,
     devices, modelled with no cost of communication. None where nothing was timed or is recorded."""
     if not times.parts or run.detail == "none":
         return []
-    measured = [interval for name, a, b in times.parts for interval in run.interval("one device", a, b, name)]
+    measured = [
+        interval
+        for kind, layer, a, b in times.parts
+        for interval in run.interval("one device", a, b, *named(kind, layer))
+    ]
     parts = schedule(times.seconds("attention"), times.seconds("feed-forward"), first, 0.0, devices, whole)
     (head,), done, zero = times.seconds("head"), max(block.end for block in parts), measured[0].start
     return measured + [
-        Interval(f"device {b.device + 1}", zero + b.start, zero + b.end, b.label, measured=False)
-        for b in (*parts, Block(0, "head", done, done + head))
+        Interval(f"device {b.device + 1}", zero + b.start, zero + b.end, label, False, about=about, kind=kind)
+        for b in (*parts, Block(0, "head", 0, done, done + head))
+        for label, about, kind in (named(b.kind, b.layer),)
     ]
+
+
+def named(kind: str, layer: int) -> tuple[str, dict[str, Any], str]:
+    """Label, about and kind of a part's interval."""
+    return (f"{kind} {layer}", {"layer": layer}, kind) if layer else (kind, {}, kind)

@@ -41,7 +41,15 @@ from engines.kit import (
     method,
 )
 from engines.methods.system.lean_attention.attention import Work, said
-from engines.methods.system.lean_attention.partition import SCHEDULES, Piece, makespan, schedule, tiles, timeline
+from engines.methods.system.lean_attention.partition import (
+    SCHEDULES,
+    Piece,
+    Tiling,
+    makespan,
+    schedule,
+    tiles,
+    timeline,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +75,7 @@ MOST = 256  # workers
         Int("layer", 1, 1, 128),
         Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="T"),
     ],
+    records={"tiling": Tiling},
     signature="workers",
     emits={"commits", "scores", "candidates", "intervals", "facts", "note"},
     lanes={"confidence": "probability", "entropy": "nats"},
@@ -92,6 +101,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
             commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
             scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
             candidates=lambda: ([at], z),
+            records={"tiling": Tiling(len(layers.t), round(facts["context"]), p.tile, p.workers)},
             intervals=lanes,
             facts=facts,
             note=f"{many(round(facts['tiles']), 'tile')} of {many(p.tile, 'token')}, "
@@ -164,7 +174,9 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
         for interval in drawn(kind, plan, work.found if kind == p.schedule else {})
     ]
     threads = [
-        interval for t in work.times for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label)
+        interval
+        for t in work.times
+        for interval in run.interval(f"thread {t.thread + 1}", t.began, t.ended, t.label, {"mark": t.mark}, t.kind)
     ]
     return facts, lanes + threads
 
@@ -183,6 +195,7 @@ def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> l
             about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
             | {"last": piece.end}
             | ({"found": said(triples, piece)} if piece in triples else {}),
+            kind="tiles",
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)
     ]

@@ -72,7 +72,9 @@ class Timed(NamedTuple):
     """What ran in a thread, by `time.perf_counter`."""
 
     thread: int
+    kind: str
     label: str
+    mark: int | str
     began: float
     ended: float
 
@@ -115,7 +117,8 @@ class Work:
                 self.found[piece] = self.triple(piece)
             finally:
                 self.flags[piece].set()  # in any case, so that no host waits for ever
-            self._note(thread, f"head {piece.problem + 1}, tiles {piece.first + 1}–{piece.end}", began)
+            tiles = f"{piece.first + 1}–{piece.end}"
+            self._note(thread, "head", f"head {piece.problem + 1}, tiles {tiles}", tiles, began)
         for host in (piece for piece in own if finish and piece.first == 0):
             began = time.perf_counter()
             merged = empty(self.q[host.problem])
@@ -123,7 +126,7 @@ class Work:
                 self.flags[piece].wait()
                 merged = merge(merged, self.found[piece])
             self.out[host.problem] = merged.o / merged.l[:, None]
-            self._note(thread, f"merge, head {host.problem + 1}", began)
+            self._note(thread, "merge", f"merge, head {host.problem + 1}", host.problem + 1, began)
 
     def triple(self, piece: Piece) -> Triple:
         """Of a piece: its tiles one behind the other into one running triple."""
@@ -135,8 +138,8 @@ class Work:
         assert running is not None
         return running
 
-    def _note(self, thread: int, label: str, began: float) -> None:
-        self.times.append(Timed(thread, label, began, time.perf_counter()))
+    def _note(self, thread: int, kind: str, label: str, mark: int | str, began: float) -> None:
+        self.times.append(Timed(thread, kind, label, mark, began, time.perf_counter()))
 
     def error(self) -> float:
         """The largest difference of the output to softmax and sum in float64, in one piece."""

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+
+from engines.core.trace import Count, Detail, Small
+from engines.kit import Alternatives, Record, Stops
 
 LEAN, PLAIN, FLASH = "lean", "plain", "flash-decoding"
 SCHEDULES = (LEAN, PLAIN, FLASH)
+CONTEXTS = [2**i for i in range(10, 21)]
+HEADS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+SLOTS = [2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128]
+"""Sizes that a person may try."""
 MOST_SPLITS, FILLED, WORTH = 128, 0.8, 0.85  # of FlashDecoding
 
 
@@ -28,6 +35,43 @@ class Piece(NamedTuple):
     def tiles(self) -> int:
         """How many."""
         return self.end - self.first
+
+
+class Plan(NamedTuple):
+    """Of each piece, in the order of heads and tiles, its worker and its tiles."""
+
+    workers: list[int]
+    tiles: list[int]
+
+
+class Tiling(Record):
+    """What is shared out in a step: tiles of `tile` tokens of so many heads, on so many slots."""
+
+    KEPT_FROM: ClassVar[Detail] = "light"
+    heads: Small
+    context: Count
+    tile: Small
+    slots: Small
+
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """The plans of all ways with another context, number of heads or of slots, each for itself; none where they are
+        those of the step before."""
+        own = self.heads, tiles(self.context, self.tile), self.slots
+        if run.kept.get("tiling") == own:
+            return {}
+        run.kept["tiling"], (h, t, W) = own, own
+        asked = {
+            "context": (CONTEXTS, lambda n: (h, tiles(int(n), self.tile), W)),
+            "heads": (HEADS, lambda n: (int(n), t, W)),
+            "slots": (SLOTS, lambda n: (h, t, int(n))),
+        }
+        return {name: Stops.over(values, lambda n, of=of: plans(*of(n))) for name, (values, of) in asked.items()}
+
+
+def plans(h: int, t: int, W: int) -> list[Plan]:
+    """All ways to share out h heads of t tiles among W slots."""
+    ways = (schedule(kind, [t] * h, W) for kind in SCHEDULES)
+    return [Plan([piece.worker for piece in way], [piece.tiles for piece in way]) for way in ways]
 
 
 def tiles(N: int, b: int) -> int:

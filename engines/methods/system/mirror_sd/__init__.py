@@ -98,17 +98,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             was_fresh, d = not window, window[:gamma] or draft.fresh(ids, gamma, stages)
             fed, c = [*ids[base:], *d], len(ids) - base - 1
             l_e, R = exit_of(models.maps, N, p.depth, p.exits == "raw", target.record.device)
-            with stages.during(LOWER, f"layers 1–{l_e}"):
+            with stages.during(LOWER, "layers", f"1–{l_e}"):
                 h = target.layers(target.embed(fed), side.cache, 0, l_e)  # [c + 1 + gamma, d]
             sent = nothing(h)
             if draft.worth(ids):
-                with stages.during(EXIT, "exit head"):
+                with stages.during(EXIT, "exit", "head"):
                     x = h[c:] if R is None else scaled(h[c:]) @ R.T
                     z_e = target.unembed(x, normed=R is not None, predicts=len(ids), counts=False)
                     sent = channel(z_e[: 1 if p.rooting == FIRST else None], p.kappa)
             threads = p.execution == "threads"
             work = pool.submit(apart, draft, ids, d, sent, p.gamma, stages) if threads else None
-            with stages.during(UPPER, f"layers {l_e + 1}–{N}"):
+            with stages.during(UPPER, "layers", f"{l_e + 1}–{N}"):
                 z = target.unembed(target.layers(h, side.cache, l_e, N), predicts=base + 1)
             if work:
                 work.result()

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from engines.kit import Branch, Interval, Recorder, top_ids
 
 if TYPE_CHECKING:
@@ -54,16 +56,16 @@ def reused(paths: Sequence[Sequence[int]], corrected: Sequence[int]) -> int | No
 
 @dataclass
 class Stages:
-    """When the stages of a step ran, by `time.perf_counter`: (stage, label, began, ended)."""
+    """When the stages of a step ran, by `time.perf_counter`: (stage, what, which of them, began, ended)."""
 
-    parts: list[tuple[int, str, float, float]] = field(default_factory=list)
+    parts: list[tuple[int, str, int | str, float, float]] = field(default_factory=list)
 
     @contextmanager
-    def during(self, stage: int, label: str) -> Iterator[None]:
+    def during(self, stage: int, kind: str, mark: int | str = "") -> Iterator[None]:
         """A part of a stage; it may run in a thread of its own."""
         began = time.perf_counter()
         yield
-        self.parts.append((stage, label, began, time.perf_counter()))
+        self.parts.append((stage, kind, mark, began, time.perf_counter()))
 
     def intervals(self, run: Recorder, modelled: bool) -> list[Interval]:
         """The parts where they ran, measured; with `modelled` also where they would stand if the draft had a device of
@@ -72,20 +74,23 @@ class Stages:
         ordered = sorted(self.parts)
         measured = [
             interval
-            for stage, label, began, ended in ordered
-            for interval in run.interval("draft" if stage in ON_DRAFT else "target", began, ended, label)
+            for stage, kind, mark, began, ended in ordered
+            for about in ({"mark": mark} if mark else {},)
+            for interval in run.interval(
+                "draft" if stage in ON_DRAFT else "target", began, ended, f"{kind} {mark}".strip(), about, kind
+            )
         ]
         if not (modelled and measured):
             return measured
         zero = min(interval.start for interval in measured)
         free = {"device 1": zero, "device 2": zero}  # when each of them is
         laid = list[Interval]()
-        for stage, label, began, ended in ordered:
+        for part, (stage, *_) in zip(measured, ordered, strict=True):
             if stage in (LOWER, END):  # these wait for both
                 free = dict.fromkeys(free, max(free.values()))
             device = "device 2" if stage in ON_DRAFT else "device 1"
-            start, free[device] = free[device], free[device] + ended - began
-            laid.append(Interval(device, start, free[device], label, measured=False))
+            start, free[device] = free[device], free[device] + part.end - part.start
+            laid.append(replace(part, track=device, start=start, end=free[device], measured=False))
             if stage == EXIT:  # what it says goes to the draft, which can begin
                 free["device 2"] = free["device 1"]
         return measured + laid
@@ -117,7 +122,7 @@ class Rollouts:
         text, self.kept = list(ids), -1
         self.cache.crop(min(self.cache.length, len(ids) - 1))
         for j in range(internal_steps(gamma, repeat(1)) if gamma else 0):
-            with stages.during(FRESH, f"fresh {j + 1}"):
+            with stages.during(FRESH, "fresh", j + 1):
                 z = self.model.extend(text[self.cache.length :], self.cache, last_only=True).logits
                 text.append(int(z[0, : self.vocab_size].argmax()))
         return text[len(ids) :]
@@ -145,7 +150,7 @@ class Rollouts:
             growing = [branch for branch in growing if self.worth(text[: len(ids) + branch.at] + branch.tokens[1:])]
             if not growing:
                 break
-            with s.during(BRANCHES, f"branches {step + 1}"):
+            with s.during(BRANCHES, "branches", step + 1):
                 for branch in growing:
                     fed.append(branch.tokens[-1])
                     parents.append(branch.rows[-1] if branch.rows else len(ids) - 1 + branch.at - b)

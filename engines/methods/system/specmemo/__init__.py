@@ -174,7 +174,7 @@ def told(
         *stacked("reference", {name.replace("_", " "): (size, False) for name, size in whole.items() if size}),
         bytes_held("process", "resident memory", 0, resident_bytes()),
     ]
-    limit = Interval("budget", 0, budget * MB, "limit", False, "bytes", {"limit": True})
+    limit = Interval("budget", 0, budget * MB, "limit", False, "bytes", {"limit": True}, "bytes")
     return facts, [*lanes, limit] if budget else lanes
 
 

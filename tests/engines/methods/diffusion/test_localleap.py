@@ -6,7 +6,7 @@ import torch
 
 import engines
 from engines.core.sampling import token_probability
-from engines.methods.diffusion.localleap import distances, ending, select, thresholds
+from engines.methods.diffusion.localleap import ending, nearest, select, thresholds
 from tests.engines.fakes import TableMasked, board, commits, lane
 
 SEEDS, P, G = range(5), 3, 24
@@ -73,18 +73,15 @@ def test_the_record_says_what_was_compared(values):
 
 
 def test_a_confidence_on_its_own_line_passes():
-    conf = torch.tensor([0.9, 0.75, 0.7499999, 0.75], dtype=torch.float64)
-    theta = thresholds(distances(torch.tensor([4, 5, 6, 9]), torch.tensor([4])), 0.9, 0.75, 4)
-    assert theta.tolist() == [0.9 if q == 9 else 0.75 for q in (4, 5, 6, 9)] and theta.dtype == torch.float64
-    best, causes = select(conf, theta, 0.9)
-    assert (best.tolist(), causes) == ([0, 1], ["anchor", "relaxed"])
+    conf = [0.9, 0.75, 0.7499999, 0.75]
+    theta = thresholds(nearest([4, 5, 6, 9], [4], 4), 0.9, 0.75)
+    assert theta == [0.9 if q == 9 else 0.75 for q in (4, 5, 6, 9)]
+    assert select(conf, theta, 0.9) == ([0, 1], ["anchor", "relaxed"])
 
 
 def test_the_nearest_anchor_counts_and_without_one_nothing_is_relaxed():
-    positions = torch.tensor([3, 4, 9])
-    assert distances(positions, torch.tensor([4, 8])).tolist() == [1, 0, 1]
-    assert distances(positions, positions[:0]).tolist() == [-1] * 3
-    assert thresholds(distances(positions, positions[:0]), 0.9, 0.1, 100).tolist() == [0.9] * 3
+    assert nearest([3, 4, 6, 9], [4, 8], 1) == [4, 4, None, 8] and nearest([6], [4, 8], 2) == [4]
+    assert thresholds(nearest([3, 4, 9], [], 100), 0.9, 0.1) == [0.9] * 3
 
 
 @pytest.mark.parametrize("b", [4, 8])

@@ -142,7 +142,7 @@ def test_the_record_has_what_each_draft_says_first_of_the_true_text(model, promp
     trace = run("msd", prompt, draft=draft)
     told = [step.record("inputs", Inputs) for step in trace.steps]
     assert (told[0].names, told[0].drafting) == (list(DRAFTS), draft)
-    assert told[0].ways == ["decoupled", "decoupled", "fused", "fused"] and told[0].learnt_from[3] == "text only"
+    assert told[0].ways == ["decoupled", "decoupled", "fused", "fused"] and told[0].learnt_from[3] == "text"
     assert told[0].patches == (36 if prompt == "scene 12" else 0)
     ids = [*trace.header.prompt_ids, *(token for step in trace.steps for token in step.commits.tokens)]
     for i, name in enumerate(DRAFTS):

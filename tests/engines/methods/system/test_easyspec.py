@@ -38,9 +38,9 @@ def test_no_two_parts_stand_on_one_device_at_one_time_and_none_before_what_it_ne
         for device in {block.device for block in blocks}:
             row = sorted((b.start, b.end) for b in blocks if b.device == device)
             assert all(x[1] <= y[0] for x, y in itertools.pairwise(row))
-        at = {block.label: block for block in blocks}
-        assert all(at[f"attention {i}"].end <= at[f"feed-forward {i}"].start for i in range(1, 7))
-        assert at["attention 5"].start >= max(block.end for label, block in at.items() if label[-1] in "1234")
+        at = {(block.kind, block.layer): block for block in blocks}
+        assert all(at["attention", i].end <= at["feed-forward", i].start for i in range(1, 7))
+        assert at["attention", 5].start >= max(block.end for block in blocks if block.layer < 5)
     a, m, two = [2.0, 3.0, 1.0, 2.0], [1.0] * 4, groups_of(4, 2, 1)
     assert ends(a, m, two, 0.0, devices=1) == 12.0  # in waves of one: as if one after another
     assert ends(a, m, two, 0.0, whole=True) == 3 + max(3 + 1, 1 + 1) + 3
