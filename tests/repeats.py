@@ -31,7 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     at once."""
     if hasattr(config, "workerinput"):
         if folder := os.environ.get(STACKS):  # none where single files are asked for
-            faulthandler.enable(Path(folder, config.workerinput["workerid"]).open("w"))  # open to the end
+            path = Path(folder, config.workerinput["workerid"])
+            faulthandler.enable(path.open("w"))  # open to the end
     elif not named(config):
         config.pluginmanager.register(Repeats(config), "repeats of failures")
         os.environ[STACKS] = tempfile.mkdtemp(prefix="tests-stacks-")

@@ -273,7 +273,7 @@ CONFIGS = [  # what is changed in the config, the options, what is said
         LLADA2,
         {},
         {"trust_remote_code": True},
-        "no code of a checkpoint is run here, so trust_remote_code is not an option",
+        "so trust_remote_code is not an option",
     ),
     (LLADA2, {"model_type": "stranger", "auto_map": {"AutoConfig": "c.C"}}, {}, r"'stranger', which would need code"),
     (NEMOTRON, {"mask_token_id": None}, {}, r"its mask; give it as mask_id=\.\.\. \(candidates in its tokenizer: –\)"),
