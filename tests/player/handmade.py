@@ -294,9 +294,16 @@ def both_at_once() -> Trace:
 def batches(trace: Trace) -> list[dict[str, Any]]:
     """The run as a server sends it while it is decoded."""
     whole = json.loads(trace.to_json())
-    live, figures = Counting(trace.header), json.loads(msgspec.json.encode(of_run(trace)))
-    first = {"state": "running", "header": whole["header"], "pieces": whole["pieces"][:3], "figures": live.over([])}
+    live, figures = Counting(trace.header), msgspec.to_builtins(of_run(trace))
+    first = {
+        "state": "running",
+        "header": whole["header"],
+        "pieces": whole["pieces"][:3],
+        "figures": msgspec.to_builtins(live.over([])),
+    }
     rest = [{"steps": [step], "pieces": whole["pieces"] if i == 0 else []} for i, step in enumerate(whole["steps"])]
-    rest = [one | {"figures": live.over([step])} for one, step in zip(rest, trace.steps, strict=True)]
+    rest = [
+        one | {"figures": msgspec.to_builtins(live.over([step]))} for one, step in zip(rest, trace.steps, strict=True)
+    ]
     sent = [{"state": "queued"}, first, *rest, {"state": "done", "end": whole["end"], "figures": figures}]
     return [{"run": "r", "seq": seq, **one} for seq, one in enumerate(sent)]
