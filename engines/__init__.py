@@ -153,11 +153,11 @@ def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
-        from engines.models import zoo
+        from engines.models.loading import zoo
 
         return getattr(zoo, name)
     if name == "loaded_bytes":
-        from engines.models.zoo import loaded_bytes
+        from engines.models.loading.zoo import loaded_bytes
 
         return loaded_bytes
     if name in ("diagnose", "diagnosing", "DraftRecord", "drafts_of"):
@@ -173,15 +173,15 @@ def __getattr__(name: str) -> Any:
 
         return trial.llama_cpp if name == "llama_cpp" else library.installed
     if name == "watching_downloads":
-        from engines.models.downloads import watching_downloads
+        from engines.models.files.downloads import watching_downloads
 
         return watching_downloads
     if name == "before_weights":
-        from engines.models.wanted import before_weights
+        from engines.models.loading.wanted import before_weights
 
         return before_weights
     if name == "joint":
-        from engines.models import joint
+        from engines.models.measures import joint
 
         return joint
     if name == "watch":

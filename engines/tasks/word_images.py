@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engines.models.hub import assets
+from engines.models.files.hub import assets
 
 HEIGHT, WIDTH = 32, 128
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -17,7 +17,7 @@ from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
 
 if TYPE_CHECKING:
-    from engines.models.merged import MergedBody
+    from engines.models.forwards.merged import MergedBody
 
 
 class Warmed(ABC):

@@ -20,7 +20,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFCanvasLM(HFModel):

@@ -24,7 +24,7 @@ from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
 from engines.models.adapters.base import HFModel
 from engines.models.adapters.family import SERVED, most_rows, positions_of
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFCausalLM(HFModel):

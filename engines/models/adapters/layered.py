@@ -1,6 +1,6 @@
 """Llama- and Qwen-like transformers behind `LayeredLM`: the stock modules, called one by one.
 
-The families in `engines.models.mapping.LAYERED` have one shape: an embedding, layers that share one mask for each type
+The families in `configs.mapping.LAYERED` have one shape: an embedding, layers that share one mask for each type
 of attention and one table of rotations, a norm and a linear head. Their own forward is that and bookkeeping, so what is
 composed here gives its logits to the bit (tested for each family), in no more time: the mask and the rotations are made
 once a call, the cache counts rows by layer anyway. On a CPU the layers of Llama's family run in few calls (see
@@ -23,9 +23,9 @@ from engines.core.kinds import Extended, KVCache, Taps, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
-from engines.models.merged import MergedBody, MergedLayer, Turns
-from engines.models.packed import PackedLinear, WidenedLinear, pack_linear
-from engines.models.slots import SlotCache
+from engines.models.forwards.merged import MergedBody, MergedLayer, Turns
+from engines.models.layers.packed import PackedLinear, WidenedLinear, pack_linear
+from engines.models.layers.slots import SlotCache
 
 RAW = -1  # among the states that are asked for: behind the last layer, before the final norm
 MASKS: dict[str, Any] = {

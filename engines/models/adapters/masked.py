@@ -21,8 +21,8 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
-from engines.models.merged import MergedBody
-from engines.models.slots import SlotCache, check_room
+from engines.models.forwards.merged import MergedBody
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFMaskedLM(HFModel):

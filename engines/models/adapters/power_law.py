@@ -18,8 +18,8 @@ from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel
+from engines.models.layers.slots import SlotLayer, check_room
 from engines.models.networks.pldr import attend
-from engines.models.slots import SlotLayer, check_room
 
 
 class PowerLawCache:

@@ -15,9 +15,9 @@ from engines.core.kinds import Extended, KVCache
 from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.reader import Places, Seen
 from engines.core.trace import ModelRecord, Piece
-from engines.models import stored
 from engines.models.adapters.base import Warmed
-from engines.models.hub import read_json, shards
+from engines.models.files import stored
+from engines.models.files.hub import read_json, shards
 from engines.models.networks.word_reader import FEATURES, FIELDS, HEIGHT, WIDTH, Past, WordReader, build
 from engines.tasks.blocks import WORDS as PICTURES
 from engines.tasks.blocks import own_picture

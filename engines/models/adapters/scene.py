@@ -14,10 +14,10 @@ from engines.core.kinds import Extended, KVCache
 from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.scene import Looked
 from engines.core.trace import ModelRecord, Piece
-from engines.models import stored
 from engines.models.adapters.base import Warmed
 from engines.models.adapters.reader import POSITIONS, WrittenCache
-from engines.models.hub import read_json, shards
+from engines.models.files import stored
+from engines.models.files.hub import read_json, shards
 from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
 
 END = 0

@@ -24,7 +24,7 @@ from engines.core.errors import UserError
 from engines.core.kinds import Encoded, Extended, KVCache, Mark, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this is the length that it is published for
 

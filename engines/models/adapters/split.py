@@ -17,9 +17,9 @@ from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.moe import HFMoELM
-from engines.models.feed_forward import EXPERTS, FeedForward
-from engines.models.merged import MergedBody
-from engines.models.slots import SlotCache
+from engines.models.forwards.merged import MergedBody
+from engines.models.layers.feed_forward import EXPERTS, FeedForward
+from engines.models.layers.slots import SlotCache
 
 FOLDED = "decoding_explorer_folded"  # the name under which transformers finds our function
 

@@ -21,7 +21,7 @@ from engines.models.adapters.base import check_mask_id
 from engines.models.adapters.block import shifted
 from engines.models.adapters.causal import place
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.slots import SlotCache
+from engines.models.layers.slots import SlotCache
 
 
 class HFTwoWayLM(HFLayeredLM):

@@ -22,7 +22,7 @@ SHOWN = 6  # candidates that an error names
 
 def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
     """The model of a file with this header, with those of `load_gguf`'s options that concern it. Raises UserError."""
-    from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
+    from engines.models.gguf.adapter import GGUFCausalLM, GGUFMaskedLM
 
     # llama.cpp takes LongRoPE's factors of long texts in every context with room for one, whatever is in it
     short = {f"{header.architecture}.{ORIGINAL}": NOTHING} if header.rotations else {}

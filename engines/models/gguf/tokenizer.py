@@ -9,8 +9,8 @@ from typing import Any
 
 from engines.core.trace import Piece
 from engines.models.gguf.library import Weights, library
-from engines.models.templates import rendered
-from engines.models.tokens import WordTokenizer
+from engines.models.tokenizers.templates import rendered
+from engines.models.tokenizers.tokens import WordTokenizer
 
 UNKNOWN, UNUSED, CONTROL = 1, 2, 8  # bits of a token's attributes in llama.cpp
 ROOM = 64  # bytes that most pieces take

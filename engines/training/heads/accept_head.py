@@ -30,9 +30,9 @@ from engines.core.errors import UserError
 from engines.core.kinds import CausalLM
 from engines.core.machine import trained_on
 from engines.core.sampling import draw
-from engines.models import smollm2
-from engines.models.accept_head import COMMAND, AcceptHead, folder_of, from_state
-from engines.models.zoo import companion, load_model
+from engines.models.files import smollm2
+from engines.models.loading.zoo import companion, load_model
+from engines.models.parts.accept_head import COMMAND, AcceptHead, folder_of, from_state
 from engines.training.core.commands import Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, checkpoint_file, restore, run
 from engines.training.core.parts import cleared, install_part, prompts_of, recorded, split

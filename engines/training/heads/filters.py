@@ -32,8 +32,8 @@ from engines.core.kinds import MaskedLM
 from engines.core.machine import trained_on
 from engines.core.masks import block_of, mask_positions, require_divisor
 from engines.core.sampling import token_probability
-from engines.models.filters import COMMAND, KEYS, BlockFilter, folder_of, from_state
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
+from engines.models.parts.filters import COMMAND, KEYS, BlockFilter, folder_of, from_state
 from engines.training.core.commands import Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, checkpoint_file, restore, run
 from engines.training.core.parts import cleared, install_part, prompts_of, recorded, split

@@ -7,10 +7,10 @@ import torch
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended
-from engines.models import accept_head
-from engines.models.accept_head import from_state, head_of
-from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
+from engines.models.parts import accept_head
+from engines.models.parts.accept_head import from_state, head_of
+from engines.models.parts.filters import KEYS, BlockFilter, filter_of, read_filter
 from engines.training.__main__ import main
 from engines.training.core.parts import split
 from engines.training.heads import accept_head as training

@@ -18,10 +18,10 @@ from engines.driver.run import Run
 from engines.methods.diffusion import llada2
 from engines.models.adapters.block import HFBlockMaskedLM
 from engines.models.adapters.masked import HFMaskedLM
-from engines.models.mapping import plan
-from engines.models.slots import SlotCache
-from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
+from engines.models.configs.mapping import plan
+from engines.models.layers.slots import SlotCache
+from engines.models.loading.zoo import load_model
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN
 from tests.engines.models.published import config_of
 from tests.engines.models.stock import close, stock

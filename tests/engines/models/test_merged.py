@@ -10,12 +10,12 @@ from torch.nn.functional import scaled_dot_product_attention
 import engines
 from engines.core.kinds import Taps
 from engines.core.trace import ModelRecord
-from engines.models import grouped
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.merged import FAMILIES, NORMED, MergedBody, MergedLayer
-from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
+from engines.models.forwards import grouped
+from engines.models.forwards.merged import FAMILIES, NORMED, MergedBody, MergedLayer
+from engines.models.loading.zoo import load_model
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.models import forwards
 from tests.engines.models.test_layered import CALLS, PROMPT, build, network
 

@@ -9,9 +9,10 @@ import torch
 
 from engines.core.errors import UserError
 from engines.driver.run import run
-from engines.models import joint, oracle
-from engines.models.joint import HIDDEN
-from engines.models.oracle import EOS, MASK, TURN, answer_ids, load_oracle, right_answers
+from engines.models.adapters import oracle
+from engines.models.adapters.oracle import EOS, MASK, TURN, answer_ids, load_oracle, right_answers
+from engines.models.measures import joint
+from engines.models.measures.joint import HIDDEN
 from engines.tasks import TASKS, check, recognise
 from engines.tasks.words import NAMES
 from tests.engines.fakes import commits

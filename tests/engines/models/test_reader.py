@@ -8,13 +8,14 @@ from engines.core.errors import UserError
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
-from engines.models import smollm2, zoo
 from engines.models.adapters.reader import HFWordReader, LetterTokenizer, load_reader
 from engines.models.adapters.scene import CaptionTokenizer, HFSceneEye
+from engines.models.files import smollm2
+from engines.models.loading import zoo
+from engines.models.loading.zoo import load_model
 from engines.models.networks import scene_eye
 from engines.models.networks.cppd import IGNORED, character_loss, count_loss, targets, text_of
 from engines.models.networks.word_reader import FEATURES, WordReader, build
-from engines.models.zoo import load_model
 from engines.tasks.word_images import HEIGHT, WIDTH
 from engines.training.core.weights import write_weights
 from tests.engines.models.stock import close

@@ -25,7 +25,7 @@ from engines.core.study import (
     study,
 )
 
-ASSETS = engines.models.hub.assets()
+ASSETS = engines.models.files.hub.assets()
 
 
 def even_only(p):

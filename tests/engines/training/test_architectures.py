@@ -22,7 +22,7 @@ from engines.training.core.data import IGNORED
 from engines.training.core.weights import read_weights
 from tests.engines.training.running import goes_on
 
-FOLDER = engines.models.hub.assets() / "models"
+FOLDER = engines.models.files.hub.assets() / "models"
 
 
 def card_of(folder):

@@ -15,7 +15,7 @@ from engines.methods.routing.read_me import experts
 from engines.methods.system.lean_attention import partition
 from engines.methods.system.lean_attention.attention import add, empty, merge
 from engines.methods.system.speculative_moe import exchanges as ours
-from engines.models import activation
+from engines.models.measures import activation
 from engines.studies._decode_costs import DEVICES, Device, Pipeline, Shape, least_sparsity, price, stage_seconds
 
 from .cases import Given, Values, ancestors, computes, float64, kinds
@@ -86,8 +86,8 @@ def _numeric(value: Any) -> bool:
 
 
 def _layer(given: Given) -> Values:
+    from engines.models.measures.operators import identity
     from engines.models.networks.pldr import attend, deduce, scores
-    from engines.models.operators import identity
 
     q, k, v = given["q"], given["k"], given["v"]
     made = deduce(given["A"], given["W"], given["b"], given["power"], given["a"], given["ba"])

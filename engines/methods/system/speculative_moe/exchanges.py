@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engines.models.placement import MOST, NOWHERE
+from engines.models.measures.placement import MOST, NOWHERE
 
 
 class Exchange(NamedTuple):

@@ -11,15 +11,15 @@ from torch import nn
 import engines
 from engines.core.errors import UserError
 from engines.core.kinds import Taps
-from engines.models import bits
 from engines.models.adapters.layered import HFLayeredLM
 from engines.models.adapters.moe import HFMoELM
-from engines.models.mapping import LAYERED, ROUTED
-from engines.models.packed import PackedLinear, WidenedLinear, pack
-from engines.models.row_invariant import model as making
-from engines.models.row_invariant.attention import BLOCK
-from engines.models.row_invariant.layers import fill
-from engines.models.row_invariant.model import HFRowInvariantLM, of
+from engines.models.configs.mapping import LAYERED, ROUTED
+from engines.models.forwards.row_invariant import model as making
+from engines.models.forwards.row_invariant.attention import BLOCK
+from engines.models.forwards.row_invariant.layers import fill
+from engines.models.forwards.row_invariant.model import HFRowInvariantLM, of
+from engines.models.layers.packed import PackedLinear, WidenedLinear, pack
+from engines.models.measures import bits
 from tests.engines.models.test_layered import build
 from tests.engines.refusals import refuses
 
