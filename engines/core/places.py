@@ -18,6 +18,12 @@ def cache_home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "decoding-explorer"
 
 
+def assets() -> Path:
+    """The folder `assets` of the repository; the variable DECODING_EXPLORER_ASSETS names another one."""
+    given = os.environ.get("DECODING_EXPLORER_ASSETS")
+    return Path(given) if given else Path(__file__).resolve().parents[2] / "assets"
+
+
 def kept(name: str) -> dict[str, Any]:
     """What a file of that name holds in there as JSON; nothing where it is missing or damaged."""
     return _read(name) or {}

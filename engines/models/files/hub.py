@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.places import assets
 from engines.core.texts import decoded
 from engines.models.files import downloads, stored
 from engines.models.files.unread import INDEX, OTHER_TOKENIZERS, SHARD, TOKENIZER_FILES, WEIGHTS, some, unread
@@ -159,12 +160,6 @@ def _repair(folder: Path) -> str:
         f"install the package again, or in a clone restore it with `git checkout -- assets/models/{folder.name}` or "
         f"train it with `python -m engines.training {folder.name}`"
     )
-
-
-def assets() -> Path:
-    """The folder `assets` of the repository; the variable DECODING_EXPLORER_ASSETS names another one."""
-    given = os.environ.get("DECODING_EXPLORER_ASSETS")
-    return Path(given) if given else Path(__file__).resolve().parents[3] / "assets"
 
 
 def tokenizer_folder(folder: Path) -> Path:

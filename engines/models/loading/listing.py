@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.places import assets
 from engines.models.adapters import oracle
 from engines.models.configs.mapping import plan
 from engines.models.files import smollm2
-from engines.models.files.hub import assets, count_parameters, read_json, shards
+from engines.models.files.hub import count_parameters, read_json, shards
 from engines.models.parts import parts_for
 
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 from engines.core.devices import AUTO, chosen_device
 from engines.core.errors import UserError
 from engines.core.kinds import Model, kinds_of
-from engines.core.places import expanded
+from engines.core.places import assets, expanded
 from engines.core.trace import ModelRecord
 from engines.models.adapters import oracle
 from engines.models.files import smollm2
 from engines.models.files.hub import (
     CONFIGS,
     HUB_ID,
-    assets,
     commit_of,
     names_of,
     read_json,
@@ -110,9 +109,12 @@ def _stamp(name: str) -> tuple[Any, ...]:
 
 def _gguf(name: str) -> Path | None:
     """The GGUF file of a model, None of others; names of our own come before those of files. Raises UserError."""
+    from engines.models.gguf.library import require
     from engines.models.gguf.stores import locate
 
     if name == smollm2.CODED:
+        if not smollm2.gguf_file().is_file():
+            require()  # before 92.9 MB are fetched that nothing could run
         return smollm2.ensure_gguf()
     ours = Path(name).name == name != ".." and (assets() / "models" / name).is_dir()
     return None if ours or name == smollm2.NAME else locate(name)

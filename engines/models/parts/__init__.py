@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
+from engines.core.places import assets
 from engines.core.trace import ModelRecord
 from engines.models.files import stored
-from engines.models.files.hub import assets, expected_file, header, read_json, sha256
+from engines.models.files.hub import expected_file, header, read_json, sha256
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from engines.core.errors import UserError
+from engines.core.places import assets
 from engines.core.trace import ModelRecord
-from engines.models.files.hub import assets, read_json
+from engines.models.files.hub import read_json
 
 LARGEST = 64_000_000  # bytes
 FILES = ("tokens.npy", "tokens.npz")

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 import engines
+from engines.core import places
 from engines.core.errors import UserError
 from engines.core.machine import computes_bfloat16
 from engines.core.meter import Meter, OverBudget
@@ -375,7 +376,7 @@ def test_names_that_are_none():
     assert not any("@" in info.name for info in zoo.list_models())
 
 
-MODELS = hub.assets() / "models"
+MODELS = places.assets() / "models"
 CODED = sorted(path.parent.name for path in MODELS.glob("*/card.json") if json.loads(path.read_text()).get("stored"))
 
 
