@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
-
-if TYPE_CHECKING:
-    from engines.models.forwards.merged import MergedBody
 
 
 class Warmed(ABC):
@@ -43,7 +40,8 @@ class HFModel(Warmed):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
-    _body: MergedBody | None = None
+    mergeable = False  # whether `forwards` may run its layers in few calls
+    body: Any = None  # which does so; None: transformers' own modules do
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
         self.model, self.tokenizer, self.record, self.eos_ids = (
@@ -77,8 +75,8 @@ class HFModel(Warmed):
         self, ids: Tensor, at: Tensor, seen: int, cache: Any, mask: Tensor | None = None, last_only: bool = False
     ) -> Tensor:
         """The network's logits [B, n, V] of ids [B, n] at positions at [1, n] over so many columns, or of the last row;
-        without a mask all rows see all. The layers run in few calls where they can (see `merged`)."""
-        logits = self._body.logits(ids, at, mask, cache, last_only) if self._body else None
+        without a mask all rows see all. The layers run in few calls where they can (see `forwards`)."""
+        logits = self.body.logits(ids, at, mask, cache, last_only) if self.body else None
         if logits is None:
             if mask is None:
                 mask = torch.zeros(1, 1, ids.shape[1], seen, dtype=self.model.dtype, device=self.device)

@@ -21,7 +21,6 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
-from engines.models.forwards.merged import MergedBody
 from engines.models.layers.slots import SlotCache, check_room
 
 
@@ -32,6 +31,8 @@ class HFBlockMaskedLM(HFModel):
     without.
     The mask token is never proposed: its logit is -inf. `max_positions` is a whole number of blocks. Raises UserError
     for what does not fit."""
+
+    mergeable = True
 
     def __init__(
         self,
@@ -55,7 +56,6 @@ class HFBlockMaskedLM(HFModel):
             )
         self.block_size, self.num_layers = block_size, self.config.num_hidden_layers
         self.max_positions = positions // block_size * block_size
-        self._body = MergedBody.of(model)
 
     def _first_calls(self) -> None:
         cache, block = self.new_cache(self.block_size), [self.mask_id] * self.block_size

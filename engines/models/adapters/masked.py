@@ -21,7 +21,6 @@ from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_mask_id
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
-from engines.models.forwards.merged import MergedBody
 from engines.models.layers.slots import SlotCache, check_room
 
 
@@ -48,8 +47,7 @@ class HFMaskedLM(HFModel):
         self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}
-        full = self._decoder and layer_types(self.config) == {"full_attention"}
-        self._body = MergedBody.of(model) if full else None
+        self.mergeable = self._decoder and layer_types(self.config) == {"full_attention"}
 
     def _first_calls(self) -> None:
         self(torch.full((min(8, self.max_positions),), self.mask_id))
@@ -61,7 +59,7 @@ class HFMaskedLM(HFModel):
         self._check_length(x.shape[-1])
         ids = x.to(self.device).reshape(-1, x.shape[-1])
         at = torch.arange(ids.shape[1])[None]
-        logits = self._body.logits(ids, at, None, None) if self._body else None
+        logits = self.body.logits(ids, at, None, None) if self.body else None
         if logits is None:
             logits = self.model(input_ids=ids, **self._inputs).logits
         return self._distributions(logits).reshape(*x.shape, self.vocab_size)

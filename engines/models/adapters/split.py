@@ -11,13 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AttentionInterface
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.moe import HFMoELM
-from engines.models.forwards.merged import MergedBody
 from engines.models.layers.feed_forward import EXPERTS, FeedForward
 from engines.models.layers.slots import SlotCache
 
@@ -30,6 +28,8 @@ class HFSplitLM(HFMoELM):
     def __init__(
         self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
     ) -> None:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
         super().__init__(model, tokenizer, record, eos_ids)
         config = self.config
         self.attention = str(config.attention)
@@ -41,7 +41,6 @@ class HFSplitLM(HFMoELM):
             layer.self_attn.usual = usual
             layer.self_attn.config = copy.copy(config)
             layer.self_attn.config._attn_implementation_internal = FOLDED
-        self._body = MergedBody.of(model)  # again: it holds the attention function
         with torch.no_grad():
             places = torch.arange(self.max_positions, device=self.device)[None]
             self._turns = self._rotary(self._embedding.weight[:1], position_ids=places)  # cos and sin [1, positions, e]

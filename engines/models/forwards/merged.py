@@ -1,9 +1,7 @@
 """The layers of Llama's family in few calls, over the weights of transformers' modules and with their bits.
 
-Small operations and the Python between them are a good part of a forward of one row: of SmolLM2's 30 layers on two
-threads a third of the time, of our tiny models about half. Here a layer is one function without modules; queries and
-keys are rotated together, by products with a table whose sign is folded in once a forward (-x sin is x (-sin) to the
-bit); in bfloat16 the attention of few rows is that of `grouped`.
+A layer is one function without modules; queries and keys are rotated together, by products with a table whose sign is
+folded in once a forward (-x sin is x (-sin) to the bit); in bfloat16 the attention of few rows is that of `grouped`.
 
 Only layers that are named here and lie on the CPU have it, each tested to the bit. Where a hook stands on a part of a
 layer, or a part was exchanged, the modules themselves run.
@@ -37,7 +35,7 @@ class MergedLayer:
 
     def __init__(self, layer: Any, normed: bool) -> None:
         part, feed = layer.self_attn, layer.mlp
-        self._layer, self._attention, self._feed = layer, part, feed
+        self.module, self._attention, self._feed = layer, part, feed
         self._hooks = [one for module in layer.modules() for one in (module._forward_hooks, module._forward_pre_hooks)]
         self._q, self._k, self._v, self._o = map(_function, (part.q_proj, part.k_proj, part.v_proj, part.o_proj))
         self._before, self._between = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
@@ -69,7 +67,7 @@ class MergedLayer:
     @property
     def stands(self) -> bool:
         """Whether the layer is still what was read: no hook, no other part, the same attention function."""
-        parts, config = self._layer._modules, self._attention.config
+        parts, config = self.module._modules, self._attention.config
         same = parts["mlp"] is self._feed and parts["self_attn"] is self._attention
         return same and config._attn_implementation_internal == self._name and not any(self._hooks)
 
@@ -134,7 +132,7 @@ class MergedBody:
 
     def __init__(self, network: Any, layers: Sequence[MergedLayer]) -> None:
         body = network.base_model
-        self._layers, self._embedding, self._rotary = layers, body.embed_tokens, body.rotary_emb
+        self._layers, self._embedding, self._rotary, self.turns = layers, body.embed_tokens, body.rotary_emb, Turns
         self._norm, self._head = body.norm, network.get_output_embeddings()
         self.config: Any = None  # of attention modules that are to give the bits of these layers; None: their own
         if network.dtype == torch.bfloat16 and network.config._attn_implementation == "sdpa":
@@ -147,6 +145,15 @@ class MergedBody:
         found = [MergedLayer.of(layer) for layer in getattr(network.base_model, "layers", ())]
         layers = [one for one in found if one is not None]
         return cls(network, layers) if layers and len(layers) == len(found) else None
+
+    @torch.no_grad()
+    def agrees(self) -> bool:
+        """Whether the first layer has the bits of its own modules, for as many rows as torch multiplies matrices."""
+        at, layer = torch.arange(grouped.LEAST)[None], self._layers[0]
+        h = self._embedding(at % self._embedding.weight.shape[0])
+        turns, mask = self._rotary(h, position_ids=at), h.new_zeros(1, 1, grouped.LEAST, grouped.LEAST)
+        own = layer.module(h, attention_mask=mask, position_ids=at, position_embeddings=turns)
+        return torch.equal(own[0], layer(h[0], 1, mask, Turns(*turns), None, causal=False))
 
     def layer(self, i: int) -> MergedLayer | None:
         """Layer i; None where it is no longer what was read."""

@@ -27,6 +27,7 @@ from engines.models.files.hub import (
     tokenizer_folder,
 )
 from engines.models.files.unread import TOKENIZER_FILES, check_tokenizer
+from engines.models.forwards import prepared
 from engines.models.layers.quantised import settings
 from engines.models.loading.choice import model_of
 from engines.models.loading.sizing import LARGE, SMALL, chosen_dtype
@@ -98,7 +99,7 @@ def load_folder(
     )
     record.options = _told(options)
     with refusing(name, {}):  # a family that nobody thought of can lack anything that an adapter asks for
-        return model_of(how, network, tokenizer, record, mask_id, ends, options)
+        return prepared(model_of(how, network, tokenizer, record, mask_id, ends, options))
 
 
 def _check_types(options: dict[str, Any]) -> None:
@@ -126,7 +127,7 @@ def _draft(
     core = _tokenizer(base, how)
     ends = eos_ids(network, core)
     record = _record(folder, name, how.kind, network, digest, "", "", tokenizer=base)
-    return HFDraftLM(pack(network), wrap(core, network.config, ends, None), record, ends, draft_ids)
+    return prepared(HFDraftLM(pack(network), wrap(core, network.config, ends, None), record, ends, draft_ids))
 
 
 def require_kind(name: str, has: Collection[str], wanted: str | None) -> None:

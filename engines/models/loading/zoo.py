@@ -223,9 +223,9 @@ def _make_room() -> None:
 
 def _load(name: str, *, device: str, dtype: Any, revision: str | None = None, **options: Any) -> Model:
     if (wish := options.pop("row_invariant", None)) not in (None, False):
-        from engines.models.forwards.row_invariant.model import of
+        from engines.models.forwards import prepared
 
-        return of(load_model(name, device=device, dtype=dtype, revision=revision, **options), wish)
+        return prepared(load_model(name, device=device, dtype=dtype, revision=revision, **options), wish)
     from engines.models.loading.loader import load_folder
     from engines.models.loading.sizing import check_folder, refuse_options
 

@@ -13,6 +13,7 @@ from engines.core.errors import UserError
 from engines.core.measure import RowClock
 from engines.models.adapters.causal import Rows
 from engines.models.adapters.layered import HFLayeredLM
+from engines.models.forwards.merged import MergedBody
 from engines.models.forwards.row_invariant.attention import BLOCK, NAME, BlockCache, Seen
 from engines.models.forwards.row_invariant.layers import Rotations, fill, twin
 from engines.models.layers.slots import SlotCache
@@ -34,6 +35,7 @@ class HFRowInvariantLM(HFLayeredLM):
         record = msgspec.structs.replace(plain.record, options={**plain.record.options, OPTION: True})
         super().__init__(network, plain.tokenizer, record, plain.eos_ids)
         self.plain, self._rotary = plain, Rotations(self._rotary)
+        self.body = MergedBody.of(network) if plain.body else None
 
     def new_cache(self, capacity: int) -> SlotCache:
         """An empty cache for up to `capacity` positions, in float32 and blocks."""
