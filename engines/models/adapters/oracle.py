@@ -264,16 +264,6 @@ class OracleMaskedLM:
             ((tail == EOS) | (tail == joint.HIDDEN)).all()
         )
 
-    def joint_bound(self, x: Tensor, positions: Sequence[int]) -> float:
-        """C of committing these positions of a board [L] in one forward, nats (`joint.total_correlation`); those behind
-        the answer cost nothing.
-
-        x: the board before the commit. positions: counted from the start of the board, the prompt included.
-        """
-        start, answers, visible = self.answers_on(x)
-        n = answers.shape[1]
-        return joint.total_correlation(answers, visible[:n], [p - start for p in positions if start <= p < start + n])
-
 
 def load_oracle(*, device: str = "cpu", dtype: Any = None, **options: Any) -> OracleMaskedLM:
     """The oracle, for `engines.models.loading.zoo.load_model`; there is nothing to read from a disk.

@@ -88,17 +88,6 @@ def copy_correlation(n: int) -> float:
     return 0.0
 
 
-def shuffle_correlation(n: int) -> float:
-    """C of a whole shuffled list of n different items in one forward, the identity allowed: n ln n - ln n! nats."""
-    return n * math.log(n) - math.lgamma(n + 1)
-
-
-def replace_any_correlation(n: int) -> float:
-    """C of a whole list of n items in one forward, one of which, any, becomes a new word: (n - 1) ln(n / (n - 1)) nats,
-    rising to 1."""
-    return (n - 1) * math.log(n / (n - 1)) if n > 1 else 0.0
-
-
 def shuffle_success(n: int, k: int | None = None) -> float:
     """Chance that sampling k positions per forward from the true marginals shuffles n different items rightly; k = n
     (None) is one forward.
@@ -109,9 +98,3 @@ def shuffle_success(n: int, k: int | None = None) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"k={k} positions per forward of n={n}; k goes from 1 to n.")
     return math.prod(math.perm(r, min(k, r)) / r ** min(k, r) for r in range(n, 0, -k))
-
-
-def replace_any_success(n: int) -> float:
-    """Chance that one forward of sampling from the true marginals replaces exactly one of n items: (1 - 1/n)^(n - 1),
-    falling to 1/e."""
-    return (1 - 1 / n) ** (n - 1)
