@@ -40,6 +40,7 @@ class HFModel(Warmed):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
+    rotations_change = False  # at `max_positions`: LongRoPE's
     mergeable = False  # whether `forwards` may run its layers in few calls
     body: Any = None  # which does so; None: transformers' own modules do
 
@@ -102,3 +103,40 @@ def check_mask_id(mask_id: int, vocab_size: int, record: ModelRecord) -> int:
             f"mask_id={mask_id} is not in the vocabulary of {record.name}; ids go from 0 to {vocab_size - 1}."
         )
     return mask_id
+
+
+def check_position(model: Any, last: int) -> None:
+    """Raises UserError where a model has no such position, or its rotations change before it."""
+    if last < model.max_positions:
+        return
+    if model.rotations_change:
+        raise UserError(
+            f"the rotations of {model.record.name} (LongRoPE) change at position {model.max_positions}, which the "
+            f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
+        )
+    raise UserError(
+        f"{model.record.name} has {model.max_positions} positions and position {last} was fed; use a shorter prompt "
+        "or fewer new tokens."
+    )
+
+
+def check_board(model: Any, length: int) -> None:
+    """Raises UserError for a board that is longer than the model's positions."""
+    if length > model.max_positions:
+        raise UserError(
+            f"{model.record.name} has {model.max_positions} positions and a board of {length} was fed; use a "
+            "shorter prompt or canvas."
+        )
+
+
+def shifted(logits: Tensor) -> Tensor:
+    """Rows [..., n, V] moved one to the right; the first keeps its own (step 3c of Fast-dLLM v2's official
+    `generate`)."""
+    return torch.cat([logits[..., :1, :], logits[..., :-1, :]], dim=-2)
+
+
+def distributions(logits: Tensor, model: Any) -> Tensor:
+    """A network's rows [..., n, V] as those of their positions, float32, of which none proposes the mask."""
+    logits = shifted(logits.float()) if model.shift else logits.float()
+    logits[..., model.mask_id] = -torch.inf
+    return logits

@@ -7,19 +7,15 @@ from typing import Any
 
 from torch import nn
 
-from engines.core.kinds import Tokenizer
 from engines.core.kinds.memory import MemoryTable
-from engines.core.trace import ModelRecord
 from engines.models.adapters.layered import HFLayeredLM
 
 
 class HFMemoryLM(HFLayeredLM):
     """See `MemoryLM`."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         parts = [(i, layer.mlp) for i, layer in enumerate(self._layers)]
         self.memories = tuple(table(i, part) for i, part in parts if getattr(part, "memory", None) is not None)
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import Extended, KVCache
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import Warmed, check_mask_id
-from engines.models.adapters.causal import check_position, place
+from engines.models.adapters.base import Warmed, check_board, check_mask_id, check_position, distributions
+from engines.models.adapters.causal import place
 from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Context, Weights
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
@@ -177,11 +177,7 @@ class GGUFMaskedLM(GGUFModel):
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32. Raises UserError if L exceeds `max_positions`."""
         length = x.shape[-1]
-        if length > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and a board of {length} was fed; use a "
-                "shorter prompt or canvas."
-            )
+        check_board(self, length)
         if self._board is None or self._board.cells < length:
             cells = -(-length // BLOCK) * BLOCK
             self._board = self._context(cells, cells)
@@ -192,7 +188,4 @@ class GGUFMaskedLM(GGUFModel):
         assert self._board is not None
         self._board.clear()
         logits = torch.from_numpy(self._board.feed(board, range(len(board)), [[0]] * len(board)))
-        if self.shift:
-            logits = torch.cat([logits[:1], logits[:-1]])
-        logits[..., self.mask_id] = -torch.inf
-        return logits
+        return distributions(logits, self)

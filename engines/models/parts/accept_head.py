@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
@@ -61,11 +60,6 @@ class AcceptHead:
     def __call__(self, x: Tensor) -> Tensor:
         """The chance [..] that the token read at each state x [.., d] is kept."""
         return self.logits(x).softmax(-1)[..., 1]
-
-
-def folder_of(target: str) -> Path:
-    """Where the head of a target and its drafter is, or will be made."""
-    return parts.folder_of("accept-head", target)
 
 
 def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:

@@ -58,11 +58,6 @@ class BlockFilter:
         return torch.sigmoid(torch.relu(padded @ W1.T + b1) @ W2.T + b2)[..., :n]
 
 
-def folder_of(model: str) -> Path:
-    """Where the filter of a model is, or will be made."""
-    return parts.folder_of("filter", model)
-
-
 def filter_of(record: ModelRecord) -> BlockFilter:
     """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
     command that makes it."""
