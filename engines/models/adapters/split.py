@@ -14,7 +14,7 @@ from transformers import AttentionInterface
 
 from engines.core.kinds import KVCache
 from engines.models.adapters.base import check_position
-from engines.models.adapters.moe import HFMoELM
+from engines.models.adapters.sparse import HFMoELM
 from engines.models.layers.feed_forward import EXPERTS, FeedForward
 from engines.models.layers.slots import SlotCache
 

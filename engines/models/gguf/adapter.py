@@ -157,18 +157,9 @@ class GGUFMaskedLM(GGUFModel):
     shift: row i of the network predicts token i + 1; the rows are moved here, row 0 keeps its own. The mask token is
     never proposed."""
 
-    def __init__(
-        self,
-        weights: Weights,
-        header: GGUFHeader,
-        tokenizer: GGUFTokenizer,
-        record: ModelRecord,
-        eos_ids: frozenset[int],
-        mask_id: int,
-        shift: bool,
-    ) -> None:
-        super().__init__(weights, header, tokenizer, record, eos_ids)
-        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
+    def __init__(self, *given: Any, mask_id: int, shift: bool) -> None:
+        super().__init__(*given)
+        self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, self.record), shift
         self._board: Context | None = None
 
     def _first_calls(self) -> None:

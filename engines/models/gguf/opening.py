@@ -35,7 +35,7 @@ def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
         return GGUFCausalLM(weights, header, tokenizer, record, ends)
     mask = _mask(tokenizer, header, options.get("mask_id"), name)
     shift = header.shift if options.get("shift") is None else bool(options["shift"])
-    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask, shift)
+    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask_id=mask, shift=shift)
 
 
 def _ends(weights: Weights, header: GGUFHeader, given: int | None, name: str) -> frozenset[int]:

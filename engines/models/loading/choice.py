@@ -27,10 +27,9 @@ def model_of(
     from engines.models.adapters.family import check_family, try_out
     from engines.models.adapters.layered import HFLayeredLM
     from engines.models.adapters.masked import HFMaskedLM
-    from engines.models.adapters.memory import HFMemoryLM
-    from engines.models.adapters.moe import HFMoELM
     from engines.models.adapters.power_law import HFPowerLawLM
     from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
+    from engines.models.adapters.sparse import HFMemoryLM, HFMoELM
     from engines.models.adapters.split import HFSplitLM
     from engines.models.adapters.two_way import HFTwoWayLM
     from engines.models.layers.packed import pack

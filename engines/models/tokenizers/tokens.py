@@ -57,6 +57,14 @@ class WordTokenizer(ABC):
         """How it looks, found out."""
 
 
+def piece_of(token: int, raw: bytes) -> Piece:
+    """How a token of these bytes looks."""
+    try:
+        return Piece(token, raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Piece(token, " ".join(f"0x{b:02X}" for b in raw), "byte")
+
+
 class HFTokenizer(WordTokenizer):
     """A transformers fast tokenizer behind `Tokenizer`."""
 
@@ -98,11 +106,7 @@ class HFTokenizer(WordTokenizer):
             return Piece(token, written, "special")
         if token in self._verbatim:
             return Piece(token, written)
-        raw = self._bytes(written)
-        try:
-            return Piece(token, raw.decode("utf-8"))
-        except UnicodeDecodeError:
-            return Piece(token, " ".join(f"0x{b:02X}" for b in raw), "byte")
+        return piece_of(token, self._bytes(written))
 
     def _bytes(self, written: str) -> bytes:
         if lone := BYTE_TOKEN.fullmatch(written):

@@ -12,7 +12,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.kinds import Taps
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.adapters.moe import HFMoELM
+from engines.models.adapters.sparse import HFMoELM
 from engines.models.configs.mapping import LAYERED, ROUTED
 from engines.models.forwards import prepared
 from engines.models.forwards.row_invariant import model as making

@@ -1,5 +1,5 @@
-"""Models with memory layers behind `MemoryLM`: a layered model that knows its memories, where they stand as
-`mlp.memory`."""
+"""Layered models of which a row uses a part: mixtures of experts behind `MoELM`, whose routers stand as `mlp.gate`,
+ours and the stock ones of transformers alike, and memories behind `MemoryLM`, which stand as `mlp.memory`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,30 @@ from typing import Any
 from torch import nn
 
 from engines.core.kinds.memory import MemoryTable
+from engines.core.kinds.moe import Mixture
 from engines.models.adapters.layered import HFLayeredLM
+
+
+class HFMoELM(HFLayeredLM):
+    """See `MoELM`."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.mixtures = tuple(mixture(i, layer.mlp) for i, layer in enumerate(self._layers) if has_router(layer.mlp))
+
+
+def has_router(part: nn.Module) -> bool:
+    """Whether a feed-forward part is a mixture: its router is a module called gate with a row for each expert."""
+    gate = getattr(part, "gate", None)
+    return isinstance(gate, nn.Module) and getattr(gate, "weight", None) is not None
+
+
+def mixture(layer: int, part: Any) -> Mixture:
+    """What there is of experts in such a part; experts shared by all rows do not count."""
+    experts = len(part.gate.weight)
+    apart = ("gate.", "shared_expert")
+    size = sum(p.numel() * p.element_size() for name, p in part.named_parameters() if not name.startswith(apart))
+    return Mixture(layer, experts, size // experts)
 
 
 class HFMemoryLM(HFLayeredLM):
