@@ -112,6 +112,12 @@ def bases_of(card: Mapping[str, Any]) -> list[str]:
     return [str(card[name]) for name in ("model_sha256", "target_sha256", "draft_sha256") if name in card]
 
 
+def fits(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether these are the tensors of those names and shapes and no others, with finite numbers."""
+    found = {key: tuple(getattr(tensor, "shape", (-1,))) for key, tensor in state.items()}
+    return found == {**shapes} and all(bool(tensor.isfinite().all()) for tensor in state.values())
+
+
 def read_part(file: Path, name: str, base: str = "") -> Part:
     """A part from its file, read once while the file stays as it is. Raises UserError for a file that is too large, no
     safetensors, or cut short."""

@@ -45,12 +45,8 @@ class AcceptHead:
 
     def logits(self, x: Tensor) -> Tensor:
         """Hidden states x [.., d] -> [.., 2], in the head's own type."""
-        W, b, U, c = (
-            [t.to(x.device) for t in self.W],
-            [t.to(x.device) for t in self.b],
-            self.U.to(x.device),
-            self.c.to(x.device),
-        )
+        W, b = ([t.to(x.device) for t in one] for one in (self.W, self.b))
+        U, c = self.U.to(x.device), self.c.to(x.device)
         x = x.to(U.dtype)
         for layer in range(self.layers):
             which = layer if len(W) > 1 else 0
@@ -76,19 +72,11 @@ def from_state(state: Mapping[str, Tensor], name: str, layers: int, digest: str 
     Raises UserError unless there is one block, or one for each layer (none for 0), all of one size, with finite
     numbers."""
     n = sum(key.startswith("blocks.") and key.endswith(".weight") for key in state)
-    wanted = {f"blocks.{i}.{part}" for i in range(n) for part in ("weight", "bias")} | {"out.weight", "out.bias"}
-    fits = set(state) == wanted and layers >= 0 and n in ({0} if layers == 0 else {1, layers})
-    if fits:
-        d = state["out.weight"].shape[-1]
-        shapes = (
-            {"out.weight": (2, d), "out.bias": (2,)}
-            | {f"blocks.{i}.weight": (d, d) for i in range(n)}
-            | {f"blocks.{i}.bias": (d,) for i in range(n)}
-        )
-        fits = all(
-            tuple(state[key].shape) == shape and bool(state[key].isfinite().all()) for key, shape in shapes.items()
-        )
-    if not fits:
+    d = state["out.weight"].shape[-1] if "out.weight" in state else 0
+    shapes = {"out.weight": (2, d), "out.bias": (2,)}
+    for i in range(n):
+        shapes |= {f"blocks.{i}.weight": (d, d), f"blocks.{i}.bias": (d,)}
+    if n not in ({0} if layers == 0 else {1, layers}) or layers < 0 or not parts.fits(state, shapes):
         raise UserError(
             f"{name} is not an acceptance head of {layers} layers: it has to hold blocks.I.weight and .bias (one, or "
             "one per layer) and out."

@@ -90,11 +90,9 @@ def read_filter(path: str) -> BlockFilter:
 def from_state(state: Mapping[str, Tensor], name: str, digest: str = "") -> BlockFilter:
     """A filter from the tensors linear1 and linear2. Raises UserError unless both are square layers of one size with
     finite numbers."""
-    tensors = [state[key].float() for key in KEYS if isinstance(state.get(key), torch.Tensor)]
-    b = tensors[1].shape[0] if len(tensors) == len(KEYS) and tensors[1].ndim == 1 else 0
-    fits = b > 0 and len(state) == len(KEYS) and [tuple(t.shape) for t in tensors] == [(b, b), (b,), (b, b), (b,)]
-    if not fits or not all(bool(t.isfinite().all()) for t in tensors):
+    b = len(bias) if isinstance(bias := state.get(KEYS[1]), torch.Tensor) and bias.ndim else 0
+    if not b or not parts.fits(state, dict(zip(KEYS, [(b, b), (b,)] * 2, strict=True))):
         raise UserError(
             f"{name} is not a filter: it has to hold {', '.join(KEYS)} for one block length and nothing else."
         )
-    return BlockFilter(name, digest, *tensors)
+    return BlockFilter(name, digest, *(state[key].float() for key in KEYS))
