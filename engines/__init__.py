@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engines.core import texts
-from engines.core.assets import ASSETS
 from engines.core.devices import gigabytes
 from engines.core.errors import UserError, visible
 from engines.core.extra import extra_folder, extra_methods
@@ -19,6 +18,7 @@ from engines.core.kinds import kinds_of
 from engines.core.measure import RowClock, log_likelihood, network_choices, next_logits, row_costs
 from engines.core.method import MethodInfo
 from engines.core.params import Param
+from engines.core.places import ASSETS
 from engines.core.registry import broken_methods, get_method, list_methods
 from engines.core.sentences import Sentences
 from engines.core.statistics import median_interval, wilson
@@ -157,11 +157,11 @@ def __getattr__(name: str) -> Any:
     """The zoo, the mathematics of joint distributions, the benchmark with its records and the watching of other loops
     are imported at first use: they may pull heavy modules."""
     if name in ("load_model", "list_models", "companion", "is_known", "is_loaded", "size_of", "target_and_drafter"):
-        from engines.models import zoo
+        from engines.models.loading import zoo
 
         return getattr(zoo, name)
     if name == "loaded_bytes":
-        from engines.models.zoo import loaded_bytes
+        from engines.models.loading.zoo import loaded_bytes
 
         return loaded_bytes
     if name in ("diagnose", "diagnosing", "DraftRecord", "drafts_of"):
@@ -177,15 +177,15 @@ def __getattr__(name: str) -> Any:
 
         return trial.llama_cpp if name == "llama_cpp" else library.installed
     if name == "watching_downloads":
-        from engines.models.downloads import watching_downloads
+        from engines.models.files.downloads import watching_downloads
 
         return watching_downloads
     if name == "before_weights":
-        from engines.models.wanted import before_weights
+        from engines.models.loading.wanted import before_weights
 
         return before_weights
     if name == "joint":
-        from engines.models import joint
+        from engines.models.measures import joint
 
         return joint
     if name == "watch":

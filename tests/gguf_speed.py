@@ -30,10 +30,10 @@ import torch
 
 import engines
 from engines.core.machine import machine
-from engines.models.bits import same_bits
 from engines.models.gguf.header import read_header
 from engines.models.gguf.library import library
 from engines.models.gguf.opening import opened
+from engines.models.measures.bits import same_bits
 from explorer.bench.gguf import FOLDER, Loop, Ratio, Rows, Speeds
 from tests.explorer.attach.servers import free_port, llama_command, running
 
@@ -257,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = asked.parse_args(argv)
     torch.set_num_threads(1)  # a second one of llama.cpp spins while it waits
     with tempfile.TemporaryDirectory() as folder:
-        from engines.models.smollm2 import find_gguf
+        from engines.models.files.smollm2 import find_gguf
 
         typed = " ".join(["python -m tests.gguf_speed", *(argv if argv is not None else sys.argv[1:])])
         found = measured(told.file or find_gguf(Path(folder)), told.rounds, told.codes, NEW_TOKENS, typed)

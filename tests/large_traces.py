@@ -77,7 +77,7 @@ def canvas_model(folder: Path) -> Any:
     raw["canvas_length"] = CANVAS
     raw["text_config"] |= {"vocab_size": VOCABULARY, "max_position_embeddings": 2048, "sliding_window": 64}
     torch.manual_seed(0)
-    from engines.models.canvases import canvas_config
+    from engines.models.configs.canvases import canvas_config
 
     DiffusionGemmaForBlockDiffusion(DiffusionGemmaConfig(**canvas_config(raw, "random"))).save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(raw))

@@ -1,4 +1,4 @@
-"""A path that a person typed, and where what can be made again is kept."""
+"""A path that a person typed, where the program's own data lies, and where what can be made again is kept."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from typing import Any
 
 from engines.core.errors import UserError
 
+ASSETS = Path(__file__).resolve().parents[2] / "assets"  # the program's own data
 LONGEST, NAME = 4096, 255  # bytes of a path, and of one name in it, that a file system takes
 
 
 def cache_home() -> Path:
     """The folder of what can be made again: below $XDG_CACHE_HOME or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "decoding-explorer"
+
+
+def assets() -> Path:
+    """The folder of models, parts, stores and tasks: `ASSETS`, or what the variable DECODING_EXPLORER_ASSETS names."""
+    given = os.environ.get("DECODING_EXPLORER_ASSETS")
+    return Path(given) if given else ASSETS
 
 
 def kept(name: str) -> dict[str, Any]:

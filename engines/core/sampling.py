@@ -129,22 +129,6 @@ def recursive_rejection(
     return chances, r
 
 
-def point_rejection(p: Tensor, candidates: list[int]) -> list[float]:
-    """Accept probability of each *deterministic* candidate in order: r(x), then r(x) <- 0 and renormalise."""
-    r: Tensor | None = p
-    chances: list[float] = []
-    for token in candidates:
-        chances.append(float(r[token]) if r is not None else 0.0)
-        r = without(r, token) if r is not None else None
-    return chances
-
-
-def expected_tokens(alpha: float, gamma: int) -> float:
-    """E[tokens per step] of a chain of gamma drafts with constant accept rate alpha: (1 - alpha^(gamma+1)) / (1 -
-    alpha)."""
-    return float(gamma + 1) if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
-
-
 def _largest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest logits per row and their ids, best first, any of equal ones: z [n, V] -> [n, k] twice.
 

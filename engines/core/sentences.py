@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from engines.core.assets import ASSETS
 from engines.core.errors import UserError
 from engines.core.extra import extra_folder
 from engines.core.method import Method, MethodInfo
+from engines.core.places import ASSETS
 from engines.core.texts import utf8
 
 

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engines.core.lazy import torch
-
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 def row_depths(parents: Sequence[int]) -> list[int]:
@@ -18,17 +16,6 @@ def row_depths(parents: Sequence[int]) -> list[int]:
     for parent in parents:
         depths.append(0 if parent < 0 else depths[parent] + 1)
     return depths
-
-
-def ancestor_mask(parents: Sequence[int]) -> Tensor:
-    """Boolean [n, n]: row i sees row j iff j is i or an ancestor of i."""
-    n = len(parents)
-    mask = torch.zeros((n, n), dtype=torch.bool)
-    for row, parent in enumerate(parents):
-        if parent >= 0:
-            mask[row] = mask[parent]
-        mask[row, row] = True
-    return mask
 
 
 def children(parents: Sequence[int]) -> list[list[int]]:
@@ -70,12 +57,3 @@ def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
         parents += [row] * count
         ranks += range(count)
     return parents, ranks
-
-
-def longest_match(parents: Sequence[int], tokens: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """Rows accepted by a greedy walk: from the root to the first child whose token is what the target wants there
-    (`wanted[row]`)."""
-    below, path = children(parents), [0]
-    while (step := next((c for c in below[path[-1]] if tokens[c] == wanted[path[-1]]), None)) is not None:
-        path.append(step)
-    return path

@@ -22,7 +22,7 @@ from engines.driver.replay import Replay
 from engines.driver.roles import assign_roles, roles_for
 from engines.driver.run import MAX_STEPS, Run, stream
 from engines.driver.watched import FromBoard, digest, forking_method
-from engines.models.hub import HUB_ID
+from engines.models.files.hub import HUB_ID
 
 
 def stream_fork(
@@ -114,7 +114,7 @@ def models_of(header: Header, method: str = "", **options: Any) -> dict[str, Any
     """The models of a trace by their names, loaded as they were then but for the options of `load_model` given here,
     for the roles of the method that began it, or of the one that takes over from a watched loop. Raises UserError where
     one is not known here."""
-    from engines.models import zoo
+    from engines.models.loading import zoo
 
     watched = header.method == WATCHED
     info = get_method(method if watched else header.method).info

@@ -34,7 +34,7 @@ class Roles:
 def assign_roles(info: MethodInfo, model: Any) -> dict[str, Model]:
     """A loaded model of the right kind for every role; missing roles come from the model's companions. A drafter that
     is given for the role of a part stands beside the picked model from then on. Raises UserError."""
-    from engines.models import zoo
+    from engines.models.loading import zoo
 
     given = dict(model) if isinstance(model, Mapping) else {info.role: model}
     drafters = {role: given.pop(role) for role in info.drafters if role in given}
@@ -100,7 +100,7 @@ def _with_companion(zoo: Any, role: str) -> str:
 
 
 def _check_shared_tokenizer(info: MethodInfo, loaded: Mapping[str, Model]) -> None:
-    from engines.models.tokens import same_vocabulary
+    from engines.models.tokenizers.tokens import same_vocabulary
 
     first, *all_others = loaded.values()
     others = [model for model in all_others if KINDS[model.record.kind].board == KINDS[first.record.kind].board]
@@ -116,7 +116,7 @@ def parts_of(info: MethodInfo, main: Model) -> dict[str, Any]:
     """The trained parts of the picked model that a method needs, by role; the published drafter beside the model where
     that can stand in a part's place. Raises UserError, with the command that makes it, where one is missing or was
     trained for other weights."""
-    from engines.models.zoo import plain_name
+    from engines.models.loading.zoo import plain_name
 
     record, drafter = replace(main.record, name=plain_name(main.record.name)), getattr(main, "drafter", None)
     return {
@@ -129,8 +129,8 @@ def parts_of(info: MethodInfo, main: Model) -> dict[str, Any]:
 
 def _trained(name: str, record: ModelRecord, main: Model) -> Any:
     """A part as it lies in its folder, or the drafter that its tensors are where its card holds a drafter's config."""
-    from engines.models import zoo
     from engines.models.drafters import trained_drafter
+    from engines.models.loading import zoo
     from engines.models.parts import load_part
 
     def elsewhere() -> str:

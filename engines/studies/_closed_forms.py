@@ -2,8 +2,8 @@
 or by listing all answers.
 
 For sampling from perfect marginals, one token per list item, different items (ParallelBench, arXiv:2510.04767; the
-forms for one forward and their proofs by enumeration stand in `engines.models.joint`). Everything here is derived,
-nothing is measured."""
+forms for one forward and their proofs by enumeration stand in `engines.models.measures.joint`). Everything here is
+derived, nothing is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engines.models import joint
+from engines.models.measures import joint
 from engines.tasks import TASKS
 
 

@@ -64,8 +64,8 @@ def answers(model: Any, prompts: Sequence[str], tokens: int) -> Answers:
 
 def checkpoints(part: Part, embedding: Tensor, positions: int) -> Iterator[tuple[Size, int, int, SizedDraft]]:
     """(size, steps, tokens read in training, draft) of every checkpoint, small ones and short trainings first."""
-    from engines.models.grid_drafts import network_of
     from engines.models.networks.sized_draft import SIZES
+    from engines.models.parts.grid_drafts import network_of
 
     for size in SIZES:
         for step, read in part.card["checkpoints"].items():

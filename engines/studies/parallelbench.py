@@ -22,7 +22,7 @@ from engines.core.params import Choice, Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import Trace
 from engines.driver.run import run as decode
-from engines.models import joint
+from engines.models.measures import joint
 from engines.studies._closed_forms import Derived, chance, derived
 from engines.studies._parallel_grid import (
     ADAPTIVE,
@@ -102,7 +102,7 @@ __all__ = [
 )
 def parallelbench(p: Params, progress: Progress) -> Study:
     """Every setting on the chosen task, the oracle view, and what theory says of both."""
-    from engines.models.zoo import load_model
+    from engines.models.loading.zoo import load_model
 
     tasks = list(GRID) if p.task == ALL else [p.task]
     part = run(load_model(p.model), tasks, p.prompts, progress)

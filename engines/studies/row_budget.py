@@ -69,7 +69,7 @@ def row_budget(p: Params, progress: Progress) -> Study:
     """Run plain decoding and each budget in turns, so that a slow moment hits all of them."""
     from engines import run
     from engines.driver.roles import parts_of
-    from engines.models.zoo import load_model
+    from engines.models.loading.zoo import load_model
 
     model = load_model(p.model)
     if model.record.kind != "causal":

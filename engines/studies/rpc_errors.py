@@ -80,7 +80,7 @@ class Pool:
 )
 def rpc_errors(p: Params, progress: Progress) -> Study:
     """Sample, vote in subsets, take the errors apart."""
-    from engines.models.zoo import load_model
+    from engines.models.loading.zoo import load_model
     from engines.tasks import CHAINS, TASKS
 
     model = load_model(p.model)

@@ -21,7 +21,7 @@ from engines.core.params import Bool, Choice, Int, Params
 from engines.core.study import Axis, Column, Figure, Played, Progress, Receipt, Series, Study, Table, study
 from engines.core.trace import ModelRecord
 from engines.methods.speculative.speculative_sampling import decode
-from engines.models.grid_drafts import PART, beside
+from engines.models.parts.grid_drafts import PART, beside
 from engines.studies._draft_grid import answers, checkpoints, compared, held_out, steps_timed, timed
 from engines.studies._draft_plan import offers_of, plan_figure, plan_table
 from engines.studies._scaling import FORMS, MEASURES, Found, Line, best, interval, loglinear, miss, rounds, throughput

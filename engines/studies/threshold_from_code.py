@@ -44,7 +44,7 @@ WIDTH, TOP = 0.25, 8.0  # nats of a bar, and where the histograms end
 )
 def threshold_from_code(p: Params, progress: Progress) -> Study:
     """Feed the references, fit, and tell."""
-    from engines.models.zoo import load_model
+    from engines.models.loading.zoo import load_model
 
     model, texts = load_model(p.model), list(references(p.functions))
     if model.record.kind != "causal":

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from engines.core.assets import assets
+from engines.core.places import assets
 from engines.tasks.scene_painters import HEIGHT, PAINTERS, WIDTH, Colour, shade
 from engines.tasks.word_images import FONTS, LETTERS
 

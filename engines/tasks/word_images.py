@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engines.core.assets import assets
+from engines.core.places import assets
 
 HEIGHT, WIDTH = 32, 128
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

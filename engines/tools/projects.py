@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from engines.core.assets import ASSETS
 from engines.core.errors import UserError
+from engines.core.places import ASSETS
 
 FOLDER = ASSETS / "projects"
 MARK = re.compile(r"^# file: *(.*?)[ \t]*$", re.MULTILINE)

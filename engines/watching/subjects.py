@@ -123,7 +123,7 @@ def _subject(role: str, model: Any) -> Subject:
 def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
     """The tokenizer of the traces: one of ours, one of transformers, that of the model, or bare ids. Raises UserError
     for one that cannot decode."""
-    from engines.models.tokens import HFTokenizer, IdTokenizer
+    from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer
 
     if given is None:
         return main.loaded.tokenizer if main.loaded is not None else IdTokenizer(main.vocab_size)

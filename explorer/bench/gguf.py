@@ -35,8 +35,8 @@ class Ratio(msgspec.Struct, frozen=True):
 
 class Rows(msgspec.Struct, frozen=True):
     """A way of coding the weights. made: whether they were coded again from the file's own. moved: by how much a row's
-    logits moved at most with rows beside it (`engines.models.bits`). seconds: rows of a forward -> (wall, processor),
-    medians."""
+    logits moved at most with rows beside it (`engines.models.measures.bits`). seconds: rows of a forward -> (wall,
+    processor), medians."""
 
     code: str
     bytes: int

@@ -186,11 +186,6 @@ def memory_bound_speedup(written: Sequence[int], draft_forwards: Sequence[int], 
     return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
 
 
-def forwards_per_token(written: Sequence[int]) -> float | None:
-    """Target forwards per written token, 1 ÷ τ."""
-    return ratio(len(written), sum(written))
-
-
 def rows_per_token(written: Sequence[int], nodes: Sequence[int]) -> float | None:
     """Verified nodes per written token."""
     return ratio(sum(nodes), sum(written))

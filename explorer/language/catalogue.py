@@ -47,7 +47,7 @@ PHRASES = {
     "engines/core/params.py": ("allowed", "_article"),
     "engines/models/gguf/binding.py": ("install", "instead", "for_cards", "for_other_processors"),
     "engines/models/gguf/trial.py": ("_end",),
-    "engines/models/zoo.py": ("_not_yet",),
+    "engines/models/loading/zoo.py": ("_not_yet",),
     "explorer/bench/chosen.py": ("reason",),
     "explorer/bench/quality.py": ("rows", "against_curve"),
     "explorer/bench/classes.py": ("rows", "_verdict"),

@@ -22,7 +22,7 @@ def kept_runs(pytestconfig: pytest.Config) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def light_companions() -> Iterator[None]:
     """A tiny model plays where SmolLM2 would, also in a method that takes over."""
-    from engines.models import zoo
+    from engines.models.loading import zoo
     from tests.contract.runs import LIGHT
 
     companion = zoo.companion

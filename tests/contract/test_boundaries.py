@@ -87,6 +87,7 @@ PROGRAM = ("engines", "explorer", "app.py")
 MAY_NOT = {  # what is told of a fault: which files, and a pattern of modules that they may not import
     "engines know nothing of the page": (("engines",), r"(gradio|plotly|explorer|app)(\.|$)"),
     "the core knows no family": (("engines/core", "engines/driver", "engines/models"), r"engines\.methods"),
+    "the tasks know no model": (("engines/tasks",), r"engines\.models"),
     "the wheel has no training": (PROGRAM, r"engines\.training"),
     "figures and methods use no chance of their own": (("explorer", "engines/methods"), r"(random|secrets)(\.|$)"),
     "no pickle is read": (PROGRAM, r"(pickle|cloudpickle|dill|joblib|marshal|shelve)(\.|$)"),
@@ -113,6 +114,26 @@ def test_core_imports_nothing_above_it():
     core = {name: found for name, found in graph.items() if name.startswith("engines.core")}
     above = [f"{name} imports {one}" for name in core for one in core[name] if not one.startswith("engines.core")]
     assert not above, "\n".join(sorted(above))
+
+
+MODELS = "files measures tokenizers layers networks configs adapters forwards parts drafters gguf loading".split()
+"""The folders of engines/models: each may import those before it."""
+
+
+def test_folders_of_models_import_only_those_below_them():
+    """Not even late, inside of functions, as for the core."""
+    graph = import_graph({path: nodes for path, nodes in trees().items() if path.is_relative_to(ROOT / "engines")})
+    place = {f"engines.models.{folder}": i for i, folder in enumerate(MODELS)}
+    folder_of = {name: place.get(".".join(name.split(".")[:3])) for name in graph}
+    found = {name for name in graph if name.startswith("engines.models.")}
+    assert {name.split(".")[2] for name in found} == {*MODELS}, "a folder is new; say where it stands"
+    up = [
+        f"{name} imports {one}"
+        for name in found
+        for one in graph[name]
+        if (theirs := folder_of[one]) is not None and theirs > (folder_of[name] or 0)
+    ]
+    assert not up, "\n".join(sorted(up))
 
 
 def test_explorer_uses_only_the_public_surface_of_engines():

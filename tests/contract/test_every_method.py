@@ -14,7 +14,7 @@ from engines.core.kinds import KINDS
 from engines.core.method import arguments
 from engines.core.params import LENGTH
 from engines.core.trace import Edit, check_consistency
-from engines.models import grid_drafts
+from engines.models.parts import grid_drafts
 from tests.contract import runs
 from tests.contract.runs import METHODS, MODELS, PROMPTS, SLUGS, bare, caused, decode, facts, prompts, trial, written
 from tests.engines.fakes import board

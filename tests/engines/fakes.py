@@ -8,7 +8,7 @@ import torch
 from engines.core.errors import UserError
 from engines.core.kinds import Extended
 from engines.core.trace import ModelRecord
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 
 ROWS = 4099  # contexts share this many rows of logits
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import engines
 from engines import UserError, tasks
-from engines.core.assets import assets
+from engines.core.places import assets
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import drawn, held_out
 from explorer.own_pictures import BYTES, PAPER, opened, prompt_of, scene, word

@@ -14,7 +14,7 @@ import pytest
 
 import engines
 from engines import UserError
-from engines.models import zoo
+from engines.models.loading import zoo
 from explorer.page import ahead, starting
 from explorer.page.ahead import Ahead, Pair
 from explorer.page.catalogue import Plan

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from engines import tasks
-from engines.models.scene_words import NUMBERED, SceneTokenizer
+from engines.models.tokenizers.scene_words import NUMBERED, SceneTokenizer
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import MOST, described, held_out, scene_of, scenes
 from explorer.page.palette import answer, look

@@ -5,7 +5,7 @@ import re
 
 from playwright.sync_api import expect
 
-from engines.models import sizing
+from engines.models.loading import sizing
 from explorer.page import starting
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits

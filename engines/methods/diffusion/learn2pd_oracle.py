@@ -41,7 +41,7 @@ from engines.methods.diffusion.learn2pd.board import (
     with_cut,
 )
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
-from engines.models.filters import filter_of, read_filter
+from engines.models.parts.filters import filter_of, read_filter
 
 if TYPE_CHECKING:
     from torch import Tensor

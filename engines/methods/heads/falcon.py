@@ -39,7 +39,7 @@ from engines.kit import (
 from engines.methods.heads._template import Path, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -42,7 +42,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

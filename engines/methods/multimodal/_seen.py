@@ -21,7 +21,7 @@ from engines.kit import (
 )
 from engines.methods.heads._confident_tree import Fan
 from engines.methods.speculative._turn import Turn, temperature
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
 from engines.kit import Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
-from engines.models.step_reward import StepReward
+from engines.models.parts.step_reward import StepReward
 from engines.tasks.chains import CHAINS, sound
 
 if TYPE_CHECKING:

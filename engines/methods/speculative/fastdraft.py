@@ -163,7 +163,7 @@ class School:
 
     def draft(self, target: Any) -> CausalLM:
         """The checkpoint that drafts, as a model with a cache; all share the target's embedding."""
-        from engines.models import grid_drafts  # it needs torch, which listing methods does not load
+        from engines.models.parts import grid_drafts  # it needs torch, which listing methods does not load
 
         E = target.model.get_input_embeddings().weight.cpu()
         self._readers = cache(

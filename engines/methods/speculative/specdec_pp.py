@@ -38,7 +38,7 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
-from engines.models.accept_head import AcceptHead, head_of
+from engines.models.parts.accept_head import AcceptHead, head_of
 
 if TYPE_CHECKING:
     from torch import Generator as Rng

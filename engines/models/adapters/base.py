@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.core.picture import Pictured
 from engines.core.trace import ModelRecord
-
-if TYPE_CHECKING:
-    from engines.models.merged import MergedBody
 
 
 class Warmed(ABC):
@@ -43,7 +40,9 @@ class HFModel(Warmed):
     """A transformers model with its tokenizer. `eos_ids`: the ids that end an answer."""
 
     max_positions: int
-    _body: MergedBody | None = None
+    rotations_change = False  # at `max_positions`: LongRoPE's
+    mergeable = False  # whether `forwards` may run its layers in few calls
+    body: Any = None  # which does so; None: transformers' own modules do
 
     def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
         self.model, self.tokenizer, self.record, self.eos_ids = (
@@ -77,8 +76,8 @@ class HFModel(Warmed):
         self, ids: Tensor, at: Tensor, seen: int, cache: Any, mask: Tensor | None = None, last_only: bool = False
     ) -> Tensor:
         """The network's logits [B, n, V] of ids [B, n] at positions at [1, n] over so many columns, or of the last row;
-        without a mask all rows see all. The layers run in few calls where they can (see `merged`)."""
-        logits = self._body.logits(ids, at, mask, cache, last_only) if self._body else None
+        without a mask all rows see all. The layers run in few calls where they can (see `forwards`)."""
+        logits = self.body.logits(ids, at, mask, cache, last_only) if self.body else None
         if logits is None:
             if mask is None:
                 mask = torch.zeros(1, 1, ids.shape[1], seen, dtype=self.model.dtype, device=self.device)
@@ -104,3 +103,40 @@ def check_mask_id(mask_id: int, vocab_size: int, record: ModelRecord) -> int:
             f"mask_id={mask_id} is not in the vocabulary of {record.name}; ids go from 0 to {vocab_size - 1}."
         )
     return mask_id
+
+
+def check_position(model: Any, last: int) -> None:
+    """Raises UserError where a model has no such position, or its rotations change before it."""
+    if last < model.max_positions:
+        return
+    if model.rotations_change:
+        raise UserError(
+            f"the rotations of {model.record.name} (LongRoPE) change at position {model.max_positions}, which the "
+            f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
+        )
+    raise UserError(
+        f"{model.record.name} has {model.max_positions} positions and position {last} was fed; use a shorter prompt "
+        "or fewer new tokens."
+    )
+
+
+def check_board(model: Any, length: int) -> None:
+    """Raises UserError for a board that is longer than the model's positions."""
+    if length > model.max_positions:
+        raise UserError(
+            f"{model.record.name} has {model.max_positions} positions and a board of {length} was fed; use a "
+            "shorter prompt or canvas."
+        )
+
+
+def shifted(logits: Tensor) -> Tensor:
+    """Rows [..., n, V] moved one to the right; the first keeps its own (step 3c of Fast-dLLM v2's official
+    `generate`)."""
+    return torch.cat([logits[..., :1, :], logits[..., :-1, :]], dim=-2)
+
+
+def distributions(logits: Tensor, model: Any) -> Tensor:
+    """A network's rows [..., n, V] as those of their positions, float32, of which none proposes the mask."""
+    logits = shifted(logits.float()) if model.shift else logits.float()
+    logits[..., model.mask_id] = -torch.inf
+    return logits

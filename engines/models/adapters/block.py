@@ -18,11 +18,10 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel, check_mask_id
+from engines.models.adapters.base import HFModel, check_mask_id, check_position, shifted
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
-from engines.models.merged import MergedBody
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFBlockMaskedLM(HFModel):
@@ -32,6 +31,8 @@ class HFBlockMaskedLM(HFModel):
     without.
     The mask token is never proposed: its logit is -inf. `max_positions` is a whole number of blocks. Raises UserError
     for what does not fit."""
+
+    mergeable = True
 
     def __init__(
         self,
@@ -46,16 +47,8 @@ class HFBlockMaskedLM(HFModel):
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
         positions, self.rotations_change = positions_of(self.config)
-        if not isinstance(block_size, int) or not 1 <= block_size <= positions:
-            raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {positions}.")
-        if other := layer_types(self.config) - {"full_attention"}:
-            raise UserError(
-                f"{record.name} has {', '.join(sorted(other))} layers; block diffusion needs full attention in all of "
-                "them."
-            )
-        self.block_size, self.num_layers = block_size, self.config.num_hidden_layers
+        self.block_size, self.num_layers = check_blocks(self, block_size, positions), self.config.num_hidden_layers
         self.max_positions = positions // block_size * block_size
-        self._body = MergedBody.of(model)
 
     def _first_calls(self) -> None:
         cache, block = self.new_cache(self.block_size), [self.mask_id] * self.block_size
@@ -113,11 +106,7 @@ class HFBlockMaskedLM(HFModel):
         """The network's rows [B, n, V] for ids [B, n] at positions `first` ..., which look at the positions below
         `seen`."""
         end = first + ids.shape[1]
-        if end > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {end - 1} was fed; use a shorter "
-                "prompt or fewer new tokens."
-            )
+        check_position(self, end - 1)
         at = torch.arange(first, end, device=self.device)[None]
         mask = block_mask(range(first, end), seen, self.block_size, self.model.dtype, self.device)
         logits = self._logits_of(ids, at, seen, cache, mask, last_only).float()
@@ -125,10 +114,19 @@ class HFBlockMaskedLM(HFModel):
         return logits
 
 
-def shifted(logits: Tensor) -> Tensor:
-    """Rows [..., n, V] moved one to the right; the first keeps its own (step 3c of Fast-dLLM v2's official
-    `generate`)."""
-    return torch.cat([logits[..., :1, :], logits[..., :-1, :]], dim=-2)
+def check_blocks(model: HFModel, block_size: Any, positions: int) -> int:
+    """The positions of a block. Raises UserError for one that the model has no room for, and for layers that do not see
+    everything."""
+    if not isinstance(block_size, int) or not 1 <= block_size <= positions:
+        raise UserError(
+            f"block_size={block_size} does not fit {model.record.name}; give a number from 1 to {positions}."
+        )
+    if other := layer_types(model.config) - {"full_attention"}:
+        raise UserError(
+            f"{model.record.name} has {', '.join(sorted(other))} layers; block diffusion needs full attention in all "
+            "of them."
+        )
+    return block_size
 
 
 def block_mask(rows: range, columns: int, block_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -19,8 +19,8 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel
-from engines.models.slots import SlotCache, check_room
+from engines.models.adapters.base import HFModel, check_position
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFCanvasLM(HFModel):
@@ -64,7 +64,7 @@ class HFCanvasLM(HFModel):
         assert isinstance(cache, SlotCache)
         ids, first = self._ids(tokens), cache.length
         end = first + ids.shape[1]
-        self._check_positions(end)
+        check_position(self, end - 1)
         check_room(first, end - first, cache.capacity)
         states: Tensor = (
             self.model.model.encoder.language_model(
@@ -85,7 +85,7 @@ class HFCanvasLM(HFModel):
         ids = self._ids(canvas)
         if not cache.length:
             raise ValueError("a canvas stands behind an encoded prompt, and nothing was encoded")
-        self._check_positions(cache.length + ids.shape[1])
+        check_position(self, cache.length + ids.shape[1] - 1)
         positions = torch.arange(cache.length, cache.length + ids.shape[1], device=self.device)
         logits: Tensor = self.model(
             decoder_input_ids=ids,
@@ -94,13 +94,6 @@ class HFCanvasLM(HFModel):
             decoder_position_ids=positions[None],
         ).logits[0]
         return logits.float()
-
-    def _check_positions(self, end: int) -> None:
-        if end > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {end - 1} was fed; use a shorter "
-                "prompt or fewer new tokens."
-            )
 
     def _causal(self, first: int, end: int, kind: str) -> Tensor:
         """Additive mask [1, 1, n, end]: rows first ... end - 1 see those before them, and in sliding layers none that

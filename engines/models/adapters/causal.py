@@ -22,9 +22,9 @@ from engines.core.kinds import Extended, KVCache, Tokenizer
 from engines.core.picture import picture_of
 from engines.core.trace import ModelRecord
 from engines.core.trees import row_depths
-from engines.models.adapters.base import HFModel
+from engines.models.adapters.base import HFModel, check_position
 from engines.models.adapters.family import SERVED, most_rows, positions_of
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFCausalLM(HFModel):
@@ -153,21 +153,6 @@ class HFCausalLM(HFModel):
                 "take fewer paths, smaller drafts or fewer new tokens."
             )
         check_position(self, max(new.positions))
-
-
-def check_position(model: Any, last: int) -> None:
-    """Raises UserError where a model has no such position, or its rotations change before it."""
-    if last < model.max_positions:
-        return
-    if model.rotations_change:
-        raise UserError(
-            f"the rotations of {model.record.name} (LongRoPE) change at position {model.max_positions}, which the "
-            f"keys in a cache cannot follow, and position {last} was fed; use a shorter prompt or fewer new tokens."
-        )
-    raise UserError(
-        f"{model.record.name} has {model.max_positions} positions and position {last} was fed; use a shorter prompt "
-        "or fewer new tokens."
-    )
 
 
 @dataclass(frozen=True)

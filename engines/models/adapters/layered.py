@@ -1,10 +1,10 @@
 """Llama- and Qwen-like transformers behind `LayeredLM`: the stock modules, called one by one.
 
-The families in `engines.models.mapping.LAYERED` have one shape: an embedding, layers that share one mask for each type
+The families in `configs.mapping.LAYERED` have one shape: an embedding, layers that share one mask for each type
 of attention and one table of rotations, a norm and a linear head. Their own forward is that and bookkeeping, so what is
 composed here gives its logits to the bit (tested for each family), in no more time: the mask and the rotations are made
 once a call, the cache counts rows by layer anyway. On a CPU the layers of Llama's family run in few calls (see
-`merged`), unless something inside them is tapped.
+`forwards`), unless something inside them is tapped.
 
 Shapes: n rows fed, d hidden size, V vocabulary."""
 
@@ -23,9 +23,8 @@ from engines.core.kinds import Extended, KVCache, Taps, Tokenizer
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM, Rows, place, types_by_layer
 from engines.models.adapters.taps import tapped
-from engines.models.merged import MergedBody, MergedLayer, Turns
-from engines.models.packed import PackedLinear, WidenedLinear, pack_linear
-from engines.models.slots import SlotCache
+from engines.models.layers.packed import PackedLinear, WidenedLinear, pack_linear
+from engines.models.layers.slots import SlotCache
 
 RAW = -1  # among the states that are asked for: behind the last layer, before the final norm
 MASKS: dict[str, Any] = {
@@ -38,6 +37,8 @@ class HFLayeredLM(HFCausalLM):
     """A transformers causal model of such a family, with its tokenizer: see `LayeredLM`. `eos_ids`: the ids that end an
     answer."""
 
+    mergeable = True
+
     def __init__(
         self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
     ) -> None:
@@ -47,7 +48,6 @@ class HFLayeredLM(HFCausalLM):
         self._layers = list(body.layers)[: self.num_layers]
         self._types = types_by_layer(self.config)
         self._head, self._dtype = model.get_output_embeddings(), model.dtype
-        self._body = MergedBody.of(model)
         self._heads = WeakTensorKeyDictionary()  # the rows of the head by vocabulary; weights only, never a run's state
 
     @property
@@ -111,14 +111,14 @@ class HFLayeredLM(HFCausalLM):
             if taps and taps.stream and taps.at(i):
                 taps.stream(i, x)
 
-        turns = Turns(*rotations) if self._body else None
+        turns, config = (self.body.turns(*rotations), self.body.config) if self.body else (None, None)
         for i in range(first, last):
             show(i, h[0])
             mask = masks[self._types[i]]
-            if turns and not (taps and taps.inside(i)) and (merged := self._merged(i)):
+            if turns and not (taps and taps.inside(i)) and (merged := self.body.layer(i)):
                 h = merged(h[0], 1, mask, turns, cache.layers[i], causal=True)[None]
                 continue
-            layer = self._layers[i] if taps is None else tapped(self._layers[i], i, taps, self._alike)
+            layer = self._layers[i] if taps is None else tapped(self._layers[i], i, taps, config)
             h = layer(
                 h,
                 attention_mask=mask,
@@ -130,13 +130,6 @@ class HFLayeredLM(HFCausalLM):
         show(last, h[0])
         result: Tensor = h[0]
         return result
-
-    def _merged(self, i: int) -> MergedLayer | None:
-        return self._body.layer(i) if self._body else None
-
-    @property
-    def _alike(self) -> Any:
-        return self._body.config if self._body else None
 
     def _place(
         self,
@@ -166,7 +159,7 @@ class HFLayeredLM(HFCausalLM):
         """What the layers of that type get as mask: as their own forward makes it, sized by a layer of this call."""
         if not new.chain:
             return new.mask(self._dtype, h.device)
-        if self._body and kind == "full_attention":
+        if self.body and kind == "full_attention":
             return new.sees(h.device)
         mask: Tensor | None = MASKS[kind](
             config=self.config,

@@ -18,11 +18,10 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel, check_mask_id
+from engines.models.adapters.base import HFModel, check_board, check_mask_id, distributions
 from engines.models.adapters.causal import layer_types
 from engines.models.adapters.family import positions_of
-from engines.models.merged import MergedBody
-from engines.models.slots import SlotCache, check_room
+from engines.models.layers.slots import SlotCache, check_room
 
 
 class HFMaskedLM(HFModel):
@@ -48,8 +47,7 @@ class HFMaskedLM(HFModel):
         self.num_layers = self.config.num_hidden_layers
         self._decoder = getattr(self.config, "is_causal", None) is False
         self._inputs = {"use_cache": False} if self._decoder else {}
-        full = self._decoder and layer_types(self.config) == {"full_attention"}
-        self._body = MergedBody.of(model) if full else None
+        self.mergeable = self._decoder and layer_types(self.config) == {"full_attention"}
 
     def _first_calls(self) -> None:
         self(torch.full((min(8, self.max_positions),), self.mask_id))
@@ -58,13 +56,13 @@ class HFMaskedLM(HFModel):
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V], float32 on the model's device. Raises UserError if L exceeds
         `max_positions`."""
-        self._check_length(x.shape[-1])
+        check_board(self, x.shape[-1])
         ids = x.to(self.device).reshape(-1, x.shape[-1])
         at = torch.arange(ids.shape[1])[None]
-        logits = self._body.logits(ids, at, None, None) if self._body else None
+        logits = self.body.logits(ids, at, None, None) if self.body else None
         if logits is None:
             logits = self.model(input_ids=ids, **self._inputs).logits
-        return self._distributions(logits).reshape(*x.shape, self.vocab_size)
+        return distributions(logits, self).reshape(*x.shape, self.vocab_size)
 
     def new_cache(self, capacity: int) -> SlotCache:
         """See `CachedMaskedLM`. Raises UserError for encoders, and for layers that do not see everything."""
@@ -86,7 +84,7 @@ class HFMaskedLM(HFModel):
         the cache or the model's positions."""
         assert isinstance(cache, SlotCache)
         length, n = len(x), end - start
-        self._check_length(length)
+        check_board(self, length)
         check_room(0, length, cache.capacity)
         if not 0 <= start < end <= length:
             raise ValueError(f"positions {start} to {end - 1} were fed of a board of {length}")
@@ -100,19 +98,4 @@ class HFMaskedLM(HFModel):
         ids, at = x[start:end].to(self.device)[None], torch.arange(start, end, device=self.device)[None]
         with cache.on_board(start):
             logits = self._logits_of(ids, at, length, cache)
-        return self._distributions(logits)[0]
-
-    def _check_length(self, length: int) -> None:
-        if length > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and a board of {length} was fed; use a "
-                "shorter prompt or canvas."
-            )
-
-    def _distributions(self, logits: Tensor) -> Tensor:
-        """The network's rows [B, n, V] as distributions of their positions."""
-        logits = logits.float()
-        if self.shift:
-            logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
-        logits[..., self.mask_id] = -torch.inf
-        return logits
+        return distributions(logits, self)[0]

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel
+from engines.models.adapters.base import HFModel, check_position
+from engines.models.layers.slots import SlotLayer, check_room
 from engines.models.networks.pldr import attend
-from engines.models.slots import SlotLayer, check_room
 
 
 class PowerLawCache:
@@ -123,11 +122,7 @@ class HFPowerLawLM(HFModel):
             raise ValueError("no token was fed; give at least one")
         if cache is not None:
             check_room(past, n, cache.capacity)
-        if past + n > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {past + n - 1} was fed; use a "
-                "shorter prompt or fewer new tokens."
-            )
+        check_position(self, past + n - 1)
         h = self.config.num_attention_heads
         d = self.config.hidden_size // h
         if G is not None and tuple(G.shape) != (self.num_layers, h, d, d):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from engines.core.kinds import Extended, KVCache
 from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.reader import Places, Seen
 from engines.core.trace import ModelRecord, Piece
-from engines.models import stored
 from engines.models.adapters.base import Warmed
-from engines.models.hub import read_json, shards
+from engines.models.files import stored
+from engines.models.files.hub import read_json, shards
 from engines.models.networks.word_reader import FEATURES, FIELDS, HEIGHT, WIDTH, Past, WordReader, build
 from engines.tasks.blocks import WORDS as PICTURES
 from engines.tasks.blocks import own_picture
@@ -201,22 +201,29 @@ class HFWordReader(Warmed):
         return Extended(logits[0] if single else logits, attention=attention[0] if single else attention)
 
 
-def load_reader(folder: Path, name: str, dtype: Any, device: str, options: Mapping[str, Any]) -> WordReader:
-    """The network of a folder. Raises UserError if the stored tensors do not fit its config.json, or for an option that
-    it has not."""
-    if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
-        raise UserError(f"{wish} is not an option of a word reader and '{name}' is one; leave it out.")
-    config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
-    if lacking := [field for field in FIELDS if field not in config]:
-        raise UserError(f"config.json of '{name}' lacks {lacking[0]}; a word reader's says {', '.join(FIELDS)}.")
-    network = build(config)
-    wanted = {key: t.shape for key, t in network.state_dict().items() if t.dim()}
-    if wanted != {key: t.shape for key, t in weights.items()}:
-        raise UserError(
-            f"the weights of '{name}' are not those its config.json describes; restore the folder or train it again."
-        )
-    network.load_state_dict(weights, strict=False)  # batch norms count their batches, which reading does not ask
-    return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+def loading(
+    build: Callable[[Mapping[str, Any]], Any], fields: Sequence[str]
+) -> Callable[[Path, str, Any, str, Mapping[str, Any]], Any]:
+    """What reads such a network from a folder, by name, in a type, on a device, with the options given. fields: of its
+    config.json. Raises UserError if the stored tensors do not fit that, or for an option that it has not."""
+
+    def load(folder: Path, name: str, dtype: Any, device: str, options: Mapping[str, Any]) -> Any:
+        if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
+            raise UserError(f"{wish} is not an option of a model that sees and '{name}' is one; leave it out.")
+        config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
+        if lacking := [field for field in fields if field not in config]:
+            raise UserError(f"config.json of '{name}' lacks {lacking[0]}; such a model's says {', '.join(fields)}.")
+        network = build(config)
+        wanted = {key: t.shape for key, t in network.state_dict().items() if t.dim()}
+        if wanted != {key: t.shape for key, t in weights.items()}:
+            raise UserError(
+                f"the weights of '{name}' are not those its config.json describes; restore the folder or train it "
+                "again."
+            )
+        network.load_state_dict(weights, strict=False)  # batch norms count their batches, which nobody asks here
+        return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
+
+    return load
 
 
-LOADED = (load_reader, HFWordReader)  # how a network is read from its folder, and what stands around it
+LOADED = (loading(build, FIELDS), HFWordReader)  # how a network is read from its folder, and what stands around it

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,10 +13,8 @@ from engines.core.kinds import Extended, KVCache
 from engines.core.kinds.base import Tokenizer
 from engines.core.kinds.scene import Looked
 from engines.core.trace import ModelRecord, Piece
-from engines.models import stored
 from engines.models.adapters.base import Warmed
-from engines.models.adapters.reader import POSITIONS, WrittenCache
-from engines.models.hub import read_json, shards
+from engines.models.adapters.reader import POSITIONS, WrittenCache, loading
 from engines.models.networks.scene_eye import FIELDS, HEIGHT, SPECIAL, WIDTH, SceneEye, build
 
 END = 0
@@ -102,21 +99,4 @@ class HFSceneEye(Warmed):
         return Extended(logits[0].float())
 
 
-def load_scene_eye(folder: Path, name: str, dtype: Any, device: str, options: Mapping[str, Any]) -> SceneEye:
-    """The network of a folder. Raises UserError if the stored tensors do not fit its config.json, or for an option that
-    it has not."""
-    if wish := next((key for key in ("device_map", "quantization") if options.get(key) is not None), None):
-        raise UserError(f"{wish} is not an option of a model that looks at scenes and '{name}' is one; leave it out.")
-    config, weights = read_json(folder / "config.json"), stored.read(shards(folder)[0])
-    if lacking := [field for field in FIELDS if field not in config]:
-        raise UserError(f"config.json of '{name}' lacks {lacking[0]}; such a model's says {', '.join(FIELDS)}.")
-    network = build(config)
-    if {key: t.shape for key, t in network.state_dict().items() if t.dim()} != {k: t.shape for k, t in weights.items()}:
-        raise UserError(
-            f"the weights of '{name}' are not those its config.json describes; restore the folder or train it again."
-        )
-    network.load_state_dict(weights, strict=False)  # batch norms count their batches, which looking does not ask
-    return network.to(device=device, dtype=torch.bfloat16 if dtype == "auto" else dtype)
-
-
-LOADED = (load_scene_eye, HFSceneEye)  # how a network is read from its folder, and what stands around it
+LOADED = (loading(build, FIELDS), HFSceneEye)  # how a network is read from its folder, and what stands around it

@@ -22,9 +22,10 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from engines.core.errors import UserError
 from engines.core.kinds import Encoded, Extended, KVCache, Mark, Tokenizer
+from engines.core.meter import synchronise
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import HFModel
-from engines.models.slots import SlotCache, check_room
+from engines.models.adapters.base import HFModel, check_position
+from engines.models.layers.slots import SlotCache, check_room
 
 POSITIONS = 512  # T5 has no table of positions and so no limit of its own; this is the length that it is published for
 
@@ -82,7 +83,9 @@ class EncoderDecoder(HFModel):
     encoder_layers: int
     decoder_layers: int
 
-    def __init__(self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int]) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
+    ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         if model.config.decoder_start_token_id is None:
             raise UserError(
@@ -183,11 +186,7 @@ class EncoderDecoder(HFModel):
         if n == 0:
             raise ValueError("no token was given to the decoder")
         check_room(cache.length, n, cache.capacity)
-        if (end := cache.length + n) > self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and position {end - 1} was fed; use a shorter "
-                "prompt or fewer new tokens."
-            )
+        check_position(self, cache.length + n - 1)
         with self._timed(self._decoder(), "decode", marks):
             h, found = self._decode(ids, cache, attention)
         logits = self.model.get_output_embeddings()(h[0, -1:] if last_only else h[0])
@@ -195,8 +194,7 @@ class EncoderDecoder(HFModel):
 
     def _now(self) -> float:
         """The time, once the device is done with what it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        synchronise(str(self.device))
         return time.perf_counter()
 
     @contextmanager
@@ -225,13 +223,11 @@ class EncoderDecoder(HFModel):
 class HFSeq2SeqLM(EncoderDecoder):
     """A transformers `T5ForConditionalGeneration` with its tokenizer: see `Seq2SeqLM`."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.encoder_layers, self.decoder_layers = model.config.num_layers, model.config.num_decoder_layers
-        self.max_positions = getattr(model.config, "n_positions", POSITIONS)
-        self._cross = [block.layer[1].EncDecAttention for block in model.decoder.block]
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.encoder_layers, self.decoder_layers = self.model.config.num_layers, self.model.config.num_decoder_layers
+        self.max_positions = getattr(self.model.config, "n_positions", POSITIONS)
+        self._cross = [block.layer[1].EncDecAttention for block in self.model.decoder.block]
 
     @property
     def position_bytes(self) -> int:
@@ -278,12 +274,10 @@ class HFSeq2SeqLM(EncoderDecoder):
 class MuSeq2SeqLM(EncoderDecoder):
     """Our `MuForSeq2Seq` (engines.models.networks.mu) with its tokenizer: see `Seq2SeqLM`."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
-        self.encoder_layers, self.decoder_layers = model.config.encoder_layers, model.config.decoder_layers
-        self.max_positions = model.config.max_position_embeddings
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.encoder_layers, self.decoder_layers = self.model.config.encoder_layers, self.model.config.decoder_layers
+        self.max_positions = self.model.config.max_position_embeddings
 
     @property
     def position_bytes(self) -> int:

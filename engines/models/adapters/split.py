@@ -11,15 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AttentionInterface
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from engines.core.errors import UserError
-from engines.core.kinds import KVCache, Tokenizer
-from engines.core.trace import ModelRecord
-from engines.models.adapters.moe import HFMoELM
-from engines.models.feed_forward import EXPERTS, FeedForward
-from engines.models.merged import MergedBody
-from engines.models.slots import SlotCache
+from engines.core.kinds import KVCache
+from engines.models.adapters.base import check_position
+from engines.models.adapters.sparse import HFMoELM
+from engines.models.layers.feed_forward import EXPERTS, FeedForward
+from engines.models.layers.slots import SlotCache
 
 FOLDED = "decoding_explorer_folded"  # the name under which transformers finds our function
 
@@ -27,10 +24,10 @@ FOLDED = "decoding_explorer_folded"  # the name under which transformers finds o
 class HFSplitLM(HFMoELM):
     """See `SplitLM`. The attention of one row a text reads each key and value once, for all the query heads on it."""
 
-    def __init__(
-        self, model: Any, tokenizer: Tokenizer, record: ModelRecord, eos_ids: frozenset[int] = frozenset()
-    ) -> None:
-        super().__init__(model, tokenizer, record, eos_ids)
+    def __init__(self, *given: Any) -> None:
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        super().__init__(*given)
         config = self.config
         self.attention = str(config.attention)
         width = config.kv_rank + config.head_dim if self.attention == "mla" else config.head_dim
@@ -41,7 +38,6 @@ class HFSplitLM(HFMoELM):
             layer.self_attn.usual = usual
             layer.self_attn.config = copy.copy(config)
             layer.self_attn.config._attn_implementation_internal = FOLDED
-        self._body = MergedBody.of(model)  # again: it holds the attention function
         with torch.no_grad():
             places = torch.arange(self.max_positions, device=self.device)[None]
             self._turns = self._rotary(self._embedding.weight[:1], position_ids=places)  # cos and sin [1, positions, e]
@@ -61,11 +57,7 @@ class HFSplitLM(HFMoELM):
         """See `SplitLM`. Raises UserError where cache or model have no room left."""
         assert isinstance(cache, SlotCache)
         half: Any = self._layers[layer]
-        if (at := cache.layers[layer].length) >= self.max_positions:
-            raise UserError(
-                f"{self.record.name} has {self.max_positions} positions and one more was fed; use a shorter prompt or "
-                "fewer new tokens."
-            )
+        check_position(self, at := cache.layers[layer].length)
         read, _ = half.self_attn(
             hidden_states=half.input_layernorm(x[:, None]),
             position_embeddings=tuple(turn[:, at : at + 1] for turn in self._turns),

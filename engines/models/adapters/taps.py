@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from engines.core.errors import UserError
 from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
@@ -137,6 +136,8 @@ def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], Non
 def _tap_attention(layer: nn.Module, number: int, attention: Callable[[AttentionInputs], Tensor | None]) -> None:
     """The attention module's copy looks its function up under our name, and finds the real one and the tap on
     itself."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
     twin: Any = _own(layer, "self_attn")
     eager = getattr(sys.modules[type(twin).__module__], "eager_attention_forward", None)
     twin.tapped_function = ALL_ATTENTION_FUNCTIONS.get_interface(twin.config._attn_implementation, eager)

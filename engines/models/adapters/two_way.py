@@ -14,14 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
 from engines.core.trace import ModelRecord
-from engines.models.adapters.base import check_mask_id
-from engines.models.adapters.block import shifted
+from engines.models.adapters.base import check_mask_id, distributions
+from engines.models.adapters.block import check_blocks
 from engines.models.adapters.causal import place
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.slots import SlotCache
+from engines.models.layers.slots import SlotCache
 
 
 class HFTwoWayLM(HFLayeredLM):
@@ -40,15 +39,7 @@ class HFTwoWayLM(HFLayeredLM):
     ) -> None:
         super().__init__(model, tokenizer, record, eos_ids)
         self.mask_id, self.shift = check_mask_id(mask_id, self.vocab_size, record), shift
-        most = self.max_positions
-        if not isinstance(block_size, int) or not 1 <= block_size <= most:
-            raise UserError(f"block_size={block_size} does not fit {record.name}; give a number from 1 to {most}.")
-        if other := self._layer_types - {"full_attention"}:
-            raise UserError(
-                f"{record.name} has {', '.join(sorted(other))} layers; block diffusion needs full attention in all of "
-                "them."
-            )
-        self.block_size = block_size
+        self.block_size = check_blocks(self, block_size, self.max_positions)
 
     def _first_calls(self) -> None:
         super()._first_calls()
@@ -71,6 +62,4 @@ class HFTwoWayLM(HFLayeredLM):
         with nullcontext() if keep else cache.on_board(0):
             logits = self._logits_of(ids, at, past + n, cache)[0]
         cache.cut_board(0)
-        logits = shifted(logits.float()) if self.shift else logits.float()
-        logits[:, self.mask_id] = -torch.inf
-        return logits
+        return distributions(logits, self)

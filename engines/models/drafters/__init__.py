@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.models.drafters.files import Checkpoint, find
-from engines.models.hub import HUB_ID, stamp
+from engines.models.files.hub import HUB_ID, stamp
 
 if TYPE_CHECKING:
     from engines.models.drafters.base import Drafter

@@ -175,17 +175,13 @@ class CountedDrafter:
                 forward=False,
             )
 
-    def logits(
-        self, h: Tensor, predicts: Sequence[int] | int, *, head: Tensor | None = None, bias: Tensor | None = None
-    ) -> Tensor:
-        """Logits [n, v] in float32 of what the head reads, [n, d]: of the head given, the drafter's own, or the
-        target's. predicts: the positions that the rows speak of. Counts as a forward."""
-        head = self.drafter.head if head is None else head
-        vocabulary = self.drafter.vocabulary
-        if head is None:
-            z: Tensor = self.target.unembed(h, vocabulary, normed=True, predicts=predicts)
+    def logits(self, h: Tensor, predicts: Sequence[int] | int) -> Tensor:
+        """Logits [n, v] in float32 of what the head reads, [n, d]: the drafter's own head, or the target's. predicts:
+        the positions that the rows speak of. Counts as a forward."""
+        if (head := self.drafter.head) is None:
+            z: Tensor = self.target.unembed(h, self.drafter.vocabulary, normed=True, predicts=predicts)
             return z
-        return self.forward(lambda: torch.nn.functional.linear(h, head, bias), predicts)
+        return self.forward(lambda: torch.nn.functional.linear(h, head), predicts)
 
     def forward(self, compute: Any, predicts: Sequence[int] | int) -> Tensor:
         """Logits [n, v] in float32 that `compute` gives: one forward of the draft. predicts: as in `logits`."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
 from engines.core.places import expanded
-from engines.models import hub
-from engines.models.unread import unread
+from engines.models.files import hub
+from engines.models.files.unread import unread
 
 if TYPE_CHECKING:
     from torch import Tensor

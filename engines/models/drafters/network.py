@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.configs import LayerConfig, said
 from engines.models.drafters.tensors import Tensors
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 ROPE_BASE = 10_000.0  # of a config that names none, whatever the target's is
 

@@ -95,9 +95,9 @@ def token_id(config: Any, key: str, vocab_size: int, name: str) -> int:
     return value
 
 
-def integer(config: Any, key: str, name: str, default: int | None = None) -> int:
+def integer(config: Any, key: str, name: str) -> int:
     """A count that a config gives. Raises UserError where it is missing, no integer, or below 1."""
-    value = config.get(key, default)
+    value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UserError(f"config.json of '{name}' says {key}={value!r:.40}, which should be a whole number above 0.")
     return value

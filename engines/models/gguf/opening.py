@@ -22,7 +22,7 @@ SHOWN = 6  # candidates that an error names
 
 def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
     """The model of a file with this header, with those of `load_gguf`'s options that concern it. Raises UserError."""
-    from engines.models.adapters.gguf import GGUFCausalLM, GGUFMaskedLM
+    from engines.models.gguf.adapter import GGUFCausalLM, GGUFMaskedLM
 
     # llama.cpp takes LongRoPE's factors of long texts in every context with room for one, whatever is in it
     short = {f"{header.architecture}.{ORIGINAL}": NOTHING} if header.rotations else {}
@@ -35,7 +35,7 @@ def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
         return GGUFCausalLM(weights, header, tokenizer, record, ends)
     mask = _mask(tokenizer, header, options.get("mask_id"), name)
     shift = header.shift if options.get("shift") is None else bool(options["shift"])
-    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask, shift)
+    return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask_id=mask, shift=shift)
 
 
 def _ends(weights: Weights, header: GGUFHeader, given: int | None, name: str) -> frozenset[int]:

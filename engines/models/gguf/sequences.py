@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.core.errors import UserError
 from engines.models.gguf.library import GUARD
-from engines.models.slots import check_room
+from engines.models.layers.slots import check_room
 
 if TYPE_CHECKING:
     import numpy as np

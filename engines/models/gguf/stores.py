@@ -14,8 +14,8 @@ from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.places import expanded
+from engines.models.files.hub import shards
 from engines.models.gguf.header import PART
-from engines.models.hub import shards
 
 OLLAMA, LM_STUDIO = "ollama:", "lmstudio:"
 SUFFIX, PROJECTOR = ".gguf", "mmproj"

@@ -9,8 +9,8 @@ from typing import Any
 
 from engines.core.trace import Piece
 from engines.models.gguf.library import Weights, library
-from engines.models.templates import rendered
-from engines.models.tokens import WordTokenizer
+from engines.models.tokenizers.templates import rendered
+from engines.models.tokenizers.tokens import WordTokenizer, piece_of
 
 UNKNOWN, UNUSED, CONTROL = 1, 2, 8  # bits of a token's attributes in llama.cpp
 ROOM = 64  # bytes that most pieces take
@@ -66,11 +66,7 @@ class GGUFTokenizer(WordTokenizer):
             return Piece(token, f"<unused {token}>", "special")
         if kind & (CONTROL | UNKNOWN):
             return Piece(token, self._written(token), "special")
-        raw = self._bytes(token)
-        try:
-            return Piece(token, raw.decode("utf-8"))
-        except UnicodeDecodeError:
-            return Piece(token, " ".join(f"0x{b:02X}" for b in raw), "byte")
+        return piece_of(token, self._bytes(token))
 
     def _bytes(self, token: int) -> bytes:
         def fill(buffer: Any, room: int) -> int:

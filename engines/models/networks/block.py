@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import scaled
 from engines.models.networks.exit_adapter import turned
+from engines.models.networks.exits import scaled
 
 
 class Block(nn.Module):

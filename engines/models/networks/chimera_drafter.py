@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import scaled
 from engines.models.networks.block import Block
+from engines.models.networks.exits import scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import Past, scaled
 from engines.models.networks.block import Block
+from engines.models.networks.exits import Past, scaled
 
 OWN, CONTROL = "clover.", "control."  # in a part: the drafter, and the one that was trained without its link
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import Past, scaled
 from engines.models.networks.exit_adapter import turned
+from engines.models.networks.exits import Past, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

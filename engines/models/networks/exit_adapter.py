@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from engines.models.exits import Past, check_exit, scaled
+from engines.models.networks.exits import Past, check_exit, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

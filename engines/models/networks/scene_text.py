@@ -21,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
 from engines.core.picture import Pictured
-from engines.models.scene_words import SPECIAL, WORDS
+from engines.models.tokenizers.scene_words import SPECIAL, WORDS
 from engines.tasks.blocks import SCENES
 from engines.tasks.grid_scenes import SIDE, Thing, drawn, scene_of
 

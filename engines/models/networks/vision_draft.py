@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
-from engines.models.exits import Past, scaled
 from engines.models.networks.exit_adapter import turned
+from engines.models.networks.exits import Past, scaled
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engines.models.activation import cls, locality_loss, reuse, sparsity_loss
+from engines.models.measures.activation import cls, locality_loss, reuse, sparsity_loss
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, BlockFFNForCausalLM
 from engines.training.architectures.corpus import Packed
 from engines.training.architectures.language import POSITIONS, Architecture, command_of, token_loss

@@ -19,9 +19,9 @@ from tqdm import tqdm
 from engines.core.kinds import Taps
 from engines.core.machine import trained_on
 from engines.methods.system.speculative_moe import exchanges as exchanges
-from engines.models import placement
+from engines.models.loading.zoo import load_model
+from engines.models.measures import placement
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.architectures.corpus import Packed, held_out, rows
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.parts import install_part

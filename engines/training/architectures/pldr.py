@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from engines.models.measures.operators import identity, logdet, spread
 from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM
-from engines.models.operators import identity, logdet, spread
 from engines.tasks import TASKS
 from engines.tasks.rows import prompt_text
 from engines.training.architectures.corpus import SHARES, Packed, held_out

@@ -2,7 +2,7 @@
 
 lossless: bfloat16 matrices with coded exponents, two thirds of the room, the same weights bit by bit, so that every
 recording made with them still repeats. int8: one byte for each entry and one scale for each row; what it does to the
-marks must be measured first. plain: as transformers reads it. `engines/models/stored.py` says how a file looks.
+marks must be measured first. plain: as transformers reads it. `engines/models/files/stored.py` says how a file looks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.models import stored
-from engines.models.hub import header, identity, metadata, read_json, sha256, tokenizer_folder
+from engines.models.files import stored
+from engines.models.files.hub import header, identity, metadata, read_json, sha256, tokenizer_folder
 
 HOW = ("lossless", "int8", "plain")
 LARGE = 2048  # entries from which on a matrix is coded
@@ -117,11 +117,11 @@ def convert(folder: Path, how: str, keep: Collection[str] = (), out: Path | None
 SECTION = """
 ## How they are stored
 
-Large matrices are coded, see `engines/models/stored.py`; what is loaded from them has the type that is asked for and
-the sum (sha256) of the plain file. bfloat16 with coded exponents is the same weights bit by bit: loss 0, every mark and
-every recording as before. int8 by row is kept only where the held-out marks did not move. The right half says what int8
-by row does to each model instead: tasks whose exact match moves on the prompts of the tables below (masked and block
-models: at p > 0.9), the mean over the tasks and the loss on them before and after, and how many recordings of the
+Large matrices are coded, see `engines/models/files/stored.py`; what is loaded from them has the type that is asked for
+and the sum (sha256) of the plain file. bfloat16 with coded exponents is the same weights bit by bit: loss 0, every mark
+and every recording as before. int8 by row is kept only where the held-out marks did not move. The right half says what
+int8 by row does to each model instead: tasks whose exact match moves on the prompts of the tables below (masked and
+block models: at p > 0.9), the mean over the tasks and the loss on them before and after, and how many recordings of the
 gallery still repeat, all models that take part in one being in int8. Any folder is stored another way, or made plain
 for transformers alone, by `python -m engines.training.core.coding FOLDER --as lossless | int8 | plain`. A model's
 tokenizer is the one in the folder that its config.json names as `tokenizer_from`, beside it or, for a copy taken

@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm import tqdm
 
 from engines.core.errors import UserError
-from engines.models.smollm2 import cache_folder
+from engines.models.files.smollm2 import cache_folder
 
 SAVE_SECONDS = 120.0
 

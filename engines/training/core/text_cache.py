@@ -26,7 +26,7 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM
 from engines.core.machine import computes_bfloat16
-from engines.models.smollm2 import cache_folder
+from engines.models.files.smollm2 import cache_folder
 from engines.training.core.commands import PROGRAM
 
 TOP = 16

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engines.models import stored
+from engines.models.files import stored
 from engines.training.core.coding import code
 
 WEIGHTS = "model.safetensors"

@@ -30,9 +30,10 @@ from engines.core.errors import UserError
 from engines.core.kinds import CausalLM
 from engines.core.machine import trained_on
 from engines.core.sampling import draw
-from engines.models import smollm2
-from engines.models.accept_head import COMMAND, AcceptHead, folder_of, from_state
-from engines.models.zoo import companion, load_model
+from engines.models.files import smollm2
+from engines.models.loading.zoo import companion, load_model
+from engines.models.parts import folder_of
+from engines.models.parts.accept_head import COMMAND, AcceptHead, from_state
 from engines.training.core.commands import Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, checkpoint_file, restore, run
 from engines.training.core.parts import cleared, install_part, prompts_of, recorded, split
@@ -311,7 +312,7 @@ def _run(a: Namespace) -> None:
     else:
         prompts, answers = list(islice(prompts_of(a.seed), a.prompts)), []
     settings = {name: getattr(a, name) for name in DEFAULTS if name != "prompts"}
-    out, more = a.out or folder_of(target.record.name), {"answers": answers, "resume": a.resume}
+    out, more = a.out or folder_of("accept-head", target.record.name), {"answers": answers, "resume": a.resume}
     print(train_head(target, drafter, prompts, settings, shared=a.shared, out=out, command=command, **more))
 
 

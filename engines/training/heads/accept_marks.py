@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engines.models.accept_head import AcceptHead
+from engines.models.parts.accept_head import AcceptHead
 
 
 @dataclass(frozen=True)

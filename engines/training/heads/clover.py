@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from engines.methods.heads import clover, hydra, medusa
-from engines.models.exits import scaled
 from engines.models.networks.clover_drafter import CONTROL, OWN, BlockHeads, CloverDrafter, drafter_of
+from engines.models.networks.exits import scaled
 from engines.models.parts import folder_of
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss

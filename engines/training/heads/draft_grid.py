@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
+from engines.models.loading.zoo import load_model
 from engines.models.networks.sized_draft import SIZES, SizedDraft, parameters
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import batches

@@ -19,8 +19,8 @@ from engines.core.errors import UserError
 from engines.core.machine import trained_on
 from engines.core.statistics import bootstrap
 from engines.driver.run import run as decode
+from engines.models.loading.zoo import load_model
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags
 from engines.training.core.head import HeadTraining

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn.functional import smooth_l1_loss
 
 from engines.methods.heads import eagle, medusa
-from engines.models.exits import Past
 from engines.models.networks.eagle_layer import EagleLayer
+from engines.models.networks.exits import Past
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss
 from engines.training.core.text_cache import Teacher, Text, TextCache, soft_cross_entropy

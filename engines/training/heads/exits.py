@@ -22,11 +22,11 @@ from tqdm import tqdm
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
-from engines.models import smollm2, stored
-from engines.models.exits import scaled
+from engines.models.files import smollm2, stored
+from engines.models.loading.zoo import load_model
 from engines.models.networks.exit_adapter import ExitAdapter
+from engines.models.networks.exits import scaled
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.core import text_cache
 from engines.training.core.coding import coded, convert
 from engines.training.core.commands import PROGRAM, Command, flags, usual

@@ -27,9 +27,9 @@ from engines.core.errors import UserError
 from engines.core.kinds.layered import Taps
 from engines.core.machine import trained_on
 from engines.methods.routing.read_me.experts import channel_ranks, label, masks, permanent
+from engines.models.loading.zoo import load_model
 from engines.models.networks.pregate import ROUTER, PreGate
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.tasks.base import Split
 from engines.tasks.domains import Texts, domains_of, tokens
 from engines.training.core.commands import PROGRAM, Command, flags, usual

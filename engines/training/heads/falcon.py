@@ -24,7 +24,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 
 from engines.methods.heads import eagle, falcon, medusa
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 from engines.models.networks.falcon_layer import FalconLayer, visible
 from engines.training.core.commands import Command
 from engines.training.core.loop import Loss

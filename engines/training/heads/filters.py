@@ -32,8 +32,9 @@ from engines.core.kinds import MaskedLM
 from engines.core.machine import trained_on
 from engines.core.masks import block_of, mask_positions, require_divisor
 from engines.core.sampling import token_probability
-from engines.models.filters import COMMAND, KEYS, BlockFilter, folder_of, from_state
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
+from engines.models.parts import folder_of
+from engines.models.parts.filters import COMMAND, KEYS, BlockFilter, from_state
 from engines.training.core.commands import Command, flags, usual
 from engines.training.core.loop import Loss, Training, Until, checkpoint_file, restore, run
 from engines.training.core.parts import cleared, install_part, prompts_of, recorded, split
@@ -318,7 +319,7 @@ def _run(a: Namespace) -> None:
     command = f"{COMMAND} {model.record.name}{flags((k, getattr(a, k), usual_) for k, usual_ in USUAL.items())}"
     prompts = list(islice(prompts_of(a.seed), a.prompts))
     settings = {"length": a.length, "b": a.block, "epochs": a.epochs, "seed": a.seed}
-    out = a.out or folder_of(model.record.name)
+    out = a.out or folder_of("filter", model.record.name)
     print(train_filter(model, prompts, **settings, out=out, command=command, resume=a.resume))
 
 

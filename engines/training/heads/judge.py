@@ -22,9 +22,9 @@ from torch import Tensor
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
 from engines.core.statistics import wilson
-from engines.models import smollm2
+from engines.models.files import smollm2
+from engines.models.loading.zoo import companion, load_model
 from engines.models.parts import folder_of
-from engines.models.zoo import companion, load_model
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.parts import cleared, install_part, recorded
 from engines.training.heads.judge_data import Labelled, court, mined

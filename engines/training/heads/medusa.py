@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
+from engines.models.loading.zoo import load_model
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.head import HeadTraining
 from engines.training.core.loop import Loss, Until, checkpoint_file, restore, run

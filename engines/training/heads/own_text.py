@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from engines.core.kinds import CausalLM
 from engines.core.sampling import draw
-from engines.models import smollm2
+from engines.models.files import smollm2
 from engines.training.core.parts import prompts_of
 from engines.training.core.text_cache import Answer, TextCache, fill, folder_of, shards
 

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
+from engines.models.loading.zoo import load_model
 from engines.models.parts import folder_of
-from engines.models.step_reward import StepReward, build, states
-from engines.models.zoo import load_model
+from engines.models.parts.step_reward import StepReward, build, states
 from engines.tasks.base import split_of
 from engines.tasks.chains import CHAINS, sound
 from engines.training.core.commands import PROGRAM, Command, flags, usual

@@ -28,10 +28,10 @@ from engines.core.machine import trained_on
 from engines.driver.run import run as decode
 from engines.methods.multimodal import msd, vispec
 from engines.methods.multimodal._seen import Vision
+from engines.models.loading.zoo import load_model
 from engines.models.networks.scene_text import SceneTextForCausalLM
 from engines.models.networks.vision_draft import VisionDraft
 from engines.models.parts import folder_of
-from engines.models.zoo import load_model
 from engines.training.core.coding import convert
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import IGNORED

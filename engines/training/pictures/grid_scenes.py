@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
 from engines.models.networks.scene_text import EOS, PAD, SCENE, TEXT, SceneTextConfig, SceneTextForCausalLM
-from engines.models.scene_words import WORDS
+from engines.models.tokenizers.scene_words import WORDS
 from engines.tasks.grid_scenes import COLOURS, SHAPES, SIZES, Scene, caption, drawn, form, right, scenes, shuffled
 from engines.tasks.pictures import ASKED
 from engines.training.core.card import spent, write_card

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from engines.models.loading.zoo import load_model
 from engines.models.networks.scene_text import EOS, MASK, SceneTextForCausalLM
-from engines.models.zoo import load_model
 from engines.tasks.grid_scenes import Scene, right, scenes
 from engines.tasks.pictures import ASKED
 from engines.training.core.card import read_card, spent, write_card

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engines.models.smollm2 import cache_folder
+from engines.models.files.smollm2 import cache_folder
 from engines.training.core import loop
 from engines.training.core.commands import PROGRAM, Command, usual
 from engines.training.core.data import Pair

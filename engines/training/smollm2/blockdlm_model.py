@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from engines.core.errors import UserError
-from engines.models.hub import check_folder
-from engines.models.smollm2 import ensure
+from engines.models.files.hub import check_folder
+from engines.models.files.smollm2 import ensure
 from engines.training.core.weights import replaced, write_network
 
 MASK_TOKEN = "<|mask|>"

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from engines.core.machine import trained_on
-from engines.models.networks.draft import own_weights
-from engines.models.smollm2 import DRAFT, NAME, PARAMETERS, ensure
+from engines.models.adapters.draft import own_weights
+from engines.models.files.smollm2 import DRAFT, NAME, PARAMETERS, ensure
 from engines.training.core.card import read_card, stages_of, write_card
 from engines.training.core.commands import Command, flags, usual
 from engines.training.core.loop import restore

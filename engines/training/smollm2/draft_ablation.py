@@ -22,7 +22,7 @@ import torch
 
 from engines.core.errors import UserError
 from engines.core.machine import trained_on
-from engines.models.smollm2 import DRAFT
+from engines.models.files.smollm2 import DRAFT
 from engines.training.core.card import read_card, write_card
 from engines.training.core.commands import PROGRAM, Command, usual
 from engines.training.smollm2.draft import MODELS, TASKS

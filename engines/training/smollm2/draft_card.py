@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from engines.core.kinds import CausalLM
-from engines.models.hub import count_parameters
-from engines.models.smollm2 import DRAFT
+from engines.models.files.hub import count_parameters
+from engines.models.files.smollm2 import DRAFT
 from engines.training.core.card import read_card
 
 GAMMA = 4
@@ -100,7 +100,7 @@ def row_seconds(model: CausalLM, past: int = 128) -> float:
 
 def measure(folder: Path, prompts: Sequence[dict[str, str]], new_tokens: int) -> dict[str, Any]:
     """Decode the held-out prompts with the draft in `folder`: what came of it, for its card."""
-    from engines.models.zoo import load_model
+    from engines.models.loading.zoo import load_model
 
     target, draft = load_model(str(read_card(folder)["draft_of"]), kind="causal"), load_model(folder, kind="causal")
     whole, by = Count(), dict[str, Count]()

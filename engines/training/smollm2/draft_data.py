@@ -24,8 +24,8 @@ from transformers import AttentionInterface
 
 from engines.core.errors import UserError
 from engines.core.machine import computes_bfloat16
-from engines.models.slots import SlotCache
-from engines.models.smollm2 import cache_folder
+from engines.models.files.smollm2 import cache_folder
+from engines.models.layers.slots import SlotCache
 from engines.training.smollm2.draft_prompts import draw
 from engines.training.tiny.stories import stories_file
 
@@ -228,7 +228,7 @@ def load_target() -> tuple[Any, Any]:
     """SmolLM2, in bfloat16 where the processor computes in it, and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from engines.models.smollm2 import ensure
+    from engines.models.files.smollm2 import ensure
 
     folder, _ = ensure()
     dtype = torch.bfloat16 if computes_bfloat16() else torch.float32

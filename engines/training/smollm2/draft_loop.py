@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.models.networks.draft import build, own_weights
+from engines.models.adapters.draft import build, own_weights
 from engines.training.core import loop
 from engines.training.core.commands import PROGRAM
 from engines.training.core.loop import Loss, Until

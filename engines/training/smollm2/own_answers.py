@@ -10,7 +10,7 @@ import json
 import random
 from pathlib import Path
 
-from engines.models.smollm2 import cache_folder, ensure
+from engines.models.files.smollm2 import cache_folder, ensure
 from engines.tasks.words import NAMES, THINGS
 from engines.training.tiny.stories import ASK
 

@@ -18,8 +18,8 @@ from typing import Any
 from safetensors import safe_open
 
 from engines.core.errors import UserError
-from engines.models.smollm2 import NAME as MODEL
-from engines.models.zoo import load_model
+from engines.models.files.smollm2 import NAME as MODEL
+from engines.models.loading.zoo import load_model
 from engines.training.core.commands import Command, usual
 from engines.training.core.text_cache import NAME, Answer, fill, folder_of, shards, size
 from engines.training.smollm2.draft_data import Writer, answers_file, load_target

@@ -35,8 +35,8 @@ from engines.core.trace import ModelRecord
 from engines.driver.run import Run
 from engines.methods.diffusion import entropy_bound
 from engines.models.adapters.canvas import HFCanvasLM
-from engines.models.loader import load_folder
-from engines.models.tokens import HFTokenizer
+from engines.models.loading.loader import load_folder
+from engines.models.tokenizers.tokens import HFTokenizer
 from engines.tasks import TASKS, Example, Split, check
 from engines.tasks.rows import answer_text, prompt_text
 from engines.training.core.card import spent, write_card

@@ -29,7 +29,7 @@ import torch
 from tqdm import tqdm
 
 from engines.core.errors import UserError
-from engines.models.hub import identity
+from engines.models.files.hub import identity
 from engines.tasks import TASKS, Example, check
 from engines.training.core.commands import PROGRAM, Command, flags, usual
 from engines.training.core.data import Batch, Pair, draw, encode

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from engines.models.weights import pretrained
+from engines.models.loading.weights import pretrained
 from engines.training.core.data import IGNORED, Batch
 from engines.training.tiny.recipes import Recipe
 

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engines.core.errors import UserError
-from engines.models.oracle import MANY, right_answers
+from engines.models.adapters.oracle import MANY, right_answers
 from engines.tasks import Example
 from engines.tasks.rows import answer_text
 from engines.training.core.data import draw, encode

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engines.models.smollm2 import cache_folder, ensure
+from engines.models.files.smollm2 import cache_folder, ensure
 from engines.tasks import Split, split_of
 from engines.tasks.words import NAMES, THINGS
 from engines.training.core.commands import Command, usual

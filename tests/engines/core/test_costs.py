@@ -19,7 +19,7 @@ from engines.core.costs import SIZES, TURNS, measured, row_costs_of
 from engines.core.kinds import counted
 from engines.core.meter import Meter, OverBudget
 from engines.core.row_costs import RowCosts
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
 from tests.engines.fakes import TableCausal, TableMasked
 from tests.engines.refusals import refuses
 

@@ -81,18 +81,6 @@ def test_equal_distributions_accept_everything_and_disjoint_distributions_nothin
     assert torch.equal(s.residual(p, q), p)
 
 
-def test_point_candidates_are_accepted_as_often_as_the_target_draws_them():
-    p = Z[0].double().softmax(-1)
-    chances = s.point_rejection(p, [3, 1, 4])
-    alive, total = 1.0, 0.0
-    for chance in chances:
-        total, alive = total + alive * chance, alive * (1 - chance)
-    assert math.isclose(total, float(p[[3, 1, 4]].sum()), rel_tol=1e-9)
-    assert s.point_rejection(p, [3, 3])[1] == 0
-    for alpha in (0.0, 0.3, 0.999, 1.0):
-        assert math.isclose(s.expected_tokens(alpha, 5), sum(alpha**i for i in range(6)), rel_tol=1e-6)
-
-
 @pytest.mark.parametrize("grid", [0.01, 1.0, 4.0, 100.0])
 @pytest.mark.parametrize("k", [1, 2, 5, 50, 300])
 def test_top_ids_are_a_stable_sort_whatever_the_ties(grid, k):

@@ -22,7 +22,7 @@ import engines
 from engines.core.machine import machine
 from engines.models.adapters.block import shifted
 from engines.models.adapters.causal import HFCausalLM
-from engines.models.smollm2 import ensure
+from engines.models.files.smollm2 import ensure
 from explorer.bench.classes import class_prompts
 from explorer.papers.measured import RECORDS
 from explorer.papers.tables import Cell, Measured, markdown

@@ -11,9 +11,9 @@ from unittest import mock
 import torch
 
 from engines.core.measure import row_costs
-from engines.models.loader import load_folder
-from engines.models.packed import can_pack
-from engines.models.smollm2 import NAME, ensure
+from engines.models.files.smollm2 import NAME, ensure
+from engines.models.layers.packed import can_pack
+from engines.models.loading.loader import load_folder
 
 ROWS, PAST, REPEATS = (1, 2, 4, 8, 16, 32, 64, 256), 200, 9
 
@@ -22,7 +22,7 @@ def main() -> None:
     """Print a line per number of rows."""
     if not can_pack():
         sys.exit("this processor or build of torch has no kernels for packed weights, so there is nothing to compare.")
-    with mock.patch("engines.models.packed.can_pack", return_value=False):
+    with mock.patch("engines.models.layers.packed.can_pack", return_value=False):
         plain = load_folder(ensure()[0], NAME, kind="causal")
     packed = load_folder(ensure()[0], NAME, kind="causal")
     rounds = [[row_costs(model, ROWS, repeats=1, past=PAST) for model in (plain, packed)] for _ in range(REPEATS)]

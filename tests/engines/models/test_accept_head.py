@@ -7,10 +7,10 @@ import torch
 
 from engines.core.errors import UserError
 from engines.core.kinds import Extended
-from engines.models import accept_head
-from engines.models.accept_head import from_state, head_of
-from engines.models.filters import KEYS, BlockFilter, filter_of, read_filter
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
+from engines.models.parts import folder_of
+from engines.models.parts.accept_head import from_state, head_of
+from engines.models.parts.filters import KEYS, BlockFilter, filter_of, read_filter
 from engines.training.__main__ import main
 from engines.training.core.parts import split
 from engines.training.heads import accept_head as training
@@ -139,7 +139,7 @@ def test_the_whole_way(tmp_path, monkeypatch):
     monkeypatch.setenv("DECODING_EXPLORER_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (target, draft), settings = pair(), {**DEFAULTS, "length": 12, "epochs": 2}
-    folder = accept_head.folder_of("spoken")
+    folder = folder_of("accept-head", "spoken")
 
     def trained(shared):
         prompts = ["x" * i for i in range(1, 25)]
@@ -224,7 +224,7 @@ def test_the_whole_way_of_a_filter(tmp_path, monkeypatch):
     model = TableMasked(seed=5)
     model.record.name, model.record.sha256 = "spoken", "abc"
     model.tokenizer.encode_prompt = lambda text: [1 + len(text) % 9, 1 + sum(map(ord, text)) % 9]
-    folder = filters.folder_of("spoken")
+    folder = folder_of("filter", "spoken")
 
     def trained():
         prompts = [f"prompt {i}" for i in range(12)]

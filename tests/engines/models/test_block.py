@@ -18,10 +18,11 @@ from engines.driver.run import Run
 from engines.methods.diffusion import llada2
 from engines.models.adapters.block import HFBlockMaskedLM
 from engines.models.adapters.masked import HFMaskedLM
-from engines.models.mapping import plan
-from engines.models.slots import SlotCache
-from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
+from engines.models.configs.mapping import plan
+from engines.models.forwards import prepared
+from engines.models.layers.slots import SlotCache
+from engines.models.loading.zoo import load_model
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN
 from tests.engines.models.published import config_of
 from tests.engines.models.stock import close, stock
@@ -38,7 +39,7 @@ def build(family: str = "llama", *, shift: bool = True, block: int = B, attentio
     causal = {"is_causal": False} if family == "llama" else {}
     network = stock(FAMILIES[family], **SIZE, **causal, attn_implementation=attention)
     record = ModelRecord("model", family, "block")
-    return HFBlockMaskedLM(network, IdTokenizer(V), record, MASK, block, shift, frozenset({2}))
+    return prepared(HFBlockMaskedLM(network, IdTokenizer(V), record, MASK, block, shift, frozenset({2})))
 
 
 def after(model: HFBlockMaskedLM, done: list[int]) -> SlotCache:
@@ -215,7 +216,7 @@ BOARD = torch.tensor([3, 1, 4, 39, 39, 39, 39, 39])
 def masked(family: str, shift: bool = False, attention: str = "sdpa") -> HFMaskedLM:
     name, more = MASKED[family]
     network = stock(name, **SMALL, **more, attn_implementation=attention)
-    return HFMaskedLM(network, IdTokenizer(40), ModelRecord("target", family, "masked"), 39, shift)
+    return prepared(HFMaskedLM(network, IdTokenizer(40), ModelRecord("target", family, "masked"), 39, shift))
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -15,7 +15,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import engines
 from engines.core.errors import UserError
-from engines.models import downloads, zoo
+from engines.models.files import downloads
+from engines.models.loading import zoo
 from explorer.cli import main
 from tests.hub import serving
 

@@ -11,9 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from engines.core.errors import UserError
-from engines.models import smollm2, zoo
-from engines.models.networks.draft import HFDraftLM
-from engines.models.tokens import same_vocabulary
+from engines.models.adapters.draft import HFDraftLM
+from engines.models.files import smollm2
+from engines.models.loading import zoo
+from engines.models.tokenizers.tokens import same_vocabulary
 from engines.training.__main__ import main
 from engines.training.core import loop
 from engines.training.core.card import read_card, write_card

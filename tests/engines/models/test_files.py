@@ -16,9 +16,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import engines
 import tests.hub
 from engines.core.errors import UserError
-from engines.models import hub, zoo
 from engines.models.drafters import load_drafter
-from engines.models.sizing import size_of_folder
+from engines.models.files import hub
+from engines.models.loading import zoo
+from engines.models.loading.sizing import size_of_folder
 from tests.engines.conftest import GOLDEN
 from tests.engines.models.test_zoo import SMALL
 from tests.engines.refusals import refuses
@@ -85,7 +86,7 @@ def test_a_model_that_borrows_files_is_read_again_with_them(tmp_path):
 def test_a_gguf_file_is_told_by_what_it_is_now(tmp_path, monkeypatch):
     """A file that was written again, a part of a split one, and a tag of Ollama that was pulled again."""
     loads = list[Path]()
-    monkeypatch.setattr("engines.models.gguf.loading.load_gguf", lambda file, *_, **__: loads.append(file) or FAKE)
+    monkeypatch.setattr("engines.models.loading.gguf.load_gguf", lambda file, *_, **__: loads.append(file) or FAKE)
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "ollama"))
     file = tmp_path / "model-00001-of-00002.gguf"
     second = file.with_name("model-00002-of-00002.gguf")

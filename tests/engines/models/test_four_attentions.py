@@ -10,11 +10,12 @@ from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
 from engines.models.adapters.power_law import HFPowerLawLM
 from engines.models.adapters.split import HFSplitLM
-from engines.models.mapping import plan
+from engines.models.configs.mapping import plan
+from engines.models.forwards import prepared
 from engines.models.networks import network_class
 from engines.models.networks.four_attentions import ATTENTIONS, FourAttentionsConfig, LatentAttention
 from engines.models.networks.pldr import PLDRConfig, PLDRForCausalLM
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 from engines.training.architectures.attentions import SHAPES
 from tests.engines.refusals import refuses
 
@@ -32,7 +33,9 @@ def network(attention="mfa", seed=0, **changed):
 
 
 def wrapped(made):
-    return HFSplitLM(made, IdTokenizer(64, {2: "<eos>"}), ModelRecord("target", "x", "causal"), frozenset({2}))
+    return prepared(
+        HFSplitLM(made, IdTokenizer(64, {2: "<eos>"}), ModelRecord("target", "x", "causal"), frozenset({2}))
+    )
 
 
 def rows_of(made, n=12):

@@ -19,11 +19,12 @@ from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.loader import load_folder
-from engines.models.mapping import LAYERED, ROUTED, plan
+from engines.models.configs.mapping import LAYERED, ROUTED, plan
+from engines.models.forwards import prepared
+from engines.models.layers.packed import PackedLinear, can_pack, pack
+from engines.models.loading.loader import load_folder
 from engines.models.networks import OURS, network_class
-from engines.models.packed import PackedLinear, can_pack, pack
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.models.stock import close
 from tests.engines.refusals import refuses
 
@@ -61,7 +62,7 @@ def network(family: str, attention: str = "sdpa", **changes: Any) -> Any:
 
 def build(family: str = "llama", attention: str = "sdpa", **changes: Any) -> HFLayeredLM:
     one = network(family, attention, **changes)
-    return HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
+    return prepared(HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2})))
 
 
 def primed(*given: Any, room: int = 20, **changes: Any) -> tuple[HFLayeredLM, Any]:

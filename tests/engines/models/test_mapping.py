@@ -14,11 +14,11 @@ from transformers import PreTrainedTokenizerFast
 
 import engines
 from engines.core.errors import UserError
-from engines.models.mapping import plan
-from engines.models.plans import Plan
-from engines.models.tokens import HFTokenizer
-from engines.models.vocabulary import wrap
-from engines.models.zoo import load_model
+from engines.models.configs.mapping import plan
+from engines.models.configs.plans import Plan
+from engines.models.loading.vocabulary import wrap
+from engines.models.loading.zoo import load_model
+from engines.models.tokenizers.tokens import HFTokenizer
 from tests.engines.models.published import checkpoint, config_of, copied
 from tests.engines.models.stock import stock as made
 from tests.engines.refusals import refuses

@@ -1,23 +1,29 @@
 """Layers in few calls give the bits of transformers' own modules, which run where a hook stands."""
 
+import sys
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import rms_norm, scaled_dot_product_attention
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import engines
+from engines.core.errors import UserError
 from engines.core.kinds import Taps
 from engines.core.trace import ModelRecord
-from engines.models import grouped
 from engines.models.adapters.causal import HFCausalLM
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.merged import FAMILIES, NORMED, MergedBody, MergedLayer
-from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
+from engines.models.forwards import grouped, prepared
+from engines.models.forwards.merged import FAMILIES, NORMED, MergedBody, MergedLayer
+from engines.models.forwards.row_invariant import model as making
+from engines.models.loading.zoo import load_model
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.models import forwards
 from tests.engines.models.test_layered import CALLS, PROMPT, build, network
+from tests.engines.refusals import refuses
 
 TYPES = {"Qwen2Moe": "qwen2_moe", "Qwen3Moe": "qwen3_moe"}
 NAMED = [TYPES.get(one, one.lower()) for one in FAMILIES + NORMED]
@@ -25,7 +31,7 @@ NAMED = [TYPES.get(one, one.lower()) for one in FAMILIES + NORMED]
 
 def in_type(family: str, dtype: torch.dtype, **changes: Any) -> HFLayeredLM:
     one = network(family, **changes).to(dtype)
-    return HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2}))
+    return prepared(HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", family, "causal"), frozenset({2})))
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[MergedLayer]:
@@ -82,7 +88,7 @@ def test_the_embedded_models_run_merged_with_the_same_bits(name: str, monkeypatc
     got = logits()
     assert calls and all(one._gated for one in calls if "MLP" in type(one._feed).__name__)
     calls.clear()
-    monkeypatch.setattr(model, "_body", None)
+    monkeypatch.setattr(model, "body", None)
     want = logits()
     assert not calls and len(got) == len(want) and all(map(torch.equal, got, want))
 
@@ -135,6 +141,47 @@ def test_only_layers_that_are_tapped_inside_run_their_modules(family, dtype, mon
 def test_other_layers_are_left_alone(family: str, changes: dict[str, Any]) -> None:
     assert MergedBody.of(network(family, **changes)) is None
     assert MergedBody.of(network("llama").half()) is MergedBody.of(network("llama").to("meta")) is None
+
+
+def renamed(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
+    for module in model.modules():
+        if isinstance(module, LlamaRMSNorm):
+            module.eps = module.__dict__.pop("variance_epsilon")
+    monkeypatch.setattr(LlamaRMSNorm, "forward", lambda self, x: rms_norm(x, self.weight.shape, self.weight, self.eps))
+
+
+def other_norms(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
+    usual = LlamaRMSNorm.forward
+    monkeypatch.setattr(LlamaRMSNorm, "forward", lambda self, x: usual(self, x) * 1.5)
+
+
+def no_list_of_functions(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
+    monkeypatch.delattr(transformers.modeling_utils, "ALL_ATTENTION_FUNCTIONS")
+    monkeypatch.delitem(sys.modules, MergedBody.__module__)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (renamed, "AttributeError: 'LlamaRMSNorm' object has no attribute 'variance_epsilon'"),
+        (other_norms, "other bits than in few calls"),
+        (no_list_of_functions, "ImportError: cannot import name 'ALL_ATTENTION_FUNCTIONS'"),
+    ],
+)
+def test_where_transformers_parts_change_its_own_modules_run_and_the_log_says_so(change, why, monkeypatch, caplog):
+    one = network("llama")
+    change(monkeypatch, one)
+    model = prepared(HFLayeredLM(one, IdTokenizer(50), ModelRecord("target", "changed", "causal")))
+    assert model.body is None
+    assert f"the layers of 'changed' run as transformers' own modules, slower: {why}" in caplog.text
+    got = model.extend(PROMPT, model.new_cache(10)).logits
+    assert torch.equal(got, HFCausalLM.extend(model, PROMPT, model.new_cache(10)).logits)
+
+
+def test_row_invariant_forwards_are_refused_where_transformers_parts_change(monkeypatch):
+    model = build()
+    monkeypatch.setattr(making, "HFRowInvariantLM", lambda plain: plain.model.base_model.no_such_part)
+    refuses(UserError, "row_invariant does not know the parts of 'llama' in this version", prepared, model, True)
 
 
 def heads(n: int, columns: int, g: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

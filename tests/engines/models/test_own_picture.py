@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import engines
 from engines import UserError, tasks
 from engines.core.trace.base import EXACT
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
 from engines.tasks.blocks import DIGITS, SCENES, WORDS, Blocks, own_picture
 from engines.tasks.grid_scenes import drawn, held_out
 from engines.tasks.word_images import Look

@@ -12,9 +12,10 @@ from safetensors.torch import save_file
 from engines.core.errors import UserError
 from engines.core.method import method, part
 from engines.core.trace import ModelRecord
-from engines.models import parts, stores
-from engines.models.hub import sha256
-from engines.models.stores import answers_of, store_of
+from engines.models import parts
+from engines.models.files.hub import sha256
+from engines.models.parts import stores
+from engines.models.parts.stores import answers_of, store_of
 from tests.engines.refusals import refuses
 
 BASE = ModelRecord("target", "someone/base", "causal", sha256="abc" * 20)

@@ -17,13 +17,15 @@ from torch import nn
 import engines
 from engines.core import devices
 from engines.core.errors import UserError
-from engines.models import packed, quantised, sizing, stored, zoo
-from engines.models.hub import header
-from engines.models.loader import load_folder
-from engines.models.packed import ROWS, PackedLinear, WidenedLinear, can_pack, pack
-from engines.models.quantised import CodedLinear, codable, coded, decoded
-from engines.models.sizing import NoRoom, check_room, size_of_folder
-from engines.models.smollm2 import ensure
+from engines.models.files import stored
+from engines.models.files.hub import header
+from engines.models.files.smollm2 import ensure
+from engines.models.layers import packed, quantised
+from engines.models.layers.packed import ROWS, PackedLinear, WidenedLinear, can_pack, pack
+from engines.models.layers.quantised import CodedLinear, codable, coded, decoded
+from engines.models.loading import sizing, zoo
+from engines.models.loading.loader import load_folder
+from engines.models.loading.sizing import NoRoom, check_room, size_of_folder
 from tests.engines.models.published import checkpoint
 from tests.engines.refusals import refuses
 
@@ -84,7 +86,7 @@ def test_a_network_computes_what_its_codes_say_and_has_the_size_that_its_config_
             with torch.no_grad():
                 matrix.copy_(decoded(*coded(matrix, quantised.BITS[wish]), matrix.shape))
     expected = logits(family, plain)
-    engines.models.zoo._loaded.clear()  # the one above has other weights now
+    engines.models.loading.zoo._loaded.clear()  # the one above has other weights now
     assert torch.allclose(logits(family, few), expected, atol=1e-4) and not torch.allclose(expected, exact, atol=1e-3)
     assert any(isinstance(one, CodedLinear) for one in few.modules())
     tensors = {id(one): one for one in (*few.parameters(), *few.buffers())}.values()
@@ -380,7 +382,7 @@ def test_a_map_is_counted_device_by_device(mini, room):
 def test_loading_is_refused_with_the_figure_and_models_that_were_kept_make_room(monkeypatch):
     zoo._loaded.clear()
     monkeypatch.setattr(sizing, "LARGE", 1000)
-    monkeypatch.setattr("engines.models.loader.LARGE", 1000)
+    monkeypatch.setattr("engines.models.loading.loader.LARGE", 1000)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 200_000)
     with pytest.raises(UserError, match=r"'checkpoint' take 0.302 MB as float32, and 0.2 MB are free on cpu"):
         engines.load_model(checkpoint("llada2"), dtype="float32")

@@ -8,13 +8,14 @@ from engines.core.errors import UserError
 from engines.core.kinds import counted
 from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
-from engines.models import smollm2, zoo
-from engines.models.adapters.reader import HFWordReader, LetterTokenizer, load_reader
+from engines.models.adapters.reader import LOADED, HFWordReader, LetterTokenizer
 from engines.models.adapters.scene import CaptionTokenizer, HFSceneEye
+from engines.models.files import smollm2
+from engines.models.loading import zoo
+from engines.models.loading.zoo import load_model
 from engines.models.networks import scene_eye
 from engines.models.networks.cppd import IGNORED, character_loss, count_loss, targets, text_of
 from engines.models.networks.word_reader import FEATURES, WordReader, build
-from engines.models.zoo import load_model
 from engines.tasks.word_images import HEIGHT, WIDTH
 from engines.training.core.weights import write_weights
 from tests.engines.models.stock import close
@@ -124,7 +125,7 @@ def test_a_folder_is_read_as_it_was_written(tmp_path) -> None:
     lacking = {"model_type": "word-reader", "letters": "ab"}
     for config, said in ((SMALL | {"longest": 6}, r"not those its config\.json describes"), (lacking, "lacks longest")):
         (folder / "config.json").write_text(json.dumps(config))
-        refuses(UserError, said, load_reader, folder, "small", torch.float32, "cpu", {})
+        refuses(UserError, said, LOADED[0], folder, "small", torch.float32, "cpu", {})
 
 
 EYE = {"model_type": "scene-eye", "words": ["a", "red", "bus"], "longest": 5, "hidden_size": 24, "heads": 3}

@@ -14,10 +14,10 @@ from engines.core.kinds import LayeredLM, Seq2SeqLM, counted
 from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
 from engines.models.adapters.seq2seq import HFSeq2SeqLM, MuSeq2SeqLM
+from engines.models.loading.zoo import load_model
 from engines.models.networks.mu import MuConfig, MuForSeq2Seq
 from engines.models.networks.plain_decoder import PlainDecoderConfig, PlainDecoderForCausalLM
-from engines.models.tokens import IdTokenizer
-from engines.models.zoo import load_model
+from engines.models.tokenizers.tokens import IdTokenizer
 from engines.training.core.weights import write_network
 from tests.engines.models.stock import close
 from tests.engines.refusals import refuses

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engines.core.errors import UserError
-from engines.models.slots import SlotCache
+from engines.models.layers.slots import SlotCache
 from tests.engines.refusals import refuses
 
 

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from engines.core.errors import UserError
-from engines.models import templates
-from engines.models.tokens import BYTES, HFTokenizer, IdTokenizer, same_vocabulary
-from engines.models.vocabulary import eos_ids
+from engines.models.loading.vocabulary import eos_ids
+from engines.models.tokenizers import templates
+from engines.models.tokenizers.tokens import BYTES, HFTokenizer, IdTokenizer, same_vocabulary
 
 
 def byte_level(template: str | None = None, extra: tuple[str, ...] = ()) -> HFTokenizer:

@@ -17,16 +17,18 @@ from safetensors.torch import load_file, save
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 import engines
-from engines.core.assets import ASSETS
+from engines.core import places
 from engines.core.errors import UserError
 from engines.core.machine import computes_bfloat16
 from engines.core.meter import Meter, OverBudget
-from engines.models import drafters, grid_drafts, hub, kept, smollm2, stored, zoo
-from engines.models.bounds import within
-from engines.models.hub import count_parameters, identity, sha256
+from engines.models import drafters
+from engines.models.configs.bounds import within
+from engines.models.files import hub, smollm2, stored
+from engines.models.files.hub import count_parameters, identity, sha256
+from engines.models.loading import kept, zoo
+from engines.models.loading.sizing import size_of_folder
 from engines.models.networks.sized_draft import SIZES, of_state, parameters
-from engines.models.parts import load_part
-from engines.models.sizing import size_of_folder
+from engines.models.parts import grid_drafts, load_part
 from engines.training.core.coding import convert
 from tests.engines.refusals import refuses
 
@@ -374,7 +376,7 @@ def test_names_that_are_none():
     assert not any("@" in info.name for info in zoo.list_models())
 
 
-MODELS = ASSETS / "models"
+MODELS = places.assets() / "models"
 CODED = sorted(path.parent.name for path in MODELS.glob("*/card.json") if json.loads(path.read_text()).get("stored"))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import engines
 from engines.core.params import Choice, Int
+from engines.core.places import assets
 from engines.core.study import (
     STUDY_VERSION,
     Axis,
@@ -25,7 +26,7 @@ from engines.core.study import (
     study,
 )
 
-ASSETS = engines.core.assets.assets()
+ASSETS = assets()
 
 
 def even_only(p):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import engines
+from engines.core.places import assets
 from engines.training.__main__ import main
 from engines.training.architectures import facts
 from engines.training.architectures.attentions import ATTENDING, balance_loss
@@ -22,7 +23,7 @@ from engines.training.core.data import IGNORED
 from engines.training.core.weights import read_weights
 from tests.engines.training.running import goes_on
 
-FOLDER = engines.core.assets.assets() / "models"
+FOLDER = assets() / "models"
 
 
 def card_of(folder):

@@ -10,8 +10,9 @@ from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engines.core.errors import UserError
-from engines.models import stored, zoo
-from engines.models.hub import header, identity, metadata, sha256
+from engines.models.files import stored
+from engines.models.files.hub import header, identity, metadata, sha256
+from engines.models.loading import zoo
 from engines.training.core import coding
 from engines.training.core.coding import code, convert
 

@@ -12,7 +12,7 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
 from engines.tasks import TASKS, check, split_of
 from engines.training import table
 from engines.training.__main__ import main

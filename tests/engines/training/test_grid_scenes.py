@@ -12,7 +12,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.models.networks.scene_text import PATCH, SCENE
-from engines.models.scene_words import WORDS, SceneTokenizer
+from engines.models.tokenizers.scene_words import WORDS, SceneTokenizer
 from engines.tasks import example_of, picture_asked
 from engines.tasks.base import split_of
 from engines.tasks.grid_scenes import (

@@ -12,8 +12,8 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.methods.routing.read_me.experts import channel_ranks, masks
-from engines.models import stored
-from engines.models.exits import scaled
+from engines.models.files import stored
+from engines.models.networks.exits import scaled
 from engines.models.networks.sized_draft import SIZES
 from engines.models.parts import read_part
 from engines.studies._draft_grid import checkpoints

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engines.core.errors import UserError
-from engines.models import zoo
+from engines.models.loading import zoo
 from engines.training.core.loop import Until
 from engines.training.core.text_cache import Answer, Teacher, TextCache, begin, fill, shards, size
 from engines.training.core.text_cache import soft_cross_entropy as loss_of

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 import engines
 from engines import Trace, UserError, tasks
-from engines.models import smollm2
+from engines.models.files import smollm2
 from explorer.cli.run import default_model
 from explorer.fitting import fits
 from explorer.page.catalogue import Catalogue

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import engines
-from engines.models.hub import read_json
+from engines.models.files.hub import read_json
 from engines.training.smollm2.blockdlm_rows import read_chats
 from explorer import ASSETS, lecture, own_files
 from explorer.cli import main

@@ -7,7 +7,7 @@ import pytest
 
 import engines
 from engines.core.devices import loaded_with
-from engines.models import sizing
+from engines.models.loading import sizing
 from explorer.arguments import Parser
 from explorer.cli import main, parser
 from explorer.cli.loading import add_loading, loading
@@ -72,16 +72,16 @@ def test_what_a_large_model_needs_is_told_before_it_is_loaded(capsys, monkeypatc
     told = capsys.readouterr().err
     assert told.startswith("decoding-explorer: checkpoint has 75,536 parameters: 0.302 MB of weights as float32")
     assert told.endswith("are free on cpu\n") and len(told.splitlines()) == 1
-    monkeypatch.setattr("engines.models.loader.LARGE", 1)
+    monkeypatch.setattr("engines.models.loading.loader.LARGE", 1)
     monkeypatch.setattr(sizing, "free_bytes", lambda device: 250_000)
-    engines.models.zoo._loaded.clear()
+    engines.models.loading.zoo._loaded.clear()
     assert main(RUN) == 2
     refusal = capsys.readouterr().err.splitlines()[-1]
     assert "take 0.302 MB as float32, and 0.25 MB are free on cpu; choose quantisation 4bit" in refusal
 
 
 def test_the_size_of_a_model_that_is_not_loaded(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(engines.models.zoo, "_load", lambda *a, **k: pytest.fail("it was loaded"))
+    monkeypatch.setattr(engines.models.loading.zoo, "_load", lambda *a, **k: pytest.fail("it was loaded"))
     (tmp_path / "config.json").write_bytes((MIXTURE / "config.json").read_bytes())
     assert main(["models", "--size", str(tmp_path), "--dtype", "bfloat16"]) == 0
     assert "has 75,536 parameters: 0.151 MB of weights as bfloat16" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from engines.methods.routing.read_me import experts
 from engines.methods.system.lean_attention import partition
 from engines.methods.system.lean_attention.attention import add, empty, merge
 from engines.methods.system.speculative_moe import exchanges as ours
-from engines.models import activation
+from engines.models.measures import activation
 from engines.studies._decode_costs import DEVICES, Device, Pipeline, Shape, least_sparsity, price, stage_seconds
 
 from .cases import Given, Values, ancestors, computes, float64, kinds
@@ -86,8 +86,8 @@ def _numeric(value: Any) -> bool:
 
 
 def _layer(given: Given) -> Values:
+    from engines.models.measures.operators import identity
     from engines.models.networks.pldr import attend, deduce, scores
-    from engines.models.operators import identity
 
     q, k, v = given["q"], given["k"], given["v"]
     made = deduce(given["A"], given["W"], given["b"], given["power"], given["a"], given["ba"])
@@ -179,7 +179,6 @@ def published(given: Given) -> Values:
         "grid": G,
         "max_tiles_per_worker": max(lengths),
         "high_load_workers": lengths.count(max(lengths)),
-        "num_splits_bound": partition.splits_bound(T, t, G),
         "first_workers": rows[:6],
         "last_worker": rows[-1],
         "segments_total": len(pieces),
@@ -234,30 +233,18 @@ def layer(route: Any, C: Any, given: Given) -> Values:
 
 
 def routes(given: Given) -> Values:
-    """Layers as they are; then a table from the first half of the tokens in layer 0, used on the second half."""
-    half, G = len(given["token_ids"]) // 2, given["devices"]
-    tokens, home = np.array(given["token_ids"]), np.array(given["home_device"])
+    """Layers as they are; then the second half of the tokens in layer 0."""
+    half, home = len(given["token_ids"]) // 2, np.array(given["home_device"])
     first, C = np.array(given["routes"][0]), np.array(given["expert_device"][0])
-    T = np.zeros((given["vocabulary"], len(C)), dtype=np.int64)
-    np.add.at(T, (tokens[:half, None], first[:half]), 1)
-    R = ours.token_table(T, C, G)
-    at = np.where(R[tokens[half:]] == ours.NOWHERE, home[half:], R[tokens[half:]])
     return {
         "layers": [layer(r, c, given) for r, c in zip(given["routes"], given["expert_device"], strict=True)],
-        "token_device_table": R.tolist(),
-        "shuffled_device": at.tolist(),
-        "local_rate_round_robin_second_half": ours.exchange(first[half:], home[half:], C, G).lar,
-        "local_rate_shuffled_second_half": ours.exchange(first[half:], at, C, G).lar,
+        "local_rate_round_robin_second_half": ours.exchange(first[half:], home[half:], C, given["devices"]).lar,
     }
 
 
 @checks("moe_comm")
 def moe_comm(case: Case, _: Given, __: Path) -> str | None:
-    given = case["inputs"]
-    if case.get("kind") == "request-schedule":
-        device, scores = ours.schedule_requests(np.array(given["table"]), given["requests"], given["devices"])
-        return differ("", {"device": device, "scores": scores}, case["expected"])
-    return differ("", routes(given), case["expected"], 1e-9)
+    return differ("", routes(case["inputs"]), case["expected"], 1e-9)
 
 
 RULES = {

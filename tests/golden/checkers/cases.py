@@ -7,6 +7,7 @@ from typing import Any
 from engines.core.lazy import torch
 from engines.core.verify import Case, Checker, NotCovered, checks, differ
 from engines.methods.speculative._verify import Draft, Verdict, verify
+from engines.models.adapters.causal import tree_mask
 
 Given = Mapping[str, Any]
 Values = dict[str, Any]
@@ -66,6 +67,11 @@ def walked(first_choices: Sequence[int], draft: Draft, eos: frozenset[int] = fro
     """The greedy walk over a draft whose rows have these first choices."""
     z = torch.nn.functional.one_hot(torch.tensor(first_choices)).double()
     return verify(z, draft, 0.0, torch.Generator(), eos)
+
+
+def sees(parents: Sequence[int]) -> torch.Tensor:
+    """Boolean [n, n]: which rows of a tree each row sees, by the mask that models are given."""
+    return tree_mask(parents, 0, torch.float32, torch.device("cpu"))[0, 0] == 0
 
 
 def ancestors(mask: torch.Tensor) -> list[list[int]]:

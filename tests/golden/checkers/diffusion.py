@@ -8,7 +8,7 @@ from engines.core.registry import get_method
 from engines.core.trace import Step, Trace
 from engines.core.verify import Case, NotCovered, checks, differ, loading
 from engines.driver.run import run
-from engines.models.zoo import load_model
+from engines.models.loading.zoo import load_model
 
 from .cases import Given, Values
 

@@ -21,7 +21,6 @@ def speculative_metrics(case: Given, data: Given, folder: Path) -> str | None:
         "block_efficiency": acceptance.block_efficiency(written),
         "acceptance_rate_of_drafted": acceptance.acceptance_rate(accepted, drafted),
         "mbsu": acceptance.memory_bound_speedup(written, given["draft_forwards_per_step"], ratio),
-        "target_forwards_per_token": acceptance.forwards_per_token(written),
         "verified_rows_per_emitted_token": acceptance.rows_per_token(written, nodes),
         "wasted_nodes": acceptance.wasted_nodes(accepted, nodes),
     }

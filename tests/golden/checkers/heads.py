@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from engines.core.lazy import torch
-from engines.core.trees import ancestor_mask, leaf_paths, row_depths
+from engines.core.trees import leaf_paths, row_depths
 from engines.core.verify import Case, checks, differ
 from engines.methods.heads._confident_tree import Fan, expanded, reranked
 from engines.methods.heads._template import filled, parents_of
@@ -20,7 +20,7 @@ from engines.methods.heads.ppd import above, layout
 from engines.methods.heads.ppd.dynamic_tree import Node, search
 from engines.methods.speculative._verify import Draft, written
 
-from .cases import Given, Values, ancestors, chain, computes, float64, walked
+from .cases import Given, Values, ancestors, chain, computes, float64, sees, walked
 
 TOLERANCE = 1e-6
 
@@ -49,7 +49,7 @@ def tree_buffers(case: Case, _: Given, __: Path) -> str | None:
         "order": [list(path) for path in paths[1:]],
         "parents": parents,
         "depth": row_depths(parents),
-        "ancestors": ancestors(ancestor_mask(parents)),
+        "ancestors": ancestors(sees(parents)),
         "token_slot": slots(paths, given["top_k"]),
         "rows": padded(leaf_paths(parents)),
     }
@@ -96,7 +96,7 @@ def ppd_buffers(given: Given) -> Values:
     return {
         "input_length": len(rows),
         "paths": [[*path, *range(-1, -j - 1, -1)] for path, j in rows[1:]],
-        "ancestors": ancestors(ancestor_mask(hang)),
+        "ancestors": ancestors(sees(hang)),
         "position_offset": row_depths(hang),
         "prompt_rank": [j for _, j in rows],
         "token_slot": [None if j else next(slot) for _, j in rows],
@@ -138,7 +138,7 @@ def eagle2_tree(given: Given) -> Values:
         "parents": parents,
         "depth": row_depths(parents),
         "score": scores,
-        "ancestors": ancestors(ancestor_mask(parents)),
+        "ancestors": ancestors(sees(parents)),
         "rows": padded(leaf_paths(parents))[::-1],
     }
 

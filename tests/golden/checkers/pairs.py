@@ -18,7 +18,7 @@ from engines.methods.speculative import rasd as rasd_
 from engines.methods.speculative._retrieval import fuse, trie
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.specdec_pp import StopRule
-from engines.models.accept_head import AcceptHead
+from engines.models.parts.accept_head import AcceptHead
 
 from .cases import Given, Values, float64, kinds
 from .speculative import context_of, key, row
@@ -54,7 +54,7 @@ class Script:
     num_layers, vocab_size, max_positions, eos_ids = 1, 3, 4096, frozenset()
 
     def __init__(self, line: Sequence[int]) -> None:
-        from engines.models.tokens import IdTokenizer
+        from engines.models.tokenizers.tokens import IdTokenizer
 
         self.line, self.tokenizer = line, IdTokenizer(self.vocab_size, {})
         self.record = ModelRecord(role="", name="script", kind="causal")

@@ -11,22 +11,20 @@ import numpy as np
 from engines.core.lazy import torch
 from engines.core.sampling import (
     accept_probability,
-    expected_tokens,
     inverse_cdf,
-    point_rejection,
     recursive_rejection,
     residual,
 )
-from engines.core.trees import ancestor_mask, from_child_counts, leaf_paths, longest_match, row_depths
+from engines.core.trees import from_child_counts, leaf_paths, row_depths
 from engines.core.verify import Case, checks, differ
-from engines.methods.speculative._verify import verify, written
+from engines.methods.speculative._verify import Draft, verify, written
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences
 from engines.methods.speculative.generalized_aggressive_decoding import bifurcation
 from engines.methods.speculative.judge_decoding.rule import or_mask
 from engines.methods.speculative.reflective_verification import fuse
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
 
-from .cases import Given, Values, by_kind, chain, computes, float64, kinds, walked
+from .cases import Given, Values, by_kind, chain, computes, float64, kinds, sees, walked
 
 Row = Sequence[str]
 Context = tuple[int, ...]
@@ -71,9 +69,8 @@ def chain_tape(given: Given) -> Values:
 
 def greedy_chain(given: Given) -> Values:
     """At temperature 0 a chain is a one-branch tree walked by the argmax."""
-    draft, wanted = given["draft"], given["target_argmax"]
-    path = longest_match(list(range(-1, len(draft))), [-1, *draft], wanted)
-    return {"n_accepted": len(path) - 1, "tokens": [*draft[: len(path) - 1], wanted[path[-1]]]}
+    verdict = walked(given["target_argmax"], draft := chain([0, *given["draft"]]))
+    return {"n_accepted": len(verdict.path) - 1, "tokens": written(draft, verdict)}
 
 
 def key(context: Sequence[int]) -> str:
@@ -158,14 +155,7 @@ def chain_distribution(given: Given) -> Values:
     return summary(possible, given["vocab"]) | {"mean_block": mean_block(possible)}
 
 
-def iid(given: Given) -> Values:
-    """Closed forms for a constant accept rate."""
-    alpha, cost = float(Fraction(given["alpha"])), float(Fraction(given["cost_ratio"]))
-    tau = expected_tokens(alpha, given["gamma"])
-    return {"block_efficiency": tau, "speedup": tau / (given["gamma"] * cost + 1)}
-
-
-kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution, iid=iid)
+kinds("chain", row=one_row, chain_tape=chain_tape, greedy_chain=greedy_chain, chain_law=chain_distribution)
 
 
 def stages(p: torch.Tensor, q: torch.Tensor, k: int, *, replacement: bool) -> tuple[list[float], torch.Tensor]:
@@ -207,22 +197,12 @@ def rrs_ordered(given: Given) -> Values:
     return {"accept_prob": chances, "residual": left.tolist() if left is not None else None}
 
 
-def delta(given: Given) -> Values:
-    """Deterministic candidates: accepted with the residual's own probability."""
-    p = row(given["p"])
-    return {
-        "accept_prob": point_rejection(p, given["candidates"]),
-        "accept_total": float(p[given["candidates"]].sum()),
-        "law": p.tolist(),
-    }
-
-
 @checks("multi_candidate")
 def multi_candidate(case: Case, data: Given, folder: Path) -> str | None:
     """multi_candidate.json. The negative cases give the distribution of a wrong verifier: ours must reproduce p and
     stay away from it."""
     if not case["kind"].startswith("negative_"):
-        return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered, "delta": delta}, case)
+        return by_kind({"rrs": rrs, "rrs_ordered": rrs_ordered}, case)
     p, q = row(case["input"]["p"]), row(case["input"]["q"])
     _, distribution = stages(p, q, case["input"]["k"], replacement=False)
     apart = float((distribution - float64(case["expect"]["wrong_law"])).abs().sum() / 2)
@@ -237,7 +217,7 @@ def tree_mask(given: Given) -> Values:
     keep = [*range(past), *(past + r for r in given["accepted_nodes"])]
     return {
         "depth": depth,
-        "mask": ancestor_mask(parents).int().tolist(),
+        "mask": sees(parents).int().tolist(),
         "position_ids": [past + d for d in depth],
         "leaf_paths": leaf_paths(parents),
         "cache_keep": keep,
@@ -273,7 +253,7 @@ def recycle(
         while at >= 0:
             path, at = [tokens[at], *path], tree[at]
         ranked.append(target(path))
-    path = longest_match(tree, tokens, [r[0] for r in ranked])
+    path = walked([r[0] for r in ranked], Draft.of(tokens, tree, "draft")).path
     update(M, tokens, np.array(ranked))
     return tokens, path, [*(tokens[r] for r in path[1:]), ranked[path[-1]][0]]
 

@@ -2,7 +2,7 @@
 transfer, Scylla's log-linear fit and the arithmetic of speculative decoding."""
 
 from engines.core.lazy import torch
-from engines.core.sampling import accept_probability, expected_tokens, residual
+from engines.core.sampling import accept_probability, residual
 from engines.methods.speculative.rapid.transfer import Transfer
 from engines.methods.system.easyspec.fuzzy import groups_of, schedule
 from engines.methods.system.mirror_sd.rounds import channel, internal_steps, overlap, reused
@@ -127,12 +127,6 @@ def fit(given: Given) -> Values:
     }
 
 
-def constant_rate(given: Given) -> Values:
-    """Equation 1 and theorem 3.8 of Leviathan et al."""
-    tokens = expected_tokens(given["alpha"], given["gamma"])
-    return {"tokens_per_step": tokens, "walltime_factor": tokens / (given["gamma"] * given["cost_ratio"] + 1)}
-
-
 def acceptance(given: Given) -> Values:
     """The sum of minima, and what is left after a refusal."""
     p, q = (float64(given[name]) for name in "pq")
@@ -154,4 +148,4 @@ def measured(given: Given) -> Values:
     }
 
 
-kinds("loglinear_fit", "sd_arithmetic", fit=fit, iid=constant_rate, acceptance=acceptance, measured=measured)
+kinds("loglinear_fit", "sd_arithmetic", fit=fit, acceptance=acceptance, measured=measured)

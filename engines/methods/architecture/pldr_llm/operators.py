@@ -12,7 +12,7 @@ import numpy as np
 
 from engines.core.trace import Index, Packed, Record, TokenId, pack
 from engines.kit import CountedPowerLaw, Interval, Recorder, torch
-from engines.models import operators
+from engines.models.measures import operators
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,7 +19,7 @@ never proposed; every end mark of the model counts (the code knows one); of equa
 cuts; the plan is one token per forward (S = G, as in all scripts); the last block may be shorter; what a cut removed is
 not looked at again, where the official dual cache keeps its keys and values. The oracle, which belongs to the training,
 is a method of its own, `learn2pd_oracle`. Filters are read from safetensors; the authors' file is
-converted once, see `engines/models/filters.py`."""
+converted once, see `engines/models/parts/filters.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from engines.methods.diffusion.learn2pd.board import (
     with_cut,
 )
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
-from engines.models.filters import filter_of, read_filter
+from engines.models.parts.filters import filter_of, read_filter
 
 
 @method(

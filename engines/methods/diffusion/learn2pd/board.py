@@ -26,7 +26,7 @@ from engines.kit import (
     torch,
 )
 from engines.methods.diffusion._forward import CACHE, Forward
-from engines.models.filters import BlockFilter, read_filter
+from engines.models.parts.filters import BlockFilter, read_filter
 
 if TYPE_CHECKING:
     from torch import Tensor

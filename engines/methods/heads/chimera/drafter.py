@@ -23,7 +23,7 @@ class Drafter:
     """Both encoders and the heads in a run: keys of the true states, and the vector of each run of tokens seen."""
 
     def __init__(self, model: Any, net: Any, vocabulary: Tensor | None, p: Params) -> None:
-        from engines.models.exits import Past
+        from engines.models.networks.exits import Past
 
         self.model, self.net, self.p, self.past = model, net.to(model.record.device), p, Past()
         self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)

@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """a is the augmented state at the row that spoke the newest token, so a turn without one (the first, and after a
     person's change) reads the text and drafts nothing. The block reads accepted rows only, behind the verification."""
-    from engines.models.exits import Past  # these need torch, which listing methods does not load
     from engines.models.networks.clover_drafter import augmented, drafter_of
+    from engines.models.networks.exits import Past  # these need torch, which listing methods does not load
 
     model, n = models.target, models.target.num_layers
     drafter, accuracy = chosen(models.drafter, p.link)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engines.kit import Params, Record, torch
 from engines.methods.heads._rankings import Ranking, rankings_of
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from torch import Tensor

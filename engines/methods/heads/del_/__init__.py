@@ -41,7 +41,7 @@ from engines.kit import (
 from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, choose
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-from engines.models.exits import exits_of, maps_of, scaled
+from engines.models.networks.exits import exits_of, maps_of, scaled
 
 if TYPE_CHECKING:
     from torch import Tensor

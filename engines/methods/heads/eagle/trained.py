@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from torch import Tensor

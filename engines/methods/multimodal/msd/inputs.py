@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.picture import Pictured
 from engines.core.trace import Count
 from engines.kit import Record, TokenId, top_ids
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
     from torch import Tensor

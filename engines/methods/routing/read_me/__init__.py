@@ -90,7 +90,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     """One token per step: route what is queued before any layer runs, serve the caches, run the layers with the
     experts' channels. The router has keys and values of its own, `read`, as long as the model's."""
     model, L = models.target, models.target.num_layers
-    from engines.models.exits import Past
+    from engines.models.networks.exits import Past
     from engines.models.networks.pregate import router_of  # needs torch, and the list of methods does not wait for it
 
     router, ranks = router_of(models.experts).to(model.record.device), models.experts.tensors["ranks"]

@@ -24,7 +24,7 @@ from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.asking import DraftModel
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Bet, Bets, bet
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, StoreCopy, TextCopy, ranked
-from engines.models.stores import index_of
+from engines.models.parts.stores import index_of
 
 Source = TextCopy | SeenTable | StoreCopy | DraftModel
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from engines.kit import top_ids
-from engines.models.stores import GRAM, StoreIndex
+from engines.models.parts.stores import GRAM, StoreIndex
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -52,7 +52,7 @@ from engines.methods.speculative.aded.trigrams import (
     search,
     trim,
 )
-from engines.models.stores import answers_of
+from engines.models.parts.stores import answers_of
 
 MOST_NODES = 64
 KEEP = 12  # successors per pair of a corpus

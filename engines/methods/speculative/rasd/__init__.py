@@ -40,7 +40,7 @@ from engines.methods.speculative._retrieval import Match, Prefix, copied, find, 
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
-from engines.models.stores import store_of
+from engines.models.parts.stores import store_of
 
 if TYPE_CHECKING:
     from torch import Tensor

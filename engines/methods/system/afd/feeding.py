@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from engines.kit import CountedSplit, UserError, torch
-from engines.models import feed_forward
+from engines.models.layers import feed_forward
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -160,9 +160,3 @@ def timeline(pieces: Sequence[Piece]) -> list[tuple[float, float]]:
 def makespan(pieces: Sequence[Piece]) -> float:
     """When the last worker is done, in tile units."""
     return max(end for _, end in timeline(pieces))
-
-
-def splits_bound(T: int, t: int, G: int) -> int:
-    """Into how many pieces lean may cut a problem of t tiles, as the published code bounds it for its scratch."""
-    q = ceil(T / G)
-    return 1 + ceil((t - 1) / (q if T % G == 0 else q - 1))

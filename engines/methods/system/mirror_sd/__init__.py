@@ -53,7 +53,7 @@ from engines.methods.system.mirror_sd.rounds import (
     channel,
     overlap,
 )
-from engines.models.exits import exits_of, maps_of, scaled
+from engines.models.networks.exits import exits_of, maps_of, scaled
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -51,7 +51,7 @@ from engines.methods.system.speculative_moe.exchanges import (
     round_robin,
     shuffled,
 )
-from engines.models.placement import grouped, in_order
+from engines.models.measures.placement import grouped, in_order
 
 if TYPE_CHECKING:
     from engines.models.parts import Part

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engines.models.placement import MOST, NOWHERE
+from engines.models.measures.placement import MOST, NOWHERE
 
 
 class Exchange(NamedTuple):
@@ -48,12 +48,6 @@ def exchange(experts: np.ndarray, home: np.ndarray, C: np.ndarray, G: int) -> Ex
     )
 
 
-def token_table(T: np.ndarray, C: np.ndarray, G: int) -> np.ndarray:
-    """R [V]: the device that holds most of what a token id used; NOWHERE for one that was not seen. Ties: lowest."""
-    by_device = np.stack([T[:, device == C].sum(1) for device in range(G)], 1)
-    return np.where(by_device.sum(1) > 0, by_device.argmax(1), NOWHERE)
-
-
 def balanced_table(T: np.ndarray, C: np.ndarray, G: int, most: float = MOST) -> np.ndarray:
     """R [V] with a quota: the most frequent token id first, each to the device that holds most of what it used, among
     those where not more than `most` times the mean of all tokens would then be."""
@@ -66,25 +60,6 @@ def balanced_table(T: np.ndarray, C: np.ndarray, G: int, most: float = MOST) -> 
         R[token] = next((g for g in wishes[token] if load[g] + a[token] <= limit), load.argmin())
         load[R[token]] += a[token]
     return R
-
-
-def request_scores(R: np.ndarray, tokens: Sequence[int], G: int) -> list[int]:
-    """How many of a request's tokens each device is foretold for."""
-    at = R[np.asarray(tokens, dtype=np.int64)]
-    return [int((at == device).sum()) for device in range(G)]
-
-
-def schedule_requests(R: np.ndarray, requests: Sequence[Sequence[int]], G: int) -> tuple[list[int], list[list[int]]]:
-    """(device of each request, its scores): the best device that no other of the round of G requests has; then the next
-    round."""
-    devices, scores, free = list[int](), list[list[int]](), set(range(G))
-    for tokens in requests:
-        score = request_scores(R, tokens, G)
-        best = max(sorted(free), key=lambda device: score[device])
-        devices.append(best)
-        scores.append(score)
-        free = (free - {best}) or set(range(G))
-    return devices, scores
 
 
 def round_robin(B: int, G: int) -> np.ndarray:

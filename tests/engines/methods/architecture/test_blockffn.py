@@ -9,7 +9,7 @@ from engines.core.kinds.layered import Routing
 from engines.core.kinds.moe import Mixture
 from engines.kit import Taps, method
 from engines.methods.architecture._routed import pattern, reading
-from engines.models.activation import cls, reuse
+from engines.models.measures.activation import cls, reuse
 from engines.models.networks.block_ffn import BlockFFN, BlockFFNConfig, relu_norm
 
 MIXTURES = ("tiny-blockffn", "tiny-blockffn-plain", "tiny-moe")

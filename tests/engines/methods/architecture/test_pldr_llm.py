@@ -9,7 +9,7 @@ import engines
 from engines.core.errors import UserError
 from engines.methods.architecture.pldr_llm import MODES
 from engines.methods.architecture.pldr_llm.operators import Operators
-from engines.models import operators
+from engines.models.measures import operators
 from engines.models.networks.pldr import PLDRConfig, attend
 
 OPERATORS = "operators", Operators

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 import engines
 from engines.core.trace import ModelRecord, check_consistency
-from engines.models.filters import BlockFilter, filter_of, from_state, read_filter
+from engines.models.parts.filters import BlockFilter, filter_of, from_state, read_filter
 from tests.engines.fakes import Remembering, TableMasked, board, commits, lane
 
 SEEDS, P, G, B = range(2), 2, 24, 8

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import engines
 from engines.core.trace import ModelRecord
 from engines.models.adapters.masked import HFMaskedLM
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 
 VOCABULARY, MASK = 126_464, 126_336  # of LLaDA-8B
 

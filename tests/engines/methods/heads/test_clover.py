@@ -10,8 +10,8 @@ import torch
 
 import engines
 from engines.methods.heads.clover import chosen, grown
-from engines.models.exits import Past
 from engines.models.networks.clover_drafter import augmented, drafter_of
+from engines.models.networks.exits import Past
 from engines.models.parts import load_part
 from engines.training.core.weights import read_weights
 from engines.training.heads import clover as module

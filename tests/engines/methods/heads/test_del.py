@@ -3,7 +3,7 @@
 import pytest
 
 from engines.core.errors import UserError
-from engines.models.exits import maps_of
+from engines.models.networks.exits import maps_of
 from engines.models.parts import load_part
 from tests.engines.methods.heads.conftest import decoder
 

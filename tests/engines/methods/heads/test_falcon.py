@@ -8,7 +8,7 @@ import torch
 import engines
 from engines.methods.heads import falcon
 from engines.methods.heads.falcon import Drafter, grown
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 from engines.models.networks.falcon_layer import FalconLayer
 from engines.models.parts import load_part
 from engines.training.heads.falcon import LAYERS, FalconTraining

@@ -11,8 +11,8 @@ from engines.core.errors import UserError
 from engines.driver.roles import parts_of
 from engines.driver.run import assign_roles
 from engines.methods.heads.kangaroo import EarlyExit
-from engines.models.exits import Past
 from engines.models.networks.exit_adapter import ExitAdapter, adapter_of
+from engines.models.networks.exits import Past
 from engines.models.parts import load_part
 from tests.engines.methods.heads.conftest import decoder
 

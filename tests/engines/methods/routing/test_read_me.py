@@ -19,7 +19,7 @@ from engines.methods.routing.read_me.experts import (
     label,
     masks,
 )
-from engines.models.exits import Past
+from engines.models.networks.exits import Past
 from engines.models.networks.pregate import router_of
 from engines.models.parts import load_part
 from tests.engines.fakes import board

@@ -10,7 +10,7 @@ import engines
 from engines.kit import distribution, draw
 from engines.methods.search import _policy, particle_filtering
 from engines.models.parts import load_part
-from engines.models.step_reward import states
+from engines.models.parts.step_reward import states
 
 CHAIN = "8+9*3+0-8"
 BOTH = pytest.mark.parametrize("slug", ["best-of-n", "particle-filtering"])

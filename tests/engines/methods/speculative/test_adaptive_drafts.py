@@ -12,7 +12,7 @@ from engines.core.row_costs import KNOWN, RowCosts
 from engines.methods.speculative.adaptive_drafts.asking import LONG, DraftModel
 from engines.methods.speculative.adaptive_drafts.bets import LEAST, WEIGHT, WORTH, Acceptance, bet
 from engines.methods.speculative.adaptive_drafts.sources import OLDER, SeenTable, StoreCopy, TextCopy
-from engines.models.stores import StoreIndex
+from engines.models.parts.stores import StoreIndex
 from tests.engines.fakes import TableCausal, board
 
 SLUG = "adaptive-drafts"

@@ -7,7 +7,7 @@ import torch
 
 import engines
 from engines.methods.speculative.aggressive_decoding import source_of
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.conftest import GOLDEN
 from tests.engines.fakes import TableCausal
 

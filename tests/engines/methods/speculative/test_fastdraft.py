@@ -8,8 +8,7 @@ import torch
 import engines
 from engines.core.errors import UserError
 from engines.methods.speculative.fastdraft import Schooling
-from engines.models import grid_drafts
-from engines.models.parts import load_part
+from engines.models.parts import grid_drafts, load_part
 
 PROMPT, LENGTH = "story: Pia, bag", 20
 STEPS = ("16", "32", "64", "128", "256", "512")

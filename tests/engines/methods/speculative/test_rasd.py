@@ -10,7 +10,7 @@ import engines
 from engines.core.errors import UserError
 from engines.methods.speculative._retrieval import trie
 from engines.methods.speculative.rasd.pruning import Found, prune
-from engines.models.stores import store_of
+from engines.models.parts.stores import store_of
 from tests.engines.methods.speculative.toys import pair
 
 PROMPT = [1, 2, 3, 1, 2, 0, 1, 2]

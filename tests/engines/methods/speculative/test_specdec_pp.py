@@ -7,7 +7,7 @@ import engines
 from engines.core.errors import UserError
 from engines.core.kinds import Extended
 from engines.driver.roles import assign_roles
-from engines.models.accept_head import from_state, head_of
+from engines.models.parts.accept_head import from_state, head_of
 from tests.engines.fakes import TableCausal, lane
 
 V, PROMPT, D = 5, [1, 2, 3], 4

@@ -12,7 +12,7 @@ import torch
 
 import engines
 from engines.methods.system.afd.feeding import Elsewhere, Here
-from engines.models import feed_forward
+from engines.models.layers import feed_forward
 
 PROMPT = "story: Mia, boat"
 SIDES = ("attention", "feed-forward")

@@ -12,7 +12,7 @@ from engines.core.meter import Meter
 from engines.core.trace import ModelRecord
 from engines.methods.system.easyspec.fuzzy import forward, groups_of, schedule
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.tokens import IdTokenizer
+from engines.models.tokenizers.tokens import IdTokenizer
 from tests.engines.fakes import board, chi_square_p
 
 MODEL = "tiny-ar-m"

@@ -16,7 +16,6 @@ from engines.methods.system.lean_attention.partition import (
     makespan,
     ranges,
     schedule,
-    splits_bound,
     timeline,
 )
 from tests.engines.fakes import board
@@ -36,7 +35,6 @@ def test_every_tile_is_owned_once_and_loads_differ_by_one(t, G):
     assert pieces == sorted(pieces, key=lambda p: (p.worker, p.problem, p.first))
     loads = [end - first for first, end in ranges(sum(t), G)]
     assert max(loads) - min(loads) <= 1 and makespan(pieces) == max(loads) == math.ceil(sum(t) / G)
-    assert max(sum(p.problem == i for p in pieces) for i in range(len(t))) <= splits_bound(sum(t), max(t), G)
 
 
 def problem(N=100, g=3, r=3, e=8, dtype=torch.float64, sees=None):

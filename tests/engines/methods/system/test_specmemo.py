@@ -76,7 +76,7 @@ def test_the_tree_grows_with_the_budget_and_what_fits_is_known_before():
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("allocation", ["lean", "reference"])
 def test_the_account_is_that_of_the_live_buffers_and_the_cache_is_allocated_once(batch, allocation, monkeypatch):
-    from engines.models.slots import SlotLayer
+    from engines.models.layers.slots import SlotLayer
 
     counted, made, plain = KINDS["causal"].counted(model(), "target", Meter()), [], SlotLayer.lazy_initialization
     cache = counted.new_cache(7)

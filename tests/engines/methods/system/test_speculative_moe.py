@@ -9,7 +9,7 @@ import pytest
 import engines
 from engines.methods.system.speculative_moe import PLACES, moved, plan, put, seconds
 from engines.methods.system.speculative_moe import exchanges as ours
-from engines.models import placement
+from engines.models.measures import placement
 
 PROMPT = "story: Mia, boat"
 

@@ -12,10 +12,10 @@ import torch
 
 import engines
 from engines.core.errors import UserError
-from engines.models import sizing
 from engines.models.gguf import refusals
 from engines.models.gguf.header import MISTRAL_7B, read_header
-from engines.models.sizing import NoRoom, Size, check_gguf
+from engines.models.loading import sizing
+from engines.models.loading.sizing import NoRoom, Size, check_gguf
 from explorer.cli import main
 from tests import gguf_files
 from tests.engines.refusals import refuses

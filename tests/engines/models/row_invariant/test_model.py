@@ -11,15 +11,16 @@ from torch import nn
 import engines
 from engines.core.errors import UserError
 from engines.core.kinds import Taps
-from engines.models import bits
 from engines.models.adapters.layered import HFLayeredLM
-from engines.models.adapters.moe import HFMoELM
-from engines.models.mapping import LAYERED, ROUTED
-from engines.models.packed import PackedLinear, WidenedLinear, pack
-from engines.models.row_invariant import model as making
-from engines.models.row_invariant.attention import BLOCK
-from engines.models.row_invariant.layers import fill
-from engines.models.row_invariant.model import HFRowInvariantLM, of
+from engines.models.adapters.sparse import HFMoELM
+from engines.models.configs.mapping import LAYERED, ROUTED
+from engines.models.forwards import prepared
+from engines.models.forwards.row_invariant import model as making
+from engines.models.forwards.row_invariant.attention import BLOCK
+from engines.models.forwards.row_invariant.layers import fill
+from engines.models.forwards.row_invariant.model import HFRowInvariantLM, of
+from engines.models.layers.packed import PackedLinear, WidenedLinear, pack
+from engines.models.measures import bits
 from tests.engines.models.test_layered import build
 from tests.engines.refusals import refuses
 
@@ -37,7 +38,7 @@ def plain_for(names: Sequence[str], *first: str) -> list[Any]:
 def wrapped(family: str, dtype: torch.dtype = torch.float32, room: int = 4 * BLOCK, **changes: Any) -> HFRowInvariantLM:
     plain = build(family, max_position_embeddings=room, **changes)
     network = pack(plain.model.to(dtype))
-    return HFRowInvariantLM(HFLayeredLM(network, plain.tokenizer, plain.record, plain.eos_ids))
+    return HFRowInvariantLM(prepared(HFLayeredLM(network, plain.tokenizer, plain.record, plain.eos_ids)))
 
 
 def some(model: Any, n: int, seed: int = 0) -> list[int]:

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import engines
 from engines import UserError
-from engines.models import smollm2
+from engines.models.files import smollm2
 from engines.models.gguf import binding, trial
 from engines.models.gguf.library import Context
 from engines.models.gguf.sequences import SequenceCache

@@ -1,0 +1,176 @@
+"""The layers of Llama's family in few calls, over the weights of transformers' modules and with their bits.
+
+A layer is one function without modules; queries and keys are rotated together, by products with a table whose sign is
+folded in once a forward (-x sin is x (-sin) to the bit); in bfloat16 the attention of few rows is that of `grouped`.
+
+Only layers that are named here and lie on the CPU have it, each tested to the bit. Where a hook stands on a part of a
+layer, or a part was exchanged, the modules themselves run.
+
+Shapes: B texts, n rows of each, D hidden size, H query heads and h key heads of size e."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, rms_norm
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from engines.models.forwards import grouped
+from engines.models.layers.packed import PackedLinear
+from engines.models.layers.slots import SlotCache, SlotLayer
+
+FAMILIES = ("Llama", "Mistral", "Ministral", "Qwen2", "Qwen2Moe", "Arcee")
+NORMED = ("Qwen3", "Qwen3Moe")  # queries and keys are normed, head by head, before they are rotated
+OURS = "decoding_explorer_"  # what the names of our attention functions begin with
+DTYPES = (torch.float32, torch.bfloat16)
+Function = Callable[[Tensor], Tensor]
+
+
+class MergedLayer:
+    """A decoder layer of transformers, of which `of` finds out whether it is one of these."""
+
+    def __init__(self, layer: Any, normed: bool) -> None:
+        part, feed = layer.self_attn, layer.mlp
+        self.module, self._attention, self._feed = layer, part, feed
+        self._hooks = [one for module in layer.modules() for one in (module._forward_hooks, module._forward_pre_hooks)]
+        self._q, self._k, self._v, self._o = map(_function, (part.q_proj, part.k_proj, part.v_proj, part.o_proj))
+        self._before, self._between = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
+        self._norms = (_norm(part.q_norm), _norm(part.k_norm)) if normed else None
+        self._name, self._e = part.config._attn_implementation_internal, part.head_dim
+        self._attend = grouped.attend if self._name == "sdpa" else ALL_ATTENTION_FUNCTIONS[self._name]
+        self._gated: tuple[Function, ...] | None = None
+        if _family(feed, "MLP") and hasattr(feed, "gate_proj"):
+            self._gated = (feed.act_fn.forward, *map(_function, (feed.gate_proj, feed.up_proj, feed.down_proj)))
+
+    @classmethod
+    def of(cls, layer: Any) -> MergedLayer | None:
+        """The layer in few calls; None where it is another or lies elsewhere."""
+        part: Any = getattr(layer, "self_attn", None)
+        norms = (getattr(layer, name, None) for name in ("input_layernorm", "post_attention_layernorm"))
+        families = {_family(layer, "DecoderLayer"), _family(part, "Attention")} | {
+            _family(one, "RMSNorm") for one in norms
+        }
+        if None in families or len(families) > 1:
+            return None
+        if not (part.config._attn_implementation or "").startswith(("sdpa", OURS)):
+            return None
+        if any(hasattr(one, "_hf_hook") for one in layer.modules()):
+            return None
+        if any(p.device.type != "cpu" or p.dtype not in DTYPES for p in layer.parameters() if p.is_floating_point()):
+            return None
+        return cls(layer, families <= {*NORMED})
+
+    @property
+    def stands(self) -> bool:
+        """Whether the layer is still what was read: no hook, no other part, the same attention function."""
+        parts, config = self.module._modules, self._attention.config
+        same = parts["mlp"] is self._feed and parts["self_attn"] is self._attention
+        return same and config._attn_implementation_internal == self._name and not any(self._hooks)
+
+    def __call__(self, x: Tensor, B: int, mask: Any, turns: Turns, cache: SlotLayer | None, causal: bool) -> Tensor:
+        """Rows [B n, D] to [B n, D]; the cache takes their keys and values. causal: without a mask, rows see what is
+        before them."""
+        y, shape = self._before(x), (B, len(x) // B, -1, self._e)
+        q, k, v = self._q(y).view(shape), self._k(y).view(shape), self._v(y).view(shape)
+        if self._norms:
+            q, k = self._norms[0](q), self._norms[1](k)
+        H, both = q.shape[2], torch.cat((q, k), 2)
+        both = (both * turns.cos + both.roll(self._e // 2, -1) * turns.signed).transpose(1, 2)
+        q, k, v = both[:, :H], both[:, H:], v.transpose(1, 2)
+        if cache is not None:
+            k, v = cache.update(k, v)
+        out, _ = self._attend(self._attention, q, k, v, mask, scaling=self._attention.scaling, is_causal=causal)
+        x = x + self._o(out.reshape(len(x), -1))
+        y = self._between(x)
+        if self._gated is None:
+            return x + self._feed(y.view(B, -1, y.shape[-1])).view(x.shape)
+        act, gate, up, down = self._gated
+        return x + down(act(gate(y)) * up(y))
+
+
+def _family(module: Any, suffix: str) -> str | None:
+    """Whose class a module is an instance of, of those that are named here."""
+    kind = type(module)
+    family = kind.__name__.removesuffix(suffix)
+    known = kind.__module__.startswith("transformers.models.") and kind.__name__.endswith(suffix)
+    return family if known and family in FAMILIES + NORMED else None
+
+
+def _function(module: Any) -> Function:
+    """What a linear layer computes, without the call of a module where it is a plain or a packed one."""
+    if type(module) is nn.Linear:
+        weight, bias = module.weight, module.bias
+        return lambda x: linear(x, weight, bias)
+    if type(module) is PackedLinear:
+        product, packed, shift = torch.ops.mkldnn._linear_pointwise.default, module._packed, module.bias
+        return lambda x: product(x, packed, shift, "none", [], "")
+    return module.forward  # type: ignore[no-any-return]
+
+
+def _norm(module: Any) -> Function:
+    """An RMS norm of that family: the rows are rounded to their type before the weight."""
+    weight, eps, shape = module.weight, module.variance_epsilon, (module.weight.shape[0],)
+    return lambda x: rms_norm(x, shape, None, eps) * weight
+
+
+class Turns:
+    """Cosines and sines [B, n, e] of a table of rotations, as a merged layer takes them: [B, n, 1, e], the first half
+    of the sines negated."""
+
+    def __init__(self, cos: Tensor, sin: Tensor) -> None:
+        half = sin.shape[-1] // 2
+        self.cos = cos[:, :, None]
+        self.signed = torch.cat((-sin[..., :half], sin[..., half:]), -1)[:, :, None]
+
+
+class MergedBody:
+    """Embedding, layers and norm of a network of that family. See `of`."""
+
+    def __init__(self, network: Any, layers: Sequence[MergedLayer]) -> None:
+        body = network.base_model
+        self._layers, self._embedding, self._rotary, self.turns = layers, body.embed_tokens, body.rotary_emb, Turns
+        self._norm, self._head = body.norm, network.get_output_embeddings()
+        self.config: Any = None  # of attention modules that are to give the bits of these layers; None: their own
+        if network.dtype == torch.bfloat16 and network.config._attn_implementation == "sdpa":
+            self.config = copy.copy(network.config.get_text_config())
+            self.config._attn_implementation_internal = grouped.NAME
+
+    @classmethod
+    def of(cls, network: Any) -> MergedBody | None:
+        """A network in few calls; None where a layer of it is none of these."""
+        found = [MergedLayer.of(layer) for layer in getattr(network.base_model, "layers", ())]
+        layers = [one for one in found if one is not None]
+        return cls(network, layers) if layers and len(layers) == len(found) else None
+
+    @torch.no_grad()
+    def agrees(self) -> bool:
+        """Whether the first layer has the bits of its own modules, for as many rows as torch multiplies matrices."""
+        at, layer = torch.arange(grouped.LEAST)[None], self._layers[0]
+        h = self._embedding(at % self._embedding.weight.shape[0])
+        turns, mask = self._rotary(h, position_ids=at), h.new_zeros(1, 1, grouped.LEAST, grouped.LEAST)
+        own = layer.module(h, attention_mask=mask, position_ids=at, position_embeddings=turns)
+        return torch.equal(own[0], layer(h[0], 1, mask, Turns(*turns), None, causal=False))
+
+    def layer(self, i: int) -> MergedLayer | None:
+        """Layer i; None where it is no longer what was read."""
+        found = self._layers[i]
+        return found if found.stands else None
+
+    def logits(
+        self, ids: Tensor, at: Tensor, mask: Tensor | None, cache: SlotCache | None, last_only: bool = False
+    ) -> Tensor | None:
+        """Logits [B, n, V] of ids [B, n] at positions at [1, n], or of the last row only; without a mask all see all.
+        None, with nothing changed, where a layer is no longer what was read."""
+        if not all(layer.stands for layer in self._layers):
+            return None
+        h = self._embedding(ids)
+        turns, x = Turns(*self._rotary(h, position_ids=at)), h.view(-1, h.shape[-1])
+        for i, layer in enumerate(self._layers):
+            x = layer(x, len(h), mask, turns, cache and cache.layers[i], causal=False)
+        h = x.view(h.shape)
+        logits: Tensor = self._head(self._norm(h[:, -1:] if last_only else h))
+        return logits

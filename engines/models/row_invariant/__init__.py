@@ -1,2 +1,0 @@
-"""Forwards in which a row's logits are the same to the bit however many rows stand beside it, in a chain or a draft
-tree, and however the cache was filled: `model.of` makes such a model of a loaded one."""
