@@ -141,7 +141,7 @@ SLID = f"""(view, [inputs, all]) => {{ const wrong = [];
     ("name", "inputs", "values"),
     [
         ("Slots", [0], [["1"], ["2"], ["3"]]),
-        ("Workers", [0, 1, 2], [["10", "1", "2"], ["20", "64", "128"], ["16", "11", "10"], ["20", "3", "2"]]),
+        ("Workers", [0, 1, 2], [["0", "0", "0"], ["10", "11", "13"], ["6", "5", "4"]]),
         ("Pipeline", [0, 1], [[most, n] for most in ("1", "6") for n in ("10", "20")]),
         ("Attentions", [0, -1], [[str(n), price] for n in range(10, 21) for price in ("-2", "-0.5", "1")]),
     ],
@@ -154,6 +154,19 @@ def test_words_stay_in_the_drawing_wherever_the_sliders_stand(
     picture = stage.show(with_odd_words(decoded(name)) if name == "Slots" else decoded(name), name, Panel(width))
     picture.seek(2)
     assert picture.root.evaluate(SLID, [inputs, values]) == []
+
+
+def test_a_size_moves_over_those_that_the_method_was_asked_about(stage: Stage) -> None:
+    picture = stage.show(decoded("Workers"), "Workers")
+    picture.seek(1)
+    heads, slots = (picture.locator("input[type=range]").nth(i) for i in (1, 2))
+    said = picture.locator("output")
+    expect(said).to_have_text(["7 tokens", "4", "6"])
+    for key, now in (("ArrowRight", "6"), ("ArrowRight", "8"), ("ArrowLeft", "6")):
+        heads.press(key)
+        expect(said).to_have_text(["7 tokens", now, "6"])
+    slots.press("ArrowLeft")
+    expect(said).to_have_text(["7 tokens", "4", "3"])
 
 
 def test_each_part_of_the_bytes_says_measured_or_modelled(stage: Stage) -> None:

@@ -15,16 +15,23 @@ export class Dial {
     this.set(from);
   }
 
+  /** Moves over these values from now on. */
+  over(values) {
+    this.values = values;
+    set(this.slider, { min: 0, max: Math.max(0, values.length - 1) });
+  }
+
   #moved(change) {
     const at = Number(this.slider.value);
-    this.value = this.base ? this.base ** at : at;
+    this.value = this.values?.[at] ?? (this.base ? this.base ** at : at);
     setText(this.output, this.text(this.value));
     set(this.slider, { "aria-valuetext": this.text(this.value) });
     change?.();
   }
 
   set(value) {
-    this.slider.value = this.base ? Math.log(value) / Math.log(this.base) : value;
+    const at = this.values?.findLastIndex((one) => one <= value);
+    this.slider.value = at ?? (this.base ? Math.log(value) / Math.log(this.base) : value);
     this.#moved();
     this.value = value; // beyond the ends, too
     setText(this.output, this.text(value));

@@ -1,6 +1,8 @@
 // A recorded search for drafts: what stood after any of its iterations, and what became of drafts. No DOM.
 
 import { rowsOf } from "../rounds.js";
+import { short } from "../sliding.js";
+import { tr } from "../words.js";
 
 /** The nodes from below the root down to `node`. */
 export function trail({ parents }, node) {
@@ -115,3 +117,7 @@ export function lines(paths, emitted, room, drawn) {
     states = fates(paths, emitted, room, drawn);
   return ends.map((tokens) => tokens.map((token, i) => ({ token, state: states.get(String(tokens.slice(0, i + 1))) })));
 }
+
+/** Why an iteration went to a node, by the terms of its rule. */
+export const why = (terms) =>
+  terms === null ? tr`never tried before` : tr`Q ${short(terms[0])} + exploration ${short(terms[1])}, the largest sum`;

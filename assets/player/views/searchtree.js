@@ -11,7 +11,7 @@ import { comeIn } from "../motion.js";
 import { Sliding, short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { after, came, drafts, fates, lines, shown, trail } from "./searched.js";
+import { after, came, drafts, fates, lines, shown, trail, why } from "./searched.js";
 import { LINE, successors } from "./successors.js";
 
 export const view = {
@@ -60,18 +60,15 @@ export class SearchTree extends StepPicture {
     return this.sliding.moved !== null && this.#k(search) > 0;
   }
 
-  /** After the iterations that are shown, as the method says: [nodes that drafts end in, the terms of the last one]. */
+  /** After the iterations that are shown: {made: drafts, terms: of the last one}. */
   #asked(search) {
-    return this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
-  }
-
-  #drafts(search) {
-    return drafts(search, this.#asked(search)[0]);
+    const [nodes, terms] = this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
+    return { made: drafts(search, nodes), terms };
   }
 
   #again(search, { tree }) {
     const k = this.#k(search),
-      { rows, kept } = came(this.#drafts(search), tree.emitted, search.room);
+      { rows, kept } = came(this.#asked(search).made, tree.emitted, search.room);
     const least = kept === tree.emitted.length ? "≥ " : "";
     return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
   }
@@ -81,14 +78,10 @@ export class SearchTree extends StepPicture {
     const k = this.#k(search),
       way = trail(search, search.ends[k - 1]),
       words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
-      terms = this.#asked(search)[1],
+      { terms } = this.#asked(search),
       rolled = search.rollouts[k - 1];
-    const why =
-      terms === null
-        ? tr`never tried before`
-        : tr`Q ${short(terms[0])} + exploration ${short(terms[1])}, the largest sum`;
     const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
-    return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why})${on}, score \
+    return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why(terms)})${on}, score \
 ${short(search.scores[k - 1])}.`;
   }
 
@@ -112,7 +105,7 @@ ${short(search.scores[k - 1])}.`;
       foot = top + rows * pitch + 16,
       labels = [];
     const { emitted, emitted_source: source } = step.tree,
-      now = this.#moved(search) ? fates(this.#drafts(search), emitted, search.room, source === "target") : null;
+      now = this.#moved(search) ? fates(this.#asked(search).made, emitted, search.room, source === "target") : null;
     list.forEach((item, i) => {
       if (now) item.state = now.get(String(item.tokens)) ?? "";
       const { column, row } = places[i],
@@ -145,9 +138,7 @@ ${short(search.scores[k - 1])}.`;
       size = ({ node }) => (node > 0 ? R * Math.sqrt(visits[node] / search.ends.length) : 0),
       kind = ({ node }) => (2 * search.loaded[node] < search.weights[node] ? "text" : "store"),
       boxes = list.slice(1).filter(({ state }) => state);
-    const told = boxes.map(({ start, end, y, state, whole, text }) => {
-      return { x: (start + end) / 2, y: y - CHIP / 2, state, whole, text };
-    });
+    const told = boxes.map((box) => ({ ...box, x: (box.start + box.end) / 2, y: box.y - CHIP / 2 }));
     chips(this.cells, told, this.context.theme, 999);
     for (const { state, start, y, text } of list.slice(1)) if (!state) labels.push([start + 4, y + 4, "start", text]);
     const edges = list.slice(1).filter(({ parent, from }) => parent || from);

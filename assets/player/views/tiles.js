@@ -56,3 +56,9 @@ export function wordOf({ worker, head, first, last, found }) {
   const where = tr`head ${head}, tiles ${first} to ${last}: worker ${worker}`;
   return found ? `${where}; ${found}` : where;
 }
+
+/** The pieces of a head, in order. */
+export const linesOf = (pieces) =>
+  pieces
+    .sort((a, b) => a.first - b.first)
+    .map((piece, i) => (i ? wordOf(piece) : `${wordOf(piece)}; ${tr`this worker merges`}`));

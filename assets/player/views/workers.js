@@ -1,5 +1,4 @@
-// All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale. The
-// worker of a head's first tile merges it.
+// All tiles of all heads on one line, cut into equal pieces; below, three ways to share them out, on one scale.
 
 import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -8,7 +7,7 @@ import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr, translated } from "../words.js";
 import { Dial, embolden, formula, size } from "./dial.js";
-import { boxOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
+import { boxOf, linesOf, modelled, ORDER, ways, wordOf } from "./tiles.js";
 
 export const view = { name: "Workers", title: "Tiles by worker", place: 83, needs: ["tiling"] };
 
@@ -23,15 +22,15 @@ const fill = (head) => `var(--option${(head - 1) % OPTIONS}-fill)`,
 export class Workers extends StepPicture {
   load(run, dom, context) {
     this.head = 0;
-    this.moved = null;
-    const move = (moved) => () => {
-      this.moved = moved;
-      this.show(this.t);
-    };
+    const dial = (moved, label, text = String) =>
+      new Dial(label, [0, 1, 1], 0, 1, text, () => {
+        this.moved = moved;
+        this.show(this.t);
+      });
     this.dials = {
-      context: new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, move("context")),
-      heads: new Dial(tr`Heads`, [1, 64, 1], 0, 3, String, move("heads")),
-      slots: new Dial(tr`Workers`, [2, 128, 1], 0, 10, String, move("slots")),
+      context: dial("context", tr`Context`, (n) => tr`${size(n)} tokens`),
+      heads: dial("heads", tr`Heads`),
+      slots: dial("slots", tr`Workers`),
     };
     this.back = el("button", { onclick: () => this.#recorded() }, tr`as recorded`);
     this.keys = el("div", "dx-legend");
@@ -59,27 +58,24 @@ number does.`);
     this.#sizes(this.run.length);
   }
 
-  /** The sliders stand where the run does, but for one that a person moved: that stands at a size that the method was
-   * asked about. */
+  /** Where the method was asked about sizes: here, or in the last step with the same ones. */
+  get #step() {
+    return 1 + this.run.figures.stops.slice(0, this.t).findLastIndex((one) => one?.tiling);
+  }
+
+  /** The sliders stand where the run does, but for one that a person moved. */
   #sizes(t) {
-    const told = this.run.steps[t - 1]?.tiling ?? {};
-    for (const [name, dial] of Object.entries(this.dials))
-      if (name !== this.moved) dial.set(told[name] ?? dial.value);
-      else dial.set(this.#asked()?.[name].stops.findLast((stop) => stop <= dial.value) ?? told[name]);
-  }
-
-  /** The step whose sizes were asked about: this one, or the last before it with the same ones. */
-  get #told() {
-    const all = this.run.figures.stops;
-    return 1 + all.slice(0, this.t).findLastIndex((one) => one?.tiling);
-  }
-
-  #asked() {
-    return this.run.figures.stops[this.#told - 1]?.tiling;
+    const told = this.run.steps[t - 1]?.tiling ?? {},
+      asked = this.run.figures.stops[this.#step - 1]?.tiling;
+    for (const [name, dial] of Object.entries(this.dials)) {
+      const value = name === this.moved ? dial.value : told[name];
+      dial.over(asked?.[name].stops ?? []);
+      dial.set(value ?? dial.value);
+    }
   }
 
   #recorded() {
-    this.moved = null;
+    this.moved = undefined;
     this.show(this.t);
   }
 
@@ -93,17 +89,15 @@ number does.`);
     return ways(step.intervals).length || null;
   }
 
-  /** The ways that are drawn: those of the step, or with another size of what a person moved. */
+  /** The ways that are drawn: the step's, or with another size of what was moved. */
   #ways() {
-    const { context, heads, slots } = { ...this.run.steps[this.t - 1].tiling, ...this.#person },
-      plans = this.moved && this.run.asked(this.#told, "tiling", this.moved, this.dials[this.moved].value);
+    const { moved, run } = this,
+      value = this.dials[moved]?.value,
+      { context, heads, slots } = { ...run.steps[this.t - 1].tiling, [moved]: value },
+      plans = moved && run.asked(this.#step, "tiling", moved, value);
     if (!plans) return { all: this.at[this.t - 1] ?? [], slots };
     const tiles = plans[0][1].reduce((sum, n) => sum + n, 0);
     return { all: modelled(plans, tiles / heads), slots, n: context };
-  }
-
-  get #person() {
-    return this.moved ? { [this.moved]: this.dials[this.moved].value } : {};
   }
 
   also() {
@@ -211,11 +205,8 @@ pieces`,
     arrows.style.cssText = `stroke:var(--text);fill:none;${thick}`;
   }
 
-  /** The pieces of the chosen head. */
   #tell(way) {
-    const own = this.head && way ? way.pieces.filter(({ head }) => head === this.head) : [],
-      sorted = own.sort((a, b) => a.first - b.first),
-      lines = sorted.map((p, i) => (i ? wordOf(p) : `${wordOf(p)}; ${tr`this worker merges`}`));
+    const lines = this.head && way ? linesOf(way.pieces.filter(({ head }) => head === this.head)) : [];
     pool(this.list, lines.length, () => el("li")).forEach((line, i) => setText(line, lines[i]));
   }
 
