@@ -1,7 +1,9 @@
 // Which runs are held against each other, and against which; and what they are called beside each other.
 
 import { titleOf } from "./fork.js";
-import { pairOf } from "./store.js";
+
+/** What is said of a run beside another one (`of_pair`); null where nothing was handed. */
+export const pairOf = (run, other) => globalThis.dxPairs?.[`${run.figures.key} ${other.figures.key}`] ?? null;
 
 const MOST = 2; // settings in a name
 

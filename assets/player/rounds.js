@@ -102,3 +102,11 @@ export function inOrder(rounds) {
   }
   return found;
 }
+
+/** Where a position of the board that a step found is on the one that it leaves; -1 where it is removed. */
+export function moved(position, { removed = [], inserted = [] } = {}) {
+  if (removed.includes(position)) return -1;
+  let at = position - removed.filter((place) => place < position).length;
+  for (const place of inserted) at += place <= at;
+  return at;
+}

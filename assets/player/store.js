@@ -1,5 +1,5 @@
 // One run as the views read it: checked header, running sums, the board after any number of steps, and the figures that
-// it was handed (explorer/figures/handed.py). No DOM, no metric beyond sums.
+// it was handed (explorer/figures/handed.py).
 
 import { unpack } from "./codec.js";
 import { tr } from "./words.js";
@@ -30,17 +30,6 @@ export function parseTrace(trace) {
 /** The i-th token of commits; null where it was drawn at random: nothing is written there yet. */
 export const written = ({ tokens, causes }, i) => (RANDOM.includes(causes[i]) ? null : tokens[i]);
 
-/** Where a position of the board that a step found is on the one that it leaves; -1 where it is removed. */
-export function moved(position, { removed = [], inserted = [] } = {}) {
-  if (removed.includes(position)) return -1;
-  let at = position - removed.filter((place) => place < position).length;
-  for (const place of inserted) at += place <= at;
-  return at;
-}
-
-/** What is said of a run beside another one (`of_pair`); null where nothing was handed. */
-export const pairOf = (run, other) => globalThis.dxPairs?.[`${run.figures.key} ${other.figures.key}`] ?? null;
-
 /** What a batch is against the last one seen: "start" of a run, the "next", an "old" one seen before, or after a
  * "gap". */
 export function order(last, batch) {
@@ -63,7 +52,7 @@ export class Run {
     this.pieces = new Map();
     this.steps = [];
     this.end = null;
-    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {}, stops: [] }; // to: steps that they are of; -1: none
+    this.figures = { to: -1, counts: {}, later: {}, work: {}, settings: {}, stops: [] }; // to: the last step they are of
     this.verdict = null; // {right, expected, word, first, last, step} of the answer, where it was checked
     this.target = header.models?.[0]?.role ?? null; // the model that was picked: its calls make the clock
     this.axes = { steps: [0], forwards: [0], seconds: [0], work: [0] };

@@ -3,9 +3,8 @@
 
 import { besides, many as counted } from "./counted.js";
 import { DEFINITIONS } from "./definitions.js";
-import { nameOf } from "./field.js";
+import { nameOf, pairOf } from "./field.js";
 import { compose, fill, lost, numbers } from "./receipt.js";
-import { pairOf } from "./store.js";
 import { tr, translated } from "./words.js";
 
 const percent = (share) => `${Math.round(100 * share)} %`;

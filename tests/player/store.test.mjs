@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { asset } from "./assets.mjs";
 import { chance, header, made } from "./made.mjs";
 
-const { Run, checkHeader, order, pairOf, parseTrace, written } = await asset("player/store.js");
+const { Run, checkHeader, order, parseTrace, written } = await asset("player/store.js");
+const { pairOf } = await asset("player/field.js");
 const { unpacked } = await asset("player/codec.js");
 
 const [EOS, MASK] = [9, 8];

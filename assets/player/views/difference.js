@@ -4,7 +4,7 @@
 import { glyphs } from "../codec.js";
 import { COUNTED, many } from "../counted.js";
 import { el, setText } from "../dom.js";
-import { pairOf } from "../store.js";
+import { pairOf } from "../field.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Difference", title: "", place: 45, needs: [] };

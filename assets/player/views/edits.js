@@ -7,9 +7,9 @@ import { chips } from "../chips.js";
 import { glyphs } from "../codec.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
+import { moved } from "../rounds.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
-import { moved } from "../store.js";
 import { tr } from "../words.js";
 
 export const view = { name: "Edits", title: "Written, then replaced", place: 153, needs: ["edits"] };

@@ -2,8 +2,7 @@
 // it is told before all of them were shown to their end.
 
 import { el, pool, setText } from "../dom.js";
-import { apart, field, nameOf } from "../field.js";
-import { pairOf } from "../store.js";
+import { apart, field, nameOf, pairOf } from "../field.js";
 import { verdict, WORDS } from "../verdict.js";
 import { tr } from "../words.js";
 import { figure } from "./receipt.js";
