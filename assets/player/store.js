@@ -17,7 +17,7 @@ export function checkHeader(header) {
     );
 }
 
-/** A trace, decoded, from an object or JSON text. */
+/** A trace, decoded, from JSON text. */
 export function parseTrace(trace) {
   if (typeof trace !== "string") return trace;
   try {
@@ -376,7 +376,7 @@ export class Run {
   }
 
   /** True if any step so far fills the group `name`. Also: "masked", a board that begins masked, "growing", one that
-   * begins empty, "end", a run that is over; "spans.fed", "intervals.bytes", "routing.expert": those of a kind. */
+   * begins empty, "end", a run that is over; "spans.fed": spans of a kind. */
   has(name) {
     if (name === "end") return this.end !== null;
     if (name === "masked" || name === "growing") return (this.canvas !== null) === (name === "masked");
