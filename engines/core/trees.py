@@ -35,18 +35,6 @@ def behind(parents: Sequence[int], last: int) -> str:
     return "correction" if last in parents else "bonus"
 
 
-def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
-    """The rows from the root to each leaf, leaves by rising row."""
-    inner = set(parents)
-    paths = []
-    for leaf in (row for row in range(len(parents)) if row not in inner):
-        path = [leaf]
-        while parents[path[0]] >= 0:
-            path.insert(0, parents[path[0]])
-        paths.append(path)
-    return paths
-
-
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:
     """(parents, candidate rank of each row) of the tree whose rows, breadth first, have these numbers of children; rows
     beyond the list have none."""
