@@ -1,4 +1,4 @@
-"""Draft trees: masks, paths and the walk that verifies them. A tree is a list of parents, row 0 the root with parent
+"""Draft trees: depths, children and shapes. A tree is a list of parents, row 0 the root with parent
 -1, parents first."""
 
 from __future__ import annotations
