@@ -1,4 +1,4 @@
-"""Draft trees: masks, paths and the walk that verifies them. A tree is a list of parents, row 0 the root with parent
+"""Draft trees: depths, children and shapes. A tree is a list of parents, row 0 the root with parent
 -1, parents first."""
 
 from __future__ import annotations
@@ -33,18 +33,6 @@ def behind(parents: Sequence[int], last: int) -> str:
     if len(parents) < 2:
         return ""
     return "correction" if last in parents else "bonus"
-
-
-def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
-    """The rows from the root to each leaf, leaves by rising row."""
-    inner = set(parents)
-    paths = []
-    for leaf in (row for row in range(len(parents)) if row not in inner):
-        path = [leaf]
-        while parents[path[0]] >= 0:
-            path.insert(0, parents[path[0]])
-        paths.append(path)
-    return paths
 
 
 def from_child_counts(counts: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from engines.core.errors import UserError
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models.gguf.header import ORIGINAL, GGUFHeader
 from engines.models.gguf.library import NOTHING, Weights, library
 from engines.models.gguf.tokenizer import GGUFTokenizer
+from engines.models.tokenizers.tokens import check_end_ids, mask_of
 
 if TYPE_CHECKING:
     from engines.core.kinds import Model
-
-SHOWN = 6  # candidates that an error names
 
 
 def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
@@ -33,30 +31,18 @@ def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:
     ends = _ends(weights, header, options.get("eos_id"), name)
     if header.causal:
         return GGUFCausalLM(weights, header, tokenizer, record, ends)
-    mask = _mask(tokenizer, header, options.get("mask_id"), name)
+    mask = mask_of(name, (options.get("mask_id"), header.mask_id), tokenizer.vocabulary())
     shift = header.shift if options.get("shift") is None else bool(options["shift"])
     return GGUFMaskedLM(weights, header, tokenizer, record, ends, mask_id=mask, shift=shift)
 
 
 def _ends(weights: Weights, header: GGUFHeader, given: int | None, name: str) -> frozenset[int]:
     """The tokens that end an answer: the one that was given, or all that the file or llama.cpp takes for one."""
-    if given is not None and not 0 <= given < weights.size:
-        raise UserError(f"eos_id={given} is not in the vocabulary of {name}; ids go from 0 to {weights.size - 1}.")
     if given is not None:
+        check_end_ids(name, [given], weights.size)
         return frozenset({given})
     ends = library().llama_vocab_is_eog
     return frozenset({*header.end_ids, *(i for i in range(weights.size) if ends(weights.vocab, i))})
-
-
-def _mask(tokenizer: GGUFTokenizer, header: GGUFHeader, given: int | None, name: str) -> int:
-    for mask in (given, header.mask_id):
-        if mask is not None:
-            return int(mask)
-    named = ((i, text) for i, text in tokenizer.vocabulary().items() if "mask" in text.lower())
-    found = ", ".join(f"{text} {i}" for i, text in list(named)[:SHOWN]) or "–"
-    raise UserError(
-        f"'{name}' does not say which token is its mask; give it as mask_id=... (candidates in its tokenizer: {found})."
-    )
 
 
 def _record(name: str, header: GGUFHeader, tokenizer: GGUFTokenizer, options: dict[str, Any]) -> ModelRecord:

@@ -7,10 +7,10 @@ from typing import Any
 from engines.core.errors import UserError
 from engines.core.kinds import Tokenizer
 from engines.models.configs.plans import Plan
+from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer, candidates, check_end_ids, mask_of
 
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|role_end|>")
 SEPARATOR, FINAL = "<|end|>", ("<|return|>", "<|call|>")  # of messages where one of the latter ends an answer: gpt-oss
-SHOWN = 6  # candidates that an error names
 ENDINGS = ("eos", "eot", "end", "</s>", "eom")  # by which a token that may end an answer is found
 
 
@@ -37,32 +37,22 @@ def eos_ids(network: Any, tokenizer: Any | None, given: int | None = None) -> fr
 
 def check_ends(name: str, how: Plan, tokenizer: Any | None, ends: frozenset[int], size: int) -> None:
     """Raise UserError where an answer would never end, or ends with an id that is no token."""
-    if wrong := next((one for one in sorted(ends) if not 0 <= one < size), None):
-        raise UserError(f"eos_id={wrong} is not in the vocabulary of {name}; ids go from 0 to {size - 1}.")
+    check_end_ids(name, ends, size)
     if how.ends and not ends:
         raise UserError(
             f"'{name}' does not say which token ends an answer; give it as eos_id=... (candidates in its tokenizer: "
-            f"{_candidates(tokenizer, ENDINGS)})."
+            f"{candidates(_added(tokenizer), ENDINGS)})."
         )
 
 
 def mask_id_of(name: str, how: Plan, tokenizer: Any | None, given: int | None) -> int:
     """The mask's id: the one that was given, the config's or the tokenizer's. Raises UserError where none says it."""
-    for mask_id in (given, how.mask_id, getattr(tokenizer, "mask_token_id", None)):
-        if mask_id is not None:
-            return int(mask_id)
-    raise UserError(
-        f"'{name}' does not say which token is its mask; give it as mask_id=... (candidates in its tokenizer: "
-        f"{_candidates(tokenizer, ('mask',))})."
-    )
+    return mask_of(name, (given, how.mask_id, getattr(tokenizer, "mask_token_id", None)), _added(tokenizer))
 
 
-def _candidates(tokenizer: Any | None, parts: tuple[str, ...]) -> str:
-    """The added tokens of a tokenizer whose names have one of these parts, with their ids; a dash where there is
-    none."""
-    added = {} if tokenizer is None else tokenizer.get_added_vocab()
-    found = sorted((i, text) for text, i in added.items() if any(part in text.lower() for part in parts))
-    return ", ".join(f"{text} {i}" for i, text in found[:SHOWN]) or "–"
+def _added(tokenizer: Any | None) -> dict[int, str]:
+    """The added tokens of a tokenizer."""
+    return {} if tokenizer is None else {i: text for text, i in tokenizer.get_added_vocab().items()}
 
 
 def wrap(
@@ -70,7 +60,6 @@ def wrap(
 ) -> Tokenizer:
     """A transformers tokenizer behind `Tokenizer`; where a checkpoint has none, its ids."""
     from engines.models.tokenizers.scene_words import SceneTokenizer
-    from engines.models.tokenizers.tokens import HFTokenizer, IdTokenizer
 
     if (patches := getattr(config, "patches", None)) is not None:
         return SceneTokenizer(patches)

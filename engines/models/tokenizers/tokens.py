@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
@@ -16,6 +16,7 @@ from engines.core.trace import Piece
 from engines.models.tokenizers.templates import rendered
 
 T = TypeVar("T")
+SHOWN = 6  # candidates that an error names
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -164,3 +165,25 @@ def same_vocabulary(a: Tokenizer, b: Tokenizer) -> bool:
     """Whether both number the same strings the same way, in a GGUF file or a transformers tokenizer; the sizes of the
     models' output layers (padding) do not matter."""
     return a is b or a.vocabulary() == b.vocabulary()  # type: ignore[attr-defined]
+
+
+def candidates(vocabulary: Mapping[int, str], parts: Collection[str]) -> str:
+    """The first tokens whose texts have one of these parts, with their ids; a dash where there is none."""
+    found = sorted((i, text) for i, text in vocabulary.items() if any(part in text.lower() for part in parts))
+    return ", ".join(f"{text} {i}" for i, text in found[:SHOWN]) or "–"
+
+
+def mask_of(name: str, said: Iterable[int | None], vocabulary: Mapping[int, str]) -> int:
+    """The first id of a mask that one place says. Raises UserError where none does."""
+    if (mask_id := next((one for one in said if one is not None), None)) is not None:
+        return int(mask_id)
+    raise UserError(
+        f"'{name}' does not say which token is its mask; give it as mask_id=... (candidates in its tokenizer: "
+        f"{candidates(vocabulary, ('mask',))})."
+    )
+
+
+def check_end_ids(name: str, ends: Iterable[int], size: int) -> None:
+    """Raises UserError for an id that ends an answer and is no token."""
+    if wrong := next((one for one in sorted(ends) if not 0 <= one < size), None):
+        raise UserError(f"eos_id={wrong} is not in the vocabulary of {name}; ids go from 0 to {size - 1}.")

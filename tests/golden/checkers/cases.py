@@ -77,3 +77,8 @@ def sees(parents: Sequence[int]) -> torch.Tensor:
 def ancestors(mask: torch.Tensor) -> list[list[int]]:
     """What each row of a mask sees."""
     return [row.nonzero()[:, 0].tolist() for row in mask]
+
+
+def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
+    """What the leaves of a tree see: the rows from the root to each, leaves by rising row."""
+    return [line for row, line in enumerate(ancestors(sees(parents))) if row not in parents]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engines.core.lazy import torch
-from engines.core.trees import leaf_paths, row_depths
+from engines.core.trees import row_depths
 from engines.core.verify import differ
 from engines.methods.heads import hydra, medusa
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.speculative._turn import Turn
 from engines.methods.speculative._verify import Draft
 
-from .cases import Given
+from .cases import Given, leaf_paths
 
 if TYPE_CHECKING:
     from .drafters import Check

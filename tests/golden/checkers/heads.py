@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from engines.core.lazy import torch
-from engines.core.trees import leaf_paths, row_depths
+from engines.core.trees import row_depths
 from engines.core.verify import Case, checks, differ
 from engines.methods.heads._confident_tree import Fan, expanded, reranked
 from engines.methods.heads._template import filled, parents_of
@@ -20,7 +20,7 @@ from engines.methods.heads.ppd import above, layout
 from engines.methods.heads.ppd.dynamic_tree import Node, search
 from engines.methods.speculative._verify import Draft, written
 
-from .cases import Given, Values, ancestors, chain, computes, float64, sees, walked
+from .cases import Given, Values, ancestors, chain, computes, float64, leaf_paths, sees, walked
 
 TOLERANCE = 1e-6
 

@@ -15,7 +15,7 @@ from engines.core.sampling import (
     recursive_rejection,
     residual,
 )
-from engines.core.trees import from_child_counts, leaf_paths, row_depths
+from engines.core.trees import from_child_counts, row_depths
 from engines.core.verify import Case, checks, differ
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.methods.speculative.aggressive_decoding import anchor, occurrences
@@ -24,7 +24,7 @@ from engines.methods.speculative.judge_decoding.rule import or_mask
 from engines.methods.speculative.reflective_verification import fuse
 from engines.methods.speculative.token_recycling import TEMPLATES, expand, update
 
-from .cases import Given, Values, by_kind, chain, computes, float64, kinds, sees, walked
+from .cases import Given, Values, by_kind, chain, computes, float64, kinds, leaf_paths, sees, walked
 
 Row = Sequence[str]
 Context = tuple[int, ...]
