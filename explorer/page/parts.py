@@ -85,7 +85,7 @@ def table(value: str, **options: Any) -> gr.HTML:
     return gr.HTML(
         value,
         html_template='<div class="facts"></div>',
-        js_on_load=_script("table.js"),
+        js_on_load=_script("sorting.js", "table.js"),
         apply_default_css=False,
         **options,
     )
@@ -257,9 +257,9 @@ def language() -> gr.HTML:
     return module("page/switch.js", "page.mountSwitch(element)", themed=False, elem_id="language", min_width=0)
 
 
-def _script(name: str) -> str:
-    """A script of a component; its words are said in the page's language."""
-    return WORDS + (HERE / name).read_text(encoding="utf-8")
+def _script(*names: str) -> str:
+    """The script of a component, of one file or several; its words are said in the page's language."""
+    return WORDS + "".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def _player(call: str, *, value: str = "", **options: Any) -> gr.HTML:
