@@ -2,6 +2,6 @@
 
 from explorer.papers.documents import section
 
-NUMBERS = section("numbers", "How the numbers are obtained")
+NUMBERS = section("measuring", "How the numbers are obtained")
 KEYS = section("using", "Keyboard")
-SWEEPS = section("sweeps", "What a method adds to a plain threshold")
+SWEEPS = section("measuring", "What a method adds to a plain threshold")

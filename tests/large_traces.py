@@ -6,8 +6,7 @@ over 48 steps, and for an answer of 4,096 tokens.
 Both networks are tiny and random: what is measured is everything around one. Steps with everything recorded and without
 take turns; told is the median ratio of such pairs with its 95 % interval. Browser time is the processor time of all
 processes of the Chromium that opens the exported page; the aims are those of tests/player/test_budgets_browser.py.
-Takes about four minutes. --json writes the record that the documents show (then run `python -m
-explorer.papers.documents`)."""
+Takes about four minutes. --json writes the record that the page shows under *Docs*."""
 
 import argparse
 import copy

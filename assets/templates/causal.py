@@ -5,7 +5,7 @@ one.
     decoding-explorer sweep --method-file my.py --model tiny-ar-l --task sort    its quality
     decoding-explorer page --method-file my.py                                   watch it: choose it in a slot
 
-Change the rule in the two lines marked HERE. Everything else tells the page what to draw.
+Change the two lines of the rule; everything else tells the page what to draw.
 """
 
 from engines.kit import (
@@ -47,8 +47,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         # [1, V]: one forward, counted and timed for you
         z = model.extend(ids[cache.length :], cache, last_only=True).logits
         probabilities = distribution(z[0], p.temperature)  # [V]
-        allowed = probabilities >= p.part * probabilities.max()  # HERE: which tokens may be drawn ...
-        token = draw(probabilities * allowed, run.rng)  # HERE: ... and which one is; run.rng makes equal seeds equal
+        # your rule: which tokens may be drawn, and which one is; run.rng makes equal seeds equal
+        allowed = probabilities >= p.part * probabilities.max()
+        token = draw(probabilities * allowed, run.rng)
         at = [len(ids)]
         ids = [*ids, token]
         edit = yield run.step(  # one step after every forward

@@ -251,7 +251,7 @@ def rows(found: Bench) -> list[dict[str, Any]]:
 
 LEGEND = (
     "95 %: interval of the median over the classes, by order statistics; methods whose intervals overlap are not told "
-    "apart, whichever stands first"
+    "apart, whichever comes first"
 )
 
 

@@ -80,7 +80,8 @@ def link(href: str, *children: Node, **more: str) -> Html:
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
-    """A table whose first column is its rows' heads; on a phone it scrolls by itself."""
+    """A table whose first column is its rows' heads; on a phone it scrolls by itself. With `data-sort` its columns sort
+    it where scripts run."""
     body = [
         h("tr", {}, [h("th", {"scope": "row"}, cell) if i == 0 else h("td", {}, cell) for i, cell in enumerate(row)])
         for row in rows

@@ -86,7 +86,7 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)
     yield "engines/tasks", (task.title for task in TASKS.values())
-    yield "assets/docs/sweeps.md", python.paragraphs(about.SWEEPS)
+    yield "assets/docs/measuring.md", python.paragraphs(about.SWEEPS)
     yield "assets/scenarios.json", iter(scenarios.texts())
     yield "assets/lecture.json", iter(lecture.texts())
     for path in files(SENTENCES):

@@ -17,6 +17,7 @@ from explorer import papers
 from explorer.language import catalogue
 from explorer.papers.documents import documents
 from explorer.papers.lessons import glossary, in_view, lessons
+from explorer.papers.listing import TITLES
 from explorer.papers.schema import Lesson
 
 NUMBER = r"([\d.,]+)"
@@ -64,7 +65,7 @@ def _texts() -> Iterator[tuple[str, str]]:
             yield from ((f"run {run.id}", text) for text in (run.title, run.watch))
     for lesson in lessons():
         yield from ((f"lesson {lesson.method}", text) for text in of_lesson(lesson))
-    for name, title in documents().items():
+    for name, title in (documents() | TITLES).items():
         yield f"phrase {name}", title
     for term in glossary():
         yield from ((f"term {term.term}", text) for text in (term.term, term.about))

@@ -22,7 +22,7 @@ from explorer.page.parts import LIGHT, ONE_AT_A_TIME, either, fresh, module, say
 HELP = """### Why is it slow?
 A published drafter and its target: which guesses are right, at which depth, what is missed, which of the known slips
 makes it better when it is turned, and what a round costs on this machine. The same as `decoding-explorer diagnose`;
-formats and slips: [Published drafters](?doc=drafters).
+formats and slips: [Published drafters](?doc=models).
 """
 TOKENS, MOST, PROMPTS = 48, 256, 50
 log = logging.getLogger("decoding-explorer")

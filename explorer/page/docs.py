@@ -1,5 +1,5 @@
-"""The Docs tab: the texts of `assets/docs`, one at a time. Nothing of them is sent before the tab is opened, or a link
-that names one (`?doc=NAME`)."""
+"""The Docs tab: the texts of `assets/docs` and the tables of `explorer.papers.listing`, one at a time. Nothing of them
+is sent before the tab is opened, or a link that names one (`?doc=NAME`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from explorer.page import tables
+from explorer.page.parts import fresh, table
+from explorer.papers import listing
 from explorer.papers.documents import PICTURES, document, documents
 
 FENCE = re.compile(r"^```\w+$", re.MULTILINE)  # with a language Gradio colours code, in tones too light to read
@@ -18,14 +21,20 @@ LECTURE = re.compile(r"`\?lecture`")  # on the page it opens the lecture
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
-def text(name: object) -> str:
-    """A text as the page shows it: pictures are within it; links to other texts stay on the page, those to files of the
-    repository and to headings are words. A name that is none of them gives a sentence that says so."""
+def text(name: object) -> tuple[str, str]:
+    """A text, or what is above a table, as Markdown, and the table as JSON. Pictures are within a text; links to other
+    texts stay on the page, those to files of the repository and to headings are words. A name that is none of them
+    gives a sentence that says so."""
+    name = str(name)
     try:
-        found = document(str(name))
+        if name in documents():
+            found = LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", document(name))))
+            return LECTURE.sub(r"[`?lecture`](?lecture)", found), fresh()
+        shown = listing.table(name)
     except KeyError:
-        return f"There is no text '{str(name)[:60]}' here; choose one from the list."
-    return LECTURE.sub(r"[`?lecture`](?lecture)", LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", found))))
+        return f"There is no text '{name[:60]}' here; choose one from the list.", fresh()
+    back = [] if name in listing.TITLES else [f"[{listing.TITLES['measured']}](?doc=measured)"]
+    return "\n\n".join([f"# {shown.title}", *back, *shown.about]), tables.listed(shown)
 
 
 def _picture(found: re.Match[str]) -> str:
@@ -55,22 +64,24 @@ def section(tab: gr.Tab, tabs: gr.Tabs, asked: gr.HTML, limits: str, **light: An
     titles = documents()
     with gr.Row():
         with gr.Column(scale=1, min_width=240):
-            choices = [(title, name) for name, title in titles.items()]
+            choices = [(title, name) for name, title in (titles | listing.TITLES).items()]
             choice = gr.Radio(choices, value=first() or None, label="Texts", elem_id="docs-list")
             gr.Markdown(limits, elem_id="limits")
         with gr.Column(scale=4, min_width=320):
             shown = gr.Markdown("" if titles else "No text is installed here.", elem_id="docs-text")
-    tab.select(_first, [choice, shown, asked], shown, **light)
-    choice.input(text, choice, shown, **light)
+            listed = table(fresh(), elem_id="docs-table")
+    tab.select(_first, [choice, shown, asked], [shown, listed], **light)
+    choice.input(text, choice, [shown, listed], **light)
     choice.input(None, choice, None, js=CHOSEN)
-    asked.submit(_follow, asked, [tabs, choice, shown], trigger_mode="always_last", **light)  # Back twice, quickly
+    followed = [tabs, choice, shown, listed]
+    asked.submit(_follow, asked, followed, trigger_mode="always_last", **light)  # Back twice, quickly
 
 
 def _first(name: object, before: str, asked: str) -> Any:
     """What the tab shows when it is opened first, unless a link opened it, whose text is on its way."""
-    return gr.skip() if before or asked else text(name)
+    return (gr.skip(), gr.skip()) if before or asked else text(name)
 
 
-def _follow(name: object) -> tuple[Any, Any, str]:
-    known = isinstance(name, str) and name in documents()
-    return gr.Tabs(selected="docs"), gr.update(value=name) if known else gr.skip(), text(name)
+def _follow(name: object) -> tuple[Any, Any, str, str]:
+    known = isinstance(name, str) and name in {**documents(), **listing.TITLES}
+    return gr.Tabs(selected="docs"), gr.update(value=name if known else None), *text(name)

@@ -98,7 +98,9 @@ def forker(methods: str) -> gr.HTML:
 
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
-    return _scripted("table", '<div class="facts"></div>', value, **options)
+    script = _script("sorting.js", "table.js")
+    template = '<div class="facts"></div>'
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
 
 def status(value: str, elem_id: str = "status") -> gr.HTML:
@@ -230,9 +232,9 @@ def language() -> gr.HTML:
     return module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
 
 
-def _script(name: str) -> str:
-    """A script of a component; its words are said in the page's language."""
-    return WORDS + (HERE / name).read_text(encoding="utf-8")
+def _script(*names: str) -> str:
+    """The script of a component, of one file or several; its words are said in the page's language."""
+    return WORDS + "".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def _scripted(name: str, template: str = "<div></div>", value: str = "", **options: Any) -> gr.HTML:

@@ -1,9 +1,10 @@
-// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, runs?}. A cell is text
+// A table or a set of facts from JSON: {caption, columns, rows: [[cell]], empty, stack, filters, sort, lang, runs?}. A cell is text
 // or {text, sub, href, mark: "right" | "wrong", quiet, long, key, receipt, run, fold, after, lead, parts}. `fold`:
 // behind a "Show". `parts`: the text behind its `lead` as sentences {text, receipt, own}, each with a receipt of its
 // own; `own`: what a model or a person wrote. They are said in the page's language if all of them can be.
 // `after`: hidden until that player has been at its end. `stack`: rows become cards on a narrow screen. `filters`:
-// numbers of the columns that get a choice (by `key` or text), and a search field. A number with a receipt asks the
+// numbers of the columns that get a choice (by `key` or text), and a search field. `sort`: its heads sort it. `lang`:
+// the language of its words, where that is not the page's. `href`: https, or a text of Docs (`?doc=NAME`). A number with a receipt asks the
 // player to open it, with the facts of `runs[run]`. Text only ever goes through textContent.
 const make = (tag, attributes, ...children) => {
   const node = document.createElement(tag);
@@ -68,10 +69,10 @@ const cellOf = (cell, runs) => {
   }
   if (fold) return [[make("details", {}, make("summary", {}, tr`Show`), text)], { "data-long": "" }];
   const shown = (MARKS[mark] ?? "") + text;
-  const inner =
-    href && /^https:\/\//.test(href)
-      ? make("a", { href, target: "_blank", rel: "noopener noreferrer" }, shown)
-      : document.createTextNode(shown);
+  const away = /^https:\/\//.test(href) ? { target: "_blank", rel: "noopener noreferrer" } : {};
+  const inner = /^(https:\/\/|\?doc=)/.test(href)
+    ? make("a", { href, ...away }, shown)
+    : document.createTextNode(shown);
   const attributes = {
     "data-mark": mark,
     "data-quiet": quiet ? "" : null,
@@ -101,12 +102,13 @@ const filterBar = (columns, rows, filters, body) => {
     );
     return [[i, box]];
   });
-  const left = make("output", { "aria-live": "polite" });
+  const left = make("output", { "aria-live": "polite" }),
+    lines = [...body.children]; // of the rows, in whatever order they are shown
   const apply = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     rows.forEach((row, n) => {
-      const line = body.childNodes[n],
+      const line = lines[n],
         text = line.textContent.toLowerCase();
       line.hidden = !(
         words.every((word) => text.includes(word)) &&
@@ -128,7 +130,7 @@ const draw = () => {
   } catch {
     data = {};
   }
-  const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = [], runs = [] } = data;
+  const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = null, runs = [] } = data;
   if (data.pairs) {
     globalThis.dxPairs = { ...globalThis.dxPairs, ...data.pairs }; // what the players say of runs beside each other
     document.dispatchEvent(new Event("dx-pairs"));
@@ -154,10 +156,9 @@ const draw = () => {
       ),
     ),
   );
-  root.replaceChildren(
-    ...(filters.length ? [filterBar(columns, rows, filters, body)] : []),
-    make("table", {}, make("caption", {}, caption), head, body),
-  );
+  const table = make("table", { lang: data.lang }, make("caption", {}, caption), head, body);
+  root.replaceChildren(...(filters ? [filterBar(columns, rows, filters, body)] : []), table);
+  if (data.sort) sortable(table);
   root.toggleAttribute("data-stack", stack);
   root.dataset.rows = rows.length;
 };

@@ -21,6 +21,7 @@ from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
 from explorer.page.against import against
 from explorer.page.parts import fresh
+from explorer.papers.tables import Table
 
 HEADLINE = ("tokens", "target_calls", "tokens_per_call", "work", "busy_seconds", "tokens_per_second")
 MAX_SHOWN = 4000  # characters of an output; the player shows all
@@ -164,6 +165,7 @@ def models(found: tuple[Any, ...]) -> str:
         caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.",
         columns=["Name", "Model", "Kind", "Note"],
         rows=rows,
+        sort=True,
     )
 
 
@@ -176,9 +178,23 @@ def sweep(found: quality.Recorded) -> str:
     )
     return fresh(
         caption=f"Measured: {about}",
+        sort=True,
         columns=list(lines[0]),
         rows=[[str(value) for value in (line | {"method": labelled(line["method"])}).values()] for line in lines],
     )
+
+
+def listed(found: Table) -> str:
+    """A table of the tab *Docs*, which is English."""
+    rows = [
+        [cell if isinstance(cell, str) else {"text": cell.text, "href": _address(cell.to)} for cell in row]
+        for row in found.rows
+    ]
+    return fresh(columns=found.columns, rows=rows, filters=found.filters, sort=True, lang="en")
+
+
+def _address(to: str) -> str:
+    return to if to.startswith("https://") else f"?doc={to}"
 
 
 def labelled(label: str) -> str:

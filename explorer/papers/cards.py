@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from engines import ASSETS
-from explorer.papers.tables import Cell, Measured
+from explorer.papers.tables import Cell, Link, Measured
 
 COST = "_layer_rows_per_token"
 ENDS = "_95"  # of the 95 % interval of a number
@@ -150,17 +150,19 @@ def reader() -> Iterator[Measured]:
 # --- trainings
 
 
-def trainings(folder: str) -> str:
+TRAINED = ["name", "weights", "steps", "tokens", "minutes", "on held-out data", "machine", "date", "made again by"]
+
+
+def trainings(folder: str) -> list[list[str | Link]]:
     """A row for each card of a folder of `assets`: what it took, where and when, its command, and what it reached."""
-    head = ["name", "weights", "steps", "tokens", "minutes", "on held-out data", "machine", "date", "made again by"]
-    rows = [head, ["---"] * len(head)]
+    rows: list[list[str | Link]] = []
     for name, card in cards(folder).items():
         took = [_count(card.get(key)) for key in ("parameters", "steps", "tokens")]
         machine = str(card.get("machine", "–")).replace("(R)", "").partition(", torch")[0].replace(", cpu", "")
         minutes = "–" if card.get("minutes") is None else f"{card['minutes']:g}"
-        end = [machine.replace(" 1 threads", " 1 thread"), card["date"], f"`{card['command']}`"]
-        rows.append([f"`{name}`", *took, minutes, reached(card), *end])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        end = [machine.replace(" 1 threads", " 1 thread"), card["date"], card["command"]]
+        rows.append([name, *took, minutes, reached(card), *end])
+    return rows
 
 
 def _count(value: Any) -> str:
@@ -168,7 +170,7 @@ def _count(value: Any) -> str:
         value = value.get("train")
     if not value:
         return "–"
-    return f"{value:,}" if value < 1_000_000 else f"{value / 1e6:.1f} M"
+    return f"{value:,}"
 
 
 def reached(card: dict[str, Any]) -> str:

@@ -11,24 +11,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
-import engines
-from engines import ASSETS, MethodInfo
+from engines import ASSETS
 from explorer import papers
 from explorer.arguments import Parser, of_module
 from explorer.figures.definitions import KINDS
-from explorer.papers import cards, measured
 from explorer.papers.tables import wrapped
 
 DOCS = ASSETS / "docs"
 PICTURES = DOCS / "pictures"
 COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 ORDER = (
-    "using", "teaching", "papers", "models", "drafters", "numbers", "measured", "sweeps", "evaluation", "studies",
-    "watch", "servers", "own-method", "python", "command-line", "figures", "my-runs", "hosting", "training",
-    "accessibility", "design",
+    "using", "teaching", "models", "measuring", "watch", "own-method", "command-line", "hosting", "training", "design",
 )  # fmt: skip
 
 
@@ -68,62 +63,6 @@ def section(name: str, head: str) -> str:
 # --- generated parts
 
 
-def method_table() -> str:
-    """Everything that runs: papers and bases with their methods, linked to their files as from `assets/docs`, the
-    models they need, and what one watches."""
-    lines = ["| method | paper | basis | models | what you watch |", "|---|---|---|---|---|"]
-    order = papers.FAMILIES
-    for paper in sorted(papers.read().all(), key=lambda one: (order.index(one.family), not one.base, one.id)):
-        held = papers.methods_of(paper)
-        if not held and not paper.tools:
-            continue
-        names = ", ".join([*map(_linked, held), *(f"`{one}`" for one in paper.tools)])
-        needs = " / ".join(dict.fromkeys(map(_needed, held))) or "–"
-        own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
-        lines.append(
-            f"| {names} {paper.name}{own} | {_cite(paper)} | {papers.BASES[paper.basis] if paper.basis else '–'} | "
-            f"{needs} | {paper.watch or paper.idea} |"
-        )
-    return "\n".join(lines)
-
-
-def _needed(info: MethodInfo) -> str:
-    """The kinds of its models; in brackets those that it runs without."""
-    first, *others = info.needs.items()
-    return first[1] + "".join(f" (+ {kind})" if role in info.optional else f" + {kind}" for role, kind in others)
-
-
-def _linked(info: MethodInfo) -> str:
-    """A slug with a link to the file that has its loop, if it ships."""
-    place = ASSETS.parent.joinpath(*engines.get_method(info.slug).decode.__module__.split("."))
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-    if info.file or not file.exists():
-        return f"`{info.slug}`"
-    return f"[`{info.slug}`](../../{file.relative_to(ASSETS.parent).as_posix()})"
-
-
-def planned_table() -> str:
-    """The papers that are not in yet."""
-    lines = ["| paper | family | missing |", "|---|---|---|"]
-    found = [paper for paper in papers.read().papers if paper.state == "planned"]
-    if not found:
-        return "Nothing: every paper of the list works."
-    lines += [f"| {one.name} ({_cite(one)}) | {one.family} | {one.missing} |" for one in found]
-    return "\n".join(lines)
-
-
-def published_table() -> str:
-    """What the authors published, with where it is written."""
-    lines = ["| paper | published | of what | where |", "|---|---|---|---|"]
-    for paper in papers.read().all():
-        lines += [f"| {paper.name} | {one.figure} | {one.what} | {one.where} |" for one in paper.published]
-    return "\n".join(lines)
-
-
-def _cite(paper: papers.Paper) -> str:
-    return f"[{paper.arxiv}]({paper.address})" if paper.arxiv else "–"
-
-
 def kinds() -> str:
     """The four kinds of numbers."""
     return "\n".join(f"- **{kind}**: {text}" for kind, text in KINDS.items())
@@ -136,14 +75,8 @@ def index() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "papers": lambda: wrapped(papers.sentence()),
-    "methods": method_table,
-    "planned": planned_table,
-    "published": published_table,
     "kinds": kinds,
     "docs": index,
-    "trained_models": partial(cards.trainings, "models"),
-    "trained_parts": partial(cards.trainings, "parts"),
-    **{f"measured_{name}": partial(measured.section, name) for name in measured.SECTIONS},
 }
 
 

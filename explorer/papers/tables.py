@@ -1,10 +1,11 @@
-"""Tables of the documents: measured numbers with where they are from, as Markdown."""
+"""Tables that people sort and search, and measured numbers with where they are from."""
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,28 +27,61 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True):
     notes: list[str] = []
     made_by: str = ""
 
+    @property
+    def name(self) -> str:
+        """By which it is asked for."""
+        return anchor(self.title)
 
-def wrapped(text: str, begin: str = "") -> str:
-    """A paragraph, or an item of a list behind `begin`, at the width of the documents."""
-    later = " " * len(begin)
-    return textwrap.fill(
-        text, WIDTH, initial_indent=begin, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
-    )
+    @property
+    def origin(self) -> str:
+        """The command, the machine and the date, as Markdown; those of each row where these have their own."""
+        command = f"`{self.command}`" if self.command else self.made_by or "command not recorded"
+        told = self.machine if "command" in self.columns else f"{command}; {self.machine}; {self.date}"
+        return f"{told[:1].upper()}{told[1:]}."
 
 
-def markdown(found: Measured) -> str:
-    """A table under its title, with its origin, rows and notes."""
-    told = found.sample[:1].upper() + found.sample[1:]
-    command = f"`{found.command}`" if found.command else found.made_by or "command not recorded"
-    by_row = "command" in found.columns
-    origin = found.machine if by_row else f"{command}; {found.machine}; {found.date}"
-    from_where = f"{told}. {origin[:1].upper()}{origin[1:]}" if told else f"{origin[:1].upper()}{origin[1:]}"
+class Link(NamedTuple):
+    """A cell that leads to an https address, or to another table by its name."""
+
+    text: str
+    to: str
+
+
+class Table(msgspec.Struct, frozen=True):
+    """What is shown. about: paragraphs and lists of Markdown above it. filters: the columns that get a choice."""
+
+    title: str
+    about: list[str]
+    columns: list[str]
+    rows: list[list[str | Link]]
+    filters: list[int] = []
+
+
+def shown(found: Measured) -> Table:
+    """A measured table as it is shown, each column with as many digits as it needs."""
     places = [_places(column) for column in zip(*found.rows, strict=True)]
-    lines = [found.columns, ["---"] * len(found.columns)]
-    lines += [[_shown(cell, *at) for cell, at in zip(row, places, strict=True)] for row in found.rows]
-    rows = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    notes = "\n".join(wrapped(note, "- ") for note in found.notes)
-    return "\n\n".join(part for part in (f"### {found.title}", wrapped(f"{from_where}."), rows, notes) if part)
+    rows: list[list[str | Link]] = [
+        [_text(cell, *at) for cell, at in zip(row, places, strict=True)] for row in found.rows
+    ]
+    sample = [f"{found.sample[:1].upper()}{found.sample[1:]}."] if found.sample else []
+    notes = "\n".join(f"- {note}" for note in found.notes)
+    return Table(found.title, [*sample, found.origin, notes], found.columns, rows)
+
+
+def of_lines(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The columns and rows of lines that all have the same keys."""
+    every = list(lines)
+    return {"columns": list(every[0]), "rows": [list(line.values()) for line in every]}
+
+
+def anchor(head: str) -> str:
+    """The place of a heading, as GitHub names it."""
+    return re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")
+
+
+def wrapped(text: str) -> str:
+    """A paragraph at the width of the documents."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _places(column: Sequence[Cell]) -> tuple[int, int]:
@@ -61,10 +95,10 @@ def _digits(value: Any) -> int:
     return len(f"{value!r}".partition(".")[2].removesuffix("0")) if isinstance(value, float) else 0
 
 
-def _shown(cell: Cell, places: int, ends: int) -> str:
+def _text(cell: Cell, places: int, ends: int) -> str:
     if isinstance(cell, list):
         value, low, high = cell
         return f"{value:,.{places}f} ({low:,.{ends}f} to {high:,.{ends}f})"
     if isinstance(cell, str):
-        return cell
+        return cell.replace("`", "")
     return "–" if cell is None else f"{cell:,.{places}f}"

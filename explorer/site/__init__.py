@@ -122,7 +122,8 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
     there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
     files["scenes.js"] = lecture.script(scenes, voices, there)
-    return files | {"player.js": _player(), "site.css": _css(), "site.js": _own("site.js"), "mode.js": _own("mode.js")}
+    files["site.js"] = (HERE.parent / "page" / "sorting.js").read_text(encoding="utf-8") + _own("site.js")
+    return files | {"player.js": _player(), "site.css": _css(), "mode.js": _own("mode.js")}
 
 
 def _readable(recorded: Gallery, name: str) -> bool:

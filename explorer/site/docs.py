@@ -1,9 +1,11 @@
-"""The texts of `assets/docs` as pages of the site."""
+"""The texts of `assets/docs` and the tables as pages of the site."""
 
 from __future__ import annotations
 
 from explorer.export.markup import Html, h, join, link, page
+from explorer.papers import listing
 from explorer.papers.documents import PICTURES, document, documents
+from explorer.site import listed
 from explorer.site.markdown import markdown
 
 
@@ -21,9 +23,16 @@ def pages() -> dict[str, str]:
         for name, title in documents().items()
     ]
     lead = "How to use it from the page, the command line and Python, what runs, and what was measured."
-    main = join(h("h1", {}, "Docs"), h("p", {"class": "lead"}, lead), h("ul", {"class": "cards"}, cards))
+    places = {name: f"docs/{name}.html" for name in listing.TITLES} | {"measured": "sweeps.html#tables"}
+    main = join(
+        h("h1", {}, "Docs"),
+        h("p", {"class": "lead"}, lead),
+        h("ul", {"class": "cards"}, cards),
+        h("h2", {}, "Tables"),
+        h("ul", {}, [h("li", {}, link(places[name], title)) for name, title in listing.TITLES.items()]),
+    )
     pictures = {f"docs/pictures/{file.name}": file.read_text("utf-8") for file in sorted(PICTURES.glob("*.svg"))}
-    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made, **pictures}
+    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made, **listed.pages(), **pictures}
 
 
 def _lead(text: str) -> str:

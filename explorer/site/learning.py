@@ -12,6 +12,7 @@ from explorer.export.markup import Html, h, join, link, page, table
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
 from explorer.papers.lessons import Lesson, Subject, Term, glossary, in_view, lessons, subjects
+from explorer.site.listed import SORT, search
 from explorer.site.markdown import prose
 from explorer.site.runs import Run, cost, scripts, stage
 
@@ -177,6 +178,7 @@ def methods_page(runs: Sequence[Run]) -> str:
             ["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"],
             rows,
             id="papers",
+            **SORT,
         ),
         h("h2", {}, "Bases and controls"),
         table(["Method", "Name here", "What it is for", "Lessons and runs"], bases),
@@ -199,21 +201,8 @@ def _filters() -> Html:
         h("option", {"value": ""}, "every state"),
         [h("option", {"value": MARKS[state]}, state) for state in states],
     )
-    return h(
-        "div",
-        {"class": "filters", "hidden": True},
-        h(
-            "input",
-            {
-                "data-filter": "papers",
-                "type": "search",
-                "placeholder": "Find a paper, a word, a family",
-                "aria-label": "Find",
-            },
-        ),
-        choice if len(states) > 1 else None,  # where all are in one there is nothing to choose
-        h("output", {"id": "papers-count", "aria-live": "polite"}),
-    )
+    # where all are in one there is nothing to choose
+    return search("papers", "Find a paper, a word, a family", choice if len(states) > 1 else None)
 
 
 def _title(slug: str) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from explorer.export.markup import Html, h, join, table
+from explorer.papers.tables import anchor
 
 HEAD = re.compile(r"(#{1,4}) (.+)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) +(.*)")
@@ -110,8 +111,3 @@ def _marked(found: re.Match[str], resolve: Resolve) -> str:
         return h("img", {"src": address, "alt": found["words"], "loading": "lazy"})
     words = inline(found["words"], resolve)
     return h("a", {"href": address, **away}, words) if address else words
-
-
-def anchor(head: str) -> str:
-    """The place of a heading, as GitHub names it."""
-    return re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")

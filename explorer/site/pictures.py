@@ -21,7 +21,6 @@ from explorer.export import look
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import figure
 from explorer.export.plot import marker
-from explorer.export.studies import figure_svg
 from explorer.papers.documents import PICTURES
 from explorer.site.sweeps import quality_figure
 
@@ -61,13 +60,6 @@ def speeds(new_tokens: int) -> str:
     return svg(d)
 
 
-def coherence() -> str:
-    """The figure of the study `coherence-of-samplers`."""
-    return figure_svg(
-        engines.Study.from_json((ASSETS / "studies" / "coherence-of-samplers.json").read_bytes()).figure()
-    )
-
-
 DRAWN: dict[str, Callable[[], str]] = {
     "boards": partial(runs, "02-credit-sum", "03-threshold-sum"),
     "step": partial(runs, "40-threshold-names", view="step", step=4),
@@ -76,7 +68,6 @@ DRAWN: dict[str, Callable[[], str]] = {
     "work": partial(runs, "29-pearl-story", "37-pearl-threads", view="work"),
     "speeds": partial(speeds, 48),
     "quality": lambda: quality_figure(quality.recorded()[0]),
-    "coherence": coherence,
 }
 
 

@@ -96,4 +96,5 @@
     field.addEventListener("input", apply);
     apply();
   }
+  for (const table of document.querySelectorAll("table[data-sort]")) sortable(table);
 })();

@@ -4,14 +4,15 @@ parallel writing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from engines import parallelbench
 from explorer.about import SWEEPS
 from explorer.bench import classes, grid, quality
 from explorer.export.drawing import Drawing, svg
-from explorer.export.markup import Html, h, join, page, table
+from explorer.export.markup import Html, h, join, page
 from explorer.export.plot import Axes, Series, plot, plot_legend
+from explorer.papers.measured import parallel_points
+from explorer.site.listed import measured
 from explorer.site.markdown import prose
 
 WIDTH, HEIGHT = 504.0, 270.0
@@ -81,9 +82,7 @@ def quality_figure(found: quality.Recorded) -> str:
         places=ticks,
         percent=True,
     )
-    return _drawing(
-        "Exact answers against forwards", f"{found.model.name}: every point stands in the table below.", axes, series
-    )
+    return _drawing("Exact answers against forwards", f"{found.model.name}: its table has every point.", axes, series)
 
 
 def cost_figure(found: classes.Bench) -> str:
@@ -99,34 +98,6 @@ def cost_figure(found: classes.Bench) -> str:
     )
 
 
-def class_rows(found: classes.Bench) -> list[list[Any]]:
-    """One row per method, in the order in which they were asked for: its median speed with its interval, then its speed
-    on every class."""
-    speed = {(score.label, score.group): score.speed for score in found.scores}
-    return [
-        [
-            label,
-            f"{found.overall(label):.2f}×",
-            classes.span(found.interval(label)),
-            *(f"{speed[label, group]:.2f}×" for group in found.classes()),
-        ]
-        for label in found.labels()
-    ]
-
-
-def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
-    """The points of the figure: whole board, random order, drawn at temperature 1, by tokens per forward."""
-    found = [
-        p
-        for p in part.points
-        if p.setting.order == parallelbench.VALUE_FREE
-        and p.setting.sampled
-        and p.setting.per_forward
-        and p.setting.blocks == 1
-    ]
-    return sorted(found, key=lambda p: (SHOWN.index(p.task) if p.task in SHOWN else len(SHOWN), p.tokens_per_forward))
-
-
 def parallel_figure(points: Sequence[parallelbench.Point]) -> str:
     """Share answered exactly against tokens per forward, a line per task."""
     series = []
@@ -138,7 +109,7 @@ def parallel_figure(points: Sequence[parallelbench.Point]) -> str:
     right = max(x for one in series for x, _ in one.points)
     return _drawing(
         "Exact answers against tokens per forward",
-        "Every point stands in the table below.",
+        "Its table has every point.",
         Axes("tokens per forward", "answered exactly", 1.03 * right, 1.0, 0.9, percent=True),
         series,
     )
@@ -152,67 +123,30 @@ def build() -> tuple[str, dict[str, str]]:
         apart = grid.apart(found.points)
         path = f"figures/sweep-{_plain('-'.join(filter(None, [found.model.name, apart])))}.svg"
         figures[path] = quality_figure(found)
-        lines = quality.rows(found.points)
         about = (
             f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts "
             f"of each of {len(found.tasks)} tasks{f', one curve for each {apart}' if apart else ''}. Measured."
         )
-        parts.append(
-            join(
-                prose(SWEEPS),
-                _figure(path, about),
-                table(list(lines[0]), [[str(value) for value in line.values()] for line in lines]),
-            )
-        )
+        parts.append(join(prose(SWEEPS), _figure(path, about)))
     for number, one in enumerate(classes.recorded()):
         path = f"figures/rows-{number}.svg"
         figures[path] = cost_figure(one)
-        models = " with ".join(f"{model.name} ({model.dtype}, {model.threads} threads)" for model in one.models)
-        about = (
-            f"{models}; tokens per second over {one.control}'s, medians, with the 95 % interval over the classes; "
-            f"{one.max_new_tokens} new tokens; {one.machine}. Measured. Methods whose intervals overlap are not told "
-            "apart."
-        )
-        parts.append(
-            join(
-                prose(SPEED),
-                h("p", {"class": "facts"}, about),
-                table(["Method", "Median", "95 %", *one.classes()], class_rows(one)),
-                _figure(path, "Measured cost of a forward by its rows."),
-            )
-        )
+        about = f"Measured cost of a forward of {one.models[0].name} by its rows; {one.machine}."
+        parts.append(join(prose(SPEED), _figure(path, about)))
     for part in parallelbench.recorded(quality.PARALLELBENCH):
-        points = parallel_points(part)
+        points = sorted(parallel_points(part), key=lambda one: one.tokens_per_forward)
         if not points or points[0].bound is None:
             continue
         path = f"figures/parallel-{_plain(part.model.name)}.svg"
         figures[path] = parallel_figure(points)
-        rows = [
-            [
-                p.task,
-                f"{p.tokens_per_forward:.2f}",
-                f"{p.share:.1%}",
-                "{:.0%} to {:.0%}".format(*p.interval),
-                "–" if p.chance is None else f"{p.chance:.1%}",
-            ]
-            for p in points
-        ]
-        about = (
-            f"{part.model.name}, {part.prompts} prompts per task. Measured; the last column is derived from the "
-            "sets that the runs wrote at once."
-        )
-        parts.append(
-            join(
-                prose(PARALLEL),
-                _figure(path, about),
-                table(["Task", "Tokens per forward", "Exact", "95 % interval", "Derived chance"], rows),
-            )
-        )
+        about = f"{part.model.name}, {part.prompts} prompts per task. Measured."
+        parts.append(join(prose(PARALLEL), _figure(path, about)))
     lead = (
         "What ran, how often it was right and what it took. Sweeps are recorded with the program's own commands "
         "and can be made again on your machine."
     )
-    main = join(h("h1", {}, "Measured"), h("p", {"class": "lead"}, lead), parts or h("p", {}, "No sweep is installed."))
+    none = None if figures else h("p", {}, "No sweep is installed.")
+    main = join(h("h1", {}, "Measured"), h("p", {"class": "lead"}, lead), none, parts, measured())
     return page("Measured", "Recorded sweeps of decoding methods.", main, here="sweeps.html"), figures
 
 

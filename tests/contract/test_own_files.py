@@ -33,7 +33,7 @@ PROSE = ("assets/docs/", "assets/models/")  # texts and cards may tell of any me
 LOOK = """
 import json, sys
 import engines
-from explorer.papers import documents, faults, read
+from explorer.papers import documents, faults, listing, read
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import gallery
 from explorer.page.catalogue import Catalogue
@@ -54,7 +54,7 @@ found = {
     "lesson files": [run["file"] for one in payload()["lessons"] if one["method"] == slug for run in one["runs"]],
     "folders": {name: str(folder) for name, folder in folders().items()},
     "gallery": [card.id for card in shown.cards],
-    "table": f"`{slug}`" in documents.method_table() and f"`{slug}`" in documents.document("papers"),
+    "table": any(slug in str(row[2]) for row in listing.table("papers").rows),
     "readme": documents.PARTS["papers"](),
     "broken": [*faults(), *shown.broken, *(one.module for one in engines.broken_methods())],
 }

@@ -2,7 +2,7 @@
 its `generate`:  python -m tests.engines.models.forwards [--repeats 15] [--json]
 
 Both take turns on rows behind the same positions; other work on the machine spoils the times. --json puts the tables
-among those that the documents show (then run `python -m explorer.papers.documents`)."""
+among those that the page shows under *Docs*."""
 
 import argparse
 import copy
@@ -25,10 +25,10 @@ from engines.models.adapters.causal import HFCausalLM
 from engines.models.files.smollm2 import ensure
 from explorer.bench.classes import class_prompts
 from explorer.papers.measured import RECORDS
-from explorer.papers.tables import Cell, Measured, markdown
+from explorer.papers.tables import Cell, Measured, shown
 
 FILE = RECORDS / "program.json"
-TITLE, TEXTS = "A forward beside transformers' own", "Greedy's text beside that of transformers' `generate`"
+TITLE, TEXTS = "A forward beside transformers' own", "Greedy's text beside that of transformers' generate"
 CAUSAL = (("smollm2", "bfloat16"), ("smollm2", "float32"), ("tiny-ar-m", "float32"))
 SIZES = ((200, 1), (200, 8), (200, 64), (1000, 1), (1000, 8), (4000, 1), (4000, 8))  # positions, rows behind them
 BOARDS = (("tiny-dlm", 16), ("tiny-dlm", 64), ("tiny-blockdlm", 64))  # masked models, positions
@@ -165,13 +165,14 @@ def _row(name: str, dtype: str, rows: int, past: int, found: Cost) -> list[Cell]
 
 
 def main() -> None:
-    """Measure, print, and put the tables among the documents' where that is asked for."""
+    """Measure, print, and put the tables among those of the page where that is asked for."""
     asked = argparse.ArgumentParser(prog="python -m tests.engines.models.forwards", description=__doc__)
     asked.add_argument("--repeats", type=int, default=15)
     asked.add_argument("--json", action="store_true")
     told = asked.parse_args()
     found = measured(told.repeats, f"python -m tests.engines.models.forwards --repeats {told.repeats}")
-    print("\n\n".join(map(markdown, found)))
+    for table in map(shown, found):
+        print("\n".join(["", table.title, *table.about, *("; ".join(map(str, row)) for row in table.rows)]))
     if told.json:
         kept = msgspec.json.decode(FILE.read_bytes(), type=list[Measured])
         kept = [*found, *(one for one in kept if one.title not in (TITLE, TEXTS))]

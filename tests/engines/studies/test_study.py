@@ -202,7 +202,7 @@ def test_a_file_in_the_folder_is_a_study_and_a_broken_one_is_named(folder):
 
 
 def test_the_study_of_the_document_runs(folder):
-    text = (ASSETS / "docs" / "studies.md").read_text("utf-8")
+    text = (ASSETS / "docs" / "measuring.md").read_text("utf-8")
     code = next(part for part in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "@study" in part)
     (folder / "own_document.py").write_text(code)
     found = engines.study("cache-bytes", context=1024)

@@ -6,7 +6,7 @@ import torch
 
 from explorer.bench import gguf
 from explorer.papers import measured
-from explorer.papers.tables import markdown
+from explorer.papers.tables import shown
 from tests import gguf_speed
 from tests.gguf_files import tiny_llama
 from tests.gguf_speed import FULL, OURS, SERVER, Quiet, Took
@@ -40,17 +40,16 @@ def record(tmp_path, monkeypatch):
 
 
 @pytest.mark.gguf
-def test_all_loops_answer_on_the_same_file_and_the_documents_show_it(record):
+def test_all_loops_answer_on_the_same_file_and_a_table_shows_it(record):
     (found,) = gguf.recorded()
     assert found == msgspec.json.decode(record.read_bytes(), type=gguf.Speeds)
     assert [one.name for one in found.loops] == [SERVER, OURS, FULL] and found.rounds == 2
     assert {one.same for one in found.loops[1:]} == {found.new_tokens}, "recording changes no token"
     assert all(one.speed > 0 and one.wall > 0 for one in found.loops) and found.rows == []
     assert found.command.startswith("python -m tests.gguf_speed ") and found.build.endswith(")")
-    text = "\n".join(map(markdown, measured.SECTIONS["gguf"]()))
-    for loop in found.loops:
-        assert f"| {loop.name} | " in text
-    assert "`python -m tests.gguf_speed" in text
+    table = shown(measured.tables()["GGUF files"][0])
+    assert [row[0] for row in table.rows] == [loop.name for loop in found.loops]
+    assert "`python -m tests.gguf_speed" in table.about[1]
 
 
 def test_the_shipped_record_names_every_code_and_size():

@@ -8,9 +8,9 @@ import pytest
 
 import engines
 from explorer import papers
-from explorer.papers import cards, documents, measured
+from explorer.papers import cards, documents, listing, measured
 from explorer.papers.documents import PICTURES
-from explorer.papers.tables import Measured, markdown
+from explorer.papers.tables import Measured, shown
 from explorer.site import pictures
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,12 +83,41 @@ RECORDS = sorted(measured.RECORDS.glob("*.json"))
 
 
 @pytest.mark.parametrize("file", RECORDS, ids=lambda file: file.stem)
-def test_a_record_fits_its_columns_and_belongs_to_a_part(file: Path):
-    assert file.stem in measured.SECTIONS
+def test_a_record_fits_its_columns_and_belongs_to_a_subject(file: Path):
+    assert file.stem in measured.SUBJECTS
     for found in msgspec.json.decode(file.read_bytes(), type=list[Measured]):
         assert {len(row) for row in found.rows} == {len(found.columns)}, found.title
         assert all(cell[1] <= cell[0] <= cell[2] for row in found.rows for cell in row if isinstance(cell, list))
-        assert not any("planning figure" in note for note in found.notes)
+
+
+def test_every_table_has_a_name_of_its_own_and_whole_rows_and_the_index_leads_to_each_measured_one():
+    names = [*listing.TITLES, *listing.by_name()]
+    assert len(names) == len(set(names)) > 70
+    assert len(listing.by_name()) == sum(map(len, measured.tables().values())), "no two titles make one name"
+    for name in names:
+        table = listing.table(name)
+        assert {len(row) for row in table.rows} == {len(table.columns)} and all(table.columns), name
+    assert [row[0].to for row in listing.table("measured").rows] == list(listing.by_name())
+    with pytest.raises(KeyError):
+        listing.table("nothing")
+
+
+def test_the_table_of_papers_has_every_method_that_ships():
+    told = {slug for row in listing.table("papers").rows for slug in row[2].split(", ")}
+    assert {info.slug for info in engines.list_methods() if not info.file} <= told
+
+
+def test_every_result_that_a_document_tells_is_in_the_table_that_it_names():
+    """Of a row all numbers behind the first: `1.91×` as 1.91, `40.0 %` as 40.0."""
+    part = documents.section("measuring", "What we measured")
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
+    titles = {found.title: name for name, found in listing.by_name().items()}
+    for question, told, _, title in rows:
+        table = listing.table(titles[title])
+        cells = " ".join([title, *table.about, *(str(cell) for row in table.rows for cell in row)])
+        numbers = re.findall(r"\d+\.\d+", told)
+        assert numbers or "of" in told, question
+        assert [n for n in numbers if not re.search(rf"(?<![\d.]){re.escape(n)}(?!\d)", cells)] == [], question
 
 
 def test_no_document_and_no_paper_names_a_study_that_is_no_more():
@@ -98,20 +127,19 @@ def test_no_document_and_no_paper_names_a_study_that_is_no_more():
     named = {slug for text in told for slug in re.findall(r"decoding-explorer\s+study\s+([a-z][a-z-]+)", text)}
     assert named and named <= known
     gone = Measured("T", "", "one machine", "2026-11", ["way"], [["a"]], made_by="a study (x: n=1)")
-    assert "A study (x: n=1); one machine; 2026-11." in markdown(gone)
+    assert gone.origin == "A study (x: n=1); one machine; 2026-11."
 
 
 def test_a_table_shows_as_many_digits_as_its_column_needs():
-    rows = [["a", [1.5, 1, 2.25], 1000], ["b", 2.0, None]]
-    found = Measured("T", "", "one machine", "2026-11", ["way", "x", "n"], rows, notes=["Said once."])
-    shown = [line for line in markdown(found).splitlines() if line]
-    assert shown[:2] == ["### T", "Command not recorded; one machine; 2026-11."]
-    assert shown[4:] == ["| a | 1.5 (1.00 to 2.25) | 1,000 |", "| b | 2.0 | – |", "- Said once."]
+    rows = [["a", [1.5, 1, 2.25], 1000], ["`b`", 2.0, None]]
+    found = shown(Measured("T", "", "one machine", "2026-11", ["way", "x", "n"], rows, notes=["Said once."]))
+    assert found.about == ["Command not recorded; one machine; 2026-11.", "- Said once."]
+    assert found.rows == [["a", "1.5 (1.00 to 2.25)", "1,000"], ["b", "2.0", "–"]]
 
 
 def test_every_training_has_a_row_and_what_it_reached():
     for folder in ("models", "parts"):
-        rows = cards.trainings(folder).splitlines()[2:]
+        rows = cards.trainings(folder)
         assert len(rows) == len(cards.cards(folder)) > 30
     every = {**cards.cards("models"), **cards.cards("parts")}
     silent = {name for name, card in every.items() if cards.reached(card) == "–"}

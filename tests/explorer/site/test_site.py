@@ -15,7 +15,7 @@ from engines import UserError, list_methods
 from explorer import lecture
 from explorer.cli import main
 from explorer.export.html import export_lecture
-from explorer.papers import read
+from explorer.papers import listing, read
 from explorer.papers.documents import documents
 from explorer.papers.lessons import glossary, lessons
 from explorer.runs.gallery import Gallery, gallery
@@ -193,6 +193,24 @@ def test_all_papers_stand_in_the_table_and_can_be_found(site: Path, watched: Wat
     assert (site / "glossary.html").read_text("utf-8").count("<dt") == len(glossary())
 
 
+def test_what_was_measured_is_listed_searched_and_sorted(site: Path, watched: Watched):
+    page = watched.open(site / "sweeps.html")
+    titles = [found.title for found in listing.by_name().values()]
+    index, rows = page.locator("#measured"), page.locator("#measured tbody tr")
+    assert rows.get_by_role("link").all_inner_texts() == titles
+    index.get_by_role("button", name="subject").click()
+    expect(index.get_by_role("columnheader", name="subject")).to_have_attribute("aria-sort", "ascending")
+    subjects = rows.locator("td:nth-child(2)").all_inner_texts()
+    assert subjects == sorted(subjects, key=str.lower) and len(set(subjects)) > 10
+    page.locator("[data-filter=measured]").fill("needles")
+    expect(page.locator("#measured-count")).to_have_text(f"3 of {len(titles)}")
+    rows.get_by_role("link").locator("visible=true").first.click()
+    assert page.url.rpartition("#")[2] in listing.by_name()
+    assert page.evaluate("document.getElementById(location.hash.slice(1)).nextElementSibling !== null")
+    table = watched.open(site / "docs" / "papers.html").locator("#papers")
+    expect(table.get_by_role("row")).to_have_count(len(listing.table("papers").rows) + 1)
+
+
 def test_pictures_of_cards_are_dark_on_a_dark_site(few: tuple[Gallery, Path], browser: Browser):
     page = browser.new_page(color_scheme="light")
     page.goto((few[1] / "gallery.html").as_uri())
@@ -292,6 +310,7 @@ def test_every_text_is_a_page_and_keeps_its_words(few: tuple[Gallery, Path]):
         assert not re.search(r"\*\*|```|<!--|\]\(", words)
     cards = re.findall(r"<h3[^>]*>(?:<a[^>]*>)?(.*?)(?:</a>)?</h3>", (site / "docs.html").read_text("utf-8"))
     assert [html.unescape(card) for card in cards] == list(documents().values())
+    assert all((site / "docs" / f"{name}.html").is_file() for name in listing.TITLES if name != "measured")
 
 
 FOREIGN = """async () => {

@@ -1,0 +1,57 @@
+"""Tables that are sorted and searched: what runs, what was published, measured and trained."""
+
+from __future__ import annotations
+
+from explorer.export.markup import Html, Node, h, join, link, page, table
+from explorer.papers import listing, tables
+from explorer.papers.tables import Link, Table
+from explorer.site.markdown import markdown
+
+SORT = {"data-sort": ""}
+
+
+def pages() -> dict[str, str]:
+    """Path -> page of each table that is a page; what was measured is on `sweeps.html`."""
+    found = {name: listing.table(name) for name in listing.TITLES if name != "measured"}
+    return {f"docs/{name}.html": _page(name, shown) for name, shown in found.items()}
+
+
+def _page(name: str, shown: Table) -> str:
+    crumbs = h("p", {"class": "crumbs"}, link("../docs.html", "Docs"), " / ", shown.title)
+    main = join(crumbs, h("h1", {}, shown.title), listed(name, shown))
+    return page(shown.title, shown.about[0][:200], main, here=f"docs/{name}.html")
+
+
+def measured() -> Html:
+    """The index of all measured tables, and each of them."""
+    every = [
+        join(h("h3", {"id": name}, found.title), listed("", tables.shown(found)))
+        for name, found in listing.by_name().items()
+    ]
+    return join(h("h2", {"id": "tables"}, "All tables"), listed("measured", listing.table("measured")), every)
+
+
+def listed(name: str, shown: Table) -> Html:
+    """A table below what is said of it; one that has a name is searched."""
+    about = [markdown(text, resolve=_no_link) for text in shown.about]
+    rows = [[_cell(cell) for cell in row] for row in shown.rows]
+    named = {"id": name} if name else {}
+    return join(about, search(name) if name else None, table(shown.columns, rows, **SORT, **named))
+
+
+def _cell(cell: str | Link) -> Node:
+    if isinstance(cell, str):
+        return cell
+    return link(cell.to if cell.to.startswith("https://") else f"#{cell.to}", cell.text)
+
+
+def _no_link(target: str) -> str:
+    return ""
+
+
+def search(name: str, words: str = "Search the table", *more: Node) -> Html:
+    """The fields that narrow the table of this id; shown where scripts run."""
+    field: dict[str, str | bool | None] = {"data-filter": name, "type": "search"}
+    field |= {"placeholder": words, "aria-label": words}
+    count = h("output", {"id": f"{name}-count", "aria-live": "polite"})
+    return h("div", {"class": "filters", "hidden": True}, h("input", field), *more, count)
