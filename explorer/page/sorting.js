@@ -2,31 +2,26 @@
 // last. The second press turns the order round.
 const sortKey = (text) => {
   const number = /^\d{4}-\d\d/.test(text) ? null : text.match(/^-?\d[\d,]*(\.\d+)?/); // not a date
-  return number ? Number(number[0].replaceAll(",", "")) : text.toLowerCase();
+  return [number ? Number(number[0].replaceAll(",", "")) : Number.POSITIVE_INFINITY, text];
 };
-const inOrder = (a, b) => {
-  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-  return typeof a === "number" ? a - b : a.localeCompare(b);
+const sortBy = (body, column, turned) => {
+  const keys = new Map([...body.rows].map((row) => [row, sortKey(row.cells[column].textContent.trim())]));
+  const empty = (row) => /^[–-]?$/.test(keys.get(row)[1]);
+  const order = (a, b) => (a[0] === b[0] ? a[1].localeCompare(b[1]) : a[0] - b[0]);
+  const rows = [...keys.keys()].filter((row) => !empty(row)).sort((a, b) => order(keys.get(a), keys.get(b)));
+  body.prepend(...(turned ? rows.reverse() : rows));
 };
-const sortBy = (table, column, turned) => {
-  const body = table.tBodies[0],
-    rows = [...body.rows].map((row) => ({ row, text: row.cells[column].textContent.trim() })),
-    empty = ({ text }) => /^[–-]?$/.test(text);
-  const told = rows.filter((one) => !empty(one)).sort((a, b) => inOrder(sortKey(a.text), sortKey(b.text)));
-  body.append(...[...(turned ? told.reverse() : told), ...rows.filter(empty)].map(({ row }) => row));
-};
-const sortable = (table) => {
-  const heads = [...table.tHead.rows[0].cells];
+const sortable = ({ tHead, tBodies: [body] }) => {
+  const heads = [...tHead.rows[0].cells];
   for (const [column, head] of heads.entries()) {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "sorts" });
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "sorts" });
     button.append(...head.childNodes);
     head.append(button);
     button.addEventListener("click", () => {
       const turned = head.getAttribute("aria-sort") === "ascending";
       for (const other of heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", turned ? "descending" : "ascending");
-      sortBy(table, column, turned);
+      sortBy(body, column, turned);
     });
   }
 };

@@ -63,20 +63,10 @@ def section(name: str, head: str) -> str:
 # --- generated parts
 
 
-def kinds() -> str:
-    """The four kinds of numbers."""
-    return "\n".join(f"- **{kind}**: {text}" for kind, text in KINDS.items())
-
-
-def index() -> str:
-    """A link to every document, for the README."""
-    return wrapped(" · ".join(f"[{title}](assets/docs/{name}.md)" for name, title in documents().items()))
-
-
 PARTS: dict[str, Callable[[], str]] = {
     "papers": lambda: wrapped(papers.sentence()),
-    "kinds": kinds,
-    "docs": index,
+    "kinds": lambda: "\n".join(f"- **{kind}**: {text}" for kind, text in KINDS.items()),
+    "docs": lambda: wrapped(" · ".join(f"[{title}](assets/docs/{name}.md)" for name, title in documents().items())),
 }
 
 

@@ -171,17 +171,6 @@ def _gguf() -> Iterator[Measured]:
         machine = f"{found.machine}, {found.threads} thread{'s' * (found.threads > 1)}"
         where: dict[str, Any] = {"command": found.command, "machine": machine, "date": found.date}
         sample = f"`{found.file}`, {found.prompt_tokens} tokens of prompt and {found.new_tokens} new ones"
-        loops = [
-            {
-                "loop": one.name,
-                "prompt, ms": round(1000 * one.prompt),
-                "tokens per second after it": round(one.speed, 1),
-                "whole request, s": round(one.wall, 3),
-                "processor, s": round(one.processor, 3),
-                "tokens as greedy's": one.same,
-            }
-            for one in found.loops
-        ]
         notes = [
             f"Medians of {found.rounds} rounds in which all loops take turns; both run {found.build}, so that the "
             "programs alone are compared.",
@@ -189,20 +178,21 @@ def _gguf() -> Iterator[Measured]:
             "keeps values in bfloat16, the server's in float16, and near-ties fall differently.",
             f"{found.again} measurements were disturbed by others and made again, {found.left} stayed disturbed.",
         ]
-        title = "Greedy on a GGUF file beside llama.cpp's own server"
-        yield Measured(title, **where, **of_lines(loops), sample=sample, notes=notes)
-        ratios = [
-            {
-                "ratio": one.name,
-                "after the first token": one.after,
-                "whole request": one.wall,
-                "processor seconds": one.processor,
-                "goal": one.goal,
-            }
-            for one in found.ratios
+        heads = [
+            "loop",
+            "prompt, s",
+            "tokens per second after it",
+            "whole request, s",
+            "processor, s",
+            "tokens as greedy's",
         ]
+        rows = [list(msgspec.structs.astuple(one)) for one in found.loops]
+        title = "Greedy on a GGUF file beside llama.cpp's own server"
+        yield Measured(title, **where, columns=heads, rows=rows, sample=sample, notes=notes)
+        heads = ["ratio", "after the first token", "whole request", "processor seconds", "goal"]
+        rows = [list(msgspec.structs.astuple(one)) for one in found.ratios]
         title = "The same as ratios of a round, median (quarters)"
-        yield Measured(title, **where, **of_lines(ratios), sample=sample)
+        yield Measured(title, **where, columns=heads, rows=rows, sample=sample)
         costs = [
             {"weights": one.code, "MB": round(one.bytes / 1e6)}
             | {"a row's logits beside others": f"move by up to {one.moved:.2g}" if one.moved else "the same bits"}

@@ -173,7 +173,7 @@ def methods_page(runs: Sequence[Run]) -> str:
             {"class": "lead"},
             f"{papers.tally()}.",
         ),
-        _filters(),
+        search("papers", "Find a paper, a word, a family"),
         table(
             ["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"],
             rows,
@@ -190,19 +190,6 @@ def _place(paper: papers.Paper | None, slugs: Sequence[str]) -> Html:
     """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
     ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
     return join(*(h("span", {"id": one}) for one in ids))
-
-
-def _filters() -> Html:
-    """The fields that narrow the table of papers; shown where scripts run."""
-    states = {state: n for state, n in papers.counts().items() if n}
-    choice = h(
-        "select",
-        {"data-filter": "papers", "aria-label": "State"},
-        h("option", {"value": ""}, "every state"),
-        [h("option", {"value": MARKS[state]}, state) for state in states],
-    )
-    # where all are in one there is nothing to choose
-    return search("papers", "Find a paper, a word, a family", choice if len(states) > 1 else None)
 
 
 def _title(slug: str) -> str:

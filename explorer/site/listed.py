@@ -49,9 +49,9 @@ def _no_link(target: str) -> str:
     return ""
 
 
-def search(name: str, words: str = "Search the table", *more: Node) -> Html:
-    """The fields that narrow the table of this id; shown where scripts run."""
+def search(name: str, words: str = "Search the table") -> Html:
+    """The field that narrows the table of this id; shown where scripts run."""
     field: dict[str, str | bool | None] = {"data-filter": name, "type": "search"}
     field |= {"placeholder": words, "aria-label": words}
     count = h("output", {"id": f"{name}-count", "aria-live": "polite"})
-    return h("div", {"class": "filters", "hidden": True}, h("input", field), *more, count)
+    return h("div", {"class": "filters", "hidden": True}, h("input", field), count)

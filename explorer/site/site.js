@@ -80,17 +80,13 @@
   for (const field of document.querySelectorAll("[data-filter]")) {
     const rows = [...document.querySelectorAll(`#${field.dataset.filter} tbody tr`)],
       count = document.getElementById(`${field.dataset.filter}-count`);
-    const inputs = document.querySelectorAll(`[data-filter="${field.dataset.filter}"]`);
     const apply = () => {
-      const words = [...inputs].flatMap((one) => one.value.toLowerCase().split(/\s+/)).filter(Boolean);
-      let n = 0;
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       for (const row of rows) {
-        const text = row.textContent.toLowerCase(),
-          kept = words.every((word) => text.includes(word));
-        row.hidden = !kept;
-        n += kept;
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
       }
-      count.textContent = `${n} of ${rows.length}`;
+      count.textContent = `${rows.filter(({ hidden }) => !hidden).length} of ${rows.length}`;
     };
     field.closest("[hidden]")?.removeAttribute("hidden");
     field.addEventListener("input", apply);
