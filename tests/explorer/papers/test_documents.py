@@ -49,6 +49,11 @@ def test_a_text_is_up_to_date_and_every_link_file_and_module_that_it_names_is_th
     assert all(place.with_suffix(".py").is_file() or (place / "__main__.py").is_file() for place in places), modules
 
 
+def test_the_documents_are_few_and_short():
+    texts = [path.read_text("utf-8") for path in TEXTS[1:]]
+    assert len(texts) <= 10 and sum(len(text.split()) for text in texts) <= 22_000
+
+
 def test_every_part_has_a_place_every_text_is_linked_and_every_run_that_one_links_to_is_recorded():
     whole = "".join(path.read_text(encoding="utf-8") for path in TEXTS)
     assert set(re.findall(r"^<!-- (\w+): generated", whole, re.MULTILINE)) == set(documents.PARTS)
