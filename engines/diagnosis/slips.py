@@ -1,5 +1,5 @@
 """Slips that people made with published drafters, each tried the other way round: if a drafter says much more of what
-its target writes once a slip is turned, somebody made it. Sources: the list in `assets/docs/drafters.md`.
+its target writes once a slip is turned, somebody made it. Sources: the list in `assets/docs/models.md`.
 
 Most are tried on the drafter itself. Three are slips of a loop, not of a checkpoint, and show in what a loop or a
 server drafted: rows that keep the first token, no norm at the output, and rows that stay though they should go."""
