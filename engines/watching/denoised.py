@@ -37,6 +37,7 @@ INFO = RecordInfo(
         **dict.fromkeys(TOKENS, "token"),
         **dict.fromkeys(POSITIONS, "position"),
         "entropies": "nats",
+        "joint": "nats",
         "chances": "probability",
     },
 )
@@ -110,8 +111,9 @@ class Seen:
         told: dict[str, Any] = {"argmax": self.argmax.tolist(), "temperature": self.t}
         told["sampled"] = None if tokens is None else tokens.tolist()
         told["noise"] = None if noise is None else noise.tolist()
-        if facts is not None:
-            told |= {"entropies": exact(facts.entropy), "mean_entropy": float(facts.entropy.mean())}
+        if facts is not None and self.joint is not None:
+            told |= {"entropies": exact(facts.entropy), "joint": exact(self.joint)}
+            told["mean_entropy"] = float(facts.entropy.mean())
         if facts is not None and tokens is not None and facts.probabilities is not None:
             told["chances"] = exact(facts.probabilities.gather(-1, tokens[:, None].to(facts.entropy.device))[:, 0])
         return told

@@ -572,7 +572,7 @@ def test_parts_of_a_message_are_text_or_named():
         "content": [{"type": "text", "text": "Blue"}, {"type": "image_url", "image_url": {}}]
     }
     trace = import_trace(json.dumps(body))
-    assert trace.text == "Blue" and "what is no text: image_url" in trace.steps[0].note
+    assert trace.text == "Blue" and "something that is not text: image_url" in trace.steps[0].note
     body["choices"][0] |= {
         "message": {"refusal": "No"},
         "logprobs": {"content": None, "refusal": [{"token": "No", "logprob": 0}]},

@@ -83,7 +83,7 @@ def test_a_scene_speaks_unless_the_entry_says_something_else_and_kept_runs_are_a
         ("?gallery=a,b,c,d,e", "the link names 5 runs; at most 4 are shown at once."),
         ("?gallery=03-threshold-sum&step=x", "step=x in the link is not allowed"),
         ("?gallery=03-threshold-sum&clock=sand", "clock=sand in the link is not known"),
-        ("?" + "&".join(f"a{n}=1" for n in range(30)), "the link has more than 20 parts"),
+        ("?" + "&".join(f"a{n}=1" for n in range(30)), "the address has more than 20 parts"),
     ],
 )
 def test_a_dead_link_is_named_in_a_sentence(link, said):

@@ -76,14 +76,14 @@ def test_a_file_that_does_not_load_says_why(tmp_path, old, new, sentence):
     assert list(registry().methods) == before
 
 
-SURE = "ready = sure >= limit "
+SURE = "chosen = confidence >= threshold "
 APPLIED = "x = run.apply_edit(edit, x)"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        (SURE, "ready = sure / 0 >= p.treshold ", r"AttributeError: .*treshold.* \(my.py, line LINE: ready = "),
+        (SURE, "chosen = confidence / 0 >= p.treshold ", r"AttributeError: .*treshold.* \(my.py, line LINE: chosen = "),
         ("edit = yield run.step(", "edit = yield dict(", "yielded dict instead of a step; write `yield run.step"),
         ('"scores", "candidates", "note"}', '"note"}', "records candidates, scores, which its declaration does not"),
         ('lanes={"confidence": ', 'lanes={"sureness": ', "score lane 'confidence' is not declared; add it to lanes="),
@@ -135,7 +135,7 @@ def folder(tmp_path: Path, rule: str = "def ready(sure, line):\n    return sure 
     """The template's method as a folder whose rule stands in a file of its own."""
     place = tmp_path / "my_folder"
     place.mkdir(exist_ok=True)
-    text = MASKED.replace("ready = sure >= limit", "ready = rule.ready(sure, limit)")
+    text = MASKED.replace(SURE.strip(), "chosen = rule.ready(confidence, threshold)")
     (place / "__init__.py").write_text(text.replace("\nfrom engines.kit", "\nfrom . import rule\nfrom engines.kit", 1))
     (place / "rule.py").write_text(rule)
     return place

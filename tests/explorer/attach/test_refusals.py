@@ -26,7 +26,7 @@ def ask(reply, **options):
     ("reply", "said"),
     [
         (stream(piece("a"), "{nonsense", piece("b")), "not JSON"),
-        (stream(piece("a"), "[1, 2]"), "no object"),
+        (stream(piece("a"), "[1, 2]"), "not an object"),
         (stream(piece("a"), end=False), "closed the answer before its end"),
         (stream(piece("a"), {"error": {"message": "out of\nmemory"}}), "broke off: out of memory"),
         (stream(piece("a"), end=False, after=silent), "sent nothing for 0.2 s"),
