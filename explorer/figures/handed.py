@@ -117,7 +117,7 @@ def _filled(lists: Mapping[str, list[int]]) -> dict[str, list[int]]:
 
 
 def of_pairs(traces: Iterable[Trace]) -> dict[str, dict[str, Any]]:
-    """ "key key" of a run and of one that it is held against -> what is said of the two, where anything is."""
+    """The keys of a run and of one that it is held against, with a space between, -> what is said of the two."""
     named = [(key(trace), trace) for trace in traces]
     return {
         f"{ours} {theirs}": said

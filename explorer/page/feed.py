@@ -141,10 +141,10 @@ class Feed:
                 ):  # while the model was loaded: nothing that is shown goes for a run without a step
                     run.close()
                 else:
-                    self._run, self.job.begun = run, True
+                    self._run, self._counting, self.job.begun = run, Counting(run.header), True
                     self._journal = Journal(self.keep, run) if self.keep else None
                     self._stream = STREAMS.open()
-                    self._counting, self._pieces = Counting(run.header), self._new_pieces()
+                    self._pieces = self._new_pieces()
                     yield self._message(
                         header=run.header, state="running", stream=self._stream.name, **self._news(), **more
                     )
@@ -270,10 +270,18 @@ class Feed:
         words = self.failure or end.message
         name = self._kept(self.trace)
         return (
-            {**self._news(), "end": end, "state": state, "figures": of_run(self.trace)}
+            {**self._news(), "end": end, "state": state, **self._figures(self.trace)}
             | ({"message": capital(words)} if words else {})
             | ({"id": name} if name else {})
         )
+
+    def _figures(self, trace: Trace) -> dict[str, Any]:
+        """What the player draws of the whole run. Figures that fail never keep a run from its end."""
+        try:
+            return {"figures": of_run(trace)}
+        except Exception:
+            log.exception("slot %s: the figures of a run failed", self.slot)
+            return {}
 
     def _kept(self, trace: Trace) -> str:
         """Keep the run if there is a store and something to keep; returns its id. A store that fails never fails a

@@ -10,6 +10,7 @@ import pytest
 
 import engines
 from engines import UserError
+from explorer.page import feed
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.limits import check_seed, short
 from explorer.page.parts import fresh
@@ -36,6 +37,24 @@ def begun(monkeypatch) -> list[tuple[int, float]]:
     monkeypatch.setattr(engines, "stream", lambda *a, **k: Noted(real(*a, **k), 0.1))
     Slow.running = 0
     return found
+
+
+def test_a_run_whose_journal_or_stream_cannot_be_opened_ends_in_a_sentence(monkeypatch):
+    def full():
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(feed.STREAMS, "open", full)
+    *_, (bus, status, _) = desk().running.run(visitor(), *sent())
+    assert "failed with an error of ours" in status and json.loads(bus)["batches"] == []
+
+
+def test_figures_that_fail_keep_no_run_from_its_end(monkeypatch):
+    monkeypatch.setattr(feed, "of_run", lambda trace: 1 / 0)
+    told = [
+        json.loads(bus).get("batches", []) for bus, *_ in desk().running.run(visitor(), *sent()) if isinstance(bus, str)
+    ]
+    ended = [batch for batches in told for batch in batches if batch.get("state") == "done"]
+    assert ended and "key" not in ended[-1]["figures"], "the counts of its last steps are there"
 
 
 @pytest.mark.timing
