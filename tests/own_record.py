@@ -39,7 +39,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         ids = run.apply_edit(edit, [*ids, token], cache)
 '''
 
-VIEW = """import { el, setText } from "../dom.js";
+VIEW = """import { el, setText } from "../player/dom.js";
 
 export const view = { name: "Hops", title: "Hops", place: 30, needs: ["hops"] };
 

@@ -1,14 +1,13 @@
-"""The player's modules for pages that must work from disk, where browsers refuse modules: as classic scripts that hold
-the core and the views that the shown runs need. And the list of the views, which the player looks up.
+"""What the browser is given: the player with the views that the shown runs need, as classic scripts, for pages that
+must work from disk; and the list of the views, which the player looks up.
 
-    python -m explorer.export.bundle     writes assets/player/views.js from the views' own files; a test compares it
+    python -m explorer.export.bundle     writes the list, assets/client/player/views.js; a test compares it
 """
 
 from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -17,22 +16,16 @@ import msgspec
 
 import engines
 from engines import ASSETS
+from explorer.export.modules import Module, joined
 from explorer.figures.definitions import script
 
-PLAYER = ASSETS / "player"
-ENTRIES = ("player.js", "toolbar.js")
+CLIENT = ASSETS / "client"
+PLAYER = ("player/player.js", "player/toolbar.js")
 SCENES = "page/offline.js"  # the page's own module that others carry
-OWN = "../own/"  # where the page serves views that lie beside a person's own method files, from player/views
+OWN = "../own/"  # where views that lie beside a person's own method files stand, seen from the client's views
 RECORDS = "records"  # among the things that a trace has to show: any of a method's own
 TABLE = "record"  # the view of a record that has none
 WIDEST = 120
-
-_IMPORT = re.compile(r'^import \{\s+([\w,\s]+?),?\s+\} from "(\./|\.\./)([\w/.-]+)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|class|function) (\w+))", re.MULTILINE)
-_LOAD = "import(`./views/${file}.js`)"
-_NOT_CARRIED = 'Promise.reject(new Error("this page does not carry that view"))'
-_LEFT_OVER = re.compile(r"^\s*(?:import\b(?!\()|export\b)|\bimport\.meta\b|\bimport\(|</script|<!--", re.MULTILINE)
-_DECLARED = re.compile(r"^export const view = (\{.*?\});\n", re.MULTILINE | re.DOTALL)
 
 
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,21 +49,18 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def views() -> tuple[View, ...]:
     """All views in their places. Raises ValueError for a file whose declaration cannot be read."""
-    found = [view for path in sorted((PLAYER / "views").glob("*.js")) if (view := _declared(path))]
-    return tuple(sorted(found, key=lambda view: (isinstance(view.place, str), view.place)))
+    paths = sorted((CLIENT / "views").glob("*.js"))
+    known = [view for path in paths if (view := _declared(path.stem, module_of(f"views/{path.name}")))]
+    return tuple(sorted(known, key=lambda view: (isinstance(view.place, str), view.place)))
 
 
-def _declared(path: Path, prefix: str = "") -> View | None:
-    """The view of a file; None where it declares none."""
-    declared = _DECLARED.search(path.read_text("utf-8"))
-    if not declared:
-        return None
-    plain = re.sub(r"(?<=[{,])\s*(\w+):", r'"\1":', declared[1])
+def _declared(file: str, module: Module) -> View | None:
+    """The view of a module; None where it declares none."""
     try:
-        fields = json.loads(re.sub(r",\s*\}", "}", plain))
-        return msgspec.convert({"file": prefix + path.stem, **fields}, View)
+        declared = module.constant("view")
+        return declared and msgspec.convert({"file": file, **declared}, View)
     except (ValueError, msgspec.ValidationError) as error:
-        raise ValueError(f"{path.name} declares its view in a form that cannot be read: {error}") from error
+        raise ValueError(f"{module.name} declares its view in a form that cannot be read: {error}") from error
 
 
 def own_files() -> dict[str, Path]:
@@ -86,7 +76,7 @@ def own_views() -> tuple[View, ...]:
     found = []
     for name, path in own_files().items():
         try:
-            view = _declared(path, OWN)
+            view = _declared(OWN + name, module_of(f"own/{name}.js"))
         except (ValueError, OSError) as error:
             raise engines.UserError(f"{error}.") from None
         if view is None or not view.wanted({name}):
@@ -138,53 +128,72 @@ def views_of(traces: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def styles() -> str:
-    """The styles of the player and of all its views."""
-    return "".join((PLAYER / name).read_text("utf-8") for name in ("player.css", "more.css", "pictures.css"))
+def styles(*parts: str) -> str:
+    """The styles of these parts of the client, those of the player and its views first."""
+    return "".join(path.read_text("utf-8") for part in ("player", *parts) for path in _sheets(part))
+
+
+def _sheets(part: str) -> list[Path]:
+    return sorted((CLIENT / part).glob("*.css"), key=lambda path: (path.stem != part, path.stem))
+
+
+def module_of(name: str) -> Module:
+    """The client's module of that name; `own/hops.js` lies beside a person's own method file. Raises ValueError for one
+    that a script cannot hold."""
+    if name.startswith("own/"):
+        return Module(name, own_files()[Path(name).stem].read_text("utf-8"))
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Module:
+    return Module(name, (CLIENT / name).read_text("utf-8"))
+
+
+def registry() -> str:
+    """What stands before all modules: where they are defined."""
+    return '"use strict";\n' + (CLIENT / "modules.js").read_text("utf-8")
 
 
 def bundle(carried: tuple[str, ...] | None = None) -> str:
-    """The core with the views of these files (None: all that ship) as one classic script: each module in a function of
-    its own, so that no two names can meet, in the object `modules` by its path. Views of a person's own are announced
-    in it, and come in scripts of their own (`own_scripts`)."""
+    """The player with the views of these files (None: all that ship) as one classic script. Views of a person's own are
+    announced in it, and come in scripts of their own (`own_scripts`)."""
     files = tuple(view.file for view in views()) if carried is None else carried
     known = [msgspec.to_builtins(view) | {"record": Path(view.file).stem} for view in own_views() if view.file in files]
     added = json.dumps(known).replace("<", "\\u003c")
-    shipped = _bundle(tuple(file for file in files if not file.startswith(OWN)))
-    return f'{shipped}modules["loader.js"].add({added});\n' if known else shipped
+    names = [*PLAYER, *(module_name(file) for file in files if not file.startswith(OWN))]
+    announced = f'dxModules.use("player/loader.js").add({added});\n' if known else ""
+    return registry() + script() + joined(names, module_of) + announced
 
 
 def own_scripts(carried: tuple[str, ...]) -> list[str]:
-    """Those of these views that are a person's own, each as a script behind `bundle`: a mistake of syntax in one leaves
-    the page as it is, with the record's table in its place. Raises UserError for a view that cannot be carried."""
-    return [view_script(file) for file in carried if file.startswith(OWN)]
-
-
-@cache
-def _bundle(files: tuple[str, ...]) -> str:
-    order = closure([*ENTRIES, *map(_module, files)])
-    begin = f'"use strict";\n{script()}const modules = {{}};\n'
-    return begin + "".join(map(_wrapped, order)) + "".join(map(_carry, files))
+    """Those of these views that are a person's own, each as a script behind `bundle`: a mistake in one leaves the page
+    as it is, with the record's table in its place. Raises UserError for a view that cannot be carried."""
+    try:
+        return [view_script(file) for file in carried if file.startswith(OWN)]
+    except ValueError as error:
+        raise engines.UserError(f"{error}.") from None
 
 
 def view_script(file: str) -> str:
-    """One view as a classic script that is loaded behind `bundle`; what it shares with others is there once."""
-    return _view_script.__wrapped__(file) if file.startswith(OWN) else _view_script(file)
+    """One view as a classic script that is loaded behind `bundle`; what it shares with others is defined once."""
+    return script_of([module_name(file)])
 
 
-@cache
-def _view_script(file: str) -> str:
-    core = set(closure(ENTRIES))
-    mine = [name for name in closure([_module(file)]) if name not in core]
-    return '"use strict";\n' + "".join(_wrapped(name).replace("] = (", "] ??= (", 1) for name in mine) + _carry(file)
+def script_of(names: Iterable[str], without: Iterable[str] = PLAYER) -> str:
+    """These modules with what they import as a script behind one that has those of `without`."""
+    return '"use strict";\n' + joined(names, module_of, without)
+
+
+def module_name(file: str) -> str:
+    """The name of a view's module."""
+    return posixpath.normpath(f"views/{file}.js")
 
 
 @cache
 def scenes_script() -> str:
     """The voice of scenes and lecture mode as a classic script that is loaded behind `bundle`."""
-    core = set(closure(ENTRIES))
-    mine = [name for name in closure([SCENES]) if name not in core]
-    return '"use strict";\n' + "".join(map(_wrapped, mine))
+    return script_of([SCENES])
 
 
 @cache
@@ -192,65 +201,12 @@ def scenes_styles() -> str:
     """Their styles, where no page of ours names the colours."""
     names = ("page", "panel", "raised", "text", "muted", "line", "accent", "on-accent", "warn")
     named = ";".join(f"--dx-{name}:var(--{name})" for name in names)
-    sheets = "".join((ASSETS / "page" / name).read_text("utf-8") for name in ("stage.css", "lecture.css"))
+    sheets = "".join((CLIENT / "page" / name).read_text("utf-8") for name in ("stage.css", "lecture.css"))
     return f".scene,.lecture,.lecture-door{{{named}}}\n{sheets}"
-
-
-def _module(file: str) -> str:
-    return posixpath.normpath(f"views/{file}.js")
-
-
-def _carry(file: str) -> str:
-    return f'modules["loader.js"].carry("{file}", modules["{_module(file)}"]);\n'
-
-
-def closure(entries: Iterable[str]) -> list[str]:
-    """These modules and all that they import, each behind what it imports. Raises ValueError for a circle."""
-    order: list[str] = []
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise ValueError(f"the player's modules import each other in a circle: {' -> '.join((*above, name))}")
-        if name not in order:
-            for _, prefix, target in _IMPORT.findall(_source(name)):
-                visit(_resolve(name, prefix, target), (*above, name))
-            order.append(name)
-
-    for entry in entries:
-        visit(entry, ())
-    return order
-
-
-def _source(name: str) -> str:
-    folder, _, file = name.rpartition("/")
-    if folder == "page":
-        return (ASSETS / name).read_text("utf-8")
-    return (own_files()[file.removesuffix(".js")] if folder == "own" else PLAYER / name).read_text("utf-8")
-
-
-def _resolve(importer: str, prefix: str, target: str) -> str:
-    folder = importer.rpartition("/")[0] if prefix == "./" else ""
-    return f"{folder}/{target}" if folder else target.removeprefix("player/")
-
-
-def _wrapped(name: str) -> str:
-    source = _source(name)
-    exported = [match[1] for match in _EXPORT.finditer(source)]
-    body = _IMPORT.sub(
-        lambda m: f'const {{ {m[1].replace(" as ", ": ")} }} = modules["{_resolve(name, m[2], m[3])}"];\n', source
-    )
-    body = _EXPORT.sub("", body).replace(_LOAD, _NOT_CARRIED)
-    if fault := _LEFT_OVER.search(body):
-        kind = engines.UserError if name.startswith("own/") else ValueError
-        raise kind(f"{name} uses a form that the exporter cannot carry over: {fault[0].strip()!r}")
-    made = f'modules["{name}"] = (() => {{\n{body}return {{ {", ".join(exported)} }};\n}})();\n'
-    if not name.startswith("own/"):
-        return made
-    return f'try {{\n{made}}} catch (error) {{\nconsole.error(error);\nmodules["{name}"] = {{}};\n}}\n'
 
 
 if __name__ == "__main__":
     from explorer.arguments import of_module
 
     of_module("explorer.export.bundle", __doc__)
-    (PLAYER / "views.js").write_text(module(), encoding="utf-8")
+    (CLIENT / "player" / "views.js").write_text(module(), encoding="utf-8")

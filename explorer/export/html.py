@@ -76,10 +76,10 @@ _LECTURE_CSS = """
 """
 
 _START = """
-const player = modules["player.js"], read = (id) => JSON.parse(document.getElementById(id).textContent);
-const theme = read("theme"), panels = document.getElementById("panels");
-const sources = [...document.querySelectorAll("script[data-trace]")];
-modules["toolbar.js"].mountToolbar(document.getElementById("toolbar"), { theme, slim: sources.length === 1 });
+const [player, bar] = ["player", "toolbar"].map((name) => dxModules.use(`player/${name}.js`));
+const read = (id) => JSON.parse(document.getElementById(id).textContent), theme = read("theme");
+const panels = document.getElementById("panels"), sources = [...document.querySelectorAll("script[data-trace]")];
+bar.mountToolbar(document.getElementById("toolbar"), { theme, slim: sources.length === 1 });
 window.handles = sources.map((source, slot) => {
   const place = panels.appendChild(document.createElement("div"));
   const handle = player.mount(place, { slot, theme });
@@ -92,11 +92,11 @@ window.handles = sources.map((source, slot) => {
 _LECTURE = """
 const read = (id) => JSON.parse(document.getElementById(id).textContent), theme = read("theme"), told = read("lecture");
 const panels = document.getElementById("panels"), bar = document.getElementById("toolbar");
-modules["toolbar.js"].mountToolbar(bar, { theme, slim: true });
-window.handles = modules["page/offline.js"].offline({
+dxModules.use("player/toolbar.js").mountToolbar(bar, { theme, slim: true });
+window.handles = dxModules.use("page/offline.js").offline({
   known: [told.scenes[0].voice], scenes: told.scenes, first: told.scenes[0].voice.traces, before: bar, panels,
   mount: (slot) =>
-    modules["player.js"].mount(panels.appendChild(document.createElement("div")), { slot, theme }),
+    dxModules.use("player/player.js").mount(panels.appendChild(document.createElement("div")), { slot, theme }),
   source: async (id) => document.getElementById(`trace-${id}`).textContent,
 }).players;
 """

@@ -1,8 +1,8 @@
 """How a number on screen was obtained: its definition, the numbers of this run put into its formula, what was counted,
 and under which conditions.
 
-The player composes the text (`assets/player/receipt.js`); here stand the facts that it needs for a number of the page's
-own tables."""
+The player composes the text (`assets/client/player/receipt.js`); here stand the facts that it needs for a number of
+the page's own tables."""
 
 from __future__ import annotations
 

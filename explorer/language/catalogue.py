@@ -18,9 +18,9 @@ from explorer.own_files import own_json
 from explorer.runs import scenarios
 
 WORDS = ASSETS / "words"
-LANGUAGES = ("en", "zh-Hans")  # as assets/page/language.js offers them
+LANGUAGES = ("en", "zh-Hans")  # as assets/client/page/language.js offers them
 SCRIPTS = (
-    "assets/player/*.js", "assets/player/views/*.js", "assets/page/*.js", "assets/learn/*.js", "explorer/page/*.js",
+    "assets/client/player/*.js", "assets/client/views/*.js", "assets/client/page/*.js", "assets/client/learn/*.js",
 )  # fmt: skip
 SENTENCES = (
     "explorer/page/**/*.py", "explorer/attach/*.py", "explorer/forking.py", "explorer/own_pictures.py",
@@ -81,7 +81,7 @@ def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     files = lambda globs: sorted(path for one in globs for path in top.glob(one))  # noqa: E731
     for path in files(SCRIPTS):
         yield path.relative_to(top).as_posix(), javascript.messages(path.read_text("utf-8"))
-    yield "assets/player/views", (view.title for view in views() if view.title)
+    yield "assets/client/views", (view.title for view in views() if view.title)
     yield "explorer/figures/definitions.py", _sentences(played())
     yield "assets/theme.json", (state["label"] for state in own_json("theme.json")["states"].values())
     yield "engines/core/trace", iter(RECORDED)

@@ -146,7 +146,7 @@ def _beginning(model: str, prompt: str, example: bool) -> str:
 
 
 def told(found: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
-    """What `assets/page/advice.js` draws. example: whether the prompt is the page's own."""
+    """What `assets/client/page/advice.js` draws. example: whether the prompt is the page's own."""
     advice = found.advice
     methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
     on = f"Measured on the page's example {_begun(prompt)}; type your own prompt to measure that." if example else ""

@@ -94,7 +94,7 @@ class Catalogue:
         )
 
     def offered(self) -> str:
-        """The catalogue for the forms of the page, as JSON: what `assets/page/slot.js` says of it."""
+        """The catalogue for the forms of the page, as JSON: what `assets/client/page/slot.js` says of it."""
         notes = {"download": " (fetched once)"}
         models = [
             {"name": m.name, "kind": m.kind, "label": m.name + notes.get(m.where, ""), "tasks": m.tasks}
@@ -231,7 +231,7 @@ def _within(param: Param, value: Any) -> Any:
 
 
 def told(param: Param) -> dict[str, Any]:
-    """A parameter as `assets/page/fields.js` draws it."""
+    """A parameter as `assets/client/page/fields.js` draws it."""
     return {
         name: getattr(param, name)
         for name in TOLD

@@ -105,7 +105,7 @@ def _now(what: str, which: str, prompts: int) -> str:
 
 
 def told(found: Any) -> str:
-    """What `assets/page/diagnosis.js` draws, and the files that it saves."""
+    """What `assets/client/page/diagnosis.js` draws, and the files that it saves."""
     return fresh(
         headline=diagnosed.headline(found),
         findings=[*found.notes, *diagnosed.findings(found)],

@@ -1,4 +1,4 @@
-"""The program's own files for the browser: modules, styles and recorded runs, from named folders and nothing else.
+"""The program's own files for the browser: scripts, styles, words and recorded runs, and nothing else.
 Gradio's routes for files, which also fetch addresses and know folders of this machine by their path, stay closed."""
 
 from __future__ import annotations
@@ -7,16 +7,14 @@ from pathlib import Path
 
 import anyio
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from engines import ASSETS, TraceError
 from explorer import papers
-from explorer.export.bundle import own_files
+from explorer.page import client
 from explorer.runs.gallery import gallery, played
 
 PREFIX = "files"
@@ -24,7 +22,7 @@ PREFIX = "files"
 
 def folders() -> dict[str, Path]:
     """What is served, by the name in the address. Raises UserError for an extra folder that is not there."""
-    named = {name: ASSETS / name for name in ("player", "page", "learn", "words")}
+    named = {"words": ASSETS / "words"}
     return named | {
         f"traces{number or ''}": place / "traces"
         for number, place in enumerate(papers.folders())
@@ -42,23 +40,14 @@ def address(file: Path) -> str:
 
 
 def mounts() -> list[BaseRoute]:
-    """The routes. Views beside a person's own method files, of which a public host has none, stand in a folder of the
-    player, so that they import what its own views do."""
+    """The routes."""
     return [
-        Route(f"/{PREFIX}/player/own/{{record}}.js", own_view),
+        client.route(f"/{PREFIX}"),
         *(
             Mount(f"/{PREFIX}/{name}", (Recordings if name.startswith("traces") else StaticFiles)(directory=folder))
             for name, folder in folders().items()
         ),
     ]
-
-
-async def own_view(request: Request) -> Response:
-    """The view of a record that lies beside the method file."""
-    path = own_files().get(request.path_params["record"])
-    if path is None:
-        raise HTTPException(404)
-    return FileResponse(path, media_type="text/javascript", headers={"cache-control": "no-cache"})
 
 
 def _beside(path: str) -> Path | None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from posixpath import relpath
 from typing import Any
 
 import gradio as gr
 import msgspec
 
-from engines import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
 from explorer.papers.lessons import Lesson, glossary, in_view, lessons, subjects
 from explorer.runs.gallery import Card, gallery
 
-HERE = ASSETS / "learn"
 USUAL = "confidence"  # what a player shows where nothing else is asked for
 
 
@@ -51,19 +48,18 @@ def payload() -> dict[str, Any]:
 
 
 def _run(card: Card) -> dict[str, str]:
-    """A recorded run as the module asks for it: its name, its file as seen from the module, its caption."""
-    file = relpath(files.address(gallery().path(card.id)), files.address(HERE))
-    return {"id": card.id, "file": file, "caption": card.caption or card.title}
+    """A recorded run as the module asks for it: its name, its file as seen from the page, its caption."""
+    return {"id": card.id, "file": files.address(gallery().path(card.id)), "caption": card.caption or card.title}
 
 
 def section(tab: gr.Tab, **light: Any) -> None:
     """Build the tab; `light`: options of a handler that touches no model. Its content is sent once, when it is opened
     first."""
     sent = gr.State(False)
-    box = module("learn/learn.js", "page.learn(element, props, watch)", themed=True, elem_id="lessons")
+    box = module("learn/learn.js", "page.learn(element, props, watch)", elem_id="lessons")
     tab.select(lambda before: (gr.skip() if before else fresh(**payload()), True), sent, [box, sent], **light)
 
 
 def tour() -> gr.HTML:
     """The button of the guided tour; on a first visit it also offers it."""
-    return module("learn/tour.js", "page.mountTour(element)", themed=True, elem_id="tour")
+    return module("learn/tour.js", "page.mountTour(element)", elem_id="tour")

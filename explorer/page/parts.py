@@ -3,24 +3,16 @@ and is set with `textContent`; nothing from a model or a person ever passes thro
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import gradio as gr
 import msgspec
 
-from engines import ASSETS
 from explorer.export.bundle import own_views
-from explorer.figures import definitions
-from explorer.own_files import own_text
-from explorer.page import early, files
 
-HERE = Path(__file__).resolve().parent
-PLAYER, PAGE = ASSETS / "player", ASSETS / "page"
 LIGHT: dict[str, Any] = {
     "queue": False,
     "show_progress": "hidden",
@@ -34,10 +26,6 @@ ONE_AT_A_TIME: dict[str, Any] = {
     "api_visibility": "private",
     "show_progress": "minimal",
 }  # of events that run a model: they share one queue
-
-WORDS = """const { tr = (parts, ...values) => String.raw({ raw: parts }, ...values), sentence = (text) => text } =
-  globalThis.dxWords ?? {};
-"""  # before the page's language is settled, which is over sooner than anything is drawn, English
 
 ASKED = 4000  # characters of what a component sends
 _numbers = itertools.count(1)
@@ -80,7 +68,7 @@ def bus(value: str) -> gr.HTML:
 
 def toolbar() -> gr.HTML:
     """Play, scrub, clock, speed and race for all slots, and a button that folds it to its first line."""
-    return _player("foldable(page.mountToolbar(element, props))", before=_script("toolbar.js"), elem_id="toolbar")
+    return module("page/toolbar.js", "page.mountBar(element)", elem_id="toolbar")
 
 
 def panel(slot: int) -> gr.HTML:
@@ -98,15 +86,15 @@ def forker(methods: str) -> gr.HTML:
 
 def table(value: str, **options: Any) -> gr.HTML:
     """A table from `tables.*`."""
-    script = _script("sorting.js", "table.js")
     template = '<div class="facts"></div>'
-    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
+    return module("page/table.js", "page.mountTable(element, props, watch)", value=value, template=template, **options)
 
 
 def status(value: str, elem_id: str = "status") -> gr.HTML:
     """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
-    return _scripted("status", template, value, elem_id=elem_id, min_height=24)
+    call = "page.mountStatus(element, props, watch)"
+    return module("page/status.js", call, value=value, template=template, elem_id=elem_id, min_height=24)
 
 
 def running_state(over: list[Any], stop: gr.Button) -> None:
@@ -144,7 +132,7 @@ def _turn(name: str, what: str, on: str) -> str:
 
 def downloader() -> gr.HTML:
     """Hidden; saves what it is sent as a file."""
-    return _scripted("download", visible="hidden", elem_id="download")
+    return hidden("download", "mountDownload(props, watch)")
 
 
 def picker(limit: int) -> gr.HTML:
@@ -155,28 +143,16 @@ def picker(limit: int) -> gr.HTML:
         '<input id="trace-file" type="file" '
         'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
-    return _scripted("picker", template, limit=limit, reader=_address("page/textfile.js"), elem_id="picker")
+    call = "page.mountPicker(element, props, trigger)"
+    return module("page/picker.js", call, template=template, limit=limit, elem_id="picker")
 
 
 def module(
-    path: str,
-    call: str,
-    *,
-    value: str = "",
-    template: str = '<div class="mount"></div>',
-    before: str = "",
-    themed: bool = False,
-    **options: Any,
+    name: str, call: str, *, value: str = "", template: str = '<div class="mount"></div>', **options: Any
 ) -> gr.HTML:
-    """A component drawn by an ES module of the assets: `call` is an expression over `page`, the module, and `element`,
-    `props`, `watch`, and over what the script `before` declares. themed: `props.theme` holds theme.json."""
-    where = _address(path)
-    load = (
-        f"(globalThis.dxReady ?? Promise.resolve()).then(() => import(new URL({json.dumps(where)}, document.baseURI)))"
-    )
-    script = f"{load}.then((page) => {{ {before}\n{call}; }});"
-    if themed:
-        options["theme"] = own_text("theme.json")
+    """A component drawn by a module of the client: `call` is an expression over `page`, the module, and `element`,
+    `props`, `watch`, `trigger`."""
+    script = f"dxReady.then(() => dxModules.load({json.dumps(name)})).then((page) => {{ {call}; }});"
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
 
 
@@ -187,13 +163,13 @@ def hidden(name: str, call: str) -> gr.HTML:
 
 def asker() -> gr.HTML:
     """Hidden; sends the query of the address it was opened with, if that names a run. Without one nothing is sent."""
-    return _scripted("asker", visible="hidden", elem_id="asker")
+    return hidden("asker", "mountAsker(props, trigger)")
 
 
 def doc_links(first: str) -> gr.HTML:
     """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
     that the tab shows by itself."""
-    return _scripted("docs", visible="hidden", first=first, elem_id="docs-links")
+    return module("page/docs.js", "page.mountDocs(props, trigger)", first=first, visible="hidden", elem_id="docs-links")
 
 
 def share() -> gr.HTML:
@@ -208,23 +184,15 @@ def share() -> gr.HTML:
 
 def runs_list() -> gr.HTML:
     """The list of kept runs; its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
-    return _scripted("runs", '<div class="runs"></div>', elem_id="runs")
+    template = '<div class="runs"></div>'
+    return module("page/runs.js", "page.mountRuns(element, props, watch, trigger)", template=template, elem_id="runs")
 
 
 def dots(within: str) -> gr.HTML:
     """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
     its `customdata`."""
-    return _scripted("dots", visible="hidden", within=within, elem_id=f"{within}-dots")
-
-
-def head() -> str:
-    """What the page begins with: its language is settled before any module of ours is loaded, and whether it was used
-    before, or a link leads somewhere, before anything is drawn."""
-    where = files.address(PAGE / "language.js")
-    begin = f'import(new URL("{where}", document.baseURI)).then((page) => page.settle())'
-    used = (HERE / "used.js").read_text(encoding="utf-8")
-    asked = early.preloading(map(_address, early.ENTRIES))
-    return f"<script>{definitions.script()}globalThis.dxReady = {begin};\n{asked}\n{used}</script>"
+    call = "page.mountDots(props, trigger)"
+    return module("page/dots.js", call, within=within, visible="hidden", elem_id=f"{within}-dots")
 
 
 def language() -> gr.HTML:
@@ -232,28 +200,5 @@ def language() -> gr.HTML:
     return module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
 
 
-def _script(*names: str) -> str:
-    """The script of a component, of one file or several; its words are said in the page's language."""
-    return WORDS + "".join((HERE / name).read_text(encoding="utf-8") for name in names)
-
-
-def _scripted(name: str, template: str = "<div></div>", value: str = "", **options: Any) -> gr.HTML:
-    """A component drawn by a script of this folder."""
-    script = _script(f"{name}.js")
-    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
-
-
 def _player(call: str, **options: Any) -> gr.HTML:
-    return module("player/gradio.js", call, themed=True, **options)
-
-
-def _address(path: str) -> str:
-    """Where a component finds a module below assets/."""
-    return f"{files.address(ASSETS / path)}?v={_version((ASSETS / path).parent)}"
-
-
-@cache
-def _version(folder: Path) -> str:
-    """Changes with any module of the folder; modules that it imports are revalidated by their ETag."""
-    files = sorted(folder.rglob("*.js"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    return module("player/gradio.js", call, **options)

@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, clients, files, quiet, starting
+from explorer.page import ahead, client, clients, files, quiet, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
@@ -30,7 +30,6 @@ from explorer.page.guard import Guard
 from explorer.page.handlers import Handlers
 from explorer.page.limits import Limits
 from explorer.page.memory import Owners, give_back, keep_no_values
-from explorer.page.parts import head
 from explorer.page.theme import css, theme
 from explorer.runs.gallery import Gallery, gallery
 
@@ -61,6 +60,7 @@ def launch(
         demo = build(handlers, told, ahead.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     quiet.install()
+    client.install(files.PREFIX)
     readers, owners = clients.Readers(), Owners()
     if limits.public:
         clients.look_after(demo._queue, readers)
@@ -77,7 +77,6 @@ def launch(
         prevent_thread_lock=True,
         theme=theme(),
         css=css(),
-        head=head(),
         app_kwargs={"middleware": [guard, Middleware(Packed)], "openapi_url": None},
         enable_monitoring=False,
         run_history=False,

@@ -249,7 +249,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
 
 
 def _told(info: StudyInfo) -> dict[str, Any]:
-    """A study as `assets/page/study.js` draws it."""
+    """A study as `assets/client/page/study.js` draws it."""
     names = ("slug", "title", "paper", "summary", "departures")
     return {name: getattr(info, name) for name in names} | {"params": [told(p) for p in info.inputs]}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from engines import ASSETS
 from explorer.own_files import own_json
 
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif")
@@ -69,10 +69,13 @@ def theme() -> gr.themes.Base:
     return base.set(color_accent=light["accent"], **values)
 
 
-def css() -> str:
-    """Page rules; the surface tokens as `--dx-<name>` in both modes in front of them."""
+def tokens() -> str:
+    """The surface tokens as `--dx-<name>` in both modes."""
     light, dark = colours()["surface"]["light"], colours()["surface"]["dark"]
     declare = lambda tokens: ";".join(f"--dx-{name}:{value}" for name, value in tokens.items())  # noqa: E731
-    return f":root{{{declare(light)}}}.dark{{{declare(dark)}}}" + (Path(__file__).parent / "page.css").read_text(
-        encoding="utf-8"
-    )
+    return f":root{{{declare(light)}}}.dark{{{declare(dark)}}}"
+
+
+def css() -> str:
+    """The page's rules behind its tokens, for Gradio, which gives them more weight than its own."""
+    return tokens() + (ASSETS / "client/page/page.css").read_text("utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 
 from engines import TraceError, UserError
 from explorer import papers
-from explorer.export.bundle import bundle, scenes_styles, styles, view_script, views_of
+from explorer.export.bundle import CLIENT, bundle, registry, scenes_styles, script_of, styles, view_script, views_of
 from explorer.export.markup import Html, h, join, link, page
 from explorer.export.thumbs import of_recording
 from explorer.lecture import Lecture, own
@@ -27,7 +27,6 @@ LEAD = (
     "many papers, run for real and recorded."
 )
 MARKER = ".decoding-explorer-site"  # lists what we wrote, so that a later build may replace it
-HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     files |= {runs.view_path(file): view_script(file) for run in (*shown, *others) for file in run.views}
     there = [run for run in (*shown, *others) if run.card.id in needed or run in first]
     files["scenes.js"] = lecture.script(scenes, voices, there)
-    files["site.js"] = (HERE.parent / "page" / "sorting.js").read_text(encoding="utf-8") + _own("site.js")
+    files["site.js"] = registry() + script_of(["page/sorting.js"], ()) + _own("site.js")
     return files | {"player.js": _player(), "site.css": _css(), "mode.js": _own("mode.js")}
 
 
@@ -228,4 +227,4 @@ def _css() -> str:
 
 
 def _own(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+    return (CLIENT / "site" / name).read_text(encoding="utf-8")

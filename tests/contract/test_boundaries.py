@@ -246,7 +246,7 @@ def test_no_slug_outside_its_family():
         if not name.startswith("engines/methods/"):
             wrong += [f"{name}:{line} names '{slug}'" for line, slug in strings(nodes) if slug in slugs - shared]
             wrong += [f"{name}:{line} uses '{slug}' as a method" for line, slug in used_as_method(nodes, shared)]
-    scripts = [path for root in ("assets/player", "explorer") for path in (ROOT / root).rglob("*.js")]
+    scripts = [*(ROOT / "assets/client").rglob("*.js")]
     for path in scripts:
         quoted = set(re.findall(r"""["'`]([\w-]+)["'`]""", path.read_text(encoding="utf-8")))
         wrong += [f"{path.relative_to(ROOT)} names '{slug}'" for slug in quoted & (slugs - shared)]

@@ -212,7 +212,7 @@ def test_a_new_method_is_found_everywhere_runs_and_its_recording_replays(new: tu
     works, whole = ours["works"] + 1, sum(ours.values()) + 1
     told = f"The methods of {whole} papers run here." if works == whole else f"Of the {whole} papers {works} work."
     assert found["tab"] and found["table"] and told in found["readme"]
-    _, folder, file = Path(os.path.normpath(Path("files/learn") / found["lesson files"][0])).parts
+    _, folder, file = Path(found["lesson files"][0]).parts
     assert Path(found["folders"][folder], file) == extra / "traces" / "99-left-copy.json.gz", "as the page asks"
     assert found["listed"][0] == 0 and re.search(r"^left-first +diffusion", found["listed"][1], re.MULTILINE)
     code, trace = found["ran"]

@@ -54,7 +54,7 @@ PARTS = {
     "metrics": ("explorer/figures/*.py", 20),
     "reading": ("engines/core/trace/*.py engines/core/trace/groups/*.py", 12),
     "decode": ("engines/methods/*/*.py engines/methods/*/*/__init__.py", 0),
-    "player": ("assets/player/*.js assets/player/views/*.js", 12),
+    "player": ("assets/client/player/*.js assets/client/views/*.js", 12),
     "page": ("explorer/page/*.py explorer/page/handlers/*.py", 9),
     "command line": ("explorer/cli/*.py", 7),
     "exporters": ("explorer/export/*.py", 6),
@@ -103,13 +103,13 @@ def kept(root: Path, table: Path) -> list[Fault]:
 
 # The page's JavaScript whose laws are asked under node, and how many faults each part gets.
 SCRIPTS = {
-    "store": ("assets/player/store.js", 6),
-    "clock": ("assets/player/clock.js", 6),
-    "address": ("assets/page/address.js", 6),
-    "chips": ("assets/page/chips.js", 5),
-    "lecture": ("assets/page/lecture.js assets/page/lectureview.js", 6),
-    "form": ("assets/page/form.js assets/page/fields.js assets/page/kept.js", 5),
-    "layouts": ("assets/player/layout.js assets/player/views/*layout.js", 6),
+    "store": ("assets/client/player/store.js", 6),
+    "clock": ("assets/client/player/clock.js", 6),
+    "address": ("assets/client/page/address.js", 6),
+    "chips": ("assets/client/page/chips.js", 5),
+    "lecture": ("assets/client/page/lecture.js assets/client/page/lectureview.js", 6),
+    "form": ("assets/client/page/form.js assets/client/page/fields.js assets/client/page/kept.js", 5),
+    "layouts": ("assets/client/player/layout.js assets/client/views/*layout.js", 6),
 }
 
 

@@ -1,27 +1,29 @@
-"""What a browser gets early: a packed document, and the modules of the first screen before they are imported."""
+"""What a browser gets first: a packed document, and the boards before Gradio's page."""
 
 import gzip
 import re
 import urllib.request
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import brotli
 import pytest
-from playwright.sync_api import Browser, Page, Request, Route
+from playwright.sync_api import Browser, Page, expect
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route as Answer
 from starlette.testclient import TestClient
 
-from explorer import ASSETS
-from explorer.export.bundle import views
-from explorer.page import early, files
+from explorer.page import client, early, files
 
-QUIET = """() => {
-  const count = performance.getEntriesByType("resource").length;
-  if (window.count !== count) Object.assign(window, { count, since: performance.now() });
-  return performance.now() - window.since > 1500;
-}"""
+BOARD = """() => new Promise((drawn) => { const look = () => {
+  const cell = document.querySelector("#panel-0 .dx-cells .dx-cell");
+  if (!cell?.getClientRects().length) return requestAnimationFrame(look);
+  requestAnimationFrame(() => drawn(performance.getEntriesByType("resource").map(({ name }) => name))); };
+  look(); })"""  # what was asked for until then
+PLACES = """() => ["scene", "toolbar", "panel-0", "panel-1"].map((id) => document.getElementById(id)
+  .getBoundingClientRect().toJSON()).flatMap(({ x, y, width, height }) => [x, y, width, height])"""
+GRADIO = "() => document.querySelector('gradio-app #panel-0 .dx-panel') && !document.querySelector('.first')"
 
 
 @pytest.mark.parametrize(("path", "packed"), [("/", True), ("/config", True), ("/gradio_api/queue/data", False)])
@@ -56,43 +58,71 @@ def test_brotli_where_it_is_accepted() -> None:
     assert [early.takes_brotli(one) for one in accepted] == [True, True, False, False, False, False]
 
 
-def ours(page: Page, address: str) -> list[str]:
-    """Modules of ours that a phone asks for until its boards are there, as they are asked for."""
-    asked: list[str] = []
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    made = browser.new_page(viewport={"width": 1440, "height": 900})
+    wrong: list[str] = []
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    yield made
+    assert wrong == []
+    made.close()
 
-    def note(request: Request) -> None:
-        path = urlsplit(request.url).path
-        if path.startswith(f"/{files.PREFIX}/") and path.endswith(".js"):
-            asked.append(request.url.removeprefix(address))
 
-    page.on("request", note)
+def test_the_first_board_needs_twelve_requests_at_most_and_stays_where_it_is(page: Page, address: str) -> None:
+    page.goto(address, wait_until="commit")
+    asked = page.evaluate(BOARD)
+    before = page.evaluate(PLACES)
+    assert 1 + len(asked) <= 12, asked
+    page.wait_for_function(GRADIO)
+    assert [*page.evaluate(PLACES)] == pytest.approx(before, abs=2)
+    expect(page.locator("#panel-0")).to_have_count(1)
+    expect(page.locator("#run")).to_be_visible()
+    fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    ours = [name for name in fetched if f"/{files.PREFIX}/client/" in name and not name.endswith(".css")]
+    assert len(ours) == len(set(ours)), "none is asked for twice"
+    assert {urlsplit(name).path.rsplit("/", 1)[1] for name in ours} >= {"board.js", "rest.js"}
+
+
+def test_the_boards_play_before_gradios_page_is_there(page: Page, address: str) -> None:
+    page.route("**/assets/index-*.js", lambda route: route.abort())
+    page.goto(address, wait_until="commit")
+    page.evaluate(BOARD)
+    bar = page.locator("#toolbar")
+    bar.get_by_role("slider").first.press("End")
+    expect(page.locator("#panel-0 .dx-pill")).to_contain_text("done")
+    expect(page.locator("gradio-app > *")).to_have_count(0)
+
+
+def test_an_address_that_leads_to_other_runs_shows_none_before_these(page: Page, address: str) -> None:
+    page.goto(f"{address}?gallery=any", wait_until="commit")
+    page.wait_for_function("() => document.querySelector('#panel-0 .dx-panel, .first')")
+    expect(page.locator(".first")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_our_rules_stand_behind_gradios(browser: Browser, address: str, scheme: str) -> None:
+    """Both name a class; the later one holds."""
+    page = browser.new_page(color_scheme=scheme)
     page.goto(address)
-    page.wait_for_function("() => document.querySelector('#panel-0 .dx-panel')?.dataset.state === 'playing'")
-    page.wait_for_function(QUIET)
-    return asked
-
-
-@pytest.mark.pages
-def test_what_the_first_screen_imports_is_asked_for_at_once_and_nothing_else(browser: Browser, address: str) -> None:
-    """Held against a page without the early requests: no module is fetched for nothing, none twice, and only views that
-    the runs shown need come later."""
-
-    def without(route: Route) -> None:
-        answer = route.fetch()
-        route.fulfill(response=answer, body=answer.text().replace("modulepreload", "nothing"))
-
-    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
-    page = context.new_page()
-    page.route(address, without)
-    imported = ours(page, address)
+    page.wait_for_function(GRADIO)
+    styles = page.locator("#scene .scene").evaluate("(node) => getComputedStyle(node).borderLeftWidth")
+    assert styles == "4px"
     page.close()
-    asked = ours(context.new_page(), address)
-    context.close()
-    known = [*early.ENTRIES, *early.imported()]
-    expected = {files.address(ASSETS / name) for name in known}
-    paths = [urlsplit(url).path.removeprefix("/") for url in imported]
-    assert len(asked) == len(set(asked)) and set(asked) == set(imported)
-    assert expected <= set(paths), "asked for and not needed"
-    later = [f"player/views/{view.file}.js" for view in views() if view.needs]
-    own = {files.address(ASSETS / name) for name in [*later, *early.imports(later)]}
-    assert set(paths) - expected <= own, "needed and not asked for"
+
+
+def test_a_file_is_kept_by_its_hash_and_an_old_address_gives_the_new_file() -> None:
+    served = TestClient(Starlette(routes=files.mounts()))
+    version = re.search(r"client/(\w+)/board\.js", client.lead("<script>window.gradio_config", "files"))
+    assert version
+    for name in ("board.js", "rest.js", "all.css", "views/tree.js"):
+        answer = served.get(f"/files/client/{version[1]}/{name}")
+        assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"], name
+        assert served.get(f"/files/client/old/{name}").headers["cache-control"] == "no-cache", name
+        assert served.get(f"/files/client/old/{name}").text == answer.text, name
+
+
+def test_a_document_of_another_form_starts_gradio_itself() -> None:
+    held = client.lead(
+        '<script>window.gradio_config = {}</script><script type="module" src="./other.js"></script>', "f"
+    )
+    assert "dxGradio = null" in held and 'src="./other.js"' in held

@@ -180,11 +180,9 @@ def test_batches_that_overtake_others_wait_for_them(visit: Callable[..., Any], t
     batches += [{"slot": 0, "run": "x", "seq": i + 2, "steps": [step]} for i, step in enumerate(whole["steps"])]
     batches.append({"slot": 0, "run": "x", "seq": len(batches) + 1, "steps": [], "end": whole["end"], "state": "done"})
     order = [0, 3, 2, 2, 1, *range(len(batches) - 1, 3, -1), 1, 4]
-    send = """(batches) => { const { name } = performance.getEntriesByType("resource").find(({ name }) =>
-      /gradio\\.js/.test(name));
-      return import(name).then((page) => { const props = {}; let changed; page.bus(document.createElement("div"), props,
-        (_, act) => (changed = act));
-        for (const batch of batches) { props.value = JSON.stringify({ batches: [batch] }); changed(); } }); }"""
+    send = """(batches) => { const props = {}; let changed;
+      dxModules.use("player/gradio.js").bus(document.createElement("div"), props, (_, act) => (changed = act));
+      for (const batch of batches) { props.value = JSON.stringify({ batches: [batch] }); changed(); } }"""
     screen.page.evaluate(send, [batches[i] for i in order])
     screen.wait(0, "done")
     screen.at(0, len(whole["steps"]))

@@ -35,7 +35,12 @@ def test_a_picture_beside_it_is_sent_as_it_is_and_what_is_not_there_is_not_found
     path = gallery().path(gallery().cards[0].id)
     picture = path.with_name(path.name.split(".")[0] + ".svg")
     assert client.get(f"/{files.address(picture)}").content == picture.read_bytes()
-    for name in ("traces/nothing.json.gz", "traces/../papers/llada.json", "player/own/hops.js", "player/own/%2e%2e.js"):
+    for name in (
+        "traces/nothing.json.gz",
+        "traces/../papers/llada.json",
+        "client/0/own/hops.js",
+        "client/0/own/%2e%2e.js",
+    ):
         assert client.get(f"/{files.PREFIX}/{name}").status_code == 404, name
 
 
@@ -43,8 +48,9 @@ def test_a_view_beside_a_method_file_is_served_while_its_method_is_known(
     client: TestClient, tmp_path: Path, registry_unchanged: None
 ) -> None:
     engines.load_method_file(own_record.written(tmp_path))
-    answer = client.get(f"/{files.PREFIX}/player/own/hops.js")
-    assert answer.text == own_record.VIEW and answer.headers["content-type"].startswith("text/javascript")
+    answer = client.get(f"/{files.PREFIX}/client/0/own/hops.js")
+    assert "floor ${hops.floor}" in answer.text and answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cache-control"] == "no-cache"
     (tmp_path / "other.js").write_text("export const a = 1;", "utf-8")
     for name in ("other.js", "my_hops.py", "..%2fmy_hops.js"):  # what nobody declared
-        assert client.get(f"/{files.PREFIX}/player/own/{name}").status_code == 404, name
+        assert client.get(f"/{files.PREFIX}/client/0/own/{name}").status_code == 404, name

@@ -28,10 +28,8 @@ def place(screen, slot: int, steps: int):
 
 def debug(screen, slot: int):
     return screen.page.evaluate(
-        """async (slot) => {
-            const script = performance.getEntriesByType("resource").map((r) => r.name).find((name) =>
-              name.includes("/gradio.js"));
-            return (await import(script)).panel(slot).debug();
+        """(slot) => {
+            return dxModules.use("player/gradio.js").panel(slot).debug();
         }""",
         slot,
     )

@@ -135,9 +135,9 @@ def test_whatever_the_catalogue_says_stays_text(visit):
     param = dict.fromkeys(("name", "default", "help", "symbol"), HOSTILE) | {"kind": "choice", "choices": [HOSTILE]}
     method = dict.fromkeys(("slug", "title", "family", "kind", "summary"), HOSTILE) | {"params": [param]}
     told = page.evaluate(
-        """async (catalogue) => {
-          const { name } = performance.getEntriesByType("resource").find(({ name }) => /page\\/form\\.js/.test(name));
-          const { Form } = await import(name), told = [], form = new Form(catalogue, 7, (value) => told.push(value));
+        """(catalogue) => {
+          const { Form } = dxModules.use("page/form.js"), told = [];
+          const form = new Form(catalogue, 7, (value) => told.push(value));
           document.body.append(form.root);
           form.write({});
           return told; }""",

@@ -26,7 +26,7 @@ def test_a_normal_visitor_gets_the_page_under_a_policy(client):
     assert "default-src 'self'" in policy and "connect-src 'self'" in policy and "object-src 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"] == "no-referrer"
     assert "frame-ancestors 'self' https://huggingface.co" in policy and "http://" not in policy
-    answer = client.get("/files/player/gradio.js")
+    answer = client.get("/files/client/0/player/gradio.js")
     assert answer.status_code == 200 and "javascript" in answer.headers["content-type"]
     answer = client.get("/", headers={"host": "evil.example"})
     assert answer.status_code == 400 and "EXPLORER_HOSTS" in answer.text
@@ -118,7 +118,7 @@ def test_a_large_body_is_refused_whether_it_says_so_or_not(client):
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/proc/self/environ", "app.py", "../app.py", "assets/theme.json"])
 def test_only_the_player_is_served_as_files(client, path):
-    for route in ("/gradio_api/file=", "/gradio_api/file/", "/files/player/../../", "/files/player/", "/files/"):
+    for route in ("/gradio_api/file=", "/gradio_api/file/", "/files/client/0/../../", "/files/client/0/", "/files/"):
         assert client.get(f"{route}{path}").status_code in (400, 403, 404)
 
 

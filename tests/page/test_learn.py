@@ -46,7 +46,7 @@ def test_each_lesson_looks_at_scores_that_its_run_has():
 
 
 def test_its_modules_set_text_only_and_stay_on_this_server():
-    for path in (ASSETS / "learn").glob("*.js"):
+    for path in (ASSETS / "client/learn").glob("*.js"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"(inner|outer|Adjacent)HTML|document\.write|\beval\(|new Function|https?:|cookie", text)
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
-const view = async (name) => asset(`player/views/${name}layout.js`);
+const view = async (name) => asset(`views/${name}layout.js`);
 const box = ({ x, y, w, h, width = w, height = h }) => ({ x, y, right: x + width, foot: y + height });
 const meet = (a, b) => a.x < b.right - 0.01 && b.x < a.right - 0.01 && a.y < b.foot - 0.01 && b.y < a.foot - 0.01;
 const count = (all, yes = Boolean) => all.filter(yes).length;

@@ -1,22 +1,22 @@
 // Evaluates for tests/player/node.py: a line of JSON in, a line of JSON out. The first line is the text of the player's
-// bundle; every other one names a module (of the bundle, or a path in assets/ that begins with a slash), an expression,
-// in which the module is M, and its arguments.
+// bundle; every other one names a module (of the bundle, or a path in assets/client/ that begins with a slash), an
+// expression, in which the module is M, and its arguments.
 import { createInterface } from "node:readline";
 import { asset } from "./assets.mjs";
 
-let modules = null;
-
 async function answer({ module, expression, args }) {
-  const M = module.startsWith("/") ? await asset(module.slice(1)) : modules[module];
-  const body = new Function("M", "modules", ...Object.keys(args), `return (${expression});`);
-  return body(M, modules, ...Object.values(args));
+  const M = module.startsWith("/")
+    ? await asset(module.slice(1))
+    : dxModules.use(module.includes("/") ? module : `player/${module}`);
+  const body = new Function("M", ...Object.keys(args), `return (${expression});`);
+  return body(M, ...Object.values(args));
 }
 
 for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
   const asked = JSON.parse(line);
   let told;
   try {
-    if (modules === null) modules = new Function(`${asked}\nreturn modules;`)();
+    if (typeof asked === "string") new Function(asked)();
     else told = { value: (await answer(asked)) ?? null };
   } catch (error) {
     told = { error: String(error?.stack ?? error) };

@@ -1,6 +1,5 @@
 // The player's pure functions whose expectations need no Python. `node --test tests/player/`
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { asset } from "./assets.mjs";
 
@@ -30,18 +29,6 @@ test("what is no array and what is no trace say what is wrong", () => {
     ["null", "no header"],
   ])
     assert.throws(() => store.Run.from(text), saying(said));
-});
-
-test("what a module imports, another one exports in the form that a page from disk can carry", () => {
-  const folder = new URL("../../assets/player/", import.meta.url);
-  for (const name of readdirSync(folder, { recursive: true }).filter((one) => one.endsWith(".js"))) {
-    const text = readFileSync(new URL(name, folder), "utf8");
-    for (const [, names, from] of text.matchAll(/^import \{\s+([\w,\s]+?),?\s+\} from "(.*)";$/gm)) {
-      const source = readFileSync(new URL(from, new URL(name, folder)), "utf8");
-      for (const one of names.split(/,\s*/).map((each) => each.split(" as ")[0]))
-        assert.match(source, new RegExp(`^export (const|class|function) ${one}\\b`, "m"), `${one} for ${name}`);
-    }
-  }
 });
 
 test("glyphs", () => {

@@ -24,7 +24,9 @@ def test_a_ribbon_is_as_wide_as_what_was_kept_of_the_place_that_was_taken(js: Ca
         none = {"forwards": {}, "tokens_fed": 0, "model_seconds": 0, "method_seconds": 0}
         trace = {"header": {"schema": SCHEMA_VERSION, "prompt_ids": [3, 4, 5, 6, 7]}}
         trace["steps"] = [{"index": i, **none, **step} for i, step in enumerate(steps)]
-        return js("rounds.js", "M.copies(modules['store.js'].Run.from(trace), t)", trace=trace, t=len(steps))
+        return js(
+            "rounds.js", "M.copies(dxModules.use('player/store.js').Run.from(trace), t)", trace=trace, t=len(steps)
+        )
 
     made = copies(step(5, [3, 4, 9], ["accepted", "accepted", "bonus"], (0, 5)), step(8, [6], ["bonus"]))
     assert [{k: one[k] for k in ("from", "pasted", "to", "kept", "wrote")} for one in made] == [

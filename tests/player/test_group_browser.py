@@ -169,7 +169,7 @@ def test_the_verdict_is_told_when_all_runs_were_seen_and_each_part_has_its_recei
 
 
 def verdict(js: Call, run: Trace, basis: Trace, of: str) -> list[Any]:
-    read = "texts.map((text) => modules['store.js'].Run.from(text))"
+    read = "texts.map((text) => dxModules.use('player/store.js').Run.from(text))"
     texts = [shown(run, [basis]), shown(basis)]
     return js("verdict.js", f"(([run, basis]) => M.verdict(run, basis).map({of}))({read})", texts=texts)
 
@@ -212,8 +212,8 @@ def place(trace: Trace) -> tuple[object, ...]:
 def test_the_verdict_has_the_numbers_that_python_has(js: Call) -> None:
     seen = 0
     body = (
-        "const runs = texts.map((text) => modules['store.js'].Run.from(text)); "
-        "const found = modules['field.js'].field(runs); "
+        "const runs = texts.map((text) => dxModules.use('player/store.js').Run.from(text)); "
+        "const found = dxModules.use('player/field.js').field(runs); "
         "return found && [runs.indexOf(found.basis), found.others.map((run) => [runs.indexOf(run), "
         "Object.fromEntries(M.verdict(run, found.basis).map(({ name, value }) => [name, value]))])];"
     )

@@ -70,7 +70,7 @@ def stage(browser: Browser) -> Iterator[Page]:
         f"""() => {{ {bundle()}
         const host = document.createElement("div");
         document.body.append(host);
-        window.stage = {{ host, player: modules["player.js"].mount(host, {{ theme: {theme} }}) }}; }}"""
+        window.stage = {{ host, player: dxModules.use("player/player.js").mount(host, {{ theme: {theme} }}) }}; }}"""
     )
     yield page
     assert wrong == []

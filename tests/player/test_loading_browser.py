@@ -1,4 +1,4 @@
-"""Views are loaded when a run first needs them: as modules from a server, and not at all in a page saved to disk."""
+"""Views are loaded when a run first needs them: as scripts from a server, and not at all in a page saved to disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 import engines
 from engines.core.trace import RecordInfo, Trace, pack
 from explorer import ASSETS
+from explorer.export.bundle import module_name, registry, script_of, styles, views_of
 from explorer.export.html import export_html
 from explorer.figures.definitions import script
 from explorer.figures.handed import shown
@@ -20,19 +21,19 @@ from tests.player.conftest import OPEN
 from tests.player.handmade import HOSTILE, batches, drafting, everything_else, masked
 from tests.player.pictures import becomes
 
-MOUNT = """async (theme) => { const m = await import("/gradio.js");
+MOUNT = """(theme) => { const m = dxModules.use("player/gradio.js");
   const el = () => document.body.appendChild(document.createElement("div"));
   m.mountToolbar(el(), { theme }); window.panel = m.mountPanel(el(), { slot: 0, theme }); }"""
 
 
 class Served:
-    """A page on which the player's files are modules, with the names of those that were asked for."""
+    """A page that asks for what its first script lacks, with the names of what it asked for."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.asked = page, []
         self.missing: set[str] = set()
         page.route("http://player.test/**", self._serve)
-        page.add_init_script(OPEN + script())
+        page.add_init_script(OPEN)
         page.goto("http://player.test/page")
         page.evaluate(MOUNT, (ASSETS / "theme.json").read_text("utf-8"))
 
@@ -40,12 +41,15 @@ class Served:
         name = route.request.url.removeprefix("http://player.test/")
         self.asked.append(name)
         if name == "page":
-            route.fulfill(content_type="text/html", body="<!doctype html><title>t</title><body></body>")
+            head = '<meta charset="utf-8"><link rel="stylesheet" href="all.css"><script src="board.js"></script>'
+            route.fulfill(content_type="text/html", body=f"<!doctype html>{head}<title>t</title><body></body>")
         elif name in self.missing:
             route.abort()
+        elif name == "all.css":
+            route.fulfill(content_type="text/css", body=styles())
         else:
-            kind = "text/css" if name.endswith(".css") else "text/javascript"
-            route.fulfill(content_type=kind, body=(ASSETS / "player" / name).read_text("utf-8"))
+            board = registry() + script() + script_of(["player/gradio.js", *map(module_name, views_of(()))], ())
+            route.fulfill(content_type="text/javascript", body=board if name == "board.js" else script_of([name]))
 
     def views(self) -> set[str]:
         """Those drawn now."""
@@ -82,7 +86,7 @@ def test_a_run_loads_its_views_and_no_other(served: Served) -> None:
 def test_views_stand_in_their_places_however_late_they_come(served: Served) -> None:
     served.load(drafting())
     served.wait_for("DraftTree", "Facts", "Ribbon", "About")
-    expected = served.page.evaluate("(async () => (await import('/views.js')).VIEWS.map(({ name }) => name))()")
+    expected = served.page.evaluate("dxModules.use('player/views.js').VIEWS.map(({ name }) => name)")
     names = "(nodes) => nodes.map((n) => n.dataset.view)"
     shown, folded = (served.page.locator(frame).evaluate_all(names) for frame in (".dx-part", ".dx-view"))
     assert served.page.evaluate("panel.debug().views") == [*shown, *folded]
@@ -179,9 +183,10 @@ def test_batches_reach_their_panels(served: Served) -> None:
     """The bus starts before its panels are there; what came early waits for them, and who asks which runs are shown is
     told again."""
     got = served.page.evaluate(
-        """async ([theme, parts]) => { const m = await import("/gradio.js"), { groupNamed } = await import("/clock.js");
+        """([theme, parts]) => {
+        const [m, clock] = ["gradio", "clock"].map((name) => dxModules.use(`player/${name}.js`));
         let later, seen = [];
-        document.addEventListener("dx-runs", () => seen.push(groupNamed("main").runners.length));
+        document.addEventListener("dx-runs", () => seen.push(clock.groupNamed("main").runners.length));
         const el = () => document.body.appendChild(document.createElement("div"));
         const sent = (some) => JSON.stringify({ batches: some.map((b) => ({ slot: 1, ...b })) });
         const props = { value: sent(parts.slice(0, 4)) };

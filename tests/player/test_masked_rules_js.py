@@ -121,7 +121,7 @@ def test_a_caption_stands_in_its_rounds_or_where_it_is_filled_with_gaps(js: Call
 
 def test_the_last_round_tells_no_token_too_many(js: Call) -> None:
     """Drafts that fill the answer leave no room for the target's own token, and an end mark is none."""
-    read = "v.run = modules['store.js'].Run.from(text); return steps.map((t) => v.describe(t));"
+    read = "v.run = dxModules.use('player/store.js').Run.from(text); return steps.map((t) => v.describe(t));"
     trace = gallery().get("12-recycling-chat")
     last = len(trace.steps)
     assert trace.steps[-1].commits.causes == ["accepted"] * 3

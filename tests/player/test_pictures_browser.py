@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from explorer.export.bundle import PLAYER, views
+from explorer.export.bundle import CLIENT, views
 from tests.player.pictures import FURTHER, HOLDS, MAIN, Panel, Picture, Stage, decoded, with_odd_words
 
 GATE = [Panel(390, dark=True), Panel(1280)]
@@ -14,7 +14,7 @@ OTHERS = [Panel(820), Panel(1200, dark=True)]
 SLIDING = [
     view.name
     for view in views()
-    if view.name in MAIN and "new Sliding(" in (PLAYER / "views" / f"{view.file}.js").read_text("utf-8")
+    if view.name in MAIN and "new Sliding(" in (CLIENT / "views" / f"{view.file}.js").read_text("utf-8")
 ]
 # What is not asked of these: that words stay in the drawing, and odd ones in a narrow or a wide panel.
 OVER = {"Judged", "Siblings", "EarlyExit", "Word", "Phases", "Starfield", "little to filter", "a short answer"}

@@ -15,17 +15,18 @@ import pytest
 import engines
 from engines.core.trace import GROUPS, Commits, pack, pack_exact
 from explorer import ASSETS
-from explorer.export.bundle import ENTRIES, _bundle, bundle, closure, module, view_script, views, views_of
+from explorer.export.bundle import PLAYER, _shipped, module, module_of, view_script, views, views_of
 from explorer.export.html import export_html
+from explorer.export.modules import Module, closure
 from explorer.figures.handed import shown
 from explorer.runs.gallery import gallery
 from tests.explorer.figures.lookback import NOISY, noisy
 from tests.player.handmade import HOSTILE, drafting, everything_else, masked, recorded
 
-PLAYER = ASSETS / "player"
+CLIENT = ASSETS / "client"
 THEME = json.loads((ASSETS / "theme.json").read_text("utf-8"))
 MODES = ("light", "dark")
-CORE, VIEW = 100_000, 10_000  # bytes, as they stand and are served
+CORE, VIEW = 100_000, 10_200  # bytes, as they stand and are served
 Call = Callable[..., Any]
 
 
@@ -142,7 +143,7 @@ def test_states_differ_for_colour_blind_eyes_and_by_shape(mode: str, eye: str) -
 def test_files_of_the_player_keep_their_rules() -> None:
     """Colours stand in the theme alone; no markup comes from data, and nothing from the network."""
     markup = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function")
-    for path in sorted(PLAYER.rglob("*.*")):
+    for path in sorted(path for part in ("player", "views") for path in (CLIENT / part).iterdir()):
         text = path.read_text("utf-8")
         found = set(re.findall(r"#[0-9a-fA-F]{3,8}\b", text)) - {"#000", "#fff"}
         assert not found, f"{path.name}: {found}"
@@ -168,9 +169,6 @@ def test_a_picture_of_one_methods_idea_stands_in_its_runs_alone() -> None:
     assert {file for file in own if shown_in.get(file, set()) - ideas[file]} == SEVERAL
 
 
-LATER = {"more.css", "pictures.css"}  # styles
-
-
 def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
     shares = [(0.954, 0.96), (0.8961, 0.9), (0.8996, 0.9), (0.899999, 0.9), (0.9, 0.9), (0.912, 0.9), (0.0, 0.5)]
     said = js("shares.js", "shares.map(([share, limit]) => M.against(share, limit))", shares=shares)
@@ -179,20 +177,20 @@ def test_a_share_beside_a_threshold_is_on_its_own_side(js: Call) -> None:
 
 def test_the_core_and_each_view_stay_small() -> None:
     """What every page loads, styles included; and each module that is loaded when a run needs it."""
-    core = {*closure(("gradio.js", *ENTRIES)), "player.css"}
-    only_views = {"layout.js", "receipt.js", "definitions.js", "predict.js"}
+    core = {module.name for module in closure(("player/gradio.js", *PLAYER), module_of)} | {"player/player.css"}
+    only_views = {f"player/{name}.js" for name in ("layout", "receipt", "definitions", "predict")}
     assert not [name for name in core if name.startswith("views/") or name in only_views]
-    for later in LATER:
-        assert (PLAYER / later).stat().st_size <= 2 * VIEW, "the styles of all that is loaded when a run needs it"
-    sizes = {path.relative_to(PLAYER).as_posix(): path.stat().st_size for path in PLAYER.rglob("*.*")}
+    paths = [path for part in ("player", "views") for path in (CLIENT / part).iterdir()]
+    sizes = {path.relative_to(CLIENT).as_posix(): path.stat().st_size for path in paths}
     assert sum(sizes[name] for name in core) <= CORE
-    assert {name: size for name, size in sizes.items() if name not in core | LATER and size > VIEW} == {}
+    later = {name: size for name, size in sizes.items() if name not in core}
+    assert {name for name, size in later.items() if size > (2 * VIEW if name.endswith(".css") else VIEW)} == set()
 
 
 def test_the_list_of_views_is_made_from_their_files() -> None:
-    assert (PLAYER / "views.js").read_text("utf-8") == module(), "run: python -m explorer.export.bundle"
+    assert (CLIENT / "player" / "views.js").read_text("utf-8") == module(), "run: python -m explorer.export.bundle"
     for view in views():
-        assert f"export class {view.name} " in (PLAYER / "views" / f"{view.file}.js").read_text("utf-8"), view.file
+        assert f"export class {view.name} " in (CLIENT / "views" / f"{view.file}.js").read_text("utf-8"), view.file
     places = [view.place for view in views() if view.place != "toolbar"]  # those stand in the order of their files
     assert len(set(places)) == len(places)
 
@@ -211,52 +209,84 @@ def test_the_player_and_the_exporter_ask_for_the_same_views(js: Call, make: Call
     cut = json.loads(whole)
     for text in (whole, json.dumps(cut | {"end": None}), json.dumps(cut | {"steps": [], "end": None})):
         asked = "[...M.IN_PANEL, ...M.IN_TOOLBAR].filter((one) => M.wanted(one, run)).map(({ file }) => file)"
-        body = f"(() => {{ const run = modules['store.js'].Run.from(text); return {asked}; }})()"
+        body = f"(() => {{ const run = dxModules.use('player/store.js').Run.from(text); return {asked}; }})()"
         carried = set(views_of([text])) - {"record"}  # which stands in for a view that fails
         assert set(js("loader.js", body, text=text)) == carried
 
 
 def test_a_view_of_one_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new view is a file of its own: the list, the exports and their scripts have it."""
-    shutil.copytree(PLAYER, tmp_path / "player")
+    shutil.copytree(CLIENT, tmp_path / "client")
     declared = 'export const view = { name: "New", title: "A: new one", place: 65, needs: ["intervals+end"] };'
-    (tmp_path / "player" / "views" / "new.js").write_text(
-        f'import {{ el }} from "../dom.js";\n\n{declared}\n\nexport class New {{}}\n', "utf-8"
+    (tmp_path / "client" / "views" / "new.js").write_text(
+        f'import {{ el }} from "../player/dom.js";\n\n{declared}\n\nexport class New {{}}\n', "utf-8"
     )
-    monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path / "player")
+    monkeypatch.setattr("explorer.export.bundle.CLIENT", tmp_path / "client")
     views.cache_clear()
     try:
         line = 'view("new", "New", "A: new one", 65, "intervals+end")'
         assert line in module()
         assert "new" in views_of([everything_else().to_json()]) and "new" not in views_of([masked(24, 4).to_json()])
-        assert 'modules["views/new.js"] ??=' in view_script("new")
-        (tmp_path / "player" / "views" / "new.js").write_text("export const view = { name: New };\n", "utf-8")
+        assert 'define("views/new.js"' in view_script("new")
+        (tmp_path / "client" / "views" / "new.js").write_text("export const view = { name: New };\n", "utf-8")
         views.cache_clear()
+        _shipped.cache_clear()
         with pytest.raises(ValueError, match=r"new\.js declares its view in a form that cannot be read"):
             views()
     finally:
         views.cache_clear()
 
 
-@pytest.mark.parametrize(
-    "line", ['import x from "./y.js";', "export default 1;", "const a = import.meta.url;", 'import("./z.js");']
-)
-def test_the_bundle_refuses_what_it_cannot_carry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    (tmp_path / "player.js").write_text(line + "\n", "utf-8")
-    (tmp_path / "toolbar.js").write_text("", "utf-8")
-    monkeypatch.setattr("explorer.export.bundle.PLAYER", tmp_path)
-    _bundle.cache_clear()
-    with pytest.raises(ValueError, match=r"player\.js"):
-        bundle(())
-    _bundle.cache_clear()
+REFUSED = (
+    'import x from "./y.js";', 'import { x } from "y";', 'import "./y.js";', "export default 1;", "export { a };",
+    "export const { a } = b;", "const a = import.meta.url;", "// </script>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_a_classic_script_cannot_hold_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"player/a\.js (uses a form|holds text)"):
+        Module("player/a.js", line + "\n")
+
+
+def test_a_module_becomes_a_function() -> None:
+    text = """import { a as b, c } from "./x.js";
+import * as y from "../page/y.js";
+export const one = 1, two = "export const no = 2;";
+/** Said. */
+export async function later(n) { return import(`../views/${n}.js`); }
+export class Kind {}
+"""
+    made = Module("player/a.js", text)
+    assert made.imports == ["player/x.js", "page/y.js"]
+    assert (
+        made.function
+        == """dxModules.define("player/a.js", ($use, $load) => {
+const { a: b, c } = $use("player/x.js");
+const y = $use("page/y.js");
+const one = 1, two = "export const no = 2;";
+/** Said. */
+async function later(n) { return $load(`../views/${n}.js`); }
+class Kind {}
+return { one, two, later, Kind };
+});
+"""
+    )
+    assert made.constant("one") == 1 and made.constant("three") is None
+
+
+def test_modules_that_import_each_other_are_refused() -> None:
+    texts = {"a/a.js": 'import { b } from "./b.js";', "a/b.js": 'import { a } from "./a.js";'}
+    with pytest.raises(ValueError, match=r"a/a\.js -> a/b\.js -> a/a\.js"):
+        closure(["a/a.js"], lambda name: Module(name, texts[name]))
 
 
 def test_an_export_carries_the_views_of_its_runs_and_no_other() -> None:
     page = export_html(masked(24, 4))
-    carried = {view.file for view in views() if f'modules["views/{view.file}.js"] =' in page}
+    carried = {view.file for view in views() if f'define("views/{view.file}.js"' in page}
     assert {"tokens", "counters", "text", "race", "overview", "hindsight"} <= carried
     assert not {"tree", "gantt", "branches", "routing", "media", "memory"} & carried
-    assert 'modules["views/tree.js"] =' in export_html([masked(24, 4), drafting()])
+    assert 'define("views/tree.js"' in export_html([masked(24, 4), drafting()])
 
 
 def test_an_export_holds_no_live_markup_from_data() -> None:
@@ -269,7 +299,7 @@ def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..
     found = {}
     for card in gallery().cards:
         trace = gallery().get(card.id)
-        idea = js("shown.js", "M.ideaOf(modules['store.js'].Run.from(text))?.file", text=trace.to_json())
+        idea = js("shown.js", "M.ideaOf(dxModules.use('player/store.js').Run.from(text))?.file", text=trace.to_json())
         if idea != known[trace.header.method]:
             found[card.id] = idea
     assert found == {}

@@ -14,7 +14,7 @@ from tests.player.handmade import drafting, masked, recorded
 from tests.player.pictures import rests
 
 Call = Callable[..., Any]
-RUN = "const run = modules['store.js'].Run.from(text);"
+RUN = "const run = dxModules.use('player/store.js').Run.from(text);"
 
 
 def asked(js: Call, trace: Trace, expression: str, **more: Any) -> Any:

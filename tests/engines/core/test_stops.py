@@ -318,7 +318,7 @@ def test_no_rule_of_a_method_is_written_in_javascript_again():
                 rules = {name.name for name in node.names if not _is_record(getattr(module, name.name))}
                 found[path.name] = found.get(path.name, set()) | rules
     assert {name: rules for name, rules in found.items() if rules} == DRAWN
-    player = ROOT / "assets" / "player"
+    player = ROOT / "assets" / "client"
     said = [path.name for path in player.rglob("*.js") if "engines/methods" in path.read_text("utf-8")]
     assert not said, "a picture that names a method's file has its rule"
 

@@ -27,7 +27,7 @@ def test_a_view_beside_the_method_file_is_found_by_its_record(tmp_path: Path) ->
     assert views_of([text])[-2:] == (OWN + "hops", "record")
     assert "hops" not in "".join(views_of([masked(24, 4).to_json()]))
     (own,) = own_scripts(views_of([text]))
-    assert 'modules["own/hops.js"] ??= (' in own and '"record": "hops"' in bundle(views_of([text]))
+    assert 'define("own/hops.js"' in own and '"record": "hops"' in bundle(views_of([text]))
     assert "floor ${hops.floor}" in view_script(OWN + "hops")
     assert "floor ${hops.floor}" in export_html(decoded())
     (tmp_path / "hops.js").write_text(own_record.VIEW.replace("floor $", "storey $"), "utf-8")
@@ -52,7 +52,7 @@ def test_a_record_that_ships_keeps_its_view(tmp_path: Path) -> None:
         (own_record.VIEW.replace('["hops"]', '["tree"]'), "declares no view of the record 'hops'"),
         ("export const view = { name: Hops };\n", r"hops\.js declares its view in a form that cannot be read"),
         (own_record.VIEW.replace("export class", "class"), r"hops\.js' exports no class Hops, which its view names"),
-        (own_record.VIEW + "// </script>\n", "uses a form that the exporter cannot carry over"),
+        (own_record.VIEW + "// </script>\n", "holds text that would end a script in a page"),
     ],
 )
 def test_a_view_that_cannot_be_is_a_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -16,15 +16,15 @@ def test_every_catalogue_is_complete_and_says_the_terms_of_the_field_and_the_pag
     assert faults() == []
     assert len(read("en")) > 1000
     assert faults_of_terms(read("zh-Hans")) == []
-    offered = re.search(r"LANGUAGES = (\{.*?\});", (ASSETS / "page" / "language.js").read_text("utf-8"))
+    offered = re.search(r"LANGUAGES = (\{.*?\});", (ASSETS / "client/page/language.js").read_text("utf-8"))
     assert offered and re.findall(r'"?([\w-]+)"?: "', offered[1]) == list(LANGUAGES)
 
 
 def test_no_file_of_the_page_or_the_player_is_left_out():
     top = ASSETS.parent
     read_of = {path for globs in (catalogue.SENTENCES, catalogue.SCRIPTS) for one in globs for path in top.glob(one)}
-    files = {*(top / "explorer/page").rglob("*.py"), *(top / "explorer/page").rglob("*.js")}
-    files |= set((ASSETS / "player").rglob("*.js"))
+    parts = [path for part in ("player", "views", "page", "learn") for path in (ASSETS / "client" / part).glob("*.js")]
+    files = {*(top / "explorer/page").rglob("*.py"), *parts}
     assert files - read_of == set()
     for area in ("core", "driver", "models", "methods", "studies", "tools"):
         assert any(pattern.startswith(f"engines/{area}/") for pattern in catalogue.ERRORS), f"the errors of {area}"

@@ -1,0 +1,272 @@
+// A guided tour of decoding: a few notes, each of which moves the players to a step of the runs that are shown and
+// points at the cells it speaks of. All numbers are those of the runs. Keyboard: arrows or the buttons, Escape ends.
+
+import { groupNamed } from "../player/clock.js";
+import { el } from "../player/dom.js";
+import { tr } from "../player/words.js";
+
+const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
+const GROUP = "main"; // the players of Explore
+
+const WORDS = {
+  offer: tr`New here?`,
+  empty: [tr`No run yet`, tr`Press Run: a model writes an answer, and each step of it appears here as it is made.`],
+  boxes: (n) => [tr`The board`, tr`${count(n, tr`box`, tr`boxes`)} at the start: each is an unwritten token.`],
+  start: () => [tr`The board`, tr`This model writes from left to right: there is nothing after the prompt yet.`],
+  guesses: (n, written, ends) => [
+    tr`Guesses`,
+    tr`The model guesses all of them at once. Step 1 wrote ${sum(written, ends)}, and \
+${count(n, tr`box is`, tr`boxes are`)} still unwritten; point at one to see its guesses.`,
+  ],
+  now: (n, t, ends) => [
+    tr`Yellow`,
+    ends
+      ? tr`Yellow was written now: ${sum(n, ends)} in step ${t}.`
+      : tr`Yellow was written now: ${count(n, tr`token`, tr`tokens`)} in step ${t}.`,
+  ],
+  most: (n, t, title) => [
+    tr`Many at once`,
+    n > 1
+      ? tr`${title} writes ${n} tokens at once in step ${t}.`
+      : tr`${title} never writes more than one token in a step.`,
+  ],
+  end: (tokens, steps) => [
+    tr`The end`,
+    tr`${count(tokens, tr`token`, tr`tokens`)} in ${count(steps, tr`step`, tr`steps`)}. Space plays, the arrow keys \
+step. Learn explains each method.`,
+  ],
+};
+/** Tokens and end marks, so that a sum can be followed. */
+function sum(tokens, ends) {
+  const said = count(tokens, tr`token`, tr`tokens`);
+  return ends ? tr`${said} and ${count(ends, tr`end mark`, tr`end marks`)}` : said;
+}
+const count = (n, one, more) => `${n} ${n === 1 ? one : more}`;
+
+/** The cells that were written in step t, end marks left out or they alone, and those that are unwritten after it. */
+const written = (run, t, ends = false) =>
+  run.board(t).filter(({ entry, token }) => token !== null && run.eos.has(token) === ends && entry?.step === t - 1);
+const unwritten = (run, t) => run.board(t).filter(({ state }) => state === "masked");
+
+/** The notes on what is shown now: {words, player, step, cells}. */
+function stops() {
+  const inSight = (root) => (root.closest("#players") ?? root).getClientRects().length; // on a phone one at a time is
+  const players = groupNamed(GROUP).runners.filter(({ root, run }) => run.length && inSight(root));
+  if (!players.length) return [{ words: WORDS.empty, selector: "#run" }];
+  const [player] = players,
+    { run } = player;
+  const stop = (words, whose, step, cells) => ({ words, player: whose, step, cells });
+  const open = unwritten(run, 0),
+    left = unwritten(run, 1);
+  const found = [stop(open.length ? WORDS.boxes(open.length) : WORDS.start(), player, 0, open)];
+  const [tokens, marks] = [false, true].map((ends) => written(run, 1, ends).length);
+  if (left.length) found.push(stop(WORDS.guesses(left.length, tokens, marks), player, 1, left));
+  const all = players.flatMap((one) =>
+    Array.from({ length: one.run.length }, (_, i) => ({ one, t: i + 1, cells: written(one.run, i + 1) })),
+  );
+  const first = all.find(({ one, cells }) => one === player && cells.length);
+  if (first) {
+    const ends = written(run, first.t, true);
+    found.push(stop(WORDS.now(first.cells.length, first.t, ends.length), player, first.t, [...first.cells, ...ends]));
+  }
+  const most = all.reduce((best, here) => (here.cells.length > best.cells.length ? here : best));
+  if (most.cells.length)
+    found.push(stop(WORDS.most(most.cells.length, most.t, most.one.run.header.title), most.one, most.t, most.cells));
+  return [...found, stop(WORDS.end(run.tokens(run.length), run.length), player, run.length, [])];
+}
+
+const remembered = () => {
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return "seen"; /* no storage: never offer, the button is there */
+  }
+};
+const remember = () => {
+  try {
+    localStorage.setItem(KEY, "seen");
+  } catch {
+    /* then it is offered again */
+  }
+};
+const shown = (selector) =>
+  [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
+
+/** Whether a cell stands in the part of its board that is shown: a long board scrolls. */
+function inBoard(node) {
+  const [cell, board] = [node, node.closest(".dx-board")].map((one) => one.getBoundingClientRect());
+  return cell.height > 0 && cell.top >= board.top - 1 && cell.bottom <= board.bottom + 1;
+}
+
+/** The keyboard goes to the first player that is shown, so that Space plays; without one, to the button. */
+const toPlayer = (button) => (shown("[id^=panel-] .dx-panel") ?? button).focus({ preventScroll: true });
+
+/** Pixels to leave free above a part that is scrolled to the top: the toolbar stays there on a wide screen. */
+function room() {
+  const bar = document.querySelector("#toolbar");
+  return bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight + 24 : 60;
+}
+
+class Tour {
+  constructor(button) {
+    this.button = button;
+    this.title = el("h2", { id: "tour-title" });
+    this.text = el("p", { id: "tour-text" });
+    this.count = el("span", { class: "tour-count" });
+    this.back = el("button", { onclick: () => this.go(-1) }, tr`Back`);
+    this.next = el("button", { class: "tour-next", onclick: () => this.go(1) }, tr`Next`);
+    this.close = el("button", { onclick: () => this.end() }, tr`End`);
+    this.ring = el("div", { class: "tour-ring", "aria-hidden": "true" });
+    this.box = el(
+      "div",
+      {
+        class: "tour-box",
+        role: "dialog",
+        "aria-modal": "true",
+        "aria-labelledby": "tour-title",
+        "aria-describedby": "tour-text",
+        tabindex: "-1",
+      },
+      this.title,
+      this.text,
+      el("div", { class: "tour-buttons" }, this.count, this.close, this.back, this.next),
+    );
+    this.keys = (event) => this.#key(event);
+    this.place = () => this.#place();
+    this.marks = el("div", { class: "tour-marks", "aria-hidden": "true" });
+    new ResizeObserver(() => shown(".tour-start") || this.end(false)).observe(button); // another tab was opened
+  }
+
+  start() {
+    if (this.steps) return;
+    remember();
+    this.steps = stops();
+    this.at = 0;
+    document.body.append(this.ring, this.marks, this.box);
+    document.addEventListener("keydown", this.keys, true);
+    for (const event of ["resize", "scroll"]) addEventListener(event, this.place, { passive: true, capture: true });
+    this.#show();
+  }
+
+  /** focus: to the player, where Space plays. */
+  end(focus = true) {
+    if (!this.steps) return;
+    this.steps = null;
+    document.removeEventListener("keydown", this.keys, true);
+    for (const event of ["resize", "scroll"]) removeEventListener(event, this.place, { capture: true });
+    for (const node of [this.ring, this.marks, this.box]) node.remove();
+    if (focus) toPlayer(this.button);
+  }
+
+  go(direction) {
+    this.at += direction;
+    if (this.at >= this.steps.length) return this.end();
+    this.at = Math.max(0, this.at);
+    this.#show();
+  }
+
+  #show() {
+    const { words, player, step } = this.steps[this.at];
+    [this.title.textContent, this.text.textContent] = words;
+    player?.seek(step);
+    player?.root.dispatchEvent(new CustomEvent("dx-choose", { bubbles: true }));
+    this.count.textContent = tr`${this.at + 1} of ${this.steps.length}`;
+    this.back.disabled = this.at === 0;
+    this.next.textContent = this.at === this.steps.length - 1 ? tr`Done` : tr`Next`;
+    const target = this.#targets()[0],
+      tall = (target?.getBoundingClientRect().height ?? 0) > innerHeight * 0.6;
+    const high = tall || innerWidth <= 560; // so that the note at the foot covers no more than it must
+    target?.scrollIntoView({ block: high ? "start" : "center", behavior: "instant" });
+    if (high) scrollBy({ top: -room(), behavior: "instant" });
+    this.#place();
+    requestAnimationFrame(() => requestAnimationFrame(this.place)); // a player that was put aside lays its board now
+    this.next.focus({ preventScroll: true });
+  }
+
+  /** The cells that the note speaks of; the board, where they are painted or none is named. */
+  #targets() {
+    const { player, cells, selector } = this.steps[this.at];
+    if (!player) return [shown(selector)].filter(Boolean);
+    const { view } = player.views.board() ?? {};
+    const named = cells.map(({ position }) => view?.nodeAt(position)).filter((node) => node && inBoard(node));
+    return named.length ? named : [player.root.querySelector(".dx-board") ?? player.root];
+  }
+
+  /** A frame around each cell, the ring around all, and the note beside it where there is room: below, above, to the
+   * right, else at the foot of the screen. */
+  #place() {
+    if (!this.steps) return;
+    const EDGE = 10,
+      rects = this.#targets().map((node) => node.getBoundingClientRect());
+    this.ring.hidden = !rects.length;
+    if (!rects.length) return void (this.box.style.cssText = "");
+    const edge = (name, pick) => pick(...rects.map((rect) => rect[name]));
+    const r = new DOMRect(edge("left", Math.min), edge("top", Math.min));
+    [r.width, r.height] = [edge("right", Math.max) - r.left, edge("bottom", Math.max) - r.top];
+    const { offsetWidth: w, offsetHeight: h } = this.box;
+    this.marks.replaceChildren(
+      ...rects.map((rect) =>
+        el("i", {
+          style: `left:${rect.left}px;top:${rect.top}px;width:${rect.width}px;height:${rect.height}px`,
+        }),
+      ),
+    );
+    this.ring.style.cssText =
+      `left:${r.left - 5}px;top:${r.top - 5}px;` + `width:${r.width + 10}px;height:${r.height + 10}px`;
+    if (innerWidth <= 560) return void (this.box.style.cssText = "");
+    const left = Math.min(Math.max(EDGE, r.left), innerWidth - w - EDGE);
+    const spot =
+      r.bottom + h + 2 * EDGE < innerHeight
+        ? [left, r.bottom + EDGE + 4]
+        : r.top - h - 2 * EDGE > 0
+          ? [left, r.top - h - EDGE - 4]
+          : r.left - w - 2 * EDGE > 0
+            ? [r.left - w - EDGE - 4, Math.max(EDGE, r.top)]
+            : [innerWidth - w - 2 * EDGE, innerHeight - h - 2 * EDGE];
+    this.box.style.cssText = `left:${spot[0]}px;top:${spot[1]}px;right:auto;bottom:auto`;
+  }
+
+  /** Focus stays in the note while it is open. */
+  #key(event) {
+    const act = { Escape: () => this.end(), ArrowRight: () => this.go(1), ArrowLeft: () => this.go(-1) }[event.key];
+    if (!act && event.key !== "Tab") return;
+    event.stopPropagation();
+    event.preventDefault();
+    if (act) return act();
+    const nodes = [this.close, this.back, this.next].filter((node) => !node.disabled),
+      here = nodes.indexOf(document.activeElement);
+    nodes[(here + (event.shiftKey ? -1 : 1) + nodes.length) % nodes.length].focus();
+  }
+}
+
+/** The button, and on the first visit the offer beside it. */
+export function mountTour(element) {
+  let offer = null;
+  const start = () => {
+    offer?.remove();
+    tour.start();
+  };
+  const decline = () => {
+    remember();
+    offer.remove();
+    toPlayer(button);
+  };
+  const button = el("button", { class: "tour-start", onclick: start }, tr`Tour`);
+  const tour = new Tour(button);
+  if (!remembered()) {
+    offer = el(
+      "div",
+      {
+        class: "tour-offer",
+        role: "region",
+        "aria-label": tr`First visit`,
+        onkeydown: ({ key }) => key === "Escape" && decline(),
+      },
+      el("span", {}, WORDS.offer),
+      el("button", { onclick: start }, tr`Start the tour`),
+      el("button", { onclick: decline }, tr`Not now`),
+    );
+  }
+  element.replaceChildren(...(offer ? [offer] : []), button);
+  return tour;
+}

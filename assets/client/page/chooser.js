@@ -1,0 +1,234 @@
+// The chooser of methods: four questions, one search, at most five cards, the others as a list. A click on Play sends
+// the ids of the runs as {play: [id]}; Try, Lesson and the address are matters of the page (address.js, form.js).
+
+import { el } from "../player/dom.js";
+import { tr, translated } from "../player/words.js";
+import { card, nameOf } from "./cards.js";
+import { ANY, choose } from "./finding.js";
+import { left } from "./prose.js";
+
+const MOST = 5;
+const ANSWERS = { any: tr`any`, left: tr`left to right`, masked: tr`masked`, no: tr`no`, yes: tr`yes` };
+const ASKED = [
+  ["order", tr`Left to right, or masked?`, ["any", "left", "masked"]],
+  ["train", tr`May anything be trained?`, ["any", "no", "yes"]],
+  ["draft", tr`Is there a draft, or another second model?`, ["any", "no", "yes"]],
+  ["same", tr`Must the text be the same as the control's in float32?`, ["any", "yes", "no"]],
+];
+const WORDS = {
+  find: tr`Search methods, papers and words of the field`,
+  hint: tr`prompt lookup, EAGLE, 2502.09992, early exit …`,
+  all: tr`All methods and papers`,
+  fit: (n, all) => (n === all ? tr`${all} methods and papers.` : tr`${n} of ${all} fit the answers.`),
+  found: (n) => (n === 1 ? tr`1 found.` : tr`${n} found, the best match first.`),
+  near: (typed, name) => tr`Nothing is called “${typed}”; the closest match is “${name}”.`,
+  part: (typed, n) => tr`Nothing has all the words of “${typed}”; ${n} have at least half of them.`,
+  none: (typed) => tr`Nothing here is called “${typed}”, and no word of the field is close to it.`,
+  unfit: tr`No method fits these answers.`,
+  hidden: (n) => (n === 1 ? tr`The answers rule out 1 more.` : tr`The answers rule out ${n} more.`),
+  more: (n) => tr`${n} more`,
+  forget: tr`Forget the answers`,
+  table: tr`All papers as a table`,
+  own: tr`Write a rule of your own`,
+  ownAsked: tr`To write one yourself, choose “${tr`Write a rule of your own`}”.`,
+};
+/** What somebody types who looks for a way to a rule of their own. */
+const OWN = /\b(own|custom|customi[sz]e|my|mine|myself|write|template|plugin|extend)\b|自己|自定义|编写|模板/i;
+let sent = 0; // sending the same twice is a change
+let numbered = 0; // choosers of this document, so that their radio buttons do not meet
+
+/** props.value: JSON of {entries}, as explorer/page/chooser.py says it; later, what was sent. */
+export function mountChooser(element, props, watch, submit) {
+  let made = null;
+  const handle = () => {
+    if (made || !props.value) return;
+    const { entries } = JSON.parse(props.value);
+    made = new Chooser(entries, (ids) => {
+      props.value = JSON.stringify({ play: ids, n: ++sent });
+      submit();
+    });
+    element.replaceChildren(made.root);
+  };
+  handle();
+  watch("value", handle);
+}
+
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+
+class Chooser {
+  /** play: called with the ids of the recordings to play. */
+  constructor(entries, play) {
+    Object.assign(this, { entries, answers: { ...ANY } });
+    this.acts = {
+      play: (ids) => {
+        play(ids);
+        tell("dx-at", { gallery: ids });
+      },
+      learn: (lesson) => tell("dx-go", { lesson }),
+      try: (asked) => {
+        tell("dx-go", { tab: "explore" });
+        tell("dx-try", asked);
+      },
+      open: (entry) => this.#open(entry.method ? { method: entry.id } : { paper: entry.id }),
+    };
+    this.search = el("input", {
+      type: "search",
+      "aria-label": WORDS.find,
+      placeholder: WORDS.hint,
+      maxlength: 200,
+      oninput: () => this.#ask(),
+    });
+    this.said = el("p", { class: "chooser-said", role: "status", "aria-live": "polite" });
+    this.forget = el("button", { onclick: () => this.#forget() }, WORDS.forget);
+    this.back = el("button", { class: "chooser-back", onclick: () => this.#open({ tab: "methods" }) }, WORDS.all);
+    this.cards = el("ul", { class: "chooser-cards" });
+    this.english = left(...entries.flatMap(({ summary, missing, published }) => [summary, missing, published]));
+    this.summary = el("summary", {});
+    this.list = el("ul", {});
+    this.more = el("details", { class: "chooser-more" }, this.summary, this.list);
+    this.questions = el("div", { class: "chooser-questions" }, ...this.#questions());
+    const own = el("button", { class: "chooser-own", onclick: toOwn }, WORDS.own);
+    const line = el("div", { class: "chooser-line" }, this.said, this.forget, this.back);
+    const papers = el("a", { href: "?doc=papers" }, WORDS.table);
+    papers.addEventListener("click", (event) => this.#follow(event, () => tell("dx-go", { doc: "papers" })));
+    this.root = el(
+      "div",
+      { class: "chooser" },
+      el("label", { class: "chooser-search" }, el("span", {}, WORDS.find), this.search),
+      own,
+      this.questions,
+      line,
+      this.english,
+      this.cards,
+      this.more,
+      el("p", { class: "chooser-foot" }, papers),
+    );
+    document.addEventListener("dx-place", ({ detail }) => detail.tab === "methods" && this.#be(detail));
+    this.#be(globalThis.dxPlace ?? {});
+  }
+
+  #questions() {
+    const group = `chooser-${numbered++}`;
+    return ASKED.map(([name, question, answers], i) =>
+      el(
+        "fieldset",
+        {},
+        el("legend", {}, `${i + 1}. ${question}`),
+        ...answers.map((answer) => {
+          const input = el("input", {
+            type: "radio",
+            name: `${group}-${name}`,
+            value: answer,
+            checked: answer === "any",
+            onchange: () => this.#answer(name, answer),
+          });
+          return el("label", {}, input, ANSWERS[answer]);
+        }),
+      ),
+    );
+  }
+
+  #answer(name, answer) {
+    this.answers[name] = answer;
+    this.#ask();
+  }
+
+  #forget() {
+    this.answers = { ...ANY };
+    for (const input of this.questions.querySelectorAll('input[value="any"]')) input.checked = true;
+    this.#ask();
+    this.search.focus();
+  }
+
+  /** A person asks: a card that an address had opened is no longer what is shown. */
+  #ask() {
+    if (this.alone) tell("dx-at", { tab: "methods" });
+    this.alone = null;
+    this.draw();
+  }
+
+  /** A person opens a card of its own, or all of them. */
+  #open(place) {
+    tell("dx-go", place);
+    this.root.querySelector("h3 a, input")?.focus({ preventScroll: true });
+    if (this.root.getBoundingClientRect().top < 0) this.root.scrollIntoView({ block: "start" });
+  }
+
+  /** Where the address says that the page is. */
+  #be({ kind, name }) {
+    const alone = this.entries.filter((entry) =>
+      kind === "method" ? entry.method && entry.id === name : kind === "paper" && entry.paper?.id === name,
+    );
+    this.alone = alone.length ? alone : null;
+    this.draw();
+  }
+
+  draw() {
+    const text = this.search.value,
+      { found, near, hidden, part } = this.alone
+        ? { found: this.alone, near: null, hidden: 0 }
+        : choose(this.entries, this.answers, text);
+    const shown = found.slice(0, this.alone ? found.length : MOST),
+      rest = found.slice(shown.length);
+    this.said.textContent = this.alone ? "" : this.#say(text.trim(), found.length, near, hidden, part);
+    this.back.hidden = !this.alone;
+    this.forget.hidden = this.alone || Object.values(this.answers).every((answer) => answer === "any");
+    this.questions.hidden = Boolean(this.alone);
+    this.cards.toggleAttribute("data-alone", Boolean(this.alone));
+    this.cards.replaceChildren(...shown.map((entry) => card(entry, this.acts, Boolean(this.alone), this.#link(entry))));
+    this.summary.textContent = WORDS.more(rest.length);
+    this.list.replaceChildren(...rest.map((entry) => el("li", {}, this.#link(entry), about(entry))));
+    if (this.english) this.english.hidden = !this.cards.querySelector('[lang="en"]');
+    this.more.hidden = !rest.length;
+    this.more.open = false;
+  }
+
+  #say(text, count, near, hidden, part) {
+    const parts = [];
+    if (near) parts.push(WORDS.near(text, near));
+    else if (part) parts.push(WORDS.part(text, count));
+    else if (text && !count && !hidden) parts.push(WORDS.none(text));
+    else if (text) parts.push(WORDS.found(count));
+    else parts.push(count ? WORDS.fit(count, this.entries.length) : WORDS.unfit);
+    if (hidden) parts.push(WORDS.hidden(hidden));
+    if (OWN.test(text)) parts.push(WORDS.ownAsked);
+    return parts.join(" ");
+  }
+
+  /** The name of an entry as a link to its own address; a click stays on the page. */
+  #link(entry) {
+    const href = `?${entry.method ? "method" : "paper"}=${encodeURIComponent(entry.id)}`,
+      link = el("a", { href, translate: "no" }, nameOf(entry));
+    link.addEventListener("click", (event) => this.#follow(event, () => this.acts.open(entry)));
+    return link;
+  }
+
+  #follow(event, act) {
+    if (event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  }
+}
+
+/** Opens what the page says of a person's own method, or its text in Docs where the page does not have it. */
+function toOwn() {
+  const fold = document.querySelector("#user-methods"),
+    head = fold?.querySelector("button");
+  if (!head) return tell("dx-go", { doc: "own-method" });
+  const show = () => {
+    head.focus({ preventScroll: true });
+    fold.scrollIntoView({ block: "start" });
+  };
+  if (head.classList.contains("open")) return show();
+  head.click();
+  const grown = new ResizeObserver(show); // content comes later, and the browser would keep what stands below in view
+  grown.observe(fold);
+  setTimeout(() => grown.disconnect(), 2000);
+}
+
+const about = ({ family, own, paper }) =>
+  el(
+    "span",
+    { class: "chooser-quiet" },
+    [translated(family), own && translated(own), paper?.year].filter(Boolean).join(" · "),
+  );

@@ -1,0 +1,14 @@
+// Waiting for what others put on the page.
+
+/** Calls `act` with the elements of these selectors as soon as all of them are on the page. */
+export function whenThere(selectors, act) {
+  const look = () => {
+    const found = selectors.map((one) => document.querySelector(one));
+    if (found.includes(null)) return false;
+    act(...found);
+    return true;
+  };
+  if (look()) return;
+  const watch = new MutationObserver(() => look() && watch.disconnect());
+  watch.observe(document.body, { childList: true, subtree: true });
+}

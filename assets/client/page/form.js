@@ -1,0 +1,258 @@
+// The form of a slot: a method, a model of the kind that it needs, and a control for each parameter that the method
+// declares. Its value is {method, model, params, row_invariant?}; the server gets it as JSON with the event that needs
+// it, and is asked nothing while a person fills it in.
+
+import { el } from "../player/dom.js";
+import { tr, translated } from "../player/words.js";
+import { elsewhere } from "./elsewhere.js";
+import { markChanged, parameter } from "./fields.js";
+import { chose } from "./filling.js";
+import { keep } from "./kept.js";
+import { palette } from "./palette.js";
+import { tell } from "./prose.js";
+import * as slot from "./slot.js";
+import { begin, say, slotsToTry } from "./trying.js";
+import { upload } from "./upload.js";
+
+const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed
+
+let offer;
+const offered = new Promise((resolve) => (offer = resolve));
+
+/** The hidden component that brings the catalogue, once for all forms: props.value is its JSON. */
+export const catalogue = (props) => offer(JSON.parse(props.value));
+
+const forms = new Map(); // by the number of the slot
+
+const inSight = () => Number(document.querySelector("#controls")?.dataset.slots ?? 2);
+
+/** {catalogue, values of the slots in sight}. */
+export function knownForms() {
+  const shown = [...forms.values()].filter(({ number }) => number < inSight()).sort((a, b) => a.number - b.number);
+  return { catalogue: shown[0]?.catalogue ?? { models: [], methods: [] }, values: shown.map(({ value }) => value) };
+}
+
+document.addEventListener("dx-forms", ({ detail }) => Object.assign(detail, knownForms()));
+
+/** Gives the first slots these values, as a person would. */
+export const changeForms = (values) => values.forEach((value, number) => forms.get(number)?.become(value));
+
+/** The chooser asks for a method and its control: {method, control, models}. */
+document.addEventListener("dx-try", ({ detail }) => {
+  const { catalogue, values } = knownForms(),
+    slots = slotsToTry(catalogue, detail, values);
+  changeForms(slots);
+  begin(slots.length);
+  forms.get(slots.length - 1).root.open = true; // the method that was asked for
+  say(catalogue, slots);
+});
+
+/** The sentence on what the chosen models do not know. props.value: JSON of {foreign}. */
+export const mountElsewhere = (element, props, watch) => elsewhere(element, props, watch, { knownForms, changeForms });
+
+/** The scene drawn below the prompt. props.value: JSON of {text, scene}; trigger asks which scene a text names. */
+export const mountPalette = (element, props, watch, trigger) => palette(element, props, watch, trigger, knownForms);
+
+/** The field for a picture file. props.value: what is sent, or JSON of {said, bad}; trigger sends it. */
+export const mountUpload = (element, props, watch, trigger) => upload(element, props, watch, trigger, knownForms);
+
+/** A slot's component. props.value: the JSON of its value, from the server or from here; props.number: the slot's. */
+export async function mountForm(element, props, watch) {
+  const known = await offered;
+  let told = "";
+  const form = new Form(known, props.number, (value) => (props.value = told = JSON.stringify(value)));
+  const read = () => {
+    if (props.value === told) return;
+    told = props.value;
+    form.write(JSON.parse(props.value || "{}"));
+    document.dispatchEvent(new Event("dx-filled")); // by the server: a person has chosen nothing
+  };
+  element.replaceChildren(form.root);
+  forms.set(props.number, form);
+  read();
+  document.dispatchEvent(new Event("dx-form"));
+  watch("value", read);
+  keep(forms, changeForms);
+  return form;
+}
+
+/** `root` is the element, `value` what it holds. */
+export class Form {
+  #controls = new Map(); // by the name of the parameter
+
+  /** number: the slot's, from 0. tell: called with the value after each change by a person. */
+  constructor(catalogue, number, tell) {
+    Object.assign(this, { catalogue, number, tell, name: tr`Slot ${number + 1}` });
+    this.method = this.#methods();
+    this.model = el("select", { id: `model-${number}`, onchange: () => this.#changeModel(true) });
+    this.other = el("input", {
+      id: `model-${number}-other`,
+      type: "text",
+      maxlength: 1000,
+      spellcheck: "false",
+      "aria-label": tr`Hub id or folder of a model`,
+      placeholder: tr`hub id, folder or path of a GGUF file`,
+      oninput: () => this.#changeModel(false),
+    });
+    this.drafter = el("input", {
+      id: `drafter-${number}`,
+      type: "text",
+      maxlength: 1000,
+      spellcheck: "false",
+      placeholder: tr`ours, or a hub id or folder`,
+      oninput: () => this.#changeModel(false),
+    });
+    this.about = el("p", { class: "method-about", id: `about-${number}` });
+    this.line = el("span", { class: "slot-said" });
+    this.waits = el("span", { class: "slot-waits" }); // ahead.js says there that its model is being loaded
+    this.root = this.#slot(this.#parameters());
+  }
+
+  /** Shows a value; what is not offered is replaced, and then told. */
+  write(value) {
+    this.value = slot.complete(this.catalogue, value);
+    this.#draw();
+    if (JSON.stringify(this.value) !== JSON.stringify(value)) this.tell(this.value);
+  }
+
+  /** Takes a value that was chosen elsewhere on the page. */
+  become(value) {
+    this.#set(slot.complete(this.catalogue, value));
+    this.#draw();
+  }
+
+  get #declared() {
+    return slot.methodOf(this.catalogue, this.value.method);
+  }
+
+  // what there is
+
+  #slot(parameters) {
+    const line = (label, control, ...more) =>
+      el("div", { class: "slot-line" }, el("label", { for: control.id }, label), control, ...more);
+    const fields = el("fieldset", {}, el("legend", {}, this.name), line(tr`Method`, this.method));
+    this.drafts = line(tr`Drafter`, this.drafter);
+    fields.append(line(tr`Model`, this.model, this.other), this.drafts, this.about, parameters);
+    const head = el("summary", {}, el("strong", {}, this.name), " ", this.line, this.waits);
+    return el("details", { class: "slot-form" }, head, fields);
+  }
+
+  #methods() {
+    const { number } = this;
+    const option = ({ slug, title, kind }) => el("option", { value: slug }, tr`${title} · ${kind} model`);
+    const groups = slot
+      .families(this.catalogue)
+      .map(([name, methods]) => el("optgroup", { label: translated(name) }, ...methods.map(option)));
+    const about = `about-${number}`;
+    return el(
+      "select",
+      { id: `method-${number}`, "aria-describedby": about, onchange: () => this.#choose() },
+      ...groups,
+    );
+  }
+
+  #parameters() {
+    this.state = el("span", { class: "slot-changed" });
+    this.reset = el("button", { class: "slot-reset", onclick: () => this.#reset() }, tr`Reset all to the defaults`);
+    this.legend = el("legend", {}, tr`Parameters of slot ${this.number + 1}`);
+    this.params = el("fieldset", {}, this.legend);
+    this.head = el("summary", {}, tr`Parameters `, this.state);
+    return el("details", { class: "slot-params" }, this.head, this.params);
+  }
+
+  #parameter(method, param) {
+    const { name } = param;
+    const baseline = this.catalogue.methods.find(({ slug }) => slug === method.baseline)?.title;
+    const { node, control } = parameter(param, { id: `control-${this.number}-${name}`, baseline }, () =>
+      this.#set({ ...this.value, params: { ...this.value.params, [name]: control.read() } }),
+    );
+    this.#controls.set(name, control);
+    return node;
+  }
+
+  /** Row-invariant forwards, below the parameters of the method. */
+  #rows(method) {
+    const param = slot.rows(this.catalogue, method);
+    if (!param) return [];
+    const { node, control } = parameter(param, { id: `control-${this.number}-${param.name}` }, () =>
+      this.#set(slot.complete(this.catalogue, { ...this.value, row_invariant: control.read() })),
+    );
+    control.write(Boolean(this.value.row_invariant));
+    return [node];
+  }
+
+  // what a person does
+
+  #choose() {
+    const to = slot.methodOf(this.catalogue, this.method.value);
+    const params = slot.carry(this.#declared, to, this.value.params);
+    this.#set(slot.complete(this.catalogue, { ...this.value, method: to.slug, params }));
+    this.#draw();
+  }
+
+  #changeModel(chosen) {
+    this.other.hidden = this.model.value !== OTHER;
+    const target = this.other.hidden ? this.model.value : this.other.value.trim();
+    const drafter = this.drafts.hidden ? "" : this.drafter.value.trim();
+    this.#set({ ...this.value, model: slot.together(target, drafter) });
+    if (chosen && !this.other.hidden) this.other.focus();
+  }
+
+  #reset() {
+    const { method, model } = this.value;
+    this.#set(slot.complete(this.catalogue, { method, model }));
+    this.#draw();
+    this.head.focus(); // the button is gone
+  }
+
+  #set(value) {
+    chose(`slot-${this.number}`);
+    this.value = value;
+    this.#mark();
+    this.tell(value);
+    document.dispatchEvent(new Event("dx-form"));
+  }
+
+  // what is drawn
+
+  #draw() {
+    const method = this.#declared;
+    this.method.value = method.slug;
+    tell(this.about, method.summary);
+    this.#drawModels(method);
+    this.#controls.clear();
+    this.params.replaceChildren(
+      this.legend,
+      ...method.params.map((param) => this.#parameter(method, param)),
+      ...this.#rows(method),
+      this.reset,
+    );
+    for (const [name, control] of this.#controls) control.write(this.value.params[name]);
+    this.#mark();
+  }
+
+  #drawModels(method) {
+    const [model, drafter] = slot.parted(this.value.model);
+    const models = slot.modelsFor(this.catalogue, method, Boolean(drafter));
+    const listed = models.some(({ name }) => name === model);
+    const options = models.map(({ name, label }) => el("option", { value: name }, label));
+    if (this.catalogue.open) options.push(el("option", { value: OTHER }, tr`another: hub id, folder or GGUF file …`));
+    else if (!models.length) options.push(el("option", { value: "" }, tr`no ${method.kind} model is installed here`));
+    this.model.replaceChildren(...options);
+    this.model.value = listed || !this.catalogue.open ? model : OTHER;
+    this.other.hidden = this.model.value !== OTHER;
+    this.other.value = listed ? "" : model;
+    this.drafts.hidden = !(this.catalogue.open && method.drafts);
+    this.drafter.value = drafter;
+  }
+
+  /** What depends on how far the values are from the defaults. */
+  #mark() {
+    const set = new Set(slot.changed(this.#declared, this.value.params));
+    if (this.value.row_invariant) set.add("row_invariant");
+    markChanged(this.params, set);
+    this.reset.hidden = !set.size;
+    this.state.textContent = set.size ? tr`${set.size} changed` : "";
+    this.line.textContent = slot.summary(this.catalogue, this.value);
+  }
+}

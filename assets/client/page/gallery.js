@@ -1,0 +1,86 @@
+// The gallery: recorded runs as pictures, in groups. A click on Play sends the ids of its runs as {play: [id]}.
+
+import { el } from "../player/dom.js";
+import { tr, translated } from "../player/words.js";
+import { langOf, left } from "./prose.js";
+
+const WORDS = {
+  play: tr`Play`,
+  output: tr`Output`,
+  find: tr`Find a run`,
+  none: tr`No run fits.`,
+};
+let sent = 0; // sending the same twice is a change
+
+/** props.groups: JSON of [{title, cards}]; a card is {ids, title, about, prompt, output?, cost?, watch, pictures}. */
+export function mountGallery(element, props, submit) {
+  const groups = JSON.parse(props.groups);
+  const play = (ids) => {
+    props.value = JSON.stringify({ play: ids, n: ++sent });
+    submit();
+    document.dispatchEvent(new CustomEvent("dx-at", { detail: { gallery: ids } }));
+  };
+  const sections = groups.map(({ title, cards }) =>
+    el("section", {}, el("h3", {}, title), el("ul", {}, ...cards.map((one) => card(one, play)))),
+  );
+  const none = el("p", { class: "gallery-none", role: "status" });
+  const search = el("input", {
+    type: "search",
+    "aria-label": WORDS.find,
+    placeholder: WORDS.find,
+    oninput: () => {
+      const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const section of sections) {
+        for (const item of section.querySelectorAll("li"))
+          item.hidden = !wanted.every((word) => item.textContent.toLowerCase().includes(word));
+        section.hidden = !section.querySelector("li:not([hidden])");
+      }
+      none.textContent = sections.every(({ hidden }) => hidden) ? WORDS.none : "";
+    },
+  });
+  element.replaceChildren(
+    el(
+      "div",
+      { class: "gallery" },
+      search,
+      left(...groups.flatMap(({ cards }) => cards.flatMap(({ title, watch }) => [title, watch]))),
+      none,
+      ...sections,
+    ),
+  );
+}
+
+function card({ ids, title, about, prompt, output, cost, watch, pictures }, play) {
+  return el(
+    "li",
+    { class: "card", "data-ids": ids.join(" ") },
+    pictures.length
+      ? el(
+          "div",
+          { class: "card-pictures", "aria-hidden": "true" },
+          ...pictures.map((src) =>
+            el("img", { src: new URL(src, document.baseURI).href, alt: "", loading: "lazy", decoding: "async" }),
+          ),
+        )
+      : null,
+    el("h4", { lang: langOf(title) }, translated(title)),
+    el("p", { class: "card-about" }, about),
+    el("code", { translate: "no" }, prompt),
+    watch ? el("p", { lang: langOf(watch) }, translated(watch)) : null,
+    output ? el("details", {}, el("summary", {}, WORDS.output), el("p", { translate: "no" }, output)) : null,
+    el(
+      "div",
+      { class: "card-foot" },
+      el("span", {}, cost ?? ""),
+      el(
+        "button",
+        {
+          id: ids.length === 1 ? `play-${ids[0]}` : null,
+          "aria-label": `${WORDS.play}: ${translated(title)}`,
+          onclick: () => play(ids),
+        },
+        WORDS.play,
+      ),
+    ),
+  );
+}

@@ -1,0 +1,176 @@
+// The page's side of the player: panels by slot, one toolbar, and the hidden bus that brings batches.
+
+import { groupNamed } from "./clock.js";
+import { openForks } from "./fork.js";
+import { query, restore } from "./link.js";
+import { add, load } from "./loader.js";
+import { mount } from "./player.js";
+import { mountToolbar as toolbar } from "./toolbar.js";
+import { tr } from "./words.js";
+
+const panels = new Map(),
+  waiting = new Map(),
+  ids = new Map(); // by slot; an id names a kept or recorded run in a link
+const held = new Map(),
+  PATIENCE = 3000; // by slot: batches that overtook others, and for how many milliseconds
+let stream = null; // of the live run
+let inbox = null; // the properties of the bus
+let view = null; // where a link points, until its players are there
+const read = (value) => (typeof value === "string" ? JSON.parse(value) : value);
+
+/** props: {slot, theme?, group?, title?}; theme is theme.json, as text or object, by itself the page's. */
+export function mountPanel(element, { slot = 0, theme = globalThis.dxTheme, group = "main", title = "" }) {
+  const there = panels.get(slot);
+  if (there?.root.parentElement === element) return there; // drawn before Gradio's page was there (page/first.js)
+  there?.destroy();
+  const panel = mount(element, { slot, group, title, theme: read(theme), forks: true });
+  panels.set(slot, panel);
+  for (const batch of waiting.get(slot) ?? []) route(batch);
+  if (waiting.delete(slot)) document.dispatchEvent(new Event("dx-runs"));
+  look();
+  return panel;
+}
+
+export function mountToolbar(element, { theme = globalThis.dxTheme, group = "main" } = {}) {
+  return toolbar(element, { group, theme: read(theme), slim: true });
+}
+
+/** The hidden component that carries requests to fork. props.methods: what can take over, as JSON. */
+export function forker(_element, props, submit) {
+  openForks(read(props.methods), (request) => {
+    props.value = request;
+    submit();
+  });
+}
+
+export const panel = (slot) => panels.get(slot);
+
+function players() {
+  return [...panels].sort(([a], [b]) => a - b).filter(([, panel]) => panel.run);
+}
+
+function look() {
+  if (!view || !ids.size || players().length < ids.size) return;
+  restore(
+    view,
+    players().map(([, panel]) => panel),
+    groupNamed("main"),
+  );
+  view = null;
+}
+
+/** The link to what the players show, as `query` with the whole address. */
+function link(group = groupNamed("main")) {
+  const shown = players().map(([slot, panel]) => ({
+    id: ids.get(slot),
+    axis: panel.axis(group.unit),
+    name: tr`player ${slot + 1}`,
+    panel,
+  }));
+  const found = query(
+    shown,
+    group,
+    shown.map(({ panel }) => panel.context.lane).find((lane) => lane && lane !== "confidence"),
+  );
+  return found?.text ? { text: `${location.origin}${location.pathname}?${found.text}` } : found;
+}
+
+/** The buttons that copy, whose module is fetched when the page shows them. */
+export const mountShare = (...given) => load("share").then(({ share }) => share(...given, link));
+
+const ahead = (target, { run, seq }) => Boolean(target?.last) && target.last.run === run && seq > target.last.seq + 1;
+
+function route(batch) {
+  const { slot = 0 } = batch,
+    target = panels.get(slot);
+  if (ahead(target, batch)) {
+    held.set(
+      slot,
+      [...(held.get(slot) ?? []), batch].sort((a, b) => a.seq - b.seq),
+    );
+    return void setTimeout(() => held.get(slot)?.includes(batch) && release(slot, true), PATIENCE);
+  }
+  if (batch.id) ids.set(slot, batch.id);
+  else if (batch.trace || batch.header || batch.state === "queued") ids.delete(slot);
+  if (batch.stream && (target?.last?.run !== batch.run || target.last.seq < batch.seq)) listen(batch.stream);
+  if (!target) waiting.set(slot, [...(waiting.get(slot) ?? []), batch]);
+  else if (batch.trace) target.load(batch.trace, batch);
+  else target.push(batch);
+  if (target && batch.end) handOver(target);
+  release(slot);
+}
+
+/** Batches whose turn has come; overdue: those before did not come, as the player will say. */
+function release(slot, overdue = false) {
+  const target = panels.get(slot),
+    [first, ...rest] = held.get(slot) ?? [];
+  if (!first || (ahead(target, first) && !overdue)) return;
+  held.set(slot, overdue ? [] : rest);
+  if (!overdue) route(first);
+  else target.push(first);
+}
+
+/** Reads the steps of a live run beside the bus, which is slower; what comes twice is known by its number. */
+function listen(name) {
+  stream?.close();
+  const mine = (stream = new EventSource(new URL(`live/${name}`, document.baseURI)));
+  mine.onmessage = ({ data }) => JSON.parse(data).batches.forEach(route);
+  mine.addEventListener("end", () => mine.close());
+}
+
+/** Who pressed Run or Stop would press it again with Space: at a run's end the focus goes to its player. */
+function handOver(target) {
+  const { activeElement: focus } = document;
+  if (focus?.closest("#run, #stop")) target.root.focus({ preventScroll: true });
+}
+
+/** Numbers outside the players ask for receipts by an event: {anchor, receipt, numbers, header}. */
+function answer() {
+  if (document.documentElement.dataset.receipts) return;
+  document.documentElement.dataset.receipts = "here";
+  document.addEventListener("dx-receipt", async ({ detail }) => {
+    const { showReceipt } = await load("receipt");
+    showReceipt(detail);
+  });
+}
+
+/** The bus: its value is JSON text {"batches": [{slot, run, seq, id?, ...} | {slot, trace, at?}]}, with "clear" to
+ * empty all panels, "play" to play afterwards, "view": {clock, step, of, lane} to go there, "ids": {slot: id} of
+ * what is shown, "expect": whether a run may still take their place, and "tokens": {slot: length of its prompt}. */
+export function bus(_element, props, watch) {
+  if (!inbox) listenToPage(props);
+  const drawn = inbox?.value === props.value; // before Gradio's page was there
+  inbox = props;
+  if (!drawn) handle();
+  watch("value", handle);
+}
+
+function listenToPage(props) {
+  answer();
+  add(read(props.views || "[]"));
+  document.addEventListener("dx-link", ({ detail }) => {
+    const group = groupNamed("main");
+    if (!group.quiet) detail.text = link({ ...group, stood: true })?.text ?? null; // the opening needs no link
+  });
+  document.addEventListener("dx-show", ({ detail }) => panels.get(detail)?.reveal());
+}
+
+function handle() {
+  const message = inbox.value ? read(inbox.value) : {};
+  if (message.clear) {
+    stream?.close();
+    held.clear();
+    waiting.clear();
+    ids.clear();
+    for (const target of panels.values()) target.clear();
+  }
+  if ("expect" in message)
+    for (const [slot, target] of players()) target.expect(message.expect, message, message.tokens?.[slot]);
+  for (const batch of message.batches ?? []) route(batch);
+  for (const [slot, id] of Object.entries(message.ids ?? {})) ids.set(Number(slot), id);
+  view = message.view ?? view;
+  globalThis.dxRuns = new Map(ids);
+  document.dispatchEvent(new Event("dx-runs"));
+  look();
+  if (message.play && !matchMedia("(prefers-reduced-motion: reduce)").matches) groupNamed("main").play();
+}

@@ -1,0 +1,193 @@
+// Two models at work at once, the newest iterations over time: the drafter writes a block while the target tests the
+// last one; tokens stand on the bars, so that a block is seen to move from one to the other. Below it, on the same
+// axis, the same calls in turns, which is derived from their times.
+
+import { cut, glyphs } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "AtOnce", title: "Both models at work", place: 50, needs: ["at_once"] };
+
+const TOP = 24,
+  ROW = 44,
+  H = 30,
+  LEFT = 122,
+  RIGHT = 128,
+  BEFORE = 2; // iterations in front of this one
+
+const MODELLED = { draft: "draft on its own device", target: "target on its own device" };
+
+/** Milliseconds of an iteration: when each model's calls begin and end from the beginning of it, as laid out on two
+ * devices, or as they ran where they ran at once; none of a model that waited. */
+export function lasted({ intervals = [] }) {
+  const laid = intervals.some(({ measured }) => measured === false),
+    of = (role) => {
+      const own = intervals.filter(({ track }) => track === (laid ? MODELLED[role] : role));
+      return own.map(({ start, end }) => ({ start: 1e3 * start, end: 1e3 * end }));
+    },
+    draft = of("draft"),
+    target = of("target"),
+    start = Math.min(...[...draft, ...target].map((call) => call.start)),
+    moved = (calls) => calls.map((call) => ({ start: call.start - start, end: call.end - start })),
+    end = Math.max(...[...draft, ...target].map((call) => call.end)),
+    work = [...draft, ...target].reduce((sum, call) => sum + call.end - call.start, 0);
+  return { laid, draft: moved(draft), target: moved(target), long: end - start, work };
+}
+
+/** What became of each token of a block by the iteration after it: next is that one, null where it is not over. */
+export function fates({ block, tested, discarded }, next) {
+  if (discarded) return block.map(() => "unreached");
+  const looked = tested.length && block.length && tested.at(-1) === block[0] ? 1 : 0;
+  return block.map((_, i) => {
+    if (i < looked) return "accepted";
+    const at = i - looked;
+    if (!next || at >= next.tested.length) return "drafted";
+    return at < next.kept ? "accepted" : at === next.kept ? "rejected" : "unreached";
+  });
+}
+
+const ms = (value) => `${Number(value.toPrecision(2))} ms`;
+
+export class AtOnce extends StepPicture {
+  load(run, dom, context) {
+    this.begin(run, dom, context, ["back", "links", "cells"]);
+  }
+
+  told({ at_once: made }) {
+    return made;
+  }
+
+  draw(_, __, next) {
+    const { run, width, t, context } = this,
+      narrow = width < 640,
+      left = narrow ? 62 : LEFT,
+      first = Math.max(0, t - 1 - (narrow ? 1 : BEFORE)),
+      shown = run.steps.slice(first, t).map((step) => ({ step, made: step.at_once, ...lasted(step) })),
+      span = Math.max(...[shown.reduce((n, { work }) => n + work, 0), 1e-9]),
+      unit = (width - left - (narrow ? 8 : RIGHT)) / span,
+      bars = [],
+      cells = [],
+      links = [];
+    let at = 0,
+      turns = 0;
+    shown.forEach(({ made, draft, target, long }, k) => {
+      if (!made) return;
+      const now = first + k === t - 1,
+        x = (time) => left + (at + time) * unit;
+      const fate = fates(made, shown[k + 1]?.made ?? null);
+      draft.forEach((call, i) =>
+        cells.push({
+          x: x(call.start),
+          w: (call.end - call.start) * unit,
+          row: 0,
+          token: made.block[i],
+          state: fate[i],
+          now,
+        }),
+      );
+      for (const call of target) {
+        const w = (call.end - call.start) * unit,
+          n = made.tested.length || 1;
+        bars.push({ x: x(call.start), w, row: 1, now });
+        made.tested.forEach((token, i) =>
+          cells.push({
+            x: x(call.start) + 3 + (i * (w - 6)) / n,
+            w: (w - 6) / n,
+            row: 1,
+            token,
+            state: i < made.kept ? "accepted" : i === made.kept ? "rejected" : "unreached",
+            now,
+          }),
+        );
+        const before = k ? shown[k - 1] : null;
+        if (before?.made && made.mode === "post" && before.draft.length) {
+          const from = left + (at - before.long + before.draft.at(-1).end) * unit;
+          links.push(`M${from.toFixed(1)},${TOP + H}C${from.toFixed(1)},${TOP + ROW} ${x(call.start).toFixed(1)},\
+${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
+        }
+      }
+      for (const [kind, calls] of Object.entries({ draft, target })) {
+        const w = calls.reduce((n, call) => n + call.end - call.start, 0);
+        if (w) bars.push({ x: left + turns * unit, w: w * unit, row: 2, kind, now });
+        turns += w;
+      }
+      at += long;
+    });
+    this.frame(TOP + 3 * ROW + 6);
+    const names = { draft: tr`drafter`, target: tr`target` };
+    pool(this.back, bars.length, () =>
+      svg("g", {}, svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
+    ).forEach((group, i) => {
+      const { x, w, row, kind, now } = bars[i],
+        [box, word] = group.childNodes;
+      set(box, { class: row === 2 ? "dx-round dx-alone" : "dx-lift", x: x + 1, width: Math.max(1, w - 2) });
+      set(box, { y: TOP + row * ROW, height: H });
+      box.style.opacity = now ? "" : row === 2 ? 0.4 : 0.08;
+      set(word, { x: x + w / 2, y: TOP + row * ROW + 20 });
+      setText(word, kind && w > 8 * names[kind].length + 8 ? names[kind] : "");
+    });
+    pool(this.links, links.length, () => svg("path", "dx-arc")).forEach((path, i) => set(path, { d: links[i] }));
+    const drawn = pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 4 }), svg("text", { "text-anchor": "middle" })),
+    );
+    drawn.forEach((group, i) => {
+      const { x, w, row, token, state, now } = cells[i],
+        [title, box, word] = group.childNodes,
+        whole = token === undefined ? "?" : glyphs(run.piece(token).text),
+        most = Math.floor((w - 6) / 7.4);
+      set(group, { "data-s": state });
+      set(box, { x: x + 1, y: TOP + row * ROW + 3, width: Math.max(1, w - 2), height: H - 6 });
+      set(word, { x: x + w / 2, y: TOP + row * ROW + 19 });
+      group.style.opacity = now ? 1 : 0.7;
+      setText(word, most > 1 ? cut(whole, most) : most === 1 ? context.theme.states[state].glyph : "");
+      setText(title, `${row ? tr`tested` : tr`drafted`}: ${whole}`);
+    });
+    const end = (time) => left + time * unit + 6;
+    this.label([
+      [
+        left,
+        12,
+        "start",
+        narrow ? this.#how(shown) : tr`the newest iterations, time to the right; ${this.#how(shown)}`,
+      ],
+      [left - 8, TOP + 20, "end", narrow ? tr`draft` : tr`drafter`],
+      [left - 8, TOP + ROW + 20, "end", tr`target`],
+      [left - 8, TOP + 2 * ROW + 20, "end", narrow ? tr`○ turns` : tr`○ in turns`],
+      ...(narrow
+        ? []
+        : [
+            [end(at), TOP + ROW + 20, "start", tr`${ms(at)} for these`],
+            [end(turns), TOP + 2 * ROW + 20, "start", tr`${ms(turns)} in turns`],
+          ]),
+    ]);
+    if (next)
+      comeIn(
+        drawn.filter((___, i) => cells[i].now),
+        { opacity: 0 },
+      );
+  }
+
+  #how(shown) {
+    return shown.some(({ laid }) => laid) ? tr`two devices, modelled` : tr`measured`;
+  }
+
+  describe(t) {
+    const made = this.run.steps[t - 1]?.at_once;
+    if (!made) return t ? tr`Nothing was drafted in this step.` : tr`Before the first step.`;
+    const all = this.run.steps
+        .slice(0, t)
+        .filter(({ at_once: one }) => one)
+        .map(lasted),
+      at = all.reduce((n, { long }) => n + long, 0),
+      turns = all.reduce((n, { work }) => n + work, 0),
+      wrote = many(made.block.length, "drafted"),
+      how = this.#how(all);
+    const meanwhile = made.tested.length
+      ? tr`${wrote} while the target tests ${made.tested.length}: ${made.kept} accepted.`
+      : tr`${wrote} while the target waits.`;
+    return tr`${meanwhile} Of the whole run so far ${ms(at)} (${how}); its calls in turns, derived: ${ms(turns)}.`;
+  }
+}

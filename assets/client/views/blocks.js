@@ -1,0 +1,118 @@
+// Blocks and windows over the steps: a row for each step, a bar for each stretch of the text that the method works in.
+
+import { el, legend, set, setText, svg } from "../player/dom.js";
+import { spanColour } from "../player/theme.js";
+import { tr, translated } from "../player/words.js";
+
+export const view = { name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
+
+const LEAST = 6, // pixels of a step
+  ROOM = 150; // pixels that the picture takes if it can
+
+/** Stretches of one kind that touch each other, as one; label: of the first with words. */
+function joined(spans) {
+  const out = [];
+  for (const span of [...spans].sort((a, b) => a.start - b.start)) {
+    const last = out.findLast(({ kind }) => kind === span.kind);
+    if (last && last.end === span.start && !span.label && !last.label) last.end = span.end;
+    else out.push({ ...span });
+  }
+  return out;
+}
+
+export class Blocks {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, t: 0 });
+    this.say = el("p", "dx-readout");
+    this.picture = svg("svg", {
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": tr`Blocks, steps by positions`,
+    });
+    this.hand = el("div", "dx-row");
+    this.veil = el("div", "dx-veil");
+    this.line = el(
+      "div",
+      { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) },
+      this.picture,
+      this.veil,
+      this.hand,
+    );
+    this.key = el("div", "dx-legend");
+    dom.append(this.say, this.line, this.key);
+    this.grow();
+  }
+
+  grow() {
+    this.relook();
+  }
+
+  relook() {
+    const { run, context, picture } = this,
+      first = run.prompt.length,
+      mode = context.mode(),
+      rows = Math.max(run.length, 1),
+      kinds = run.spanKinds.filter((kind) => kind !== "prompt");
+    this.row = Math.max(LEAST, Math.min(22, ROOM / rows));
+    picture.style.height = `${this.row * rows}px`;
+    set(picture, { viewBox: `0 0 ${Math.max(run.widest - first, 1)} ${rows}` });
+    picture.replaceChildren(
+      ...run.steps.flatMap((step, y) => [
+        ...joined(step.spans ?? []).map((span) => {
+          const high = 0.8 - 0.22 * Math.min(kinds.indexOf(span.kind), 2),
+            from = Math.max(span.start - first, 0);
+          return svg(
+            "rect",
+            {
+              x: from,
+              y: y + (1 - high) / 2,
+              width: Math.max(span.end - first - from, 0),
+              height: high,
+              style: `fill:${spanColour(context.theme, mode, span.kind)}`,
+            },
+            svg(
+              "title",
+              {},
+              tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`.trim(),
+            ),
+          );
+        }),
+        ...(step.commits?.positions ?? [])
+          .filter((position) => position >= first)
+          .map((position) =>
+            svg("rect", { x: position - first + 0.1, y: y + 0.25, width: 0.8, height: 0.5, "data-s": "new" }),
+          ),
+      ]),
+    );
+    this.key.replaceChildren(
+      legend(context.theme, "new", tr`written in the step`),
+      ...kinds.map((kind) =>
+        el(
+          "span",
+          {},
+          el("i", { class: "dx-swatch", style: `background:${spanColour(context.theme, mode, kind)}` }),
+          translated(kind),
+        ),
+      ),
+    );
+    this.show(this.t);
+  }
+
+  #go(event) {
+    const box = this.picture.getBoundingClientRect();
+    this.context.seek(Math.floor(((event.clientY - box.top) / box.height) * this.run.length) + 1);
+  }
+
+  show(t, hurry) {
+    this.t = t;
+    this.veil.style.transform = this.hand.style.transform = `translateY(${t * this.row}px)`;
+    if (!hurry) setText(this.say, this.describe(t));
+  }
+
+  describe(t) {
+    const spans = joined(this.run.steps[t - 1]?.spans ?? []).filter(({ label }, _, all) => label || all.length < 4);
+    const words = ({ kind, start, end, label }) =>
+      tr`${translated(kind)} ${start}–${end - 1} (${end - start} positions${label ? `, ${label}` : ""})`;
+    return spans.length ? `${spans.slice(0, 3).map(words).join("; ")}.` : tr`No block in this step.`;
+  }
+}

@@ -1,0 +1,187 @@
+// A canvas of noise as one step found it and left it: on top what the model read, in the middle what decides at each
+// position against its threshold, below what the next step reads. Above all of it the mean entropy of the steps so far:
+// the canvas may end once it is low and the likeliest tokens stay the same.
+
+import { chips } from "../player/chips.js";
+import { glyphs } from "../player/codec.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Canvas", title: "Noise that settles", place: 149, needs: ["canvas"] };
+
+const ROOM = 58, // for the names of the rows
+  WIDEST = 96,
+  LARGE = 64, // positions; beyond, what was read is left out and columns are narrow
+  CURVE = 46, // height of the mean entropies
+  TOP = 22, // of a row of columns
+  LOWEST = 1e-3, // nats, where the axis of entropies begins
+  MOVED = ["accepted", "new", "changed", "settled", "renoised"];
+
+// What a record leaves out where there is none, or where a watched loop did not tell it.
+const EMPTY = Object.fromEntries(
+  ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"].map((name) => [
+    name,
+    [],
+  ]),
+);
+
+/** Nats as figures that keep their order of magnitude. */
+const nats = (h) =>
+  h >= 9.95 ? h.toFixed(0) : h >= 0.0995 ? h.toFixed(1) : h >= LOWEST || h === 0 ? h.toPrecision(1) : "<0.001";
+/** The same, told apart from the threshold that it is close to. */
+const beside = (h, line) => (nats(h) === nats(line) && h !== line ? h.toPrecision(3) : nats(h));
+
+export class Canvas extends StepPicture {
+  load(run, dom, context) {
+    this.begin(run, dom, context, ["bars", "lines", "dots", "cells"]);
+  }
+
+  told({ canvas }) {
+    return canvas?.after?.length ? { ...EMPTY, before: canvas.after, ...canvas } : null;
+  }
+
+  draw(told, _, next) {
+    const { run, width, t } = this,
+      n = told.after.length,
+      large = n > LARGE,
+      columns = Math.max(1, Math.min(n, Math.floor((width - ROOM) / (large ? 30 : 50)))),
+      rows = Math.ceil(n / columns),
+      even = Math.ceil(n / rows),
+      w = Math.min(WIDEST, (width - ROOM) / even),
+      decided = told.entropies.length > 0 || told.chances.length > 0,
+      at = { w, large, labels: [], lines: [], bars: [], tall: decided ? (large ? 22 : 54) : 0 };
+    at.foot = (large ? 4 : 32) + at.tall + (decided ? 14 : 0);
+    const high = at.foot + (large ? 44 : 56),
+      first = told.kind === "denoise" ? CURVE + TOP + 14 : 4;
+    at.x = (i) => ROOM + ((i % even) + 0.5) * w;
+    at.y = (i) => first + Math.floor(i / even) * high;
+    this.frame(first + rows * high);
+    const now = run.board(t),
+      cell = (i) => now[told.start + i],
+      word = (id) => glyphs(run.piece(id).text);
+    const items = told.after.map((id, i) => {
+      const { state = "noise", token, entry } = cell(i) ?? {};
+      return { x: at.x(i), y: at.y(i) + at.foot + 8, state, whole: word(token ?? entry?.drawn ?? id) };
+    });
+    const states = items.map(({ state }) => state);
+    if (!large && told.kind !== "drawn") {
+      const then = [...run.board(t - 1)].slice(told.start);
+      run.board(t); // the one that others ask for stays the latest
+      told.before.forEach((id, i) => items.push({ x: at.x(i), y: at.y(i), state: then[i].state, whole: word(id) }));
+    }
+    if (decided) this.#bars(told, n, at, word);
+    this.#names(told, rows, even, n, at);
+    if (told.kind === "denoise") this.#curve(told, at);
+    else pool(this.dots, 0, () => svg("circle"));
+    pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
+      const { at: place, tall, title } = at.bars[i];
+      set(group, { "data-s": states[place] });
+      setText(group.firstChild, title);
+      const y = at.y(place) + at.foot - tall;
+      set(group.lastChild, { x: at.x(place) - w * 0.3, y, width: w * 0.6, height: tall });
+    });
+    pool(this.lines, at.lines.length, () => svg("path", { class: "dx-eta", fill: "none" })).forEach((line, i) => {
+      set(line, { d: at.lines[i].d });
+      line.style.stroke = `var(--${at.lines[i].state}-line)`;
+      line.style.strokeDasharray = at.lines[i].whole ? "none" : "";
+    });
+    const moving = chips(this.cells, items, this.context.theme, w - 2);
+    this.label(at.labels);
+    if (next)
+      comeIn(
+        moving.filter((_, i) => i < n && MOVED.includes(states[i])),
+        { opacity: 0 },
+      );
+  }
+
+  /** What decides at each position. */
+  #bars({ entropies, joint: before, chances, sampled, line }, n, { x, y, foot, tall, large, labels, bars }, word) {
+    const sum = entropies.reduce((all, one) => all + one, 0),
+      rank = (i) => before.filter((one) => one < before[i]).length,
+      joint = before.length > 0,
+      most = Math.log(Math.max(2, sum, line) / LOWEST);
+    this.level = (value) => tall * (joint ? Math.max(0, Math.log(value / LOWEST) / most) : Math.min(1, value));
+    for (let i = 0; i < n; i++) {
+      const high = Math.max(2, this.level(joint ? before[i] : chances[i])),
+        title = joint
+          ? tr`‘${word(sampled[i])}’: the entropies of ${rank(i)} more certain positions add up to ${nats(before[i])}`
+          : tr`‘${word(sampled[i])}’: ${percent(chances[i])}`;
+      bars.push({ at: i, tall: high, title });
+      const says = joint ? beside(before[i], line) : percent(chances[i]).replace(" %", "");
+      if (!large) labels.push([x(i), y(i) + foot - tall - 6, "middle", says]);
+    }
+  }
+
+  /** The names of the rows, and the threshold through each of them. */
+  #names({ kind, line, entropies }, rows, even, n, { w, x, y, foot, tall, large, labels, lines }) {
+    for (let row = 0; row < rows; row++) {
+      const i = row * even,
+        top = y(i);
+      if (!large && kind !== "drawn") labels.push([ROOM - 8, top + 17, "end", tr`before`]);
+      labels.push([ROOM - 8, top + foot + 25, "end", kind === "drawn" ? tr`drawn` : tr`after`]);
+      if (!tall) continue;
+      if (line !== undefined && line !== null) {
+        const level = top + foot - this.level(line);
+        lines.push({ d: `M${x(i) - w / 2},${level}H${x(Math.min(n, i + even) - 1) + w / 2}`, state: "accepted" });
+        labels.push([ROOM - 8, level + 4, "end", entropies.length ? tr`γ ${nats(line)}` : percent(line)]);
+      }
+      if (!large) labels.push([ROOM - 8, top + foot - tall - 6, "end", entropies.length ? "Σ H" : "%"]);
+    }
+  }
+
+  /** The mean entropy of this canvas after each of its steps, and the line below which it may end. */
+  #curve({ number, steps = 0, quiet = 0 }, { labels, lines }) {
+    const seen = this.run.steps.slice(0, this.t).flatMap(({ canvas }) => (canvas?.number === number ? canvas : [])),
+      told = seen.filter(({ kind }) => kind === "denoise"),
+      least = Math.log(Math.min(quiet || 0.01, 0.01)) - 0.7,
+      most = Math.log(8),
+      room = this.width - ROOM - 8,
+      x = (i) => ROOM + (room * (i + 0.5)) / Math.max(steps, told.length),
+      y = (h) => TOP + CURVE * (1 - (Math.log(Math.min(8, Math.max(h, Math.exp(least)))) - least) / (most - least)),
+      d = told.map(({ mean_entropy = 0 }, i) => `${i ? "L" : "M"}${x(i)},${y(mean_entropy)}`).join("");
+    if (told.length > 1) lines.push({ d, state: "old", whole: true });
+    if (quiet > 0) {
+      lines.push({ d: `M${ROOM},${y(quiet)}H${ROOM + room}`, state: "settled" });
+      labels.push([ROOM - 8, y(quiet) + 4, "end", nats(quiet)]);
+    }
+    pool(this.dots, told.length, () => svg("circle", { r: 5 })).forEach((dot, i) => {
+      const { mean_entropy = 0, stop, stable } = told[i];
+      set(dot, { cx: x(i), cy: y(mean_entropy) });
+      dot.style.fill = `var(--${stop ? "settled-fill" : stable ? "old-line" : "noise-line"})`;
+      dot.style.stroke = `var(--${stop ? "settled" : "old"}-line)`;
+    });
+    const last = told.at(-1);
+    labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      told = step && this.told(step);
+    if (!step) return tr`Before the first step.`;
+    if (!told) return tr`No canvas is open in this step.`;
+    const { kind, after, accepted, edited, kept, renoised, entropies, routes, line = 0, last, stop, quiet = 0 } = told,
+      n = after.length;
+    if (kind === "drawn") return tr`The canvas: ${n} tokens drawn at random from the whole vocabulary.`;
+    if (kind === "correct")
+      return tr`The corrector draws ${accepted.length} of ${n} tokens anew, given all the others.`;
+    const noise = n - accepted.length - kept.length - (entropies.length || routes.length ? 0 : edited.length),
+      which = entropies.length
+        ? tr`${accepted.length} of ${n} accepted: Σ H, the entropies of all more certain positions together, is at \
+most γ = ${nats(line)} nats.`
+        : routes.length
+          ? tr`${accepted.length} of ${n} take the model’s token, ${kept.length} stay as they were.`
+          : tr`${accepted.length} of ${n} are written, ${edited.length} replaced, ${kept.length} stay.`,
+      rest = renoised.length
+        ? tr`Noise: ${noise}, where ${renoised.length} held a token of the model’s.`
+        : tr`Noise: ${noise}.`;
+    const end = stop
+      ? [tr`The canvas ends early: the likeliest tokens stayed the same, and the mean entropy is below ${nats(quiet)}.`]
+      : last
+        ? [tr`The canvas ends: its steps are used up.`]
+        : [];
+    return [which, rest, ...end].join(" ");
+  }
+}

@@ -1,0 +1,185 @@
+// Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
+
+import { glyphs, number, prose } from "../player/codec.js";
+import { el, pool, setText } from "../player/dom.js";
+import { fine } from "../player/shares.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Completions", title: "Code and completions", place: 156, needs: ["completions"] };
+
+const SHOWN = 8, // names in the list
+  LOOKS = {
+    code:
+      "font:13px/1.55 var(--mono);white-space:pre-wrap;overflow-wrap:anywhere;overflow:auto;height:172px;margin:0;" +
+      "padding:8px 10px;border:1px solid var(--line);border-radius:6px;unicode-bidi:plaintext",
+    box:
+      "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(260px,100%),1fr));gap:8px;margin-top:8px;" +
+      "align-items:start",
+    part:
+      "border:1px solid var(--line);border-radius:6px;padding:6px 8px;font-size:12px;min-height:208px;min-width:0;" +
+      "overflow:hidden",
+    row:
+      "font-family:var(--mono);white-space:pre;overflow:hidden;text-overflow:ellipsis;padding:1px 4px;" +
+      "border-radius:4px",
+    bar:
+      "height:10px;margin:4px 0 8px;border:1px solid var(--line);border-radius:5px;overflow:hidden;" +
+      "background:var(--raised)",
+    fill: "display:block;height:100%;background:var(--accent)",
+    caret: "border-left:2px solid var(--accent);margin-left:1px",
+    new: "background:var(--raised);outline:1px solid var(--line);border-radius:3px",
+    exists: "text-decoration:underline 2px var(--accent);text-underline-offset:4px",
+    missing: "text-decoration:underline wavy var(--warn);text-underline-offset:4px;color:var(--warn)",
+  },
+  STATES = {
+    idle: tr`No question here.`,
+    unknown: tr`The analyser does not know: nothing is held to a list.`,
+    astray: tr`What is begun is none of what is possible.`,
+  };
+
+const styled = (tag, look, ...children) => {
+  const node = el(tag, {}, ...children);
+  node.style.cssText = LOOKS[look];
+  return node;
+};
+
+export class Completions {
+  load(run, dom) {
+    this.run = run;
+    this.code = styled("pre", "code");
+    this.code.tabIndex = 0;
+    this.code.setAttribute("aria-label", tr`Code so far`);
+    this.head = el("p", "dx-readout");
+    this.names = el("div");
+    this.title = el("strong");
+    this.listed = styled("div", "part", this.title, this.names);
+    this.share = el("span");
+    this.fill = styled("i", "fill");
+    this.ghosts = el("div");
+    this.wanted = styled(
+      "div",
+      "part",
+      el("strong", {}, tr`Legal share of the model's probability`),
+      el("div", {}, this.share),
+      styled("div", "bar", this.fill),
+      el("strong", {}, tr`Wanted, and not possible`),
+      this.ghosts,
+    );
+    dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
+  }
+
+  /** The text at cursor t as parts: what this step wrote, and the names judged so far. */
+  #parts(t) {
+    const { run } = this,
+      plain = (id) => (id === null || run.piece(id).kind !== "text" ? "" : run.piece(id).text),
+      starts = [],
+      cells = run.board(t);
+    let text = "";
+    for (const { position, token } of cells) {
+      starts[position] = text.length;
+      text += plain(token);
+    }
+    const marks = [];
+    for (const { completions: one } of run.steps.slice(0, t))
+      if (one?.name && one.position in starts) {
+        const start = starts[one.position] - (one.written ?? "").length;
+        if (text.startsWith(one.name, start))
+          marks.push({ start, end: start + one.name.length, look: one.exists ? "exists" : "missing" });
+      }
+    const last = cells.at(-1);
+    const fresh = last?.entry && last.entry.step === t - 1 ? starts[last.position] : text.length;
+    const cuts = [...new Set([0, fresh, text.length, ...marks.flatMap(({ start, end }) => [start, end])])];
+    cuts.sort((a, b) => a - b);
+    return cuts.slice(1).map((end, i) => ({
+      text: text.slice(cuts[i], end),
+      look: marks.find((mark) => mark.start <= cuts[i] && end <= mark.end)?.look ?? "",
+      now: cuts[i] >= fresh,
+    }));
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    const parts = this.#parts(t),
+      nodes = pool(this.code, parts.length + 1, () => el("span"));
+    nodes.forEach((node, i) => {
+      const { text = "", look = "", now = false } = parts[i] ?? {};
+      node.style.cssText = i === parts.length ? LOOKS.caret : `${LOOKS[look] ?? ""};${now ? LOOKS.new : ""}`;
+      node.title = { exists: tr`exists`, missing: tr`does not exist` }[look] ?? "";
+      setText(node, look === "missing" ? `${text}✕` : text);
+    });
+    this.code.scrollTop = this.code.scrollHeight;
+    const step = this.run.steps[t - 1],
+      now = step?.completions ?? null;
+    setText(this.head, this.describe(t));
+    this.#list(now, step);
+    this.#wants(now);
+  }
+
+  #list(now, step) {
+    const names = now?.names ?? [],
+      total = now?.total ?? 0,
+      call = now?.call,
+      wrote = (step?.commits?.tokens ?? []).map((id) => this.run.piece(id).text).join(""),
+      typed = `${now?.written ?? ""}${wrote}`,
+      stays = (name) =>
+        call || name.startsWith(typed) || (typed.startsWith(name) && !/[\p{L}\p{N}_]/u.test(typed[name.length]));
+    setText(this.title, call ? tr`Free parameters` : tr`Valid completions`);
+    const shown = [...names.filter(stays), ...names.filter((name) => !stays(name))].slice(0, SHOWN);
+    const rows = pool(this.names, Math.max(1, shown.length + (total > shown.length)), () => styled("div", "row"));
+    rows.forEach((row, i) => {
+      const name = shown[i];
+      if (name === undefined) {
+        row.style.cssText = `${LOOKS.row};color:var(--muted)`;
+        row.title = "";
+        setText(row, shown.length ? tr`and ${total - shown.length} more` : "–");
+        return;
+      }
+      const detail = now.details?.[names.indexOf(name)] ?? "",
+        left = stays(name);
+      row.style.cssText = LOOKS.row + (left ? ";background:var(--raised);font-weight:700" : ";color:var(--muted)");
+      row.title = detail;
+      setText(row, `${left ? "▸" : " "} ${glyphs(name)}${detail ? `   ${prose(detail)}` : ""}`);
+    });
+  }
+
+  #wants(now) {
+    const mass = now?.mass ?? null,
+      refused = now?.refused ?? [];
+    setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${now.allowed} tokens`);
+    this.fill.style.width = `${100 * (mass ?? 0)}%`;
+    pool(this.ghosts, Math.max(1, refused.length), () => styled("div", "row", el("s"), el("span"))).forEach(
+      (row, i) => {
+        const [ghost, chance] = row.childNodes;
+        setText(ghost, refused.length ? glyphs(this.run.piece(refused[i]).text) : "–");
+        ghost.style.textDecoration = now?.held ? "line-through" : "none";
+        setText(chance, refused.length ? `  ${fine(now.refused_probabilities[i])}` : "");
+      },
+    );
+  }
+
+  /** Milliseconds of each question up to t. */
+  #times(t) {
+    return this.run.steps
+      .slice(0, t)
+      .flatMap(({ completions: one, intervals = [] }) =>
+        intervals
+          .filter(({ track }) => one?.source && track === one.source)
+          .map(({ start, end }) => 1000 * (end - start)),
+      );
+  }
+
+  describe(t) {
+    const now = this.run.steps[t - 1]?.completions,
+      times = this.#times(t).sort((a, b) => a - b),
+      many = times.length > 1 ? "s" : "",
+      median = times.length
+        ? tr` ${times.length} question${many} so far, median ${number(times[times.length >> 1])} ms.`
+        : "";
+    if (!now) return tr`Before the first step.`;
+    const { state, call, total = 0, name = "", exists, held, line = 0 } = now,
+      inside = call ? tr`Inside a call` : tr`Inside a name`,
+      where = state === "asked" ? tr`Asked at line ${line}` : inside,
+      asked = call ? tr`${where}: ${total} free, ` : tr`${where}: ${total} possible, `,
+      said = STATES[state] ?? `${asked}${held ? tr`what cannot be is masked out.` : tr`nothing is masked.`}`;
+    return `${said}${name ? ` ${glyphs(name)} ${exists ? tr`exists` : tr`does not exist`}.` : ""}${median}`;
+  }
+}

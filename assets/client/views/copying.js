@@ -1,0 +1,165 @@
+// What is copied from where: the source above, the text below, a ribbon for each stretch that was taken over, a red
+// mark where the model overruled the source.
+
+import { cut, glyphs } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { el, frame, legend, pool, set, setText, svg } from "../player/dom.js";
+import { copies } from "../player/rounds.js";
+import { tr, translated } from "../player/words.js";
+
+export const view = { name: "Copying", title: "Copied from the source", place: 118, needs: ["spans.match"] };
+
+const MOST = 160, // tokens of a line; longer ones show what is near this step
+  CHARS = 9,
+  H = 24,
+  GAP = 3,
+  LOW = 96, // where the lower line begins
+  MARGIN = 4,
+  LEFT = 62; // names of the lines
+
+export class Copying {
+  load(run, dom, context) {
+    Object.assign(this, { run, context });
+    this.say = el("p", "dx-readout");
+    this.ribbons = svg("g");
+    this.cells = svg("g");
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
+      this.ribbons,
+      this.cells,
+      ...[tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
+    );
+    this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
+    const { theme } = context;
+    dom.append(
+      this.say,
+      this.scroll,
+      el(
+        "div",
+        "dx-legend",
+        legend(theme, "accepted", tr`copied`),
+        legend(theme, "rejected", tr`the model overruled the source`),
+        legend(theme, "unreached", tr`pasted after that, in vain`),
+        legend(theme, "correction", tr`the model's correction`),
+        legend(theme, "bonus", tr`its bonus token`),
+        legend(theme, "old", tr`from the model alone`),
+        el("span", {}, tr`dotted: where the last words were found`),
+      ),
+    );
+    this.grow();
+  }
+
+  /** The stretch of the board that is copied from anywhere in the run. */
+  grow() {
+    const matches = this.run.steps.flatMap(({ spans = [] }) => spans.filter(({ kind }) => kind === "match"));
+    this.low = Math.min(...matches.map(({ start }) => start));
+    this.high = Math.max(...matches.map(({ end }) => end));
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    const { run } = this,
+      made = copies(run, t),
+      now = made.at(-1)?.step === t - 1 ? made.at(-1) : null,
+      cells = run.board(t);
+    setText(this.say, this.describe(t, made));
+    this.scroll.hidden = !(this.low < this.high);
+    if (this.scroll.hidden) return;
+    const near = now?.pasted ? now.from : this.low,
+      low = Math.max(this.low, Math.min(near - MOST / 2, this.high - MOST)),
+      first = Math.max(run.prompt.length, cells.length - MOST);
+    const upper = this.#line(cells, low, Math.min(this.high, low + MOST, cells.length), 18),
+      lower = this.#line(cells, first, cells.length, LOW);
+    for (const one of made) {
+      const { from, pasted, to, kept, wrote } = one;
+      for (let i = 0; i < kept; i++) {
+        mark(upper, from + i, "accepted");
+        mark(lower, to + i, "accepted");
+      }
+      for (let i = kept; i < wrote; i++) mark(lower, to + i, !pasted ? "old" : kept < pasted ? "correction" : "bonus");
+      if (kept < pasted && wrote > kept) mark(upper, from + kept, "rejected");
+      if (one === now) for (let i = kept + 1; i < pasted; i++) mark(upper, from + i, "unreached");
+    }
+    this.#draw([...upper.values(), ...lower.values()], this.#ties(made, now, upper, lower));
+    const wide = Math.max(upper.right, lower.right) + MARGIN;
+    frame(this.picture, wide, LOW + H + MARGIN);
+    this.scroll.scrollLeft = (lower.right * this.picture.clientWidth) / wide - 0.7 * this.scroll.clientWidth;
+  }
+
+  /** Cells of the board in one line: position -> {x, y, w, token, state}. */
+  #line(cells, start, end, y) {
+    const line = new Map();
+    let x = LEFT;
+    for (let position = start; position < end; position++) {
+      const { token } = cells[position];
+      if (token === null) continue;
+      const whole = glyphs(this.run.piece(token).text),
+        text = cut(whole, CHARS),
+        w = 7.3 * [...text].length + 12;
+      line.set(position, { x, y, w, text, whole, position, state: "prompt" });
+      x += w + GAP;
+    }
+    line.right = x - GAP;
+    return line;
+  }
+
+  /** A ribbon for what was kept of a paste, a dashed line from the tokens that led there. */
+  #ties(made, now, upper, lower) {
+    return made.flatMap((one) => {
+      const ends = (line, at) => [line.get(at), line.get(at + one.kept - 1)],
+        [a, b] = ends(upper, one.from),
+        [c, d] = ends(lower, one.to),
+        [e, f] = [upper.get(one.from), lower.get(one.to - 1)],
+        top = 18 + H,
+        middle = (top + LOW) / 2,
+        fresh = one === now,
+        drawn = [];
+      if (one.kept && a && b && c && d)
+        drawn.push({
+          d:
+            `M${a.x},${top}C${a.x},${middle} ${c.x},${middle} ${c.x},${LOW}H${d.x + d.w}` +
+            `C${d.x + d.w},${middle} ${b.x + b.w},${middle} ${b.x + b.w},${top}Z`,
+          state: "accepted",
+          look: `fill:var(--accepted-fill);opacity:${fresh ? 0.55 : 0.25}`,
+        });
+      if (fresh && one.held && e && f)
+        drawn.push({
+          d: `M${f.x + f.w / 2},${LOW}C${f.x + f.w / 2},${middle} ${e.x},${middle} ${e.x},${top}`,
+          state: "unreached",
+          look: "stroke-width:2;stroke-dasharray:2 5",
+        });
+      return drawn;
+    });
+  }
+
+  #draw(cells, ties) {
+    pool(this.ribbons, ties.length, () => svg("path")).forEach((path, i) => {
+      set(path, { d: ties[i].d, "data-s": ties[i].state });
+      path.style.cssText = ties[i].look;
+    });
+    pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: H, rx: 6 }), svg("text", { x: 6, y: 16.5 })),
+    ).forEach((group, i) => {
+      const { x, y, w, text, whole, position, state } = cells[i],
+        [title, box, word] = group.childNodes;
+      set(group, { transform: `translate(${x},${y})`, "data-s": state });
+      set(box, { width: w });
+      setText(title, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`);
+      setText(word, text);
+    });
+  }
+
+  describe(t, made = copies(this.run, t)) {
+    if (!t) return tr`Before the first step.`;
+    const copied = made.reduce((sum, { kept }) => sum + kept, 0),
+      written = made.reduce((sum, { wrote }) => sum + wrote, 0),
+      calls = this.run.sums[t].forwards;
+    return tr`${many(calls, "target")} for ${many(written, "token")}, ${copied} of them copied.`;
+  }
+}
+
+function mark(line, position, state) {
+  const cell = line.get(position);
+  if (cell && !(state === "unreached" && cell.state !== "prompt")) cell.state = state;
+}

@@ -1,0 +1,54 @@
+// A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
+
+import { el, set, setText } from "../player/dom.js";
+import { track } from "../player/sliding.js";
+import { tr } from "../player/words.js";
+
+/** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
+ * where it stands first; text: of a value; change: called when a person moves it. */
+export class Dial {
+  constructor(label, range, base, from, text, change) {
+    Object.assign(this, { base, text });
+    this.slider = track(label, range, () => this.#moved(change));
+    this.output = el("output");
+    this.dom = el("label", {}, `${label} `, this.slider, " ", this.output);
+    this.set(from);
+  }
+
+  /** Moves over these values from now on. */
+  over(values) {
+    this.values = values;
+    set(this.slider, { min: 0, max: Math.max(0, values.length - 1) });
+  }
+
+  #moved(change) {
+    const at = Number(this.slider.value);
+    this.value = this.values?.[at] ?? (this.base ? this.base ** at : at);
+    setText(this.output, this.text(this.value));
+    set(this.slider, { "aria-valuetext": this.text(this.value) });
+    change?.();
+  }
+
+  set(value) {
+    const at = this.values?.findLastIndex((one) => one <= value);
+    this.slider.value = at ?? (this.base ? Math.log(value) / Math.log(this.base) : value);
+    this.#moved();
+    this.value = value; // beyond the ends, too
+    setText(this.output, this.text(value));
+  }
+}
+
+/** The formula of a modelled picture, one click away. */
+export const formula = (text) => el("details", {}, el("summary", {}, tr`modelled: the formula`), el("p", {}, text));
+
+/** A number of tokens as people say it: 8k, 1M. */
+export const size = (n) =>
+  n >= 2 ** 20
+    ? `${+(n / 2 ** 20).toPrecision(3)}M`
+    : n >= 1024
+      ? `${+(n / 1024).toPrecision(3)}k`
+      : String(Math.round(n));
+
+/** Labels of a drawing whose fifth part is true are bold. */
+export const embolden = (words, labels) =>
+  [...words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));

@@ -1,0 +1,203 @@
+// The open block as one forward found it and left it: on top what stood at each position, in the middle how likely the
+// token is that the forward would have there, against the threshold for a mask or for a token, below what stands now.
+// Under a position that was changed stands what it held before, struck out. Where positions are deleted or inserted,
+// lines lead from what stays to its new place.
+
+import { chips } from "../player/chips.js";
+import { glyphs } from "../player/codec.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { moved } from "../player/rounds.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Edits", title: "Written, then replaced", place: 153, needs: ["edits"] };
+
+const LEAST = 50, // of a column, in CSS pixels, as far as ROWS allow
+  WIDEST = 104,
+  ROWS = 4,
+  TOP = 6,
+  BARS = 60, // height of a probability of 1
+  SHARES = 42, // the probabilities, below the chips on top
+  FOOT = SHARES + 8 + BARS, // where the bars stand
+  GAP = 8, // from there to the chips below
+  MOVES = 30, // the same where positions come and go
+  GONE = 42, // what was struck out, below the top of the chips
+  PAST = 3, // tokens struck out, at most
+  ROOM = 52; // for the names of the rows
+const STATES = { written: "new", changed: "changed" };
+const BAR = {
+  written: "new",
+  changed: "changed",
+  doubted: "rejected",
+  open: "masked",
+  pushed: "rejected",
+  deleted: "remasked",
+  split: "drafted",
+};
+
+/** Moves what is known of positions to where a step left them. */
+function follow(known, commits) {
+  if (!commits.removed?.length && !commits.inserted?.length) return;
+  const entries = [...known].map(([position, value]) => [moved(position, commits), value]);
+  known.clear();
+  for (const [position, value] of entries) if (position >= 0) known.set(position, value);
+}
+
+/** What each position of a run's first steps held before it was changed, oldest first: position -> [token]. */
+export function replaced(steps) {
+  const held = new Map(),
+    gone = new Map();
+  for (const { commits } of steps) {
+    if (!commits) continue;
+    follow(held, commits);
+    follow(gone, commits);
+    commits.positions.forEach((position, i) => {
+      if (commits.causes[i] === "changed" && held.has(position))
+        gone.set(position, [...(gone.get(position) ?? []), held.get(position)]);
+      held.set(position, commits.tokens[i]);
+    });
+  }
+  return gone;
+}
+
+export class Edits extends StepPicture {
+  load(run, dom, context) {
+    this.begin(run, dom, context, ["bars", "lines", "moves", "struck", "cells"]);
+  }
+
+  told({ edits }) {
+    return edits?.positions.length ? edits : null;
+  }
+
+  #word(token) {
+    return token === this.run.mask ? "?" : glyphs(this.run.piece(token).text);
+  }
+
+  #short(token, w) {
+    return [...this.#word(token)].slice(0, Math.max(1, Math.floor((w - 8) / 7.4))).join("");
+  }
+
+  draw(told, { commits }, next) {
+    const { run, width } = this,
+      n = told.positions.length,
+      rows = Math.min(ROWS, Math.max(1, Math.ceil((n * LEAST) / (width - ROOM)))),
+      columns = Math.ceil(n / rows),
+      w = Math.min(WIDEST, (width - ROOM) / columns),
+      gone = replaced(run.steps.slice(0, this.t)),
+      lost = told.positions.map((position) => (gone.get(position) ?? []).slice(-PAST)),
+      moves = commits?.removed?.length || commits?.inserted?.length,
+      now = FOOT + (moves ? MOVES : GAP),
+      high = now + GONE + 15 * Math.max(...lost.map(({ length }) => length)) + 12;
+    const at = { w, now, labels: [], lines: [], struck: [], bars: [], moves: [] };
+    at.x = (i) => ROOM + ((i % columns) + 0.5) * w;
+    at.y = (i) => Math.floor(i / columns) * high + TOP;
+    this.frame(rows * high + TOP);
+    const items = told.positions.flatMap((_, i) => [this.#found(told, i, at), this.#left(told, i, lost[i], at)]);
+    for (let row = 0; row < rows; row++) this.#thresholds(told, row * columns, Math.min(n, (row + 1) * columns), at);
+    pool(this.bars, at.bars.length, () => svg("g", {}, svg("title"), svg("rect", { rx: 3 }))).forEach((group, i) => {
+      const { x, y, high, state, title } = at.bars[i];
+      set(group, { "data-s": state });
+      setText(group.firstChild, title);
+      set(group.lastChild, { x: x - w * 0.3, y, width: w * 0.6, height: high });
+    });
+    pool(this.lines, at.lines.length, () => svg("path", { class: "dx-eta" })).forEach((line, i) => {
+      set(line, { d: at.lines[i].d });
+      line.style.stroke = `var(--${at.lines[i].state}-line)`;
+    });
+    pool(this.moves, at.moves.length, () => svg("path", { class: "dx-arc" })).forEach((path, i) => {
+      set(path, { d: at.moves[i] });
+    });
+    pool(this.struck, at.struck.length, () =>
+      svg("text", { "text-anchor": "middle", "text-decoration": "line-through" }),
+    ).forEach((text, i) => {
+      const [x, y, words] = at.struck[i];
+      set(text, { x, y });
+      setText(text, words);
+    });
+    const moving = chips(this.cells, items, this.context.theme, w - 2);
+    this.label(at.labels);
+    if (next)
+      comeIn(
+        moving.filter((_, i) => items[i].state === "changed" || items[i].state === "new"),
+        { opacity: 0 },
+      );
+  }
+
+  /** A position that the forward found: what stood, and the bar of what it says. */
+  #found({ stood, says, chances, fates, before }, i, { w, x, y, labels, bars }) {
+    const fate = fates[i],
+      [mx, top] = [x(i), y(i)],
+      tall = Math.max(2, BARS * chances[i]),
+      order = { deleted: tr`delete`, split: tr`insert`, pushed: tr`no room` }[fate];
+    if (fate === "kept") labels.push([mx, top + FOOT - 6, "middle", "="]);
+    else {
+      const title = tr`‘${this.#word(says[i])}’: ${percent(chances[i])}`;
+      bars.push({ x: mx, y: top + FOOT - tall, high: tall, state: BAR[fate], title });
+      const share = w < 48 ? percent(chances[i]).replace(" %", "") : percent(chances[i]),
+        back = fate === "changed" && before[i] ? ` ↩${before[i] > 1 ? before[i] : ""}` : "";
+      labels.push([mx, top + SHARES, "middle", share + back]);
+      if (order) labels.push([mx, top + FOOT - 8, "middle", order]);
+      else if (!STATES[fate] && tall > 22) labels.push([mx, top + FOOT - 8, "middle", this.#short(says[i], w)]);
+    }
+    if (fate === "deleted" || fate === "pushed") labels.push([mx, top + FOOT + 15, "middle", "✕"]);
+    return { x: mx, y: top, state: stood[i] === this.run.mask ? "masked" : "old", whole: this.#word(stood[i]) };
+  }
+
+  /** The same position as the step left it: what stands now, where that came from, and what is gone. */
+  #left({ positions, stood, says, fates }, i, lost, { w, x, y, now, struck, moves }) {
+    const [mx, top] = [x(i), y(i)],
+      from = this.run.found(this.t - 1, positions[i]),
+      origin = positions.indexOf(from),
+      state = STATES[fates[origin]];
+    lost.toReversed().forEach((token, row) => struck.push([mx, top + now + GONE + 15 * row, this.#short(token, w)]));
+    if (origin >= 0 && origin !== i && y(origin) === top)
+      moves.push(`M${x(origin)},${top + FOOT + 3}L${mx},${top + now - 2}`);
+    const token = origin < 0 ? this.run.written(positions[i], this.t)?.token : state ? says[origin] : stood[origin];
+    const item = { x: mx, y: top + now, state: state ?? (token === this.run.mask ? "masked" : "old") };
+    return { ...item, whole: this.#word(token), ...(from < 0 && { text: "+ ?" }) };
+  }
+
+  /** The threshold over each run of masks, and the other one over each run of tokens, of the columns [from, to). */
+  #thresholds({ threshold, editing_threshold, stood }, from, to, { w, x, y, now, labels, lines }) {
+    const masked = (i) => stood[i] === this.run.mask,
+      level = (i) => y(i) + FOOT - BARS * Math.min(1, masked(i) ? threshold : editing_threshold);
+    for (let i = from; i < to; i++) {
+      const begins = i === from || masked(i) !== masked(i - 1),
+        state = masked(i) ? "new" : "changed";
+      if (begins) lines.push({ d: `M${x(i) - w / 2},${level(i)}`, state });
+      lines.at(-1).d += `H${x(i) + w / 2}`;
+    }
+    const beside = Math.min(level(from), y(from) + FOOT - 16); // at 0 % above the name of the row below
+    labels.push(
+      [ROOM - 8, y(from) + 17, "end", tr`before`],
+      [ROOM - 8, beside + 4, "end", masked(from) ? tr`write` : tr`edit`],
+      [ROOM - 8, beside + 20, "end", percent(masked(from) ? threshold : editing_threshold)],
+      [ROOM - 8, y(from) + now + 17, "end", tr`after`],
+    );
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      told = step && this.told(step);
+    if (!step) return tr`Before the first step.`;
+    if (!told) return tr`Nothing is decided in this step: what is finished is stored.`;
+    const count = (...kinds) => told.fates.filter((fate) => kinds.includes(fate)).length,
+      masks = told.stood.filter((token) => token === this.run.mask).length,
+      came = (cause) => step.commits?.causes.filter((why) => why === cause).length ?? 0,
+      back = told.before.filter((times, i) => times && told.fates[i] === "changed").length;
+    const first = masks
+      ? tr`Masks: ${count("written")} of ${masks} written (threshold ${percent(told.threshold)}).`
+      : tr`No mask is left in the block.`;
+    const second = tr`Tokens: ${count("changed")} of ${told.stood.length - masks} replaced (threshold \
+${percent(told.editing_threshold)}).`;
+    const third = [
+      [count("deleted"), (n) => tr`Deleted: ${n}.`],
+      [came("inserted"), (n) => tr`Masks inserted: ${n}.`],
+      [came("appended"), (n) => tr`Masks at the block's end: ${n}.`],
+      [count("pushed"), (n) => tr`No room: ${n}.`],
+    ].flatMap(([n, say]) => (n ? [say(n)] : []));
+    return [first, second, ...third, ...(back ? [tr`${back} of them back to what stood there before.`] : [])].join(" ");
+  }
+}

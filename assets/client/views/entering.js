@@ -1,0 +1,214 @@
+// Two ways into a draft's layer: patches of the picture as they are, words through fc with the model's state before
+// them. A switch takes another draft, whose patches may go through fc as well; below, what it says first of each word
+// of the same text, filled where it is the word.
+
+import { CHIP, chips } from "../player/chips.js";
+import { cut, glyphs } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { CLASSES, LEARNT, shares, words } from "../player/firstguesses.js";
+import { comeIn } from "../player/motion.js";
+import { means, paint } from "../player/pixels.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Entering", title: "How the picture enters the draft", place: 14, needs: ["inputs"] };
+
+const WIDE = {
+    side: 150,
+    tiles: 176,
+    pitch: 18,
+    rows: 2,
+    begin: 176,
+    fc: [510, 108, 64, 42],
+    layer: [640, 130],
+    most: 4,
+  },
+  SMALL = { side: 96, tiles: 106, pitch: 9, rows: 4, begin: 6, fc: [178, 118, 48, 34], layer: [262, 76], most: 2 },
+  HIGH = 178, // of the ways
+  LANE = 36, // the patches' way
+  CELL = 80,
+  LINE = CHIP + 24, // a line of words
+  LINES = 5,
+  ROW = 46, // a class of words
+  MOST = 36, // patches
+  NARROW = 790,
+  BESIDE = 1090; // room for bars beside the ways
+export class Entering extends StepPicture {
+  load(run, dom, context) {
+    this.chosen = null;
+    this.buttons = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
+    this.scene = svg("image");
+    this.scene.style.imageRendering = "pixelated";
+    this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
+    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.buttons);
+    this.picture.before(this.switch);
+  }
+
+  told({ inputs }) {
+    return inputs?.first?.length ? inputs : null;
+  }
+
+  /** The number of the draft that is shown: a person's choice, else the one that drafts. */
+  #at({ names, drafting }) {
+    return Math.max(0, names.indexOf(names.includes(this.chosen) ? this.chosen : drafting));
+  }
+
+  also(told) {
+    const names = told?.names ?? [];
+    this.switch.hidden = names.length < 2;
+    pool(this.buttons, names.length, () => el("button", "dx-toggle")).forEach((button, i) => {
+      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`,
+        learnt = LEARNT[told.learnt_from[i]];
+      setText(button, tr`${way}, trained on ${learnt}`);
+      set(button, { "aria-pressed": String(i === this.#at(told)) });
+      button.onclick = () => {
+        this.chosen = names[i];
+        this.show(this.t);
+      };
+    });
+  }
+
+  draw(told, _, next) {
+    const { width } = this,
+      wide = width >= NARROW,
+      size = wide ? WIDE : SMALL,
+      beside = width >= BESIDE,
+      at = this.#at(told),
+      done = this.run.steps.slice(0, this.t),
+      top = (beside ? HIGH : HIGH + 3 * ROW + 34) + 26,
+      labels = [],
+      cells = this.#strip(done, at, top, labels);
+    this.frame(top + 6 + Math.ceil(cells.length / this.columns) * LINE);
+    this.#scene(told.patches, size, labels);
+    this.#ways(told, told.ways[at] === "fused", size, labels);
+    this.#read(done, size);
+    this.#bars(told, at, done, beside ? 830 : 0, beside ? 0 : HIGH, labels);
+    this.label(labels);
+    if (next) comeIn(cells.slice(-words(done.at(-1), at).length), { opacity: 0 });
+  }
+
+  #scene(patches, { side }, labels) {
+    const vision = patches && this.run.steps.find((step) => step.vision?.pixels)?.vision;
+    this.scene.style.display = vision ? "" : "none";
+    if (patches) labels.push([0, side + 22, "start", tr`${patches} patches`]);
+    if (!vision || this.drawn === vision.pixels) return;
+    const canvas = el("canvas");
+    paint(canvas, vision.pixels);
+    Object.assign(this, { drawn: vision.pixels, colours: means(vision.pixels, vision.grid) });
+    set(this.scene, { x: 0, y: 4, width: side, height: side, href: canvas.toDataURL() });
+  }
+
+  #ways({ patches }, fused, { side, tiles, pitch, rows, begin, fc, layer }, labels) {
+    const [x, y, w, h] = fc,
+      [left, wide] = layer,
+      middle = y + h / 2,
+      shown = Math.min(patches, MOST),
+      per = Math.ceil(shown / rows),
+      right = "m-8,-6l8,6l-8,6",
+      bend = Math.max(x - 30, tiles + per * pitch),
+      end = fused
+        ? `H${Math.min(bend, x + w / 2 - 6)}Q${x + w / 2},${LANE} ${x + w / 2},${y - 3}m-6,-8l6,8l6,-8`
+        : `H${left - 3}${right}`,
+      ways = [
+        patches ? `M${side + 4},${LANE}${end}` : "",
+        `M${begin},${middle}H${x - 3}${right}`,
+        `M${x + w / 2},${HIGH - 16}V${y + h + 3}m-6,8l6,-8l6,8`,
+        `M${x + w},${middle}H${left - 3}${right}`,
+        `M${left + wide / 2},${HIGH - 22}v18m-6,-8l6,8l6,-8`,
+      ];
+    pool(this.ways, ways.length, () => svg("path", { "stroke-width": 3 })).forEach((path, i) => {
+      set(path, { d: ways[i], class: i ? "" : "dx-exit" });
+      path.style.stroke = i ? "var(--muted)" : "";
+    });
+    pool(this.boxes, 2, () => svg("rect", { class: "dx-slab", rx: 8 })).forEach((box, i) =>
+      set(box, i ? { x: left, y: 8, width: wide, height: HIGH - 30 } : { x, y, width: w, height: h }),
+    );
+    pool(this.tiles, shown, () => svg("rect")).forEach((tile, i) => {
+      const across = tiles + (i % per) * pitch,
+        down = LANE + (Math.floor(i / per) - rows / 2) * pitch;
+      set(tile, { x: across, y: down, width: pitch - 2, height: pitch - 2 });
+      tile.style.cssText = `fill: ${this.colours?.[i] ?? "var(--accent)"}; stroke: var(--accent)`;
+    });
+    if (patches && !fused && rows < 4) labels.push([left - 14, LANE - 12, "end", tr`as they are`]);
+    labels.push(
+      [x + w / 2, middle + 4, "middle", "fc"],
+      [left + wide / 2, HIGH / 2 - 2, "middle", side > 100 ? tr`draft's layer` : tr`layer`],
+      [x + w / 2, HIGH - 2, "middle", tr`the model's state`],
+    );
+  }
+
+  /** The last words before this step. */
+  #read(done, { begin, fc, most }) {
+    const wrote = done.slice(0, -1).flatMap((step) => words(step, 0).map(({ token }) => token)),
+      room = (fc[0] - begin - 16) / most,
+      tokens = [...this.run.prompt.slice(-most), ...wrote].slice(-most);
+    const items = tokens.map((token, i) => ({
+      x: begin + (i + 0.5) * room,
+      y: fc[1] + fc[3] / 2 - CHIP / 2,
+      state: "old",
+      whole: this.#word(token),
+    }));
+    chips(this.read, items, this.context.theme, room - 4);
+  }
+
+  /** By class of word how often the draft says it first, against another draft. */
+  #bars({ names, drafting, learnt_from: learnt }, at, done, left, top, labels) {
+    const text = learnt.indexOf("text"),
+      other = [text, names.indexOf(drafting)].find((one) => one >= 0 && one !== at) ?? -1,
+      drafts = other < 0 ? [at] : [at, other],
+      counts = drafts.map((draft) => shares(done, draft)),
+      long = Math.min(260, this.width - left - 60),
+      kinds = Object.keys(CLASSES),
+      bars = kinds.flatMap((kind, row) => counts.map((share, k) => ({ row, k, share: share[kind] })));
+    const grey = other < 0 ? "" : other === text ? tr`; grey: text only` : tr`; grey: this run's draft`;
+    labels.push([left, top + 16, "start", tr`first guess right${grey}`]);
+    kinds.forEach((kind, row) => labels.push([left, top + 38 + row * ROW, "start", CLASSES[kind]]));
+    pool(this.bars, bars.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((bar, i) => {
+      const { row, k, share } = bars[i],
+        [right, all] = share,
+        y = top + 42 + row * ROW + k * 13,
+        size = all ? (long * right) / all : 0;
+      set(bar, { "data-s": k ? "masked" : "accepted" });
+      set(bar.firstChild, { x: left, y, width: size, height: 11 });
+      bar.firstChild.style.fill = k ? "var(--muted)" : "";
+      labels.push([left + size + 6, y + 10, "start", all ? `${right} / ${all}` : "–"]);
+    });
+  }
+
+  #word(token) {
+    const { kind, text } = this.run.piece(token);
+    return kind === "special" ? (this.run.eos.has(token) ? tr`end` : glyphs(text)) : glyphs(text.trim());
+  }
+
+  /** The words that were written, and below those that the draft does not say first what it says. */
+  #strip(done, at, top, labels) {
+    this.columns = Math.max(1, Math.floor(this.width / CELL));
+    const all = done.flatMap((step) => words(step, at)),
+      shown = all.slice(Math.max(0, Math.ceil(all.length / this.columns) - LINES) * this.columns);
+    labels.push([0, top - 8, "start", tr`this draft's first guess at each word`]);
+    const items = shown.map(({ token, first }, i) => {
+      const right = token === first,
+        whole = this.#word(token),
+        x = (i % this.columns) * CELL + CELL / 2,
+        y = top + Math.floor(i / this.columns) * LINE;
+      if (!right) labels.push([x, y + CHIP + 14, "middle", `✕ ${cut(this.#word(first), 7)}`]);
+      return { x, y, whole, state: right ? "accepted" : "masked", text: `${right ? "✓ " : ""}${cut(whole, 7)}` };
+    });
+    return chips(this.strip, items, this.context.theme, CELL - 4);
+  }
+
+  describe(t) {
+    const told = t && this.told(this.run.steps[t - 1]);
+    if (!told) return t ? tr`What the drafts say was not recorded in this step.` : tr`Before the first step.`;
+    const at = this.#at(told),
+      all = Object.values(shares(this.run.steps.slice(0, t), at)),
+      [right, of] = [0, 1].map((k) => all.reduce((sum, pair) => sum + pair[k], 0)),
+      fused = told.ways[at] === "fused";
+    let way = tr`There is no picture: words go through fc, with the model's state before them.`;
+    if (told.patches && fused) way = tr`Patches go through fc like words, with the model's state before them.`;
+    else if (told.patches)
+      way = tr`Patches enter the draft's layer as they are; words go through fc, with the model's state before them.`;
+    const whose = told.names[at] === told.drafting ? "" : tr` Another draft wrote this text.`;
+    return tr`${way} Right at ${right} of ${of} words.${whose}`;
+  }
+}

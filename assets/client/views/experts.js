@@ -1,0 +1,215 @@
+// Experts of one layer over the tokens, lit by weight, with a box around what is read together and beside it all that
+// any token of the box uses; next to it the twin on the same text, or as
+// many experts for each token, chosen by chance.
+
+import { bytes, cut, glyphs } from "../player/codec.js";
+import { el, pool, select, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { percent } from "../player/shares.js";
+import { Sliding } from "../player/sliding.js";
+import { StepPicture } from "../player/steppicture.js";
+import { ramp } from "../player/theme.js";
+import { tr } from "../player/words.js";
+import { embolden } from "./dial.js";
+import { drawn, expected, readOf, together } from "./used.js";
+
+export const view = { name: "Experts", title: "Experts of each token", place: 117, needs: ["routing.expert"] };
+
+const WORDS = 84, // height of heading and tokens
+  TALL = 8, // of an expert's row
+  WIDEST = 24, // of a token
+  LEAST = 18,
+  APART = 600, // width from which both stand side by side
+  LONG = 900, // and from which there is room for the longer words
+  SHADES = 6;
+
+export class Experts extends StepPicture {
+  load(run, dom, context) {
+    this.layer = null;
+    this.dom = dom;
+    this.bar = el("span");
+    const widen = () => this.show(this.t);
+    this.sliding = new Sliding("n", tr`Tokens read together`, widen, { min: 1, max: 32, step: 1 });
+    this.sliding.dom.prepend(this.bar);
+    this.begin(run, dom, context, ["ground", "cells", "boxes", "hover"], this.sliding.dom);
+    this.grow();
+  }
+
+  grow() {
+    const layers = [...new Set(this.run.steps.flatMap((s) => (s.routing ?? []).flatMap((r) => r.layers)))];
+    layers.sort((a, b) => a - b);
+    if (layers.join() === this.layers?.join()) return;
+    this.layers = layers;
+    this.layer = layers.includes(this.layer) ? this.layer : layers[layers.length >> 1];
+    const options = layers.map((layer) => [String(layer), String(layer)]);
+    this.bar.replaceChildren(
+      select(tr`Layer`, options, String(this.layer), (value) => {
+        this.layer = Number(value);
+        this.show(this.t);
+      }),
+    );
+  }
+
+  /** The text behind step t; box: the positions that are read together. */
+  #read(t) {
+    const read = readOf(this.run.steps, t, this.layer),
+      { moved } = this.sliding;
+    return { ...read, box: moved === null ? read.now : read.order.slice(-moved) };
+  }
+
+  told() {
+    return this.#read(this.t).box.length || null;
+  }
+
+  also(told) {
+    const { now } = this.#read(this.t);
+    this.sliding.show(Math.min(32, now.length) || 1, Boolean(told), told ? this.#sum() : "");
+  }
+
+  #sum() {
+    const { columns, units, box } = this.#read(this.t),
+      pairs = box.map((position) => columns.get(position) ?? []);
+    return tr`${together(pairs).size} of ${units} experts, ${Math.round(expected(pairs, units))} by chance.`;
+  }
+
+  draw(_told, _step, next) {
+    const { columns, units, order, box } = this.#read(this.t),
+      apart = this.width >= APART,
+      wide = apart ? this.width / 2 - 16 : this.width,
+      room = wide - 64, // beside it the union
+      shown = order.slice(-Math.min(order.length, Math.floor(room / LEAST))),
+      w = Math.min(WIDEST, room / Math.max(shown.length, 12)),
+      pairs = box.map((position) => columns.get(position) ?? []),
+      high = WORDS + units * TALL + 30,
+      all = together(pairs).size,
+      twin = readOf(this.run.steps, this.t, this.layer, true),
+      beside = twin.order.length
+        ? (position) => twin.columns.get(position) ?? []
+        : (position) => drawn(columns.get(position) ?? [], position, units),
+      mean = twin.order.length ? together(box.map(beside)).size : Math.round(expected(pairs, units)),
+      n = box.length,
+      tokens = n === 1 ? tr`1 token reads` : tr`${n} tokens together read`,
+      by = { columns, shown, box, units, w, labels: [], paths: Array.from({ length: SHADES }, () => []), boxes: [] };
+    this.#grid({ ...by, x: 0, y: 0, of: (position) => columns.get(position) ?? [] });
+    const long = this.width >= LONG,
+      [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
+    this.#grid({ ...by, x, y, of: beside });
+    by.labels.push(
+      [
+        0,
+        14,
+        "start",
+        long ? tr`This model: ${tokens} ${all} of ${units} experts` : tr`${tokens} ${all} of ${units} experts`,
+        true,
+      ],
+      [
+        x,
+        y + 14,
+        "start",
+        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), long, mean, units),
+        true,
+      ],
+    );
+    const colours = ramp(this.context.theme, this.context.mode());
+    pool(this.cells, SHADES, () => svg("path")).forEach((path, i) => {
+      set(path, { d: by.paths[i].join("") });
+      const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));
+      path.style.cssText = `stroke:none;opacity:1;fill:${colours[c].fill}`;
+    });
+    pool(this.boxes, 1, () => svg("path")).forEach((path) => {
+      set(path, { d: by.boxes.join("") });
+      path.style.cssText = "fill:none;opacity:1;stroke:var(--text);stroke-width:2";
+    });
+    const grounds = [
+      [0, 0],
+      [x, y],
+    ].flatMap(([gx, gy]) => [
+      [gx, gy + WORDS, shown.length * w],
+      [gx + shown.length * w + 22, gy + WORDS, 24],
+    ]);
+    pool(this.ground, grounds.length, () => svg("rect")).forEach((rect, i) => {
+      const [gx, gy, width] = grounds[i];
+      set(rect, { x: gx, y: gy, width, height: units * TALL });
+      rect.style.cssText = "fill:var(--muted);fill-opacity:.09;stroke:none";
+    });
+    this.#names(by);
+    this.frame(apart ? high : 2 * high + 10);
+    this.label(by.labels);
+    embolden(this.words, by.labels);
+    if (next) comeIn([this.boxes], { opacity: 0 });
+  }
+
+  /** What stands at the right, in words. k: experts of each token of the twin; 0 where there is none. */
+  #other(k, long, count, units) {
+    if (k)
+      return long
+        ? tr`A twin whose tokens each take their best ${k}: ${count} of ${units}`
+        : tr`A top-k twin, same text: ${count} of ${units}`;
+    return long
+      ? tr`If each token chose by itself: ${count} of ${units} (derived)`
+      : tr`Each by itself: ${count} of ${units} (derived)`;
+  }
+
+  #grid({ shown, box, units, w, labels, paths, boxes, x, y, of }) {
+    const top = y + WORDS,
+      most = Math.max(1e-9, ...shown.flatMap((position) => of(position).map(([, weight]) => weight))),
+      shade = (part) => Math.min(SHADES - 1, Math.floor(part * SHADES)),
+      right = x + shown.length * w + 22,
+      share = together(box.map(of)),
+      cell = (at, unit, wide) => `M${at.toFixed(1)},${top + unit * TALL}h${wide}v${TALL - 1}h-${wide}z`;
+    shown.forEach((position, i) => {
+      for (const [unit, weight] of of(position)) paths[shade(weight / most)].push(cell(x + i * w, unit, w - 1));
+    });
+    for (const [unit, part] of share) paths[shade(part)].push(cell(right, unit, 24));
+    const first = shown.findIndex((position) => position >= Math.min(...box)),
+      frame = (at, wide) => `M${at},${top - 2}h${wide}v${units * TALL + 3}h-${wide}z`;
+    if (first < 0) return;
+    boxes.push(frame(x + first * w - 1, (shown.length - first) * w + 1), frame(right - 2, 28));
+    const mid = top + (units * TALL) / 2;
+    boxes.push(`M${right - 16},${mid}h9m-5,-5l5,5l-5,5`);
+    labels.push([right + 26, top + units * TALL + 20, "end", tr`read: ${percent(share.size / Math.max(1, units))}`]);
+    labels.push([x, top + units * TALL + 20, "start", tr`row: expert, column: token`]);
+  }
+
+  /** The tokens above the first grid; each column says what it uses. */
+  #names({ columns, shown, box, units, w }) {
+    const board = this.run.board(this.t),
+      inside = new Set(box),
+      { tree } = this.run.steps[this.t - 1],
+      drafted = tree?.tokens.length ? shown.length - tree.tokens.length : Infinity; // the last columns are its rows
+    pool(this.hover, shown.length, () => svg("g", {}, svg("text"), svg("rect", {}, svg("title")))).forEach(
+      (group, i) => {
+        const position = shown[i],
+          [word, rect] = group.childNodes,
+          refused = i >= drafted && !tree.accepted[i - drafted],
+          token = i >= drafted ? tree.tokens[i - drafted] : board[position]?.token,
+          name = token == null ? "" : glyphs(this.run.piece(token).text);
+        set(word, { transform: `translate(${i * w + w / 2 + 4},${WORDS - 6}) rotate(-55)` });
+        word.style.fontWeight = inside.has(position) ? 700 : 400;
+        word.style.fill = refused ? "var(--muted)" : "";
+        setText(word, cut(name, 8));
+        set(rect, { x: i * w, y: WORDS, width: w, height: units * TALL });
+        rect.style.cssText = "fill:transparent;stroke:none";
+        setText(rect.firstChild, tr`position ${position} ${name}: ${columns.get(position).length} of ${units}`);
+      },
+    );
+  }
+
+  describe(t) {
+    const { columns, units, box } = this.#read(t);
+    if (!box.length) return t ? tr`No routing at this step.` : tr`Before the first step.`;
+    const pairs = box.map((position) => columns.get(position) ?? []),
+      all = together(pairs).size,
+      each = Number((pairs.reduce((sum, one) => sum + one.length, 0) / pairs.length).toPrecision(2)),
+      held = (this.run.steps[t - 1]?.intervals ?? []).filter(({ about }) => about?.group === "experts"),
+      read = held.find(({ about }) => about.name === "read")?.end,
+      dense = Math.max(0, ...held.map(({ end }) => end)),
+      weights =
+        this.sliding.moved === null && read && dense
+          ? tr` Over all layers ${bytes(read)} of ${bytes(dense)} of experts were read.`
+          : "",
+      share = percent(all / Math.max(1, units));
+    return tr`Layer ${this.layer}: ${box.length} tokens together use ${all} of ${units} experts (${share}), ${each} \
+each.${weights}`;
+  }
+}

@@ -1,0 +1,106 @@
+// A block before two readers: a plain threshold on each confidence, and a trained filter that reads all of them. Where
+// they disagree stands out. Below, the whole answer with what an end mark cuts off.
+
+import { chips } from "../player/chips.js";
+import { glyphs } from "../player/codec.js";
+import { pool, set, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { Sliding } from "../player/sliding.js";
+import { StepPicture } from "../player/steppicture.js";
+import { bars } from "../player/strips.js";
+import { tr } from "../player/words.js";
+import { layout, TALL } from "./filteringlayout.js";
+
+export const view = {
+  name: "Filtering",
+  title: "A trained filter says what is final",
+  place: 54,
+  needs: ["filtering"],
+};
+
+const PLAIN = 0.8; // what the published filter amounts to
+
+export class Filtering extends StepPicture {
+  load(run, dom, context) {
+    const again = () => this.show(this.t);
+    this.tau = new Sliding(tr`filter τ`, tr`Threshold of the filter`, again);
+    this.theta = new Sliding(tr`baseline θ`, tr`Threshold of the baseline`, again);
+    const layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
+    this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
+  }
+
+  told({ filtering }) {
+    return filtering;
+  }
+
+  also(told) {
+    const n = told ? this.#own(told).filter(Boolean).length : 0,
+      plain = told ? this.#plain(told).filter(Boolean).length : 0;
+    this.tau.show(told?.threshold ?? 0, Boolean(told?.filter.length), tr`the filter would write ${n}`);
+    this.theta.show(PLAIN, Boolean(told), tr`the threshold would write ${plain}`);
+  }
+
+  /** Which positions of the block are written at a threshold of the filter, and at one of the confidence. */
+  #own({ masked, threshold }, tau = this.tau.at(threshold)) {
+    const all = this.run.asked(this.t, "filtering", "tau", tau) ?? [];
+    return masked.map((_, i) => all.includes(i));
+  }
+
+  #plain({ masked }) {
+    const all = this.run.asked(this.t, "filtering", "theta", this.theta.at(PLAIN)) ?? [];
+    return masked.map((_, i) => all.includes(i));
+  }
+
+  draw(told, _, next) {
+    const { run, t } = this,
+      { masked, tokens, start } = told,
+      board = run.board(t),
+      first = run.prompt.length,
+      tau = this.tau.at(told.threshold),
+      word = (i) => glyphs(run.piece(masked[i] ? tokens[i] : (board[start + i]?.token ?? -1)).text),
+      made = layout(told, {
+        width: this.width,
+        theta: this.theta.at(PLAIN),
+        tau,
+        plain: this.#plain(told),
+        own: this.#own(told),
+        word,
+        answer: { board, t, first, all: run.widths[0] - first },
+      });
+    this.frame(made.height);
+    const { odd, nets, lines, strip, own } = made;
+    pool(this.odd, odd.length, () => svg("rect", { class: "dx-odd", rx: 6 })).forEach((box, k) => set(box, odd[k]));
+    pool(this.net, nets.length, () =>
+      svg("g", {}, svg("path", "dx-fan"), svg("rect", { class: "dx-box", rx: 8 })),
+    ).forEach((group, k) => {
+      set(group.firstChild, { d: nets[k].d });
+      set(group.lastChild, nets[k].box);
+    });
+    bars(this.bars, made.marks, TALL);
+    pool(this.lines, lines.length, () => svg("path", { class: "dx-eta", "data-s": "rejected" })).forEach((path, k) =>
+      set(path, { d: lines[k] }),
+    );
+    const drawn = chips(this.cells, made.cells, this.context.theme, made.room);
+    pool(this.strip, strip.length, () => svg("rect")).forEach((box, i) => set(box, strip[i]));
+    pool(this.scissors, 2, () => svg("path")).forEach((path, k) =>
+      set(path, { class: k ? "dx-cut" : "dx-round", d: made.ends[k] }),
+    );
+    this.label(made.labels);
+    if (next)
+      comeIn(
+        drawn.filter((_, k) => k % 2 && own[k >> 1]),
+        { opacity: 0 },
+      );
+  }
+
+  describe(t) {
+    const told = this.run.steps[t - 1]?.filtering;
+    if (!told) return t ? tr`No filter was asked in this step.` : tr`Before the first step.`;
+    const count = (list) => list.filter(Boolean).length,
+      own = this.#own(told, told.threshold),
+      plain = this.#plain(told),
+      differ = own.filter((yes, i) => yes !== plain[i]).length;
+    return tr`Written by this run: ${count(own)}; by a plain threshold: ${count(plain)}. They differ at ${differ} \
+of ${count(told.masked)} masked positions.`;
+  }
+}

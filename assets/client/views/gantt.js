@@ -1,0 +1,92 @@
+// Work on devices and workers over time, or memory by address where none has seconds, the rounds around the cursor;
+// modelled intervals are outlined, measured ones are solid.
+
+import { bytes, seconds } from "../player/codec.js";
+import { el, frame, pool, set, setText, svg } from "../player/dom.js";
+import { tr, translated } from "../player/words.js";
+
+export const view = { name: "Gantt", title: "Devices and workers", place: 130, needs: ["intervals"] };
+
+const ROW = 26,
+  LETTER = 7, // pixels of one, on average
+  LEAST = 560,
+  BEFORE = 5,
+  AFTER = 2;
+
+export class Gantt {
+  load(run, dom) {
+    Object.assign(this, { run, wide: 720, t: 0 });
+    this.names = svg("g");
+    this.bars = svg("g");
+    this.picture = svg(
+      "svg",
+      { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` },
+      this.names,
+      this.bars,
+    );
+    this.foot = el("p", "dx-readout");
+    dom.append(el("div", "dx-scroll", this.picture), this.foot);
+    this.grow();
+  }
+
+  /** The intervals of a step in the unit that is drawn. */
+  #of(step) {
+    return (step?.intervals ?? []).filter((interval) => (interval.unit ?? "seconds") === this.unit);
+  }
+
+  grow() {
+    const all = this.run.steps.flatMap((step) => step.intervals ?? []);
+    this.unit = all.length && all.every((interval) => interval.unit === "bytes") ? "bytes" : "seconds";
+    this.tell = this.unit === "bytes" ? bytes : seconds;
+    this.tracks = [...new Set(this.run.steps.flatMap((step) => this.#of(step).map((w) => w.track)))];
+    this.left = 12 + LETTER * Math.max(6, ...this.tracks.map((track) => translated(track).length));
+    frame(this.picture, this.wide, this.tracks.length * ROW);
+    pool(this.names, this.tracks.length, () => svg("text", { x: 0 })).forEach((text, i) => {
+      set(text, { y: i * ROW + 17 });
+      setText(text, translated(this.tracks[i]));
+    });
+  }
+
+  resize(width) {
+    this.wide = Math.max(width - 8, LEAST);
+    this.grow();
+    this.show(this.t);
+  }
+
+  show(t) {
+    this.t = t;
+    const work = this.run.steps
+      .slice(Math.max(0, t - BEFORE), Math.max(t, 1) + AFTER)
+      .flatMap((step) => this.#of(step).map((w) => ({ ...w, step: step.index })));
+    const start = Math.min(...work.map((w) => w.start)),
+      end = Math.max(...work.map((w) => w.end)),
+      x = (s) => this.left + ((s - start) / (end - start || 1)) * (this.wide - this.left);
+    pool(this.bars, work.length, () => svg("rect", { height: ROW - 8, rx: 3 }, svg("title"))).forEach((bar, i) => {
+      const w = work[i],
+        kind = w.measured === false ? "modelled" : "measured";
+      set(bar, {
+        x: x(w.start),
+        y: this.tracks.indexOf(w.track) * ROW + 4,
+        width: Math.max(1, x(w.end) - x(w.start)),
+        class: `dx-${kind}`,
+      });
+      bar.style.opacity = w.step < t - 1 ? 0.55 : w.step < t ? 1 : 0.12;
+      const track = translated(w.track);
+      setText(
+        bar.firstChild,
+        tr`${track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`,
+      );
+    });
+    setText(
+      this.foot,
+      work.length
+        ? tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
+        : tr`No work at these steps.`,
+    );
+  }
+
+  describe(t) {
+    const work = this.#of(this.run.steps[t - 1]);
+    return work.length ? tr`Work on ${[...new Set(work.map((w) => translated(w.track)))].join(", ")}.` : "";
+  }
+}

@@ -1,0 +1,64 @@
+// What the method remembers: the entries touched last, newest on top, with the tokens expected behind each key and how
+// sure it is of them.
+
+import { glyphs, number } from "../player/codec.js";
+import { el, pool, setText } from "../player/dom.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Memory", title: "Memory", place: 140, needs: ["memory"] };
+
+const SHOWN = 24;
+
+export class Memory {
+  load(run, dom, context) {
+    Object.assign(this, { run, context });
+    this.say = el("p", "dx-readout");
+    this.list = el("div", "dx-memory");
+    dom.append(this.say, el("div", "dx-scroll", this.list));
+  }
+
+  /** Entries as they stand after step t, the last touched first, each with the step that touched it. */
+  #entries(t) {
+    const found = new Map();
+    for (const step of this.run.steps.slice(0, t))
+      for (const entry of step.memory ?? []) {
+        const name = entry.key.join();
+        found.delete(name);
+        found.set(name, { ...entry, step: step.index + 1 });
+      }
+    return [...found.values()].reverse();
+  }
+
+  show(t) {
+    const entries = this.#entries(t),
+      piece = (id) => glyphs(this.run.piece(id).text);
+    setText(this.say, this.describe(t, entries.length));
+    const rows = pool(this.list, Math.min(entries.length, SHOWN), () => el("div", {}, el("span"), el("b"), el("span")));
+    rows.forEach((row, i) => {
+      const { key, tokens, weights = [], read, written, source, step } = entries[i],
+        now = step === t,
+        top = Math.max(...weights, 1e-9),
+        [mark, name, behind] = row.childNodes;
+      setText(mark, !now ? "" : `${read ? "→" : ""}${written ? "+" : ""}`);
+      setText(name, key.map(piece).join(" "));
+      row.title = [source, read && tr`drafted from`, written && tr`changed`, tr`in step ${step}`]
+        .filter(Boolean)
+        .join(", ");
+      row.classList.toggle("dx-now", now);
+      pool(behind, tokens.length, () => el("span")).forEach((chip, j) => {
+        setText(chip, piece(tokens[j]));
+        chip.title = weights.length ? number(weights[j]) : tr`rank ${j + 1}`;
+        chip.style.setProperty("--part", weights.length ? weights[j] / top : 1 / (j + 1));
+      });
+    });
+  }
+
+  describe(t, total = this.#entries(t).length) {
+    const now = this.run.steps[t - 1]?.memory ?? [],
+      count = (what) => now.filter((entry) => entry[what]).length;
+    return t
+      ? tr`${total} entries touched so far; this step drafted from ${count("read")} (→) \
+and changed ${count("written")} (+).`
+      : tr`Before the first step.`;
+  }
+}

@@ -1,0 +1,54 @@
+// What the model would have said next: the most likely tokens at the place that was written in this step.
+
+import { glyphs } from "../player/codec.js";
+import { el, setText } from "../player/dom.js";
+import { tr } from "../player/words.js";
+import { share } from "./details.js";
+
+export const view = {
+  name: "Next",
+  title: "The next token, and what else it could be",
+  place: 168,
+  needs: ["candidates+growing"],
+};
+
+export class Next {
+  load(run, dom, context) {
+    Object.assign(this, { run, context });
+    this.say = el("p", "dx-readout");
+    this.list = el("ol", { class: "dx-bars dx-next", "aria-label": tr`Most likely tokens` });
+    dom.append(this.say, this.list);
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    const { run } = this,
+      step = run.steps[t - 1],
+      at = step?.commits?.positions.at(-1) ?? step?.candidates?.positions[0],
+      found = at === undefined ? null : run.candidates(t - 1, at),
+      chosen = step?.commits?.tokens.at(-1);
+    this.words = found
+      ? tr`Position ${at}: ‘${glyphs(run.piece(chosen ?? found[0].token).text, 24)}’ out of these.`
+      : t
+        ? tr`No candidates were recorded in this step.`
+        : tr`Before the first step.`;
+    setText(this.say, this.words);
+    this.list.replaceChildren(
+      ...(found ?? []).map(({ token, probability }) => {
+        const bar = el("span", "dx-bar");
+        bar.style.width = `${Math.max(1, (Number.isNaN(probability) ? 0 : probability) * 100)}%`;
+        return el(
+          "li",
+          { class: token === chosen ? "dx-chosen" : "" },
+          bar,
+          el("code", {}, glyphs(run.piece(token).text, 40)),
+          el("span", {}, share(probability)),
+        );
+      }),
+    );
+  }
+
+  describe() {
+    return this.words;
+  }
+}

@@ -1,0 +1,187 @@
+// The attention operator G, token by token: without a cache its network makes it again for each, here it runs for the
+// prompt, and what it made is kept. Below, the time of each token; then the maps of every layer and head, and how far
+// those of the decoder without a cache have moved.
+
+import { chips } from "../player/chips.js";
+import { glyphs, number } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { fine } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+import { lanesOf } from "./operatorlanes.js";
+import { differ, left, mapsOf, paint, pictured, ROLES, textsOf, timesOf, width } from "./operatormaps.js";
+import { columnsOf, layout } from "./operatorslayout.js";
+
+export const view = {
+  name: "Operators",
+  title: "Attention operator G of every layer and head",
+  place: 121,
+  needs: ["operators"],
+};
+
+const STAMP = "margin-left:8px;padding:0 6px;border:1.5px solid var(--accent);border-radius:4px;color:var(--accent)";
+
+const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
+
+export class Operators extends StepPicture {
+  load(run, dom, context) {
+    this.strips = ROLES.map(() => {
+      const name = el("span"),
+        stamp = el("b", { style: STAMP }, tr`frozen`),
+        canvas = el("canvas", { role: "img", style: "display:block;width:100%;image-rendering:pixelated" }),
+        layers = el("div", { style: "position:relative;height:20px" }),
+        node = el("div", { style: "margin:4px 0" }, el("div", {}, name, stamp), layers, canvas);
+      return { name, stamp, canvas, layers, node };
+    });
+    const key = el("p", "dx-readout", tr`A map is G of a head, between query and key: blue above 0, orange below.`);
+    this.begin(
+      run,
+      dom,
+      context,
+      ["nets", "keeps", "maps", "tokens", "times"],
+      ...this.strips.map(({ node }) => node),
+      key,
+    );
+  }
+
+  show(t, hurry) {
+    super.show(t, hurry);
+    if (!hurry) ROLES.forEach((role, i) => this.#strip(mapsOf(this.run, t, role), this.strips[i], i));
+  }
+
+  told({ operators }) {
+    return operators?.decoders;
+  }
+
+  #colours() {
+    const { theme } = this.context,
+      mode = this.context.mode(),
+      { panel, accent } = theme.surface[mode];
+    return { nothing: panel, above: accent, below: theme.options[mode][1].fill };
+  }
+
+  draw(_, __, next) {
+    const { run, t } = this,
+      columns = columnsOf(t, this.width),
+      { narrow, steps } = columns,
+      which = this.#furthest(),
+      lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
+        .filter(({ maps }) => maps.some(Boolean))
+        .reverse() // the baseline stands above
+        .map(({ role, maps }) => {
+          const own = role === ROLES[0],
+            held = own && maps.some((one) => one?.last.held);
+          return {
+            own,
+            title: this.#title(own, held, maps, narrow),
+            where: this.#where(which),
+            at: maps.map(
+              (one, i) =>
+                one && {
+                  held: one.last.held,
+                  href: pictured(one, which, this.#colours()),
+                  token: this.#token(own, steps[i]),
+                },
+            ),
+          };
+        }),
+      made = layout(columns, lanes, timesOf(run, run.length));
+    this.frame(made.height);
+    pool(this.times, made.times.length, () => svg("rect", { rx: 2 })).forEach((bar, i) => {
+      const { k, ...box } = made.times[i];
+      set(bar, box);
+      bar.style.cssText = `fill:var(--${k ? "span-fed" : "accent"});stroke:none`;
+    });
+    lanesOf(this, made);
+    chips(this.tokens, made.tokens, this.context.theme, 64);
+    this.#texts(made.labels);
+    if (next)
+      comeIn(
+        [...this.nets.childNodes, ...this.maps.childNodes].filter((_, i) => i === steps.length - 1),
+        { opacity: 0 },
+      );
+  }
+
+  /** The head whose G moves most without a cache, over the run as far as it goes. */
+  #furthest() {
+    if (this.sought === this.run.length) return this.most;
+    const far = mapsOf(this.run, this.run.length, ROLES[1])?.far ?? [0];
+    Object.assign(this, { sought: this.run.length, most: far.indexOf(Math.max(...far)) });
+    return this.most;
+  }
+
+  #where(i) {
+    const { heads } = mapsOf(this.run, this.run.length, ROLES[0]) ?? { heads: 1 };
+    return tr`layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`;
+  }
+
+  #title(own, held, at, narrow) {
+    if (!own)
+      return narrow ? tr`No cache: G made again` : tr`Without a cache: the network makes G again for every token`;
+    const { source } = at.find(Boolean).last;
+    if (source && source !== "own") return tr`This run: G is not its own (${glyphs(source, 24)})`;
+    if (held) return narrow ? tr`This run: G kept` : tr`This run: made once for the prompt, then G is kept`;
+    return tr`This run: the network makes G`;
+  }
+
+  #token(own, step) {
+    const texts = (this.texts ??= {}),
+      at = texts[this.t] ?? (this.texts = { [this.t]: textsOf(this.run, this.t) })[this.t],
+      { commits } = this.run.steps[step - 1],
+      place = (commits?.positions[0] ?? 0) - this.run.prompt.length,
+      token = at[own ? 0 : 1][place],
+      first = differ(at);
+    return {
+      state: place === first && !own ? "rejected" : "old",
+      whole: token == null || token < 0 ? "–" : this.#word(token),
+    };
+  }
+
+  #word(token) {
+    return glyphs(this.run.piece(token).text, 12);
+  }
+
+  #texts(labels) {
+    this.label(labels);
+    labels.forEach(([, , , , weight], i) => this.words.childNodes[i].setAttribute("font-weight", weight ?? 400));
+  }
+
+  #strip(maps, { name, stamp, canvas, layers, node }, other) {
+    node.hidden = !maps;
+    if (!maps) return;
+    const held = maps.last.held && !other,
+      whole = width(maps);
+    setText(
+      name,
+      other
+        ? tr`No cache: G made again; since the prompt it has moved`
+        : held
+          ? tr`This decoder: G kept`
+          : tr`This decoder: G made`,
+    );
+    stamp.hidden = !held;
+    set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });
+    paint(canvas, maps, this.#colours());
+    pool(layers, maps.layers, () => el("span")).forEach((span, l) => {
+      const far = Math.max(...maps.far.slice(l * maps.heads, (l + 1) * maps.heads)),
+        from = left(maps, l * maps.heads);
+      span.style.cssText = "position:absolute;overflow:hidden;white-space:nowrap";
+      Object.assign(span.style, { left: `${(100 * from) / whole}%`, maxWidth: `${100 / maps.layers}%` });
+      setText(span, other ? tr`layer ${l + 1}: ${far ? fine(far) : tr`nothing seen`}` : tr`layer ${l + 1}`);
+    });
+  }
+
+  describe(t) {
+    const [own, other] = ROLES.map((role) => mapsOf(this.run, t, role));
+    if (!own) return tr`Nothing was read yet.`;
+    if (!other) return tr`G of ${own.layers} layers with ${own.heads} heads each.`;
+    const ms = timesOf(this.run, t).map((one) => number(middle(one.filter((value) => value !== null)))),
+      time = tr`A token takes ${ms[0]} ms, without a cache ${ms[1]} ms.`,
+      at = differ(textsOf(this.run, t)),
+      moved = (100 * Math.max(...other.far)).toFixed(0);
+    return at < 0
+      ? tr`Without a cache G moved by up to ${moved} %; the texts are the same so far. ${time}`
+      : tr`Without a cache G moved by up to ${moved} %; the texts differ from token ${at + 1} on. ${time}`;
+  }
+}

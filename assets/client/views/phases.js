@@ -1,0 +1,210 @@
+// Layers by tokens of an encoder-decoder and its twin, lit as they run, with the tokens of the input between them and
+// each answer below its grid; dashed: cross-attention of the token that is written. Phases: encode, cross_kv, prefill,
+// decode, each of a layer; and the token that was written.
+
+import { cut, glyphs, prose, unpack } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { percent } from "../player/shares.js";
+import { tr, translated } from "../player/words.js";
+import { sides, timeBars } from "./phasesides.js";
+
+export const view = { name: "Phases", title: "Layers by tokens", place: 125, needs: ["intervals.encode"] };
+
+const NARROW = 700, // a panel without room for the names of the rows
+  NAMED = 142, // of these names
+  ROW = 11, // of a layer
+  NAMES = 22, // below it: what was written
+  INPUT = 66, // the input's tokens, between the grids
+  ARC = 62, // below the lower one
+  GAP = 22, // between input and answer
+  LETTER = 7.4,
+  LEAST = 0.03; // share with a line
+
+export class Phases {
+  load(run, dom) {
+    Object.assign(this, { run, dom, room: 640 });
+    for (const part of ["grids", "arcs", "bars", "input", "words"]) this[part] = svg("g");
+    const parts = [this.grids, this.arcs, this.bars, this.input, this.words];
+    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...parts);
+    this.say = el("p", "dx-readout");
+    dom.append(this.say, this.picture);
+    this.grow();
+  }
+
+  grow() {
+    this.sides = sides(this.run.steps);
+    this.n = this.run.prompt.length;
+    this.answers = Math.max(1, ...this.sides.map(({ steps }) => steps.length));
+    this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));
+  }
+
+  resize(width) {
+    this.room = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  show(t, hurry) {
+    this.t = t;
+    if (hurry || !this.sides.length) return;
+    const wide = this.room,
+      narrow = wide < NARROW,
+      LEFT = narrow ? 0 : NAMED,
+      HEAD = narrow ? 42 : 24, // above a grid
+      inner = wide - LEFT - GAP,
+      out = Math.min(56, (0.45 * inner) / this.answers), // of a token of the answer
+      c = (inner - out * this.answers) / Math.max(1, this.n),
+      right = LEFT + inner - out * this.answers + GAP;
+    Object.assign(this, {
+      wide,
+      narrow,
+      LEFT,
+      HEAD,
+      out,
+      c,
+      x: (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out),
+    });
+    this.bar = narrow ? 58 : 24;
+    const words = [],
+      looked = t ? this.#looked(t) : [];
+    let y = 0;
+    const make = () => svg("g", {}, svg("text", { y: 15 }), svg("text"), ...[0, 1, 2, 3].map(() => svg("path")));
+    pool(this.grids, this.sides.length, make).forEach((grid, i) => {
+      const side = this.sides[i];
+      set(grid, { transform: `translate(0,${y})` });
+      this.#grid(grid, side, t);
+      this.#names(side, t, y, words);
+      y += HEAD + (side.low + side.high) * ROW + NAMES;
+      if (!i) {
+        this.#input(y - NAMES + 6, looked);
+        y += INPUT;
+      }
+    });
+    this.#arcs(t, y - NAMES, looked, words);
+    timeBars(this, t, y + ARC);
+    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, said, anchor = "start"] = words[i];
+      set(text, { x, y, "text-anchor": anchor });
+      setText(text, said);
+    });
+    const high = y + ARC + this.bar * this.sides.length + 4;
+    set(this.picture, { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high });
+    setText(this.say, this.describe(t));
+    set(this.picture, { "aria-label": this.describe(t) });
+  }
+
+  #grid(grid, { name, steps, low, high }, t) {
+    const [title, does, ground, kept, old, fresh] = grid.childNodes,
+      rows = low + high,
+      top = (row) => this.HEAD + (rows - 1 - row) * ROW,
+      box = (column, row) => {
+        const w = (0.84 * (column < this.n ? this.c : this.out)).toFixed(1);
+        return `M${this.x(column).toFixed(1)},${top(row)}h${w}v${ROW - 2}h-${w}z`;
+      },
+      across = (row) => Array.from({ length: this.n }, (_, column) => box(column, row)).join("");
+    const drawn = { kept: [], old: [], fresh: [] };
+    steps.slice(0, t).forEach((step, at) => {
+      for (const { phase, layer } of step.cells) {
+        const path = phase === "cross_kv" ? "kept" : at === t - 1 ? "fresh" : "old";
+        drawn[path].push(
+          phase === "decode" ? box(this.n + at, layer) : across(phase === "encode" ? low + layer : layer),
+        );
+      }
+    });
+    const named = translated(name);
+    set(title, { x: this.LEFT, "font-weight": 600 });
+    setText(title, named);
+    set(does, this.narrow ? { x: 0, y: 33 } : { x: this.LEFT + (named.length + 2) * 1.05 * LETTER, y: 15 });
+    setText(
+      does,
+      high ? tr`${high} layers read the input once, ${low} write a token` : tr`${low} layers for every token`,
+    );
+    const from = this.x(this.n) - GAP / 2;
+    set(ground, {
+      d: `M${from},${this.HEAD - 2}V${this.HEAD + rows * ROW}`,
+      style: "stroke:var(--muted);stroke-dasharray:3 3;opacity:1",
+    });
+    const paint = (path, boxes, look) => set(path, { d: boxes.join(""), style: `stroke:none;opacity:1;${look}` });
+    paint(kept, drawn.kept, "fill:var(--accent);fill-opacity:.3");
+    paint(old, drawn.old, "fill:var(--muted);fill-opacity:.5");
+    paint(fresh, drawn.fresh, "fill:var(--accent)");
+  }
+
+  /** The rows' names, and what was written below. */
+  #names({ low, high, steps }, t, y, words) {
+    const middle = (from, n) => y + this.HEAD + from * ROW + (n * ROW) / 2 + 4;
+    if (!this.narrow && high) words.push([this.LEFT - 10, middle(0, high), tr`encoder, ${high} layers`, "end"]);
+    if (!this.narrow)
+      words.push([this.LEFT - 10, middle(high, low), high ? tr`decoder, ${low} layers` : tr`${low} layers`, "end"]);
+    const kept = tr`keys and values for the decoder, kept`;
+    if (t && high && LETTER * kept.length < this.c * this.n)
+      words.push([this.LEFT + (this.c * this.n) / 2, middle(high, low), kept, "middle"]);
+    const letters = Math.floor(this.out / LETTER);
+    if (letters > 2)
+      steps
+        .slice(0, t)
+        .forEach(({ token }, at) =>
+          words.push([
+            this.x(this.n + at) + 0.42 * this.out,
+            y + this.HEAD + (low + high) * ROW + 16,
+            cut(glyphs(token.trim(), 12), letters),
+            "middle",
+          ]),
+        );
+  }
+
+  /** The input's tokens, upright where there is room; those that are looked at stand out. */
+  #input(y, looked) {
+    let last = -Infinity;
+    const shares = new Map(looked),
+      some = this.run.prompt
+        .map((token, i) => ({ token, i, share: shares.get(i) }))
+        .filter(({ i, share }) => this.c > 13 || (share && (i - last) * this.c > 13 && (last = i) >= 0));
+    pool(this.input, some.length, () => svg("text", { "text-anchor": "end" })).forEach((text, k) => {
+      const { token, i, share } = some[k],
+        x = this.x(i) + this.c / 2 + 4;
+      set(text, { transform: `translate(${x.toFixed(1)},${y}) rotate(-90)`, "font-weight": share ? 700 : 400 });
+      text.style.fill = share ? "var(--accent)" : "var(--muted)";
+      setText(text, cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9));
+    });
+  }
+
+  #looked(t) {
+    const lane = this.run.lane(t - 1, "looked at");
+    const shares = lane ? [...unpack(lane.values).values] : [];
+    return shares.map((share, i) => [lane.start + i, share]).filter(([, share]) => share >= LEAST);
+  }
+
+  #arcs(t, y, looked, words) {
+    const from = this.x(this.n + t - 1) + 0.42 * this.out,
+      shares = looked.map(([, share]) => share).sort((a, b) => b - a),
+      said = [];
+    pool(this.arcs, looked.length, () => svg("path")).forEach((path, i) => {
+      const [place, share] = looked[i],
+        to = this.x(place) + this.c / 2;
+      set(path, {
+        d: `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`,
+        style: `fill:none;stroke:var(--accent);opacity:1;stroke-dasharray:5 3;stroke-width:${0.8 + 3 * share}`,
+      });
+      if (share >= shares[2] && said.every((x) => Math.abs(x - to) > 44)) {
+        said.push(to);
+        words.push([to - 4, y + 22, percent(share), "end"]);
+      }
+    });
+    if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, tr`cross-attention`, "end"]);
+  }
+
+  describe(t) {
+    if (!t) return tr`Before the first step.`;
+    const texts = this.sides.map(({ name, steps }) => {
+        const text = steps.slice(0, t).reduce((all, { token }) => all + token, "");
+        return `${translated(name)}: ‘${prose(text.trim())}’`;
+      }),
+      top = this.#looked(t)
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, 3),
+      said = top.map(
+        ([place, share]) => `${glyphs(this.run.piece(this.run.prompt[place]).text.trim(), 20)} ${percent(share)}`,
+      );
+    return texts.join(" · ") + (said.length ? ` ${tr`Looked at: ${said.join(", ")}.`}` : "");
+  }
+}

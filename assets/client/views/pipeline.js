@@ -1,0 +1,193 @@
+// Attention and experts as two rows, each bar a microbatch of a layer, what is pale a wait: taking turns on one
+// machine, this step as it was measured, and as the report's event model has it, on one clock; below, at Step-3's own
+// size.
+
+import { seconds } from "../player/codec.js";
+import { el, pool, select, set, setText, svg } from "../player/dom.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { OPTIONS } from "../player/theme.js";
+import { tr, translated } from "../player/words.js";
+import { DEVICES, median } from "./costs.js";
+import { Dial, embolden, formula, size } from "./dial.js";
+import { durations, flow, SIDES, step3, turn } from "./stages.js";
+
+export const view = {
+  name: "Pipeline",
+  title: "Attention and FFN on separate workers",
+  place: 82,
+  needs: ["intervals.microbatch"],
+};
+
+const ROW = 26,
+  HEAD = 22,
+  PANEL = HEAD + 2 * ROW + 20,
+  SHOWN = 4, // layers of the large model that are drawn
+  FAR = 1.15; // times as long as modelled: the model does not hold
+
+export class Pipeline extends StepPicture {
+  load(run, dom, context) {
+    const again = () => this.show(this.t);
+    this.device = DEVICES[0];
+    this.count = new Dial(tr`Microbatches, modelled`, [1, 6, 1], 0, 3, String, () => {
+      this.moved = true;
+      again();
+    });
+    const devices = DEVICES.map(({ name }) => [name, name]);
+    this.length = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
+    this.batch = new Dial(tr`Batch`, [5, 13, 1], 2, 2048, (n) => tr`${size(n)} sequences in a microbatch`, again);
+    const chosen = select(tr`Device`, devices, devices[0][0], (name) => {
+      this.device = DEVICES.find((one) => one.name === name);
+      again();
+    });
+    const fold = formula(tr`Each side and each link takes one microbatch after the other; attention of a layer \
+starts when the layer before has returned. For this run: the middle time of its \
+parts, and the fastest way to the experts for both ways. At Step-3's size, 16 \
+devices a side, b sequences in a microbatch: attention = b / 16 · (max(operations / \
+F, bytes / W) + projections / F), experts = max(b / 16 · operations / F, weights / \
+(16 · W)), links = b · 7168 bytes out and twice that back over two servers' \
+networks.`);
+    this.all = el("p", "dx-readout");
+    const controls = el("p", "dx-sliding", this.count.dom, chosen, this.length.dom, this.batch.dom);
+    this.begin(run, dom, context, ["ground", "bars"], controls, fold, this.all);
+    this.grow();
+  }
+
+  grow() {
+    this.turns = this.run.steps.map(turn);
+    if (!this.moved) this.count.set(durations(this.turns.filter(Boolean)).m || 3);
+  }
+
+  told(step) {
+    return turn(step);
+  }
+
+  also() {
+    this.#middle(this.t);
+  }
+
+  draw(found, step) {
+    const one = step.facts?.processes !== 2,
+      own = durations(this.turns.slice(0, this.t).filter(Boolean)),
+      m = this.moved ? this.count.value : own.m,
+      alone = flow({ ...own, m }, true),
+      ours = flow({ ...own, m }),
+      slow = !one && m === own.m && found.long > FAR * ours.long,
+      verdict = slow ? tr`; this machine's load refutes the model here` : "",
+      many = (n) => (n === 1 ? tr`1 microbatch` : tr`${n} microbatches`),
+      long = Math.max(found.long, alone.long, ours.long),
+      at = step3(this.device, this.length.value, this.batch.value),
+      large = flow({ ...at, m }),
+      least = flow({ ...at, m, layers: SHOWN }),
+      slim = this.width < 760,
+      panels = [
+        [
+          slim ? tr`Taking turns (modelled)` : tr`Taking turns on one machine: one side always waits (modelled)`,
+          alone,
+          long,
+        ],
+        [
+          one
+            ? tr`This run, one process (measured)`
+            : slim
+              ? tr`This run, ${many(own.m)} (measured)`
+              : tr`This run: attention and experts apart, ${many(own.m)} in flight (measured)`,
+          found,
+          long,
+        ],
+        [
+          slim
+            ? tr`Apart, ${many(m)} (modelled)`
+            : tr`The same apart, ${many(m)}, by the report's event model (modelled${verdict})`,
+          ours,
+          long,
+        ],
+        [
+          slim
+            ? tr`Step-3's size, ${this.device.name} (modelled)`
+            : tr`At Step-3's size on 16 + 16 ${this.device.name}, first ${SHOWN} of ${at.layers} layers (modelled): \
+a token every ${seconds(large.long)}`,
+          { ...least, busy: large.busy },
+          least.long,
+        ],
+      ];
+    this.#panels(panels, slim);
+  }
+
+  #panels(panels, slim) {
+    const labels = [],
+      bars = [],
+      left = slim ? 96 : 190,
+      right = this.width - 12;
+    panels.forEach(([title, { parts, start, long, busy }, whole], i) => {
+      const top = i * PANEL + (i === 3 ? 12 : 0),
+        x = (time) => left + ((time - start) / (whole || 1)) * (right - left);
+      labels.push([slim ? 0 : left, top + 15, "start", title, true]);
+      SIDES.forEach((side, row) => {
+        const y = top + HEAD + row * ROW;
+        labels.push([
+          left - 8,
+          y + 17,
+          "end",
+          slim ? translated(side) : tr`${translated(side)} ${percent(busy[row])} busy`,
+        ]);
+      });
+      labels.push([Math.min(x(start + long), right), top + HEAD + 2 * ROW + 13, "end", seconds(long)]);
+      for (const part of parts)
+        bars.push({ ...part, x: x(part.start), w: x(part.end) - x(part.start), y: top + HEAD + part.side * ROW });
+    });
+    pool(this.ground, 2 * panels.length, () => svg("rect", { height: ROW - 4 })).forEach((box, i) => {
+      const [, { long }, whole] = panels[i >> 1],
+        top = (i >> 1) * PANEL + (i > 5 ? 12 : 0);
+      set(box, { x: left, y: top + HEAD + (i % 2) * ROW, width: ((right - left) * long) / (whole || 1) });
+      box.style.cssText = "fill:var(--muted);opacity:.16;stroke:none";
+    });
+    pool(this.bars, bars.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: ROW - 4 }), svg("text", { "text-anchor": "middle", y: 16 })),
+    ).forEach((group, i) => {
+      const { side, microbatch, layer, x, y, w, start, end } = bars[i],
+        [title, bar, word] = group.childNodes,
+        fill = `var(--option${(microbatch - 1) % OPTIONS}-fill)`;
+      set(group, { transform: `translate(${x},${y})` });
+      set(bar, { width: Math.max(w - 0.6, 0.6) });
+      bar.style.cssText = `fill:${fill};stroke:none`;
+      set(word, { x: w / 2 });
+      word.style.fill = fill.replace("-fill", "-text");
+      setText(word, w > 16 ? String(layer) : "");
+      const where = tr`microbatch ${microbatch}, layer ${layer}`;
+      setText(title, `${translated(SIDES[side])}: ${where}, ${seconds(end - start)}`);
+    });
+    this.frame(panels.length * PANEL + 12);
+    this.label(labels);
+    embolden(this.words, labels);
+  }
+
+  /** The middle step so far: one step says little on a busy machine. */
+  #middle(t) {
+    const so = this.turns.slice(0, t).filter(Boolean),
+      batch = this.run.steps[t - 1]?.facts?.batch ?? 1;
+    if (!so.length) return setText(this.all, "");
+    const long = median(so.map((one) => one.long)),
+      rows = Math.round(batch / long),
+      [a, f] = SIDES.map((_, side) => percent(median(so.map(({ busy }) => busy[side]))));
+    setText(
+      this.all,
+      tr`Colour: the microbatch; number: the layer. Median of steps 1 to ${t}: ${seconds(long)}, \
+${rows.toLocaleString("en")} rows a second, one for each text, ended ones too; attention busy ${a}, feed-forward ${f}, \
+both at once ${percent(median(so.map(({ both }) => both)))}; a microbatch waited \
+${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
+    );
+  }
+
+  describe(t) {
+    const found = this.turns[t - 1],
+      { processes, batch } = this.run.steps[t - 1]?.facts ?? {};
+    if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
+    const both = percent(found.both),
+      how =
+        processes === 2
+          ? tr`In two processes, which worked at once for ${both} of the time.`
+          : tr`In one process: one half after the other.`;
+    return `${tr`A step of ${batch} texts took ${seconds(found.long)}, measured.`} ${how}`;
+  }
+}

@@ -1,0 +1,178 @@
+// Predict mode: a person says which positions are written next, or how many drafts are accepted; then the step is shown
+// and the answer scored.
+
+import { number } from "../player/codec.js";
+import { el, setText } from "../player/dom.js";
+import { question, scoreDrafts, scorePositions, total } from "../player/predict.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Predict", title: "Predict what comes next", place: 110, needs: ["masked", "tree"] };
+
+const ASK = tr`Click the positions of the board that you think are written next (up, down and Enter on the \
+keyboard), then Reveal.`;
+const RULES = {
+  positions: tr`picking the positions that the model was most confident of one step before`,
+  drafts: tr`saying “as many as last time”`,
+};
+/** The race stands outside of the players: the page says that somebody predicts. `:has` in its style would make each
+ * step of four players twice as dear. */
+const told = () =>
+  document.documentElement.toggleAttribute("data-predict", document.querySelector(".dx-panel[data-predict]") !== null);
+const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;
+
+export class Predict {
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context, on: false, picks: [], scores: new Map(), t: 0 });
+    this.toggle = el(
+      "button",
+      { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
+      tr`Predict`,
+    );
+    this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, tr`Reveal`);
+    this.guesses = el("div", {
+      class: "dx-guesses",
+      role: "group",
+      "aria-label": tr`How many drafted tokens will be accepted`,
+    });
+    this.ask = el("p", "dx-none");
+    this.say = el("p", { class: "dx-score", role: "status" });
+    dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
+    told();
+    this.show(0);
+  }
+
+  /** Somebody else takes the clicks of the board. */
+  stop() {
+    if (this.on) this.#turn(false);
+  }
+
+  /** Details are folded. */
+  fold() {
+    this.stop();
+  }
+
+  #turn(on) {
+    if (on) this.context.picking();
+    this.on = on;
+    this.picks = [];
+    this.toggle.setAttribute("aria-pressed", String(on));
+    this.dom.closest(".dx-panel")?.toggleAttribute("data-predict", on); // what would give the answer away is put aside
+    told();
+    this.context.pick = on ? (position) => this.#pick(position) : null;
+    if (on) this.peeked = this.context.peek;
+    this.context.setPeek(on ? false : this.peeked);
+    this.show(this.t);
+  }
+
+  /** Whether the board's click at a position was a prediction. */
+  #pick(position) {
+    if (this.asked?.kind !== "positions" || !this.asked.open.includes(position)) return false;
+    this.picks = this.picks.includes(position)
+      ? this.picks.filter((one) => one !== position)
+      : [...this.picks, position];
+    this.#mark();
+    return true;
+  }
+
+  #answer(picks) {
+    const { run, t, asked, scores } = this;
+    if (asked && !scores.has(t))
+      scores.set(
+        t,
+        asked.kind === "drafts"
+          ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
+          : { ...scorePositions(run, t, asked, picks), picks },
+      );
+    this.context.seek(t + 1);
+  }
+
+  grow() {
+    this.show(this.t);
+  }
+
+  show(t) {
+    if (t !== this.t) this.picks = [];
+    this.t = t;
+    this.asked = this.on ? question(this.run, t) : null;
+    const { asked, run } = this,
+      drafts = asked?.kind === "drafts";
+    this.reveal.hidden = !this.on || drafts || t >= run.length;
+    this.guesses.hidden = !drafts;
+    this.guesses.replaceChildren(
+      ...(drafts
+        ? Array.from({ length: asked.most + 1 }, (_, n) =>
+            el("button", { class: "dx-toggle", onclick: () => this.#answer(n) }, String(n)),
+          )
+        : []),
+    );
+    setText(
+      this.ask,
+      !this.on
+        ? tr`Guess before each step and be scored; nothing leaves this page.`
+        : t >= run.length
+          ? tr`The run is over.`
+          : !asked
+            ? tr`Nothing can be asked before this step; Reveal goes on.`
+            : drafts
+              ? tr`A draft of ${asked.nodes} tokens, up to ${asked.most} deep, is about to be read. ` +
+                tr`How many will be accepted?`
+              : tr`${ASK} ${places(asked.open.length)} open.`,
+    );
+    this.#mark();
+  }
+
+  #mark() {
+    const { context, picks, scores, t, run } = this,
+      before = this.on ? scores.get(t - 1) : null,
+      marks = picks.map((position) => ({
+        position,
+        glyph: "?",
+        title: tr`predicted to be written next`,
+        kind: "guess",
+      }));
+    if (before?.picks && !picks.length) {
+      const written = (position) =>
+        before.picks.includes(position) && run.steps[t - 1].commits?.positions.includes(position);
+      marks.push(
+        ...before.picks.map((position) =>
+          written(position)
+            ? { position, glyph: "✓", title: tr`predicted and written`, kind: "hit" }
+            : { position, glyph: "✗", title: tr`predicted, not written`, kind: "miss" },
+        ),
+        ...before.overlooked.map((position) => ({
+          position,
+          glyph: "+",
+          title: tr`written, not predicted`,
+          kind: "overlooked",
+        })),
+      );
+    }
+    context.mark("predict", marks);
+    setText(this.reveal, picks.length ? tr`Reveal (${places(picks.length)})` : tr`Reveal`);
+    setText(this.say, this.on ? this.#told(before) : "");
+  }
+
+  #told(before) {
+    const { scores, t } = this,
+      all = [...scores.values()].filter((score) => score.tried),
+      sum = total(all),
+      kind = all.some((score) => score.off !== undefined) ? "drafts" : "positions";
+    const last = !before
+      ? ""
+      : before.off !== undefined
+        ? tr`Step ${t}: ${before.hits ? tr`right` : tr`off by ${before.off}`} (you said ${before.guess}). `
+        : tr`Step ${t}: ${before.hits} of ${before.tried} right, ${before.misses} not written, \
+${places(before.overlooked.length)} overlooked. `;
+    if (!sum.tried) return last.trim();
+    const held = sum.held
+      ? tr` Baseline, ${RULES[kind]}: ${sum.baseline} of ${sum.held}, where you have ${sum.against}.`
+      : "";
+    const share = Math.round((100 * sum.hits) / sum.tried);
+    return tr`${last}So far ${sum.hits} of ${sum.tried} right (${share} %). Blind chance: \
+${number(sum.chance)}.${held}`;
+  }
+
+  describe() {
+    return this.on ? this.say.textContent : "";
+  }
+}

@@ -1,0 +1,148 @@
+// Which option ran at each step, and the quantity that decided, with the threshold it was compared with.
+
+import { number } from "../player/codec.js";
+import { curve, el, set, setText, svg, timeline } from "../player/dom.js";
+import { tr, translated } from "../player/words.js";
+
+export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
+
+const H = 110,
+  BAND = 18, // units of the drawing; x runs over steps
+  STEPS = 44; // where there are more options than colours
+
+/** The threshold of each step, level over the step that it held in: [{threshold}] to a path. */
+export function stairs(choices, y) {
+  let path = "",
+    open = false;
+  choices.forEach((choice, i) => {
+    const at = choice?.threshold ?? null;
+    if (at !== null) path += `${open ? `V${y(at)}` : `M${i},${y(at)}`}H${i + 1}`;
+    open = at !== null;
+  });
+  return path;
+}
+
+export class Ribbon {
+  load(run, dom, context) {
+    this.run = run;
+    this.picture = svg("svg", {
+      class: "dx-ribbon",
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": tr`Choices over steps`,
+    });
+    this.line = timeline(run, context, this.picture);
+    this.say = el("p", "dx-readout");
+    this.legend = el("div", "dx-legend");
+    dom.append(this.say, this.line.node, this.legend);
+    this.grow();
+  }
+
+  grow() {
+    const { run, picture } = this,
+      choices = run.steps.map((step) => step.choice ?? null),
+      known = choices.filter(Boolean);
+    this.options = [...new Set(known.flatMap((choice) => [...choice.options, choice.chosen]))];
+    this.band = this.options.length > 4 ? STEPS : BAND;
+    const numbers = known.flatMap((c) => [c.value, c.raw, c.threshold]).filter((v) => v !== null && v !== undefined);
+    const lo = Math.min(...numbers),
+      hi = Math.max(...numbers),
+      y = (v) => 8 + (1 - (v - lo) / (hi - lo || 1)) * (H - this.band - 20);
+    const stretches = [];
+    choices.forEach((choice, i) => {
+      if (!choice) return;
+      const last = stretches.at(-1);
+      if (last?.chosen === choice.chosen && last.end === i) last.end = i + 1;
+      else stretches.push({ chosen: choice.chosen, start: i, end: i + 1 });
+    });
+    const stroke = (kind, name) =>
+      svg("path", {
+        class: kind,
+        d: curve(
+          choices.map((c) => c?.[name]),
+          y,
+        ),
+      });
+    set(picture, { viewBox: `0 0 ${run.length} ${H}` });
+    picture.replaceChildren(
+      ...stretches.map(({ chosen, start, end }) =>
+        svg(
+          "rect",
+          {
+            x: start,
+            y: H - this.#height(chosen),
+            width: end - start,
+            height: this.#height(chosen),
+            style: `fill:${this.#colour(chosen)}`,
+          },
+          svg("title", {}, tr`${translated(chosen)}: steps ${start + 1} to ${end}`),
+        ),
+      ),
+      ...choices.flatMap((c, i) =>
+        c?.switched
+          ? [
+              svg(
+                "path",
+                { class: "dx-switch", d: `M${i + 1},0V${H}` },
+                svg("title", {}, tr`after step ${i + 1}: away from ${translated(c.chosen)}`),
+              ),
+            ]
+          : [],
+      ),
+      svg("path", { class: "dx-threshold", d: stairs(choices, y) }),
+      stroke("dx-raw", "raw"),
+      stroke("dx-smooth", "value"),
+    );
+    this.legend.replaceChildren(
+      ...this.options.map((option) =>
+        el(
+          "span",
+          {},
+          el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }),
+          translated(option),
+        ),
+      ),
+      ...[
+        ["dx-smooth", translated(known[0]?.quantity ?? "value")],
+        ["dx-raw", tr`raw reading`],
+        ["dx-threshold", tr`threshold`],
+        ["dx-switch", tr`switch`],
+      ].map(([kind, name]) =>
+        el(
+          "span",
+          {},
+          svg("svg", { class: "dx-key", viewBox: "0 0 22 8" }, svg("path", { class: kind, d: "M0,4H22" })),
+          name,
+        ),
+      ),
+    );
+  }
+
+  /** There are four colours; more options than that are shades between two of them, in their order. */
+  #colour(option) {
+    const i = this.options.indexOf(option),
+      last = this.options.length - 1;
+    if (last < 4) return `var(--option${i}-fill)`;
+    return `color-mix(in oklab, var(--option1-fill) ${Math.round((100 * i) / last)}%, var(--option0-fill))`;
+  }
+
+  /** How high its stretches stand: more options than colours are steps, too. */
+  #height(option) {
+    const n = this.options.length;
+    return n > 4 ? (this.band * (this.options.indexOf(option) + 1)) / n : this.band;
+  }
+
+  show(t) {
+    this.line.show(t);
+    setText(this.say, this.describe(t) || tr`No choice at this step.`);
+  }
+
+  describe(t) {
+    const c = this.run.steps[t - 1]?.choice;
+    if (!c) return "";
+    const raw = c.raw == null ? "" : tr` (raw ${number(c.raw)})`,
+      after = c.switched ? tr`; switches after this step` : "";
+    const sides = tr`${translated(c.quantity)} ${number(c.value)} against ${number(c.threshold, c.unit)}${raw}`;
+    return tr`${translated(c.chosen)} runs; ${sides}${after}${c.detail ? `: ${c.detail}` : ""}.`;
+  }
+}

@@ -1,0 +1,204 @@
+// Samples of one prompt as bands that stand on each other: each token in a shade for the length of the suffix that it
+// was drafted after, tokens of one model call in one piece. Beside each band the calls that it took; below, what the
+// store held after the suffixes of this call.
+
+import { glyphs, number } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+import { Remembered } from "./remembered.js";
+
+export const view = {
+  name: "SampleBands",
+  title: "Samples drafted from each other",
+  place: 52,
+  needs: ["suffixes"],
+};
+
+const LETTER = 7.4,
+  NARROW = 900, // a panel without room for calls beside the bands
+  WIDEST = 60, // of a token
+  BAND = 28,
+  TOP = 58,
+  CALLS = 290, // width of what stands beside the bands
+  GAP = 40; // above what the store held
+/** The samples after t steps: [{cells: [{token, suffix, call}], calls}]; a place that no step of theirs wrote, such as
+ * one of a person's, is empty. */
+export function bands(steps, t) {
+  const samples = [];
+  steps.slice(0, t).forEach(({ suffixes }, call) => {
+    for (const { sample, length, tokens, suffix } of suffixes?.samples ?? []) {
+      while (samples.length <= sample) samples.push({ cells: [], calls: 0 });
+      const { cells } = samples[sample];
+      cells.length = Math.max(0, length - tokens.length);
+      tokens.forEach((token, i) => cells.push({ token, suffix: suffix[i], call }));
+      samples[sample].calls++;
+    }
+  });
+  return samples;
+}
+
+export class SampleBands extends StepPicture {
+  load(run, dom, context) {
+    this.store = new Remembered(context.theme);
+    this.begin(run, dom, context, ["key", "plain", "bars", "cells", this.store.root]);
+  }
+
+  told({ suffixes }) {
+    return suffixes?.samples.length ? suffixes : null;
+  }
+
+  /** What the whole run comes to: samples, tokens of the longest one, of the longest suffix. */
+  #extent() {
+    const { run } = this;
+    if (this.known?.steps !== run.length) {
+      const all = run.steps.flatMap(({ suffixes }) => suffixes?.samples ?? []);
+      this.known = {
+        steps: run.length,
+        samples: Math.max(1, ...all.map(({ sample }) => sample + 1)),
+        tokens: Math.max(1, ...all.map(({ length }) => length)),
+        suffix: Math.max(1, ...all.flatMap(({ suffix }) => suffix)),
+      };
+    }
+    return this.known;
+  }
+
+  /** How much of its colour a cell has: the longer the suffix, the more. */
+  #share(suffix) {
+    const most = this.#extent().suffix;
+    return suffix ? Math.round(most === 1 ? 100 : 22 + (78 * (suffix - 1)) / (most - 1)) : 0;
+  }
+
+  #paint(box, suffix) {
+    box.style.fill = `color-mix(in srgb, var(--accepted-fill) ${this.#share(suffix)}%, var(--panel))`;
+    box.style.stroke = suffix ? "none" : "var(--muted)";
+  }
+
+  #whole(token) {
+    return glyphs(this.run.piece(token).text);
+  }
+
+  draw({ samples }, _, next) {
+    const { width, run } = this,
+      narrow = width < NARROW,
+      extent = this.#extent(),
+      made = bands(run.steps, this.t),
+      left = narrow ? 4 : 84,
+      pitch = narrow ? 50 : 38,
+      w = Math.min(WIDEST, (width - left - (narrow ? 4 : CALLS)) / extent.tokens),
+      foot = TOP + extent.samples * pitch,
+      labels = [];
+    const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
+      paint = (box, suffix) => this.#paint(box, suffix);
+    this.frame(foot + GAP + this.store.height(width));
+    this.store.show(shown, { width, y: foot + GAP }, (token) => this.#whole(token), paint, labels);
+    this.#legend(narrow, labels);
+    const cells = made.flatMap((band, sample) =>
+      [...band.cells].flatMap((cell, i) =>
+        cell ? [{ ...cell, i, sample, last: band.cells[i + 1]?.call !== cell.call }] : [],
+      ),
+    );
+    const y = (sample) => TOP + sample * pitch + (narrow ? 16 : 0);
+    const boxes = pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("rect"), svg("text", { "text-anchor": "middle" })),
+    );
+    boxes.forEach((group, k) => {
+      const { token, suffix, i, sample, call, last } = cells[k],
+        [title, box, word] = group.childNodes,
+        letters = Math.floor((w - 2) / LETTER),
+        text = letters > 1 ? [...this.#whole(token).replace(/^␣(?=.)/, "")].slice(0, letters).join("") : "";
+      set(box, { x: left + i * w + 1, y: y(sample), width: Math.max(1, w - (last ? 4 : 0)), height: BAND });
+      this.#paint(box, suffix);
+      if (call === this.t - 1) box.style.stroke = "var(--new-line)";
+      box.style.strokeWidth = call === this.t - 1 ? 3 : 1;
+      set(word, { x: left + (i + 0.5) * w, y: y(sample) + 18 });
+      word.style.fill = this.#share(suffix) > 80 ? "var(--accepted-text)" : "var(--text)";
+      setText(word, text);
+      const from = suffix ? tr`drafted after a known suffix of ${many(suffix, "token")}` : tr`the target's own`;
+      setText(title, `${this.#whole(token)}: ${from}`);
+    });
+    this.#calls(made, extent, { narrow, left, y, foot, labels });
+    this.label(labels);
+    if (next)
+      comeIn(
+        boxes.filter((_, k) => cells[k].call === this.t - 1),
+        { opacity: 0 },
+      );
+  }
+
+  #legend(narrow, labels) {
+    const most = this.#extent().suffix,
+      kinds = [...Array.from({ length: most }, (_, i) => most - i), 0],
+      head = narrow ? tr`tokens of the suffix drafted after` : tr`drafted after a suffix seen before, of`;
+    labels.push([4, 16, "start", head]);
+    let x = 12 + LETTER * head.length;
+    if (narrow) x = 4;
+    const y = narrow ? 24 : 4;
+    pool(this.key, kinds.length, () => svg("rect", { width: 16, height: 16 })).forEach((box, i) => {
+      const own = narrow ? tr`own` : tr`the target's own`,
+        words = !kinds[i] ? own : i || narrow ? String(kinds[i]) : many(kinds[i], "token");
+      set(box, { x, y });
+      this.#paint(box, kinds[i]);
+      labels.push([x + 22, y + 12, "start", words]);
+      x += 40 + LETTER * words.length;
+    });
+  }
+
+  /** How many model calls each sample took, within what it would have been one by one. */
+  #calls(made, extent, { narrow, left, y, foot, labels }) {
+    const x = this.width - CALLS + 24,
+      unit = 120 / extent.tokens,
+      counts = made.map(({ cells, calls }) => ({
+        calls,
+        tokens: [...cells].filter((cell) => cell && !this.run.eos.has(cell.token)).length,
+      }));
+    pool(this.plain, narrow ? 0 : made.length, () =>
+      svg("rect", { class: "dx-ghost-box", height: BAND, "stroke-dasharray": "3 3" }),
+    ).forEach((box, i) => {
+      set(box, { x, y: y(i), width: unit * made[i].cells.length });
+      box.style.fill = "none";
+      box.style.stroke = "var(--muted)";
+    });
+    pool(this.bars, narrow ? 0 : made.length, () => svg("rect", { class: "dx-warm", height: BAND - 8 })).forEach(
+      (bar, i) => set(bar, { x, y: y(i) + 4, width: unit * made[i].calls }),
+    );
+    counts.forEach(({ calls, tokens }, i) => {
+      const told = many(calls, "target");
+      if (narrow) labels.push([left, y(i) - 5, "start", tr`sample ${i + 1}: ${many(tokens, "token")}, ${told}`]);
+      else {
+        labels.push([left - 8, y(i) + 18, "end", tr`sample ${i + 1}`]);
+        labels.push([x + unit * made[i].cells.length + 6, y(i) + 18, "start", told]);
+      }
+    });
+    if (!narrow) {
+      const shared = this.run.steps.some(({ suffixes }) => suffixes?.samples.length > 1);
+      labels.push([x, 16, "start", shared ? tr`model calls, shared by all` : tr`model calls of each sample`]);
+      labels.push([x, 34, "start", tr`dashed: one by one (derived)`]);
+    }
+    const tokens = counts.reduce((sum, one) => sum + one.tokens, 0),
+      all = this.run.sums[this.t].forwards,
+      told = `${many(tokens, "token")}, ${many(all, "target")}`;
+    labels.push([
+      left,
+      foot + 8,
+      "start",
+      narrow ? tr`all: ${told}` : tr`all samples: ${told}, ${(tokens / all).toFixed(1)} tokens per call`,
+    ]);
+  }
+
+  describe(t) {
+    const told = this.run.steps[t - 1]?.suffixes?.samples ?? [];
+    if (!told.length) return t ? tr`No sample was written to in this step.` : tr`Before the first step.`;
+    const [{ sample, suffix, drafted }] = told,
+      tokens = suffix.filter(Boolean).length;
+    if (told.length > 1) {
+      const all = told.reduce((sum, one) => sum + one.suffix.filter(Boolean).length, 0),
+        rows = told.reduce((sum, one) => sum + one.drafted, 0);
+      return tr`One call for ${told.length} samples: ${many(rows, "drafted")}, ${number(all)} accepted.`;
+    }
+    return tr`Sample ${sample + 1}: ${many(drafted, "drafted")} from the distributions that the store holds after \
+known suffixes, ${tokens} accepted.`;
+  }
+}

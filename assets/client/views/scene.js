@@ -1,0 +1,189 @@
+// A word in a scene: picture, mask, boxes and the caption; beside them how every light reading fits the caption, a
+// gauge with the threshold, the switch to the heavy reader, and what that reads.
+import { cut, glyphs, unpack } from "../player/codec.js";
+import { el, set, setText, svg } from "../player/dom.js";
+import { short } from "../player/sliding.js";
+import { tr } from "../player/words.js";
+import { BOLD, readingOf, text } from "./scenereading.js";
+
+export const view = { name: "Scene", title: "The scene and who reads it", place: 17, needs: ["scene"] };
+
+const STAGES = {
+  segment: tr`where words are`,
+  caption: tr`what is seen`,
+  read: tr`light reading`,
+  score: tr`does it fit?`,
+  heavy: tr`heavy reading`,
+};
+const BESIDE = 900, // of a panel in which the picture stands beside what is made of it
+  MOST = 560, // of the picture, and of the drawing
+  TURNS = 5; // of the heavy reader
+const LOOK = "display:block;width:100%;image-rendering:pixelated";
+const GOOD = "var(--accepted-line)",
+  BAD = "var(--rejected-line)";
+
+export class Scene {
+  load(run, dom) {
+    Object.assign(this, { run, width: 640 });
+    this.say = el("p", "dx-readout");
+    this.canvas = el("canvas", { role: "img", style: LOOK });
+    this.chips = el("p", { style: "display:flex;flex-wrap:wrap;gap:4px;margin:0 0 6px" });
+    this.caption = el("p", { style: "margin:6px 0;min-height:1.5em" });
+    this.svg = svg("svg", { role: "img", style: "display:block;max-width:100%" });
+    const seen = el("div", { style: `flex:1 1 300px;max-width:${MOST}px;min-width:0` }, this.canvas, this.caption),
+      both = el("div", { style: "display:flex;flex-wrap:wrap;gap:6px 32px" }, seen, this.svg);
+    dom.append(this.chips, both, this.say);
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  /** The latest of a stage, or of all, after t steps. */
+  #scene(t, stage) {
+    return this.run.steps.slice(0, t).findLast(({ scene }) => scene && (!stage || scene.stage === stage))?.scene;
+  }
+
+  show(t, hurry) {
+    this.t = t;
+    if (hurry) return;
+    const now = this.#scene(t),
+      [score, heavy, read] = ["score", "heavy", "read"].map((stage) => this.#scene(t, stage)),
+      light = score?.readings ?? read?.readings ?? [],
+      drawn = [];
+    this.w = Math.min(MOST, this.width > BESIDE ? this.width - MOST - 40 : this.width);
+    this.#picture(t, now);
+    this.#stages(t, now);
+    this.#said(this.#scene(t, "caption")?.caption ?? "", score);
+    let y = 0;
+    if (light.length) {
+      const title = score ? tr`Light reading: does it fit the caption?` : tr`Light reading, with its chance p`;
+      drawn.push(text(0, 16, title, BOLD));
+      y = 20;
+      for (const reading of light) y = readingOf(drawn, this.w, y, reading);
+    }
+    if (score) y = this.#gauge(drawn, y, score);
+    if (score || heavy) y = this.#tracks(drawn, y, t, score);
+    if (heavy) y = this.#heavy(drawn, y, heavy);
+    this.svg.replaceChildren(...drawn.map(([tag, attributes, words]) => svg(tag, attributes, words ?? null)));
+    const words = this.describe(t),
+      high = Math.max(8, y);
+    setText(this.say, words);
+    set(this.svg, { viewBox: `0 0 ${this.w} ${high}`, width: this.w, height: high, "aria-label": words });
+    set(this.canvas, { "aria-label": words });
+  }
+
+  /** Pixels, dimmed where the mask is low, and boxes; the one whose reading is taken is drawn thick. */
+  #picture(t, now) {
+    const { picture, mask, boxes = [] } = this.#scene(Infinity, "segment") ?? {},
+      taken = now?.readings?.findLast(({ chosen }) => chosen)?.source;
+    this.canvas.hidden = !picture;
+    if (!picture || this.drawn === `${!t} ${taken}`) return;
+    this.drawn = `${!t} ${taken}`;
+    const { values, shape } = unpack(picture),
+      lit = t && mask ? unpack(mask).values : null,
+      pen = this.canvas.getContext("2d");
+    Object.assign(this.canvas, { width: shape[1] / 3, height: shape[0] });
+    const image = pen.createImageData(shape[1] / 3, shape[0]);
+    image.data.fill(255);
+    values.forEach((value, i) => {
+      const cell = Math.floor(i / 3);
+      image.data[i + cell] = 255 * value * (lit ? 0.45 + 0.55 * lit[cell] : 1);
+    });
+    pen.putImageData(image, 0, 0);
+    pen.strokeStyle = getComputedStyle(this.canvas).getPropertyValue("--warn");
+    for (const { row, column, height, width, label } of t ? boxes : []) {
+      pen.lineWidth = label === taken ? 3 : 1;
+      pen.strokeRect(column, row, width, height);
+    }
+  }
+
+  #stages(t, now) {
+    const there = Object.keys(STAGES).filter((stage) => this.#scene(Infinity, stage));
+    this.chips.replaceChildren(
+      ...there.map((stage, i) => {
+        const fresh = stage === now?.stage,
+          past = this.#scene(t, stage),
+          style = `padding:1px 9px;border:1px solid var(--${past ? "accent" : "line"});`;
+        const look = fresh
+          ? "color:var(--on-accent);background:var(--accent)"
+          : `color:var(--${past ? "text" : "muted"})`;
+        return el("span", { style: style + look }, `${i + 1} ${STAGES[stage]}`);
+      }),
+    );
+  }
+
+  /** The caption; the words that the best reading was held against are underlined. */
+  #said(caption, score) {
+    const best = score?.readings.filter(({ chosen }) => chosen).sort((a, b) => b.C - a.C)[0],
+      run = best?.L > 0.5 ? best.run : "",
+      at = run && run !== caption ? ` ${caption} `.indexOf(` ${run} `) : -1,
+      parts = at < 0 ? [caption] : [caption.slice(0, at), run, caption.slice(at + run.length)];
+    this.caption.replaceChildren(
+      ...parts.map((part, i) => el("span", { style: i === 1 && `border-bottom:3px solid ${GOOD}` }, cut(part, 400))),
+    );
+  }
+
+  /** A scale with the threshold and a needle at the best C; these three return their foot. */
+  #gauge(drawn, y, { readings, tau, bypass }) {
+    const best = Math.max(...readings.map(({ C }) => C ?? 0)),
+      long = this.w - 8,
+      at = (value) => 4 + long * Math.min(1, value),
+      bar = { y: y + 30, height: 14 },
+      [side, anchor] = best > 0.5 ? [-10, "end"] : [10, "start"],
+      needle = `M${at(best)},${y + 44}v-16l-6,-11h12l-6,11`;
+    drawn.push(
+      ["rect", { ...bar, x: 4, width: at(tau) - 4, fill: BAD, "fill-opacity": 0.35 }],
+      ["rect", { ...bar, x: at(tau), width: 4 + long - at(tau), fill: GOOD, "fill-opacity": 0.5 }],
+      ["path", { d: `M${at(tau)},${y + 26}v22`, stroke: "var(--text)" }],
+      ["path", { d: needle, fill: bypass ? GOOD : BAD, stroke: "var(--text)" }],
+      text(at(best) + side, y + 22, tr`best C ${short(best)}`, { ...BOLD, "text-anchor": anchor }),
+      text(at(tau), y + 62, tr`threshold τ ${short(tau)}`, { "text-anchor": "end" }),
+      text(4, y + 62, tr`doubtful`, { fill: "var(--muted)" }),
+      text(4 + long, y + 62, tr`fits`, { fill: "var(--muted)", "text-anchor": "end" }),
+    );
+    return y + 74;
+  }
+
+  /** The short track, the long one, and a train; without a gate only the long one. */
+  #tracks(drawn, y, t, score) {
+    const turns = this.run.steps.slice(0, t).filter(({ scene }) => scene?.stage === "heavy").length,
+      fast = score?.bypass,
+      path = { fill: "none", "stroke-width": 5 },
+      end = this.w - 14,
+      near = this.w < 420 ? 112 : 190, // of the short track
+      [x, low] = fast ? [near, y + 28] : turns ? [90 + ((end - 90) * turns) / TURNS, y + 82] : [40, y + 29];
+    if (score)
+      drawn.push(
+        ["path", { ...path, d: `M10,${y + 28}H${near}`, stroke: fast ? GOOD : "var(--line)" }],
+        text(near + 16, y + 33, fast ? tr`taken: ${glyphs(score.answer, 10)}` : tr`light reading: not taken`, BOLD),
+      );
+    const long = score ? `M10,${y + 28}q30,0 44,29t44,25H${end}` : `M10,${y + 82}H${end}`;
+    drawn.push(
+      ["path", { ...path, d: long, stroke: fast ? "var(--line)" : BAD }],
+      ["circle", { r: 9, cx: x, cy: low, fill: fast ? GOOD : BAD }],
+      text(110, y + 70, fast ? tr`heavy reader: left out` : tr`heavy reader: ${turns} of ${TURNS} turns`, BOLD),
+    );
+    return y + 100;
+  }
+
+  /** What the heavy reader reads in each region: p is a mean over its views, no measure of fit. */
+  #heavy(drawn, y, { readings }) {
+    drawn.push(text(0, y + 16, tr`Heavy reading: p, the mean over all views`, BOLD));
+    let foot = y + 20;
+    for (const reading of readings.filter((one) => one.text).slice(0, 4))
+      foot = readingOf(drawn, this.w, foot, reading);
+    return foot;
+  }
+
+  describe(t) {
+    const now = this.#scene(t);
+    if (!now) return tr`Nothing was looked at yet.`;
+    if (now.answer) return tr`Read: ‘${glyphs(now.answer, 10)}’, by ${now.source}, after step ${t}.`;
+    if (["score", "heavy"].includes(now.stage)) return tr`No reading fits well enough; the heavy reader reads.`;
+    if (now.stage === "read") return tr`Light: ${now.readings.map(({ text }) => glyphs(text, 10)).join(", ")}.`;
+    if (now.stage === "caption") return tr`The caption is being written.`;
+    return tr`Boxes with words: ${(now.boxes ?? []).length}.`;
+  }
+}

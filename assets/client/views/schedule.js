@@ -1,0 +1,198 @@
+// Parts of one step by track, the measured ones above those modelled from them, on one clock; below, what branches were
+// drafted meanwhile, and which rows of the text a cache holds exactly. Modelled parts are of the kinds of measured ones.
+
+import { BranchList } from "../player/branchlist.js";
+import { number, seconds } from "../player/codec.js";
+import { el, frame, pool, set, setText, svg } from "../player/dom.js";
+import { OPTIONS } from "../player/theme.js";
+import { together } from "../player/together.js";
+import { tr, translated } from "../player/words.js";
+import { CacheRows } from "./cacherows.js";
+
+export const view = { name: "Schedule", title: "Schedule of a step", place: 128, needs: ["intervals"] };
+
+const LETTER = 7, // pixels of one, on average
+  LEAST = 620,
+  ROW = 28,
+  AXIS = 20,
+  INK = "--ink:var(--text)";
+
+/** What gives a part its colour, and what stands in its bar. */
+const kindOf = ({ kind, label = "" }) => kind || label,
+  markOf = ({ about: { mark, layer } = {}, ...one }) => String(mark ?? layer ?? kindOf(one)).trim();
+
+/** The modelled intervals of a step with the measured ones that they are made of, or all where nothing is modelled;
+ * where they begin, the sum of the measured ones, the length of the modelled order. Null without any. */
+export function parts(intervals = []) {
+  const timed = intervals.filter(({ unit }) => (unit ?? "seconds") === "seconds"),
+    modelled = timed.filter(({ measured }) => measured === false),
+    kinds = new Set(modelled.map(kindOf)),
+    all = timed.filter(({ measured }) => measured !== false),
+    own = modelled.length ? all.filter((one) => kinds.has(kindOf(one))) : all,
+    extent = (list) =>
+      list.length ? Math.max(...list.map(({ end }) => end)) - Math.min(...list.map(({ start }) => start)) : 0,
+    shown = [...own, ...modelled];
+  if (!shown.length) return null;
+  const order = (list) =>
+    [...new Set(list.map(({ track }) => track))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return {
+    shown,
+    tracks: [...order(own).map((track) => [track, true]), ...order(modelled).map((track) => [track, false])],
+    start: Math.min(...shown.map(({ start }) => start)),
+    long: extent(shown),
+    measured: own.length ? own.reduce((sum, { start, end }) => sum + end - start, 0) : null,
+    modelled: modelled.length ? extent(modelled) : null,
+  };
+}
+
+export class Schedule {
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context, kinds: [], wide: 760, t: 0 });
+    this.say = el("p", "dx-readout");
+    this.names = svg("g", { style: INK });
+    this.bars = svg("g");
+    this.groups = svg("g");
+    this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
+    this.ticks = svg("g", { style: INK });
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree", role: "img" },
+      this.axis,
+      this.groups,
+      this.names,
+      this.bars,
+      this.ticks,
+    );
+    this.legend = el("div", "dx-legend");
+    this.branches = new BranchList(run);
+    this.cache = new CacheRows(run);
+    this.why = el("p");
+    dom.append(
+      this.say,
+      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
+      this.why,
+      this.legend,
+      this.branches.dom,
+      this.cache.dom,
+    );
+    this.grow();
+  }
+
+  /** Colours go by kind, in order of appearance. */
+  grow() {
+    this.kinds = [...new Set(this.run.steps.flatMap((step) => (parts(step.intervals)?.shown ?? []).map(kindOf)))];
+    const box = (style) => el("i", { class: "dx-swatch", style });
+    this.legend.replaceChildren(
+      ...this.kinds.map((kind) => el("span", {}, box(`background:${this.#fill(kind)}`), ` ${translated(kind)}`)),
+      el("span", {}, box("background:var(--text)"), ` ${tr`solid: measured`}`),
+      el("span", {}, box("border:1.5px dashed var(--text);background:none"), ` ${tr`dashed: modelled`}`),
+      el("span", {}, box("background:var(--accent);opacity:.3"), ` ${tr`shaded: layers at once`}`),
+    );
+    this.cache.grow();
+  }
+
+  #fill(kind) {
+    return `var(--option${Math.max(0, this.kinds.indexOf(kind)) % OPTIONS}-fill)`;
+  }
+
+  resize(width) {
+    this.wide = Math.max(width - 8, LEAST);
+    this.show(this.t);
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    this.t = t;
+    const step = this.run.steps[t - 1];
+    setText(this.say, this.describe(t));
+    this.#draw(parts(step?.intervals), t);
+    this.branches.show(step);
+    this.cache.show(step?.spans ?? []);
+  }
+
+  #draw(found, t) {
+    const { shown = [], tracks = [], start = 0, long = 1 } = found ?? {},
+      WIDE = this.wide,
+      LEFT = 12 + LETTER * Math.max(12, ...tracks.map(([name]) => translated(name).length)),
+      x = (time) => LEFT + ((time - start) / (long || 1)) * (WIDE - LEFT - 8),
+      high = tracks.length * ROW,
+      row = ({ track, measured }) =>
+        tracks.findIndex(([name, real]) => name === track && real === (measured !== false));
+    const drawn = new Set(shown.map(kindOf));
+    this.kinds.forEach((kind, i) => (this.legend.children[i].hidden = !drawn.has(kind)));
+    frame(this.picture, WIDE, found ? high + AXIS : 1);
+    set(this.picture, { "aria-label": this.describe(t) });
+    pool(this.names, tracks.length * 2, () => svg("text", { x: 0 })).forEach((text, i) => {
+      const [name, real] = tracks[i >> 1];
+      set(text, {
+        y: (i >> 1) * ROW + (i % 2 ? 23 : 11),
+        class: "dx-small",
+      });
+      setText(text, i % 2 ? (real ? tr`measured` : tr`modelled`) : translated(name));
+    });
+    pool(this.bars, shown.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { height: 20, rx: 2 }), svg("text")),
+    ).forEach((group, i) => {
+      const one = shown[i],
+        label = one.label ?? "",
+        real = one.measured !== false,
+        wide = Math.max(1, x(one.end) - x(one.start) - 0.5),
+        [title, bar, word] = group.childNodes,
+        fill = this.#fill(kindOf(one)),
+        last = markOf(one);
+      set(group, { transform: `translate(${x(one.start)},${row(one) * ROW + 3})` });
+      set(bar, { width: wide });
+      bar.style.cssText = real
+        ? `fill:${fill};stroke:none`
+        : `fill:color-mix(in srgb,${fill} 30%,transparent);stroke:var(--text);stroke-width:1;stroke-dasharray:3 2`;
+      set(word, { x: wide / 2, y: 14, "text-anchor": "middle", class: "dx-small" });
+      word.style.fill = real ? fill.replace("-fill", "-text") : "var(--text)";
+      setText(word, wide > 7.5 * last.length + 4 ? last : "");
+      const kind = real ? tr`measured` : tr`modelled`;
+      setText(title, tr`${translated(one.track)}: ${label}, ${seconds(one.end - one.start)}, ${kind}`);
+    });
+    const groups = together(shown);
+    this.legend.lastChild.hidden = !groups.length;
+    pool(this.groups, groups.length, () =>
+      svg("g", {}, svg("rect", { style: "fill:var(--accent);opacity:.18;stroke:none" }), svg("text"), svg("path")),
+    ).forEach((group, i) => {
+      const { begin, end: over, from, to, first, last } = groups[i],
+        [box, word, input] = group.childNodes,
+        top = row(from) * ROW;
+      set(input, { d: `M${x(begin) - 3},${top}V${row(to) * ROW + 26}`, style: "stroke:var(--accent);stroke-width:4" });
+      set(box, {
+        x: x(begin) - 2,
+        y: top,
+        width: x(over) - x(begin) + 4,
+        height: (row(to) - row(from)) * ROW + 26,
+        rx: 4,
+      });
+      set(word, { x: x(over) + 5, y: row(to) * ROW + 17, class: "dx-small", style: INK });
+      setText(word, `${first}–${last}`);
+    });
+    setText(this.why, groups.length ? this.#same(groups[0], translated(this.kinds[0])) : "");
+    set(this.axis, { d: found ? `M${LEFT},${high}H${WIDE - 8}` : "" });
+    pool(this.ticks, found ? 2 : 0, () => svg("text", "dx-small")).forEach((text, i) => {
+      set(text, { x: i ? WIDE - 8 : LEFT, y: high + 14, "text-anchor": i ? "end" : "start" });
+      setText(text, i ? seconds(long) : "0");
+    });
+  }
+
+  /** Why what runs at once is approximate. */
+  #same({ first, last }, kind) {
+    return tr`Blue lines: one input for all of ${first}–${last}, what layer ${first - 1} left. In order, ${kind} \
+${first + 1} would wait for what layer ${first} adds: so its result is approximate.`;
+  }
+
+  describe(t) {
+    const found = parts(this.run.steps[t - 1]?.intervals);
+    if (!found) return t ? tr`Nothing was timed in this step.` : tr`Before the first step.`;
+    const { measured, modelled } = found,
+      ours = tr`Parts one after another, measured without the pauses between them: ${seconds(measured ?? 0)}.`;
+    if (modelled === null) return measured > found.long ? tr`Side by side, measured: ${seconds(found.long)}.` : ours;
+    const there = tr`On these lanes, modelled from it: ${seconds(modelled)}.`;
+    return measured
+      ? `${ours} ${there} ${tr`That is ${number(measured / modelled)} times as fast, if it ran so.`}`
+      : there;
+  }
+}

@@ -1,0 +1,183 @@
+// One draft at several moments of its training, one row for each: where its first choice is what the text says, and the
+// model calls that this text would have taken with that draft. Any row follows from the text: a round ends at the
+// first choice that the text does not have, or after gamma of them, with a token of the target's own.
+
+import { cut, glyphs, number } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { Sliding } from "../player/sliding.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = {
+  name: "Schooling",
+  title: "The longer it was trained, the longer its guesses hold",
+  place: 49,
+  needs: ["schooling"],
+};
+
+const TOP = 70,
+  ROW = 32,
+  LEFT = 140,
+  RIGHT = 124,
+  LEAST = 26, // of a token
+  MOST = 56,
+  LONGEST = 8; // letters of a token, which stands askew
+
+const about = (n) => number(Number(n.toPrecision(2)));
+
+export class Schooling extends StepPicture {
+  load(run, dom, context) {
+    this.sliding = new Sliding("γ", tr`Drafts of a round, at most`, () => this.show(this.t), { max: 16, step: 1 });
+    this.begin(run, dom, context, ["boxes", "cells", "text"], this.sliding.dom);
+  }
+
+  told({ schooling }) {
+    return schooling;
+  }
+
+  also(last, step) {
+    const read = last && this.#read(last);
+    this.sliding.show(last?.gamma ?? 0, !!last, read ? this.#again(read, last, step) : "");
+  }
+
+  /** What stands on the board up to here, and what each checkpoint puts first there; null where none was asked. */
+  #read({ start, end, first, tokens_seen }) {
+    const { run, t } = this,
+      known = new Map();
+    for (const { schooling: one } of run.steps.slice(0, t))
+      one?.first[0].forEach((_, i) =>
+        known.set(
+          one.start + i,
+          one.first.map((row) => row[i]),
+        ),
+      );
+    const from = run.prompt.length,
+      tokens = run
+        .board(t)
+        .slice(from, start + first[0].length)
+        .map(({ token }) => token),
+      guesses = tokens.map((_, i) => known.get(from + i) ?? null);
+    return { tokens, guesses, room: end - from, checkpoints: tokens_seen.length };
+  }
+
+  /** The rounds of each checkpoint: {from: where one begins, kept: drafts that stay, own: whether a token of the target's
+   * own stands after them, full: whether all that were drafted stay}. */
+  #rounds({ tokens, checkpoints }, gamma, t = this.t) {
+    const asked = this.run.asked(t, "schooling", "gamma", gamma) ?? Array(checkpoints).fill("");
+    return asked.map((digits) => {
+      let from = 0;
+      return [...digits].map((digit) => {
+        const said = Number.parseInt(digit, 36),
+          kept = said >> 1,
+          own = from + kept < tokens.length, // else the text ends here, or goes no further yet
+          round = { from, kept, own, full: said % 2 === 1 };
+        from += kept + Number(own);
+        return round;
+      });
+    });
+  }
+
+  #again(read, { drafting, gamma }) {
+    const calls = this.#rounds(read, this.sliding.at(gamma))[drafting].length,
+      was = this.#rounds(read, gamma)[drafting].length;
+    return tr`${many(calls, "target")} for this text, ${was} as recorded.`;
+  }
+
+  draw(last, _, next) {
+    const { run, width } = this,
+      narrow = width < 640,
+      left = narrow ? 66 : LEFT,
+      right = narrow ? 58 : RIGHT,
+      read = this.#read(last),
+      { tokens, guesses } = read,
+      gamma = this.sliding.at(last.gamma),
+      all = this.#rounds(read, gamma),
+      fits = Math.max(1, Math.floor((width - left - right) / LEAST)),
+      first = Math.max(0, tokens.length - fits),
+      shown = tokens.length - first,
+      w = Math.min(MOST, (width - left - right) / Math.max(shown, Math.min(fits, 12))),
+      x = (i) => left + (i - first) * w,
+      y = (row) => TOP + row * ROW,
+      edge = x(tokens.length) + 10,
+      labels = [[left - 8, TOP - 8, "end", narrow ? tr`trained` : tr`draft trained on`]];
+    this.frame(TOP + (all.length + 1) * ROW + 12);
+    const words = pool(this.text, shown, () => svg("text")).map((word, i) => {
+      const fresh = first + i >= last.start - run.prompt.length;
+      set(word, { transform: `translate(${x(first + i) + w / 2 - 2},${TOP - 6}) rotate(-42)` });
+      word.style.fontWeight = fresh ? 700 : 400;
+      setText(word, cut(glyphs(run.piece(tokens[first + i]).text), LONGEST));
+      return word;
+    });
+    const plain = tokens.map((_, from) => ({ from, kept: 0, own: true }));
+    const rows = [plain, ...all];
+    const boxes = rows.flatMap((rounds, row) =>
+      rounds
+        .map((round) => ({ row, from: Math.max(first, round.from), to: round.from + round.kept + (round.own ? 1 : 0) }))
+        .filter(({ from, to }) => to > from),
+    );
+    pool(this.boxes, boxes.length, () => svg("rect", { rx: 8 })).forEach((box, i) => {
+      const { row, from, to } = boxes[i];
+      set(box, { class: row ? "dx-round" : "dx-round dx-alone", x: x(from) + 1, y: y(row) + 2 });
+      set(box, { width: (to - from) * w - 2, height: ROW - 4 });
+    });
+    const cells = all.flatMap((rounds, c) =>
+      rounds.flatMap(({ from, kept, own, full }) =>
+        Array.from({ length: kept + (own ? 1 : 0) }, (_, k) => {
+          const state = k < kept ? "accepted" : full ? "bonus" : "correction";
+          return { row: c + 1, at: from + k, guess: guesses[from + k]?.[c], state };
+        }),
+      ),
+    );
+    this.#cells(
+      cells.filter(({ at }) => at >= first),
+      { x, y, w },
+    );
+    rows.forEach((rounds, row) => {
+      const seen = row ? about(last.tokens_seen[row - 1]) : "",
+        drafts = row === last.drafting + 1 && !narrow ? "▸ " : "",
+        calls = rounds.length,
+        name = row ? drafts + (narrow ? seen : tr`${seen} tokens`) : narrow ? tr`none` : tr`○ one by one`;
+      labels.push([left - 8, y(row) + 21, "end", name]);
+      labels.push([edge - 2, y(row) + 21, "start", narrow ? calls : many(calls, "target")]);
+    });
+    this.label(labels);
+    if (next) comeIn(words.slice(last.start - run.prompt.length - first), { opacity: 0 });
+  }
+
+  #cells(cells, { x, y, w }) {
+    const { run, context } = this;
+    pool(this.cells, cells.length, () =>
+      svg("g", {}, svg("title"), svg("rect", { rx: 5 }), svg("text", { "text-anchor": "middle" })),
+    ).forEach((group, i) => {
+      const { row, at, guess, state } = cells[i],
+        [title, box, word] = group.childNodes,
+        whole = guess == null ? "?" : glyphs(run.piece(guess).text),
+        { glyph } = context.theme.states[state];
+      set(group, { "data-s": state });
+      set(box, { x: x(at) + 4, y: y(row) + 5, width: Math.max(1, w - 8), height: ROW - 10 });
+      set(word, { x: x(at) + w / 2, y: y(row) + 21 });
+      setText(word, glyph);
+      setText(title, this.#why(state, whole));
+    });
+  }
+
+  #why(state, whole) {
+    if (state === "accepted") return tr`drafted and accepted: ${whole}`;
+    return state === "bonus"
+      ? tr`after a whole accepted draft: the target's own token`
+      : tr`the draft says ${whole}, the text does not: the target's own token`;
+  }
+
+  describe(t) {
+    const last = this.run.steps[t - 1]?.schooling;
+    if (!last) return t ? tr`No checkpoint read along in this step.` : tr`Before the first step.`;
+    const read = this.#read(last),
+      calls = this.#rounds(read, this.sliding.at(last.gamma)).map((rounds) => rounds.length),
+      n = many(read.tokens.length, "token");
+    return tr`${n}: ${read.tokens.length} model calls without a draft, ${calls[0]} with a draft that had read \
+${about(last.tokens_seen[0])} tokens in training, ${calls.at(-1)} with one that had read \
+${about(last.tokens_seen.at(-1))}. Derived; each frame is one call.`;
+  }
+}

@@ -1,0 +1,123 @@
+// A recorded search for drafts: what stood after any of its iterations, and what became of drafts. No DOM.
+
+import { rowsOf } from "../player/rounds.js";
+import { short } from "../player/sliding.js";
+import { tr } from "../player/words.js";
+
+/** The nodes from below the root down to `node`. */
+export function trail({ parents }, node) {
+  const nodes = [];
+  for (let at = node; at > 0; at = parents[at]) nodes.unshift(at);
+  return nodes;
+}
+
+/** Visits of all nodes after k iterations. */
+export function after({ parents, ends }, k) {
+  const visits = parents.map(() => 0);
+  for (const end of ends.slice(0, k)) for (const node of [0, ...trail({ parents }, end)]) visits[node]++;
+  return visits;
+}
+
+/** Tokens from below the root down to a node. */
+export const path = (search, node) => trail(search, node).map((at) => search.tokens[at]);
+
+/** The drafts through some nodes: each ends in the heaviest successor. */
+export const drafts = (search, nodes) =>
+  nodes.map((node) => [...path(search, node), ...[search.heaviest[node]].filter((token) => token !== null)]);
+
+/** What becomes of each token of some drafts, by its path, where the target writes `emitted`, with the target's own
+ * token after the kept ones. What follows on all of `emitted` is not known. room: tokens that may be kept; drawn:
+ * whether the target's token was drawn, which compares it with all siblings, not up to the one that is kept. */
+export function fates(paths, emitted, room, drawn = false) {
+  const states = new Map(),
+    same = (tokens) => tokens.every((token, i) => token === emitted[i]),
+    over = (i) => !drawn && states.get(String(emitted.slice(0, i + 1))) === "accepted";
+  for (const draft of paths)
+    draft.slice(0, room).forEach((_, i) => {
+      const tokens = draft.slice(0, i + 1),
+        tested = i < emitted.length && same(tokens.slice(0, -1));
+      if (states.has(String(tokens))) return;
+      states.set(
+        String(tokens),
+        !tested ? "unreached" : same(tokens) ? "accepted" : over(i) ? "unreached" : "rejected",
+      );
+    });
+  const kept = [...states.values()].filter((state) => state === "accepted").length;
+  if (kept < emitted.length) {
+    const tried = paths.some((draft) => draft.length > kept && kept < room && same(draft.slice(0, kept)));
+    states.set(String(emitted.slice(0, kept + 1)), tried ? "correction" : "bonus");
+  }
+  return states;
+}
+
+/** What drafts come to as one tree: {rows, kept}, the tokens that the target reads and those that it keeps. */
+export function came(paths, emitted, room) {
+  const states = [...fates(paths, emitted, room).values()],
+    kept = states.filter((state) => state === "accepted").length;
+  return { rows: states.length - (kept < emitted.length), kept };
+}
+
+const SENT = { accepted: "accepted", mismatch: "rejected", unreached: "unreached" };
+
+/** What is drawn of a step: the nodes of its search and the tokens that were only drafted, with what became of each, as
+ * many as have room in `leaves` rows, those first that were drafted, then the most visited ones. {list: [{tokens, node,
+ * n, state, parent}], parents in front of children, hidden: the visited ones that are left out}. */
+export function shown(search, { tree, commits }, leaves) {
+  const items = new Map(),
+    visits = after(search, search.ends.length);
+  search.parents.forEach((_, node) => {
+    const tokens = path(search, node);
+    items.set(String(tokens), { tokens, node, n: visits[node], rank: 0 });
+  });
+  const { rows, accepted } = rowsOf(tree),
+    wrote = commits?.tokens.filter((token) => token >= 0).length ?? Infinity,
+    paths = [];
+  rows.slice(0, wrote > accepted ? rows.length : tree.tokens.length).forEach((row, i) => {
+    paths.push(i ? [...paths[row.parent], row.token] : []);
+    const item = items.get(String(paths[i])) ?? { tokens: paths[i], node: -1, n: 0 },
+      own = i >= tree.tokens.length;
+    items.set(String(paths[i]), {
+      ...item,
+      state: i ? (SENT[row.why] ?? row.state) : "",
+      rank: !i || own || row.why === "accepted" ? 2 : 1,
+    });
+  });
+  const chosen = new Set();
+  let room = leaves;
+  for (const item of [...items.values()].sort((a, b) => b.rank - a.rank || b.n - a.n)) {
+    const fresh = [];
+    for (let { tokens } = item; !chosen.has(items.get(String(tokens))); tokens = tokens.slice(0, -1)) {
+      fresh.unshift(items.get(String(tokens)));
+      if (!tokens.length) break;
+    }
+    const above = fresh.length && items.get(String(fresh[0].tokens.slice(0, -1))),
+      longer = above && ![...chosen].some(({ tokens }) => tokens.length && child(tokens, above.tokens));
+    if (!fresh.length || !(item.n || item.rank) || (!longer && room === 0)) continue;
+    room -= longer ? 0 : 1;
+    for (const part of fresh) chosen.add(part);
+  }
+  const sorted = [...chosen].sort((a, b) => b.n - a.n || b.rank - a.rank),
+    list = [];
+  const lay = (item, parent) => {
+    const at = list.push({ ...item, parent }) - 1;
+    for (const below of sorted) if (below.tokens.length && child(below.tokens, item.tokens)) lay(below, at);
+  };
+  lay(items.get(""), -1);
+  return { list, hidden: visits.filter(Boolean).length - list.filter(({ n }) => n).length };
+}
+
+const child = (tokens, above) => tokens.length === above.length + 1 && above.every((token, i) => token === tokens[i]);
+
+const begins = (longer, tokens) => longer.length > tokens.length && tokens.every((token, i) => token === longer[i]);
+
+/** The longest of some drafts as lines of {token, state}; the rest as `fates`. */
+export function lines(paths, emitted, room, drawn) {
+  const cut = paths.map((tokens) => tokens.slice(0, room)),
+    ends = cut.filter((tokens, i) => tokens.length && !cut.some((other, j) => j !== i && begins(other, tokens))),
+    states = fates(paths, emitted, room, drawn);
+  return ends.map((tokens) => tokens.map((token, i) => ({ token, state: states.get(String(tokens.slice(0, i + 1))) })));
+}
+
+/** Why an iteration went to a node, by the terms of its rule. */
+export const why = (terms) =>
+  terms === null ? tr`never tried before` : tr`Q ${short(terms[0])} + exploration ${short(terms[1])}, the largest sum`;

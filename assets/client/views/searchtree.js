@@ -1,0 +1,208 @@
+// A table that learns from the text, searched for drafts: the successors of the newest pair with what of their weight
+// this text has taught, the search tree below them, and what became of the drafts that were taken from it. Beside it
+// the drafts of the same search in the table as it was loaded.
+
+import { CHIP, chips } from "../player/chips.js";
+import { cut, glyphs } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { tidy } from "../player/layout.js";
+import { comeIn } from "../player/motion.js";
+import { Sliding, short } from "../player/sliding.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+import { after, came, drafts, fates, lines, shown, trail, why } from "./searched.js";
+import { LINE, successors } from "./successors.js";
+
+export const view = {
+  name: "SearchTree",
+  title: "A table that learns, searched for drafts",
+  place: 51,
+  needs: ["table_search"],
+};
+
+const LETTER = 7.4,
+  NARROW = 900, // a panel without room for bars left of the tree
+  BESIDE = 1000, // a panel with room for the baseline's drafts
+  LEAVES = 11, // rows of the tree
+  LISTED = 9, // drafts of the baseline
+  TOP = 30;
+
+const middle = { "text-anchor": "middle" };
+
+export class SearchTree extends StepPicture {
+  load(run, dom, context) {
+    this.sliding = new Sliding(tr`iterations I`, tr`Iterations of the search`, () => this.show(this.t), { step: 1 });
+    this.terms = el("p", "dx-readout");
+    const layers = ["bars", "threads", "circles", "cells", "plain"];
+    this.begin(run, dom, context, layers, this.sliding.dom, this.terms);
+    set(this.threads, "dx-threads");
+    set(this.plain, { opacity: 0.7 });
+  }
+
+  told({ table_search: search }) {
+    return search;
+  }
+
+  also(search, step) {
+    const n = search?.ends.length ?? 0;
+    set(this.sliding.slider, { max: Math.max(n, 1) });
+    this.sliding.show(n, n > 0, search ? this.#again(search, step) : "");
+    setText(this.terms, search && this.#moved(search) ? this.#iteration(search) : "");
+  }
+
+  /** The iterations that are shown: those that were made, or as many as a person left the slider at. */
+  #k({ ends }) {
+    return Math.min(this.sliding.at(ends.length), ends.length);
+  }
+
+  #moved(search) {
+    return this.sliding.moved !== null && this.#k(search) > 0;
+  }
+
+  /** After the iterations that are shown: {made: drafts, terms: of the last one}. */
+  #asked(search) {
+    const [nodes, terms] = this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
+    return { made: drafts(search, nodes), terms };
+  }
+
+  #again(search, { tree }) {
+    const k = this.#k(search),
+      { rows, kept } = came(this.#asked(search).made, tree.emitted, search.room);
+    const least = kept === tree.emitted.length ? "≥ " : "";
+    return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
+  }
+
+  /** What the last of the iterations did, in the terms of the rule. */
+  #iteration(search) {
+    const k = this.#k(search),
+      way = trail(search, search.ends[k - 1]),
+      words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
+      { terms } = this.#asked(search),
+      rolled = search.rollouts[k - 1];
+    const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
+    return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why(terms)})${on}, score \
+${short(search.scores[k - 1])}.`;
+  }
+
+  #word(token, most) {
+    return cut(glyphs(this.run.piece(token).text), most);
+  }
+
+  draw(search, step, next) {
+    const { width } = this,
+      narrow = width < NARROW,
+      beside = width >= BESIDE,
+      pitch = narrow ? 26 : 30,
+      R = narrow ? 12 : 20, // of a circle with all visits
+      { list, hidden } = shown(search, step, LEAVES),
+      { places, rows, columns } = tidy(list.map(({ parent }) => parent)),
+      heads = list.filter(({ parent, node }) => parent === 0 && node > 0),
+      left = narrow ? 4 : 0.3 * width,
+      right = beside ? 0.75 * width : width,
+      top = TOP + (narrow ? heads.length * LINE + 34 : 0),
+      apart = (right - left - 8) / Math.max(1, columns - 1),
+      foot = top + rows * pitch + 16,
+      labels = [];
+    const { emitted, emitted_source: source } = step.tree,
+      now = this.#moved(search) ? fates(this.#asked(search).made, emitted, search.room, source === "target") : null;
+    list.forEach((item, i) => {
+      if (now) item.state = now.get(String(item.tokens)) ?? "";
+      const { column, row } = places[i],
+        whole = i ? glyphs(this.run.piece(item.tokens.at(-1)).text) : "",
+        text = cut(whole, Math.max(1, Math.floor((Math.min(150, apart - 2 * R - 14) - 12) / LETTER))),
+        x = left + (column - 1) * apart + R,
+        start = x + R + 4;
+      Object.assign(item, { x, y: top + (row + 0.5) * pitch, whole, text, start });
+      item.end = start + LETTER * [...text].length + 12;
+    });
+    this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
+    this.frame(this.tall[width]);
+    const word = (token, most) => this.#word(token, most);
+    labels.push(...successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }));
+    this.#grow(search, list, R, labels);
+    const head = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
+    if (heads.length) labels.push([left, top - 14, "start", head]);
+    if (hidden > 0) labels.push([left, foot, "start", tr`and ${hidden} nodes with fewer visits`]);
+    this.#baseline(search, step, beside ? right + 24 : null, foot, labels);
+    this.label(labels);
+    if (next) comeIn([...this.circles.childNodes].slice(1, list.length), { opacity: 0 });
+  }
+
+  /** The search tree: circles as large as their visits, edges as heavy as the weights, and the tokens that were sent to
+   * the target as boxes. */
+  #grow(search, list, R, labels) {
+    const k = this.#k(search),
+      visits = after(search, k),
+      way = new Set(this.#moved(search) ? trail(search, search.ends[k - 1]) : []),
+      size = ({ node }) => (node > 0 ? R * Math.sqrt(visits[node] / search.ends.length) : 0),
+      kind = ({ node }) => (2 * search.loaded[node] < search.weights[node] ? "text" : "store"),
+      boxes = list.slice(1).filter(({ state }) => state);
+    const told = boxes.map((box) => ({ ...box, x: (box.start + box.end) / 2, y: box.y - CHIP / 2 }));
+    chips(this.cells, told, this.context.theme, 999);
+    for (const { state, start, y, text } of list.slice(1)) if (!state) labels.push([start + 4, y + 4, "start", text]);
+    const edges = list.slice(1).filter(({ parent, from }) => parent || from);
+    pool(this.threads, edges.length, () => svg("path")).forEach((edge, i) => {
+      const item = edges[i],
+        above = list[item.parent],
+        x1 = item.parent ? above.end + 2 : item.from,
+        y1 = item.parent ? above.y : item.y,
+        x2 = item.node < 0 ? item.start : item.x - size(item),
+        bend = (x1 + x2) / 2,
+        hot = way.has(item.node);
+      set(edge, {
+        d: `M${x1},${y1}C${bend},${y1} ${bend},${item.y} ${x2},${item.y}`,
+        "data-source": item.node < 0 ? "" : kind(item),
+      });
+      edge.style.strokeWidth = 1 + 3 * Math.min(1, search.weights[item.node] ?? 0.3);
+      edge.style.opacity = hot || (!way.size && item.state) ? 0.9 : 0.3;
+    });
+    const draw = () => svg("g", {}, svg("title"), svg("circle", "dx-source"), svg("text", middle));
+    pool(this.circles, list.length, draw).forEach((group, i) => {
+      const [title, circle, text] = group.childNodes,
+        r = size(list[i]),
+        n = visits[list[i].node] ?? 0;
+      set(circle, { cx: list[i].x, cy: list[i].y, r: r.toFixed(1), "data-source": kind(list[i]) });
+      circle.style.fill = "color-mix(in srgb, var(--source) 35%, var(--panel))";
+      circle.style.strokeWidth = way.has(list[i].node) ? 3 : 1.2;
+      set(text, { x: list[i].x, y: list[i].y + 4 });
+      setText(text, r > 8 ? n : "");
+      setText(title, tr`visits: ${n}`);
+    });
+  }
+
+  /** What the same search drafts in the table as it was loaded, and what of it the target would have kept. */
+  #baseline({ fixed, room }, { tree }, x, foot, labels) {
+    const { rows, kept } = came(fixed, tree.emitted, room),
+      told = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
+      all = x === null ? [] : lines(fixed, tree.emitted, room, tree.emitted_source === "target"),
+      boxes = [];
+    labels.push([x ?? 4, x === null ? foot + 22 : TOP - 14, "start", tr`○ without learning (derived):`]);
+    labels.push([x ?? 4, x === null ? foot + 40 : TOP + 6, "start", told]);
+    all.slice(0, LISTED).forEach((line, i) => {
+      let at = x;
+      const room = (this.width - x) / line.length - 20; // of a token
+      for (const { token, state } of line) {
+        const text = this.#word(token, Math.min(10, Math.floor(room / LETTER))),
+          wide = LETTER * [...text].length + 12;
+        boxes.push({ x: at + wide / 2, y: TOP + 18 + i * 30, state, whole: this.#word(token, 40), text });
+        at += wide + 4;
+      }
+    });
+    chips(this.plain, boxes, this.context.theme, 999);
+    if (all.length > LISTED) labels.push([x, TOP + 34 + LISTED * 30, "start", tr`and ${all.length - LISTED} more`]);
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      search = step?.table_search;
+    if (!t) return tr`Before the first step.`;
+    if (!search) return tr`No search in this step.`;
+    const pair = search.pair.map((token) => this.#word(token, 12)).join(" ");
+    if (!search.ends.length) return tr`The table has no entry after ${pair}: nothing is searched.`;
+    const drafted = many(step.tree.tokens.length - 1, "drafted"),
+      accepted = step.tree.accepted.filter(Boolean).length - 1;
+    return tr`${search.ends.length} iterations search the table from ${pair} on; the most visited paths, ${drafted}, \
+go to the target in one call: ${accepted} accepted.`;
+  }
+}

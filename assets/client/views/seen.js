@@ -1,0 +1,113 @@
+// A picture that a language model sees, what of it reaches the draft, and the text in the rounds in which it came.
+
+import { bytes, glyphs } from "../player/codec.js";
+import { el, pool, setText } from "../player/dom.js";
+import { CLASSES } from "../player/firstguesses.js";
+import { inOrder } from "../player/rounds.js";
+import { tr } from "../player/words.js";
+import { SeenByDraft } from "./seendraft.js";
+
+export const view = { name: "Seen", title: "The scene and what is said of it", place: 18, needs: ["vision+growing"] };
+
+const GAP = "▢",
+  OURS = ["forced", "withdrawn"]; // not a step's own
+
+const own = ({ commits }, part) => (commits?.[part] ?? []).filter((_, i) => !OURS.includes(commits.causes[i]));
+
+/** Of the words that rounds with a draft wrote: {class: [guessed by the draft, all]}. */
+export function shares(steps) {
+  const found = { attribute: [0, 0], place: [0, 0], function: [0, 0] };
+  for (const step of steps.filter(({ vision }) => vision?.entries?.text)) {
+    const causes = own(step, "causes");
+    step.vision.kinds.forEach((kind, i) => {
+      if (!found[kind]) return;
+      found[kind][0] += causes[i] === "accepted";
+      found[kind][1]++;
+    });
+  }
+  return found;
+}
+
+export class Seen {
+  load(run, dom, context) {
+    Object.assign(this, { run, t: 0 });
+    [this.bytes, this.share, this.key] = Array.from({ length: 3 }, () => el("p", "dx-readout"));
+    this.text = el("p", "dx-seen-text");
+    this.drawing = new SeenByDraft((t) => this.describe(t));
+    this.drawing.load(run, dom, context);
+    dom.append(el("div", "dx-seen-side", this.text, this.bytes, this.share), this.key);
+  }
+
+  resize(width) {
+    this.drawing.resize(width);
+  }
+
+  /** The latest group after t steps, the first step's before any, that has a part. */
+  #latest(t, has) {
+    return this.run.steps.slice(0, Math.max(1, t)).findLast(({ vision }) => vision && has(vision))?.vision;
+  }
+
+  show(t, hurry) {
+    if (hurry) return;
+    this.t = t;
+    const seen = t ? this.#latest(t, ({ looks }) => looks) : null;
+    this.drawing.look({
+      scene: this.#latest(t, ({ pixels }) => pixels),
+      seen,
+      entries: t ? this.#latest(t, ({ entries }) => entries?.text)?.entries : null,
+      recalled: this.run.steps.slice(0, t).some(({ facts }) => "global_norm" in (facts ?? {})),
+    });
+    this.drawing.show(t);
+    this.#words(t);
+    this.#entries(t ? this.#latest(t, ({ entries }) => entries?.text) : null);
+    const counted = Object.entries(shares(this.run.steps.slice(0, t))).filter(([, [, all]]) => all),
+      listed = counted.map(([kind, [guessed, all]]) => `${CLASSES[kind]} ${guessed} / ${all}`).join(", ");
+    setText(this.share, listed && tr`Guessed by the draft: ${listed}.`);
+    setText(this.key, tr`A frame: one round. Underlined: what the picture decides, dotted for places.`);
+  }
+
+  #word(token) {
+    const piece = this.run.piece(token);
+    return piece.kind === "special" ? tr`end` : glyphs(piece.text.trim(), 14);
+  }
+
+  /** The text so far, a frame for each round; below it what the draft had guessed where the model refused. */
+  #words(t) {
+    const rounds = this.run.steps.slice(0, t).map((step, index) => {
+      const at = own(step, "positions"),
+        words = own(step, "tokens").map((token, i) => ({ at: at[i], token, kind: step.vision?.kinds?.[i] })),
+        refused = (step.tree?.tokens ?? []).filter((_, i) => step.tree.why[i] === "mismatch");
+      return { index, words: words.sort((a, b) => a.at - b.at), refused: refused.slice(0, 2) };
+    });
+    const some = inOrder(rounds.filter(({ words }) => words.length)),
+      make = () => el("span", "dx-seen-round", el("span"), el("s"));
+    pool(this.text, some.length, make).forEach((node, i) => {
+      const { words, refused, index } = some[i],
+        [line, guess] = node.childNodes;
+      node.dataset.now = String(index === t - 1);
+      pool(line, words.length, () => el("span")).forEach((word, j) => {
+        setText(word, words[j].token === null ? GAP : this.#word(words[j].token));
+        word.dataset.kind = words[j].kind ?? "";
+      });
+      setText(guess, refused.map((token) => this.#word(token)).join(", "));
+    });
+  }
+
+  #entries(vision) {
+    const { picture = 0, text = 0 } = vision?.entries ?? {},
+      kept = bytes(picture * (vision?.entry_bytes ?? 0)),
+      n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
+      whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
+    setText(
+      this.bytes,
+      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.` + whole : "",
+    );
+  }
+
+  describe(t) {
+    const done = this.run.steps.slice(0, t),
+      passes = done.reduce((sum, { forwards }) => sum + (forwards.target ?? forwards.model ?? 0), 0),
+      written = done.reduce((sum, step) => sum + own(step, "tokens").length, 0);
+    return t ? tr`${written} tokens after ${passes} forwards of the model.` : tr`The picture that is looked at.`;
+  }
+}

@@ -1,0 +1,199 @@
+// What of a picture reaches a draft: the target keeps a token for each patch; who looks for the draft has a heat map of
+// the patches on the faded picture, and what comes of it stands in the draft's own sequence.
+
+import { glyphs, unpack } from "../player/codec.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { paint } from "../player/pixels.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+const WIDE = 760, // of a panel in which the parts stand side by side
+  SCENE = 196,
+  MAP = 144,
+  TILE = 16, // of a position, at most
+  TOP = 24,
+  GLOBAL = "global vector";
+const SHORT = { draft: tr`draft`, "compact token": tr`compact token`, [GLOBAL]: tr`global vector` };
+const LOOKS = {
+  draft: tr`the draft looks here`,
+  "compact token": tr`compact token: made from here`,
+  [GLOBAL]: tr`global vector g: made from here`,
+};
+
+export class SeenByDraft extends StepPicture {
+  /** tell: what is said of a step. */
+  constructor(tell) {
+    super();
+    this.describe = tell;
+  }
+
+  load(run, dom, context) {
+    this.scene = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+    this.begin(run, dom, context, [this.scene, "grid", "maps", "strips", "ways", "heads"]);
+  }
+
+  /** now: {scene, seen, entries, recalled}: the groups with the pixels and the looks, what the draft keeps, and whether
+   * the global vector joins its words. */
+  look(now) {
+    this.now = now;
+  }
+
+  show(t) {
+    const next = t === this.t + 1;
+    this.t = t;
+    setText(this.say, this.describe(t));
+    const { scene } = this.now;
+    this.picture.style.display = scene?.pixels ? "" : "none";
+    if (scene?.pixels) this.draw(this.now, null, next);
+  }
+
+  draw({ scene, seen, entries }, _, next) {
+    const wide = this.width >= WIDE,
+      [rows, columns] = scene.grid?.length ? scene.grid : [1, 1],
+      n = rows * columns,
+      { picture = n, text = 0 } = entries ?? {},
+      side = wide ? SCENE : 150,
+      left = wide ? SCENE + 44 : 0,
+      readers = seen?.readers ?? [],
+      map = Math.min(MAP, (this.width - left - 24) / Math.max(1, readers.length)),
+      pitch = Math.min(TILE, (this.width - left - 4) / (n + text + 1)),
+      y = { target: wide ? TOP : TOP + side + 26 };
+    y.maps = y.target + TILE + 34;
+    y.draft = y.maps + (readers.length ? map + 44 : 0);
+    const labels = [[0, 14, "start", tr`the picture: ${n} image tokens`]],
+      heads = [];
+    if (!this.pixels || this.pixels !== scene.pixels) this.#paint(scene.pixels);
+    set(this.scene, { x: 0, y: TOP, width: side, height: side, href: this.href });
+    this.#grid(this.grid, rows, columns, 0, TOP, side);
+    const tiles = [];
+    const strip = (row, full) => {
+      for (let i = 0; i < full + text; i++) tiles.push({ x: left + i * pitch, y: y[row], full: i < full });
+    };
+    if (entries) {
+      strip("target", n);
+      strip("draft", picture);
+
+      heads.push([
+        left,
+        y.target - 8,
+        wide ? tr`Target model: all ${n} image tokens, then the text` : tr`Target: positions for the picture: ${n}`,
+      ]);
+      heads.push([left, y.draft + TILE + 18, this.#told(picture, n, wide)]);
+    }
+    const ways = this.#maps(
+      seen,
+      readers,
+      { rows, columns, left, map, pitch, y, picture, text, entries, wide },
+      labels,
+    );
+    pool(this.strips, tiles.length, () => svg("rect", { rx: 2 })).forEach((tile, i) => {
+      const { x, y: top, full } = tiles[i];
+      set(tile, {
+        x: x + 1,
+        y: top,
+        width: Math.max(2, pitch - 2),
+        height: TILE - 2,
+        class: full ? "dx-seen-patch" : "",
+      });
+      tile.style.cssText = `fill:${full ? "var(--accent)" : "none"};stroke:var(--${full ? "accent" : "muted"})`;
+    });
+    pool(this.ways, ways.length, () => svg("path")).forEach((way, i) => {
+      set(way, { d: ways[i].d });
+      way.style.cssText = `fill:none;stroke:var(--accent);stroke-width:${ways[i].w};opacity:${ways[i].o}`;
+    });
+    if (wide && readers.length === 2) {
+      const x = left + 2 * (map + 128);
+      labels.push([x, y.maps + 20, "start", tr`Two learned queries look at all`]);
+      labels.push([x, y.maps + 38, "start", tr`${n} image tokens, once.`]);
+    }
+    this.label(labels);
+    pool(this.heads, heads.length, () => svg("text", { "font-weight": 600 })).forEach((head, i) => {
+      set(head, { x: heads[i][0], y: heads[i][1] });
+      setText(head, heads[i][2]);
+    });
+    this.frame(Math.max(TOP + side, entries ? y.draft + TILE + 26 : 0) + 4);
+    if (next) comeIn([...this.ways.childNodes].slice(0, ways.length), { opacity: 0 });
+  }
+
+  #told(picture, n, wide) {
+    if (!wide) return tr`Draft: positions for the picture: ${picture}`;
+    if (picture >= n) return tr`Draft: the same ${n} image tokens, then the text`;
+    const instead = picture
+      ? tr`Draft: ${picture} compact token instead of ${n}, then the text`
+      : tr`Draft: no image token, only the text`;
+    return this.now.recalled ? instead + tr`; g joins every word` : instead;
+  }
+
+  #paint(pixels) {
+    const canvas = document.createElement("canvas");
+    paint(canvas, pixels);
+    Object.assign(this, { pixels, href: canvas.toDataURL() });
+  }
+
+  #grid(parent, rows, columns, x, y, side) {
+    const across = Array.from({ length: rows + 1 }, (_, i) => `M${x},${y + (i * side) / rows}h${side}`),
+      down = Array.from({ length: columns + 1 }, (_, i) => `M${x + (i * side) / columns},${y}v${side}`);
+    const [lines] = pool(parent, 1, () => svg("path"));
+    set(lines, { d: [...across, ...down].join("") });
+    lines.style.cssText = "stroke:var(--muted);stroke-width:1;opacity:.5;fill:none";
+  }
+
+  /** Who looked, from left to right, each with what comes of it; gives the ways from there into the draft. */
+  #maps(seen, readers, { rows, columns, left, map, pitch, y, picture, text, entries, wide }, labels) {
+    const ways = [],
+      values = seen ? unpack(seen.looks).values : [],
+      n = rows * columns,
+      make = () =>
+        svg("g", {}, svg("image", { preserveAspectRatio: "none" }), svg("g"), svg("g"), svg("circle", { r: 8 }));
+    pool(this.maps, readers.length, make).forEach((group, k) => {
+      const [image, heat, grid, dot] = group.childNodes,
+        at = left + k * (wide ? map + 128 : this.width / 2),
+        shares = values.slice(k * n, (k + 1) * n),
+        least = Math.min(...shares),
+        most = Math.max(...shares, least + 1e-9);
+      set(image, { x: at, y: y.maps, width: map, height: map, href: this.href, opacity: 0.22 });
+      image.style.imageRendering = "pixelated";
+      pool(heat, n, () => svg("rect")).forEach((cell, i) => {
+        set(cell, { x: at + ((i % columns) * map) / columns, y: y.maps + (Math.floor(i / columns) * map) / rows });
+        set(cell, {
+          width: map / columns,
+          height: map / rows,
+          opacity: ((0.9 * (shares[i] - least)) / (most - least)).toFixed(3),
+        });
+        cell.style.cssText = "fill:var(--accent);stroke:none";
+      });
+      this.#grid(grid, rows, columns, at, y.maps, map);
+      const name = wide ? LOOKS[readers[k]] : SHORT[readers[k]];
+      labels.push([at, y.maps - 8, "start", name ?? glyphs(readers[k], 20)]);
+      if (wide)
+        labels.push(
+          [at + map + 8, y.maps + map - 24, "start", tr`attention`],
+          [at + map + 8, y.maps + map - 6, "start", tr`${percent(least)} to ${percent(most)}`],
+        );
+      const foot = y.maps + map,
+        middle = at + map / 2,
+        into = left + pitch / 2,
+        g = readers[k] === GLOBAL && this.now.recalled;
+      set(dot, { cx: middle, cy: foot + 14 });
+      dot.style.cssText = g && entries ? "fill:var(--accent)" : "display:none";
+      if (!entries) return;
+      if (readers[k] === "compact token" && picture)
+        ways.push({
+          d: `M${middle},${foot + 2}C${middle},${foot + 26} ${into},${foot + 10} ${into},${y.draft - 2}`,
+          w: 3,
+          o: 1,
+        });
+      for (let i = 0; g && i < text; i++) {
+        const to = left + (picture + i + 0.5) * pitch;
+        ways.push({
+          d: `M${middle},${foot + 14}C${middle},${y.draft - 6} ${to},${foot + 14} ${to},${y.draft - 2}`,
+          w: 1,
+          o: 0.4,
+        });
+      }
+    });
+    return ways;
+  }
+}

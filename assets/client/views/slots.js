@@ -1,0 +1,211 @@
+// Each token's expert, known before any layer runs; below, two caches at the moment at which an expert has to
+// go, with arcs to each next use.
+
+import { cut, glyphs, seconds } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { Sliding } from "../player/sliding.js";
+import { StepPicture } from "../player/steppicture.js";
+import { OPTIONS } from "../player/theme.js";
+import { tr, translated } from "../player/words.js";
+import { evictions, loadsOf, RULES, readOf, said, sentence } from "./shelves.js";
+
+export const view = { name: "Slots", title: "Experts known ahead", place: 80, needs: ["requests"] };
+
+const LEAST = 19, // width of a token, in CSS pixels
+  MOST = 40,
+  CELLS = 86, // height at which the tokens' experts stand
+  ROW = 17, // of a slot
+  ARCS = 44;
+const FULL = 1150; // width for whole sentences
+const MIDDLE = { "text-anchor": "middle" };
+const line = (colour, width, dash = "none") =>
+  `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
+
+export class Slots extends StepPicture {
+  load(run, dom, context) {
+    this.sliding = new Sliding("c", tr`Slots of the cache`, () => this.show(this.t), { min: 1, max: 8, step: 1 });
+    this.legend = el("div", "dx-legend");
+    const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
+    this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];
+    this.sliding.dom.prepend(...this.turns);
+    this.begin(run, dom, context, ["cells", "bars", "arcs", "marks"], this.sliding.dom);
+    dom.insertBefore(this.legend, this.picture);
+    this.grow();
+  }
+
+  grow() {
+    this.experts = [...new Set(this.run.steps.flatMap(({ choice }) => choice?.options ?? []))];
+    const box = (name) => el("i", { class: "dx-swatch", style: `background:${this.#fill(name)}` });
+    const names = this.experts.map((name) => el("span", {}, box(name), ` ${translated(name)}`));
+    this.legend.replaceChildren(el("b", {}, tr`Experts`), ...names);
+  }
+
+  #fill(name, part = "fill") {
+    return `var(--option${Math.max(0, this.experts.indexOf(name)) % OPTIONS}-${part})`;
+  }
+
+  #turn(by) {
+    const { places } = evictions(this.#read().held);
+    this.picked = places[places.indexOf(this.moment) + by] ?? this.moment;
+    this.show(this.t);
+  }
+
+  show(t, hurry) {
+    if (t !== this.t) this.picked = null;
+    super.show(t, hurry);
+  }
+
+  told({ requests }) {
+    return requests;
+  }
+
+  #read() {
+    const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
+    return readOf(this.run, this.t, this.sliding.at(slots), this.experts);
+  }
+
+  also(told) {
+    this.legend.hidden = !told;
+    if (!told) return this.sliding.show(1, false, "");
+    const [lru, look] = this.#read().held.map(loadsOf);
+    this.sliding.show(told.slots, true, tr`loads: ${lru} by LRU, ${look} with look-ahead.`);
+  }
+
+  draw(_, step, next) {
+    const read = this.#read(),
+      { asked, held, c } = read,
+      { outs, places, parted } = evictions(held),
+      wide = this.width >= 700,
+      left = wide ? 172 : 4,
+      room = this.width - left - 40,
+      shown = Math.min(asked.length, Math.floor(room / LEAST));
+    this.moment = this.picked ?? parted ?? places.at(-1) ?? asked.length - 1;
+    const from = Math.max(0, Math.min(asked.length - shown, this.moment - Math.floor(0.4 * shown))),
+      w = Math.min(MOST, room / shown),
+      x = (at) => left + (Math.min(Math.max(at, from), from + shown) - from) * w,
+      at = { left, from, to: from + shown, w, x, wide, labels: [], bars: [], arcs: [], marks: [] };
+    this.#tokens(read, at, step);
+    const panel = ARCS + Math.max(2, c) * ROW + 36,
+      top = CELLS + (wide ? 78 : 60);
+    RULES.forEach((_, i) => this.#cache(read, { ...at, y: top + i * panel, i, gone: outs[i].get(this.moment) }));
+    this.#paint(at);
+    this.frame(top + 2 * panel);
+    this.label(at.labels);
+    [...this.words.childNodes].forEach((text, i) => (text.style.fontWeight = at.labels[i]?.[4] ? 700 : 400));
+    this.turns[0].disabled = !(this.moment > places[0]);
+    this.turns[1].disabled = !(this.moment < places.at(-1));
+    if (!next) return;
+    comeIn([...this.cells.childNodes].slice(0, shown), { opacity: 0 });
+    comeIn([this.bars, this.arcs, this.marks], { opacity: 0 });
+  }
+
+  /** The tokens with their experts, and what an ordinary mixture would know. */
+  #tokens({ asked, until }, { left, from, to, w, x, wide, labels, marks }, step) {
+    const route = this.run.steps[0]?.intervals?.find(({ kind }) => kind === "route"),
+      took = route ? seconds(route.end - route.start) : "?",
+      board = this.run.board(this.t),
+      L = step.routing?.[0]?.layers.length ?? 0;
+    pool(this.cells, to - from, () =>
+      svg("g", {}, svg("title"), svg("text"), svg("rect", { height: 24, rx: 3 }), svg("text", MIDDLE, "?")),
+    ).forEach((cell, i) => {
+      const at = from + i,
+        [title, word, box, ask] = cell.childNodes,
+        token = board[at]?.token,
+        text = token == null ? "" : glyphs(this.run.piece(token).text);
+      set(word, { transform: `translate(${x(at) + w / 2 + 4},${CELLS - 5}) rotate(-55)` });
+      setText(word, cut(text, 8));
+      set(box, { x: x(at) + 1, y: CELLS, width: w - 2 });
+      box.style.cssText = `fill:${this.#fill(asked[at])};stroke:none`;
+      set(ask, { x: x(at + 0.5), y: CELLS + 41 });
+      marks.push([`M${x(at) + 1.5},${CELLS + 28}h${w - 3}v17h${3 - w}z`, line("var(--muted)", 1, "2 2")]);
+      setText(title, tr`token ${at} ${text}: ${translated(asked[at] ?? "")}, in all ${L} layers`);
+    });
+    const head =
+      this.width > FULL
+        ? tr`① A small router reads the tokens alone: ${until[0] ?? 0} experts known in ${took}, before layer 1 of \
+${L} runs`
+        : tr`① Known before layer 1 runs`;
+    labels.push([left, 14, "start", head, true]);
+    if (!wide) return;
+    labels.push([left - 10, CELLS + 16, "end", tr`known ahead`, true]);
+    labels.push([left - 10, CELLS + 41, "end", tr`ordinary mixture`]);
+    labels.push([left, CELLS + 63, "start", tr`? a router in each layer: unknown until the layer below has run`]);
+  }
+
+  /** One cache: what it holds up to the moment and after it, what it throws out, and when each is needed again. */
+  #cache({ asked, until, held, c, ahead }, { left, from, to, x, wide, labels, y, i, gone, bars, arcs, marks }) {
+    const m = this.moment,
+      base = y + 26 + ARCS,
+      later = asked.slice(m + 1, Math.min(until[m] ?? 0, m + 1 + ahead)),
+      slots = held[i].filter(({ end, start }) => end > from && start < to),
+      name = i ? tr`look-ahead` : tr`LRU`,
+      inside = new Set(slots.filter(({ start, end }) => start < m && end >= m).map(({ expert }) => expert));
+    for (const { slot, expert, start, end, miss } of slots) {
+      const top = base + (slot - 1) * ROW,
+        title = tr`${translated(expert)}, tokens ${start} to ${end - 1}`,
+        box = { y: top, height: ROW - 2, fill: this.#fill(expert), title };
+      for (const [a, b, dim] of [
+        [start, Math.min(end, m), false],
+        [Math.max(start, m), end, true],
+      ])
+        if (x(b) > x(a)) bars.push({ ...box, x: x(a), width: x(b) - x(a), dim });
+      if (miss && start >= from) marks.push([`M${x(start)},${top - 1}h9l-9,9z`, "fill:var(--text);opacity:1"]);
+    }
+    marks.push([`M${x(m)},${y + 22}V${base + c * ROW}`, line("var(--text)", 2)]);
+    for (const expert of inside) {
+      const n = later.indexOf(expert) + 1,
+        cx = x(Math.min(m + n + 0.5, to)),
+        cy = base - 13,
+        high = cy - Math.min(ARCS - 10, 8 + 9 * Math.log2(1 + n)),
+        d = `M${x(m)},${base}C${x(m)},${high} ${cx},${high} ${cx},${cy}`;
+      if (n) arcs.push({ d, cx, cy, n, expert, out: expert === gone?.out });
+    }
+    if (gone) {
+      const top = base + (gone.slot - 1) * ROW + 2;
+      marks.push([`M${x(m) - 13},${top}l10,10m0,-10l-10,10`, line("var(--text)", 2.5)]);
+    }
+    labels.push([left, y + 14, "start", sentence(m, gone, later, c, i, this.width > FULL), true]);
+    if (!wide) return;
+    labels.push([left - 10, base + 13, "end", name, true]);
+    labels.push([left - 10, base + 13 + ROW, "end", tr`◤ loads: ${loadsOf(held[i])}`]);
+  }
+
+  #paint({ bars, arcs, marks }) {
+    pool(this.bars, bars.length, () => svg("rect", {}, svg("title"))).forEach((bar, i) => {
+      const { fill, title, dim, ...box } = bars[i];
+      set(bar, box);
+      bar.style.cssText = `fill:${fill};stroke:none;opacity:${dim ? 0.45 : 1}`;
+      setText(bar.firstChild, title);
+    });
+    const arc = () => svg("g", {}, svg("path"), svg("circle", { r: 9 }), svg("text", MIDDLE));
+    pool(this.arcs, arcs.length, arc).forEach((group, i) => {
+      const { d, cx, cy, n, expert, out } = arcs[i],
+        [path, dot, text] = group.childNodes,
+        fill = this.#fill(expert);
+      set(path, { d });
+      path.style.cssText = out ? line("var(--text)", 3) : line(fill, 2, "4 3");
+      set(dot, { cx, cy });
+      dot.style.cssText = `fill:${fill};stroke:${out ? "var(--text)" : "none"};stroke-width:2`;
+      set(text, { x: cx, y: cy + 4 });
+      text.style.fill = this.#fill(expert, "text");
+      setText(text, n);
+    });
+    pool(this.marks, marks.length, () => svg("path")).forEach((mark, i) => {
+      const [d, style] = marks[i];
+      set(mark, { d });
+      mark.style.cssText = style;
+    });
+  }
+
+  describe(t) {
+    if (!t) return tr`Before the first step.`;
+    const { requests, facts = {} } = this.run.steps[t - 1] ?? {},
+      experts = (requests?.experts ?? []).map((expert) => this.experts[expert]);
+    if (!experts.length) return tr`No expert in this step.`;
+    if (experts.length === 1) return tr`Token ${requests.start} asks for ${translated(experts[0])}. ${said(facts)}.`;
+    const stretches = experts.filter((one, i) => one !== experts[i - 1]).length;
+    return tr`${experts.length} tokens were routed before the first layer ran: ${stretches} stretches of one expert. \
+${said(facts)}.`;
+  }
+}

@@ -1,0 +1,235 @@
+// The slots of a memory: the latest token's rows and columns of keys, the slots at their best crossings, and those of
+// the last tokens; beside it what these read of a mixture of experts and of a dense layer, and the bytes of it.
+
+import { bytes, glyphs, number } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { fine } from "../player/shares.js";
+import { tr } from "../player/words.js";
+import { growthLines } from "./slotlines.js";
+import { sky, strips } from "./slotsky.js";
+import { alike, gathered, growth, MOST } from "./slotsread.js";
+
+export const view = {
+  name: "Starfield",
+  title: "Slots of a memory that light up",
+  place: 122,
+  needs: ["routing.memory"],
+};
+
+const SKY = 330,
+  LEFT = 74, // of the sky: the name of its rows
+  TOP = 62,
+  THUMB = 104,
+  TALL = 150, // of the chart
+  WIDE = 1000; // of a panel in which three parts stand side by side
+
+const drawing = () => svg("svg", { class: "dx-tree dx-tower", role: "img", style: "max-width:100%" });
+
+export class Starfield {
+  load(run, dom, context) {
+    Object.assign(this, { run, dom, context, layer: 0, width: 640 });
+    this.say = el("p", "dx-readout");
+    this.big = drawing();
+    this.stars = svg("g");
+    this.words = svg("g");
+    this.big.append(this.stars, this.words);
+    this.thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
+    this.slider = el("input", {
+      type: "range",
+      min: 1,
+      max: MOST,
+      value: run.header.params?.chunk ?? 8,
+      "aria-label": tr`Tokens read together`,
+      oninput: () => this.show(this.t),
+    });
+    this.many = el("strong");
+    this.told = el("p", "dx-readout");
+    this.blocks = drawing();
+    this.bars = svg("g");
+    this.names = svg("g");
+    this.lines = svg("g");
+    this.blocks.append(this.bars, this.lines, this.names);
+    this.side = el(
+      "div",
+      { style: "flex:1 1 320px;min-width:0" },
+      el("label", {}, this.many, " ", this.slider),
+      this.told,
+      this.blocks,
+    );
+    this.key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
+    dom.append(
+      this.say,
+      el(
+        "div",
+        { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
+        el("div", { style: "max-width:100%" }, this.big, this.key),
+        this.thumbs,
+        this.side,
+      ),
+    );
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    const read = gathered(this.run.steps, t),
+      { found, K, layers } = read;
+    this.layer = Math.min(this.layer, Math.max(0, layers.length - 1));
+    setText(this.say, this.describe(t));
+    for (const part of [this.big, this.key, this.side]) part.toggleAttribute("hidden", !found.length);
+    this.#thumbs(found, K, layers);
+    if (!found.length) return;
+    const dots = this.#sky(found, K, layers);
+    this.#side(found, K, this.run.steps[t - 1]?.facts ?? {});
+    if (next) comeIn([...dots.childNodes], { opacity: 0 });
+  }
+
+  /** What of a layer is drawn: slots of earlier tokens, of the last ones, and of the latest. */
+  #slots(found, l) {
+    const of = (some) => [...new Set(some.flatMap(([, one]) => one.layers[l].map(([slot]) => slot)))],
+      last = found.slice(-this.slider.value);
+    return { earlier: of(found), recent: of(last), now: found.at(-1)?.[1].layers[l] ?? [] };
+  }
+
+  #name(position) {
+    return glyphs(this.run.piece(this.run.board(this.t)[position]?.token ?? 0).text, 12);
+  }
+
+  #sky(found, K, layers) {
+    const l = this.layer,
+      [position, last] = found.at(-1),
+      [rows, columns] = [last.rows?.[l] ?? [], last.columns?.[l] ?? []],
+      narrow = this.width < SKY + LEFT + 4,
+      left = narrow ? 0 : LEFT,
+      side = Math.min(SKY, this.width - left - 4),
+      slots = this.#slots(found, l),
+      words = [
+        [
+          left,
+          16,
+          tr`${this.#name(position)} reads ${slots.now.length} of ${number(K * K)} slots in layer ${layers[l]}`,
+          600,
+        ],
+        [left, 36, tr`best rows × best columns: ${rows.length * columns.length} candidates`],
+        [left, TOP - 6, tr`${columns.length} columns of ${K}`],
+        ...(narrow
+          ? []
+          : [
+              [0, TOP + 14, tr`${rows.length} rows`],
+              [0, TOP + 30, tr`of ${K}`],
+            ]),
+      ];
+    set(this.big, {
+      width: left + side + 4,
+      height: TOP + side + 4,
+      viewBox: `0 0 ${left + side + 4} ${TOP + side + 4}`,
+    });
+    set(this.big, { "aria-label": words[0][2] });
+    const dots = sky(this.stars, { x: left, y: TOP, side, K, rows, columns, ...slots });
+    this.#text(this.words, words);
+    const key = [
+      ["●", "var(--span-fed)", tr`read by this token`],
+      ["○", "var(--span-fed)", tr`with a negative weight`],
+      ["■", "var(--accent)", tr`by the last ${this.slider.value} tokens`],
+      ["■", "color-mix(in srgb, var(--accent) 30%, var(--panel))", tr`earlier in the text`],
+    ];
+    pool(this.key, key.length, () => el("span", {}, el("b"), el("span"))).forEach((one, i) => {
+      one.firstChild.style.color = key[i][1];
+      setText(one.firstChild, `${key[i][0]} `);
+      setText(one.lastChild, key[i][2]);
+    });
+    this.key.style.maxWidth = `${left + side}px`;
+    return dots;
+  }
+
+  #text(parent, words) {
+    pool(parent, words.length, () => svg("text")).forEach((text, i) => {
+      const [x, y, said, weight = 400, anchor = "start"] = words[i];
+      set(text, { x, y, "font-weight": weight, "text-anchor": anchor });
+      setText(text, said);
+    });
+  }
+
+  /** The other layers; one that is pressed is drawn large. */
+  #thumbs(found, K, layers) {
+    const make = () => el("button", { style: "padding:4px" }, drawing(), el("figcaption"));
+    pool(this.thumbs, layers.length, make).forEach((button, l) => {
+      const [picture, name] = button.childNodes;
+      set(button, { "aria-pressed": String(l === this.layer) });
+      button.onclick = () => {
+        this.layer = l;
+        this.show(this.t);
+      };
+      set(picture, { width: THUMB, height: THUMB, viewBox: `0 0 ${THUMB} ${THUMB}` });
+      const slots = this.#slots(found, l);
+      sky(picture, { x: 2, y: 2, side: THUMB - 4, K, rows: [], columns: [], ...slots });
+      setText(name, tr`layer ${layers[l]}: ${slots.earlier.length} read`);
+    });
+  }
+
+  /** What the last tokens read of the layer in each design, and the bytes of all layers. */
+  #side(found, K, facts) {
+    const last = found.slice(-this.slider.value),
+      l = this.layer,
+      experts = [...new Set(last.flatMap(([, one]) => one.experts?.[l] ?? []))],
+      slots = this.#slots(found, l).recent,
+      E = this.#experts(),
+      w = Math.max(200, Math.min(560, this.width > WIDE ? this.width - SKY - LEFT - 2 * THUMB - 110 : this.width - 4)),
+      parts = [
+        {
+          n: K * K,
+          read: slots,
+          name: tr`memory: ${slots.length} of ${number(K * K)} slots, ${fine(slots.length / K / K)}`,
+        },
+      ];
+    if (E && "dense_bytes" in facts)
+      parts.push(
+        {
+          n: E,
+          read: experts,
+          name: tr`mixture of experts: ${experts.length} of ${E} experts, ${fine(experts.length / E)}`,
+        },
+        { n: 1, read: [0], name: tr`dense FFN: all of it` },
+      );
+    const ys = parts.map((_, i) => 22 + i * 48),
+      words = parts.map(({ name }, i) => [0, ys[i] - 6, name]),
+      lines = growth(found, facts),
+      top = ys.at(-1) + 62,
+      names = [tr`memory`, tr`mixture`, tr`dense FFN`],
+      n = Math.min(last.length, lines.length);
+    setText(this.many, tr`Read in this layer by the last ${last.length} tokens`);
+    strips(this.bars, parts, w, ys);
+    setText(
+      this.told,
+      tr`Of the memory's bytes ${bytes(facts.always_bytes ?? 0)} are always read: its own FFN and keys.`,
+    );
+    growthLines(this.lines, lines, { n, names, w, top, tall: TALL }, words);
+    set(this.blocks, { width: w + 2, height: top + TALL + 26, viewBox: `0 0 ${w + 2} ${top + TALL + 26}` });
+    this.#text(this.names, words);
+  }
+
+  #experts() {
+    for (const { routing = [] } of this.run.steps)
+      for (const { role, units } of routing) if (role === "mixture") return units;
+    return 0;
+  }
+
+  describe(t) {
+    const { found } = gathered(this.run.steps, t);
+    if (!found.length) return tr`Before the first step.`;
+    const [position, one] = found.at(-1),
+      all = one.layers.flat().length,
+      [same, i] = alike(found);
+    return i < 0 || !same
+      ? tr`Position ${position} ${this.#name(position)} reads ${all} slots, all of them its own.`
+      : tr`Position ${position} ${this.#name(position)} reads ${all} slots, ${same} of them as position ${found[i][0]} \
+${this.#name(found[i][0])} did.`;
+  }
+}

@@ -1,0 +1,181 @@
+// What a sampler lets through at this step: its tokens stacked under the line, the first refused one hollow above it.
+// Beside it how many other samplers would, with their mass; below, the same for each step: what the line was held
+// against, as a column.
+
+import { cut, glyphs, number } from "../player/codec.js";
+import { el, set, setText, svg } from "../player/dom.js";
+import { percent } from "../player/shares.js";
+import { tr } from "../player/words.js";
+import { Budgets, width } from "./budgets.js";
+
+export const view = {
+  name: "Thermometer",
+  title: "Tokens kept",
+  place: 155,
+  needs: ["truncation"],
+};
+
+const H = 290, // units of the drawing
+  BASE = 256,
+  TUBE = 36,
+  X = 116,
+  GAP = 13, // between two lines of text
+  ROW = 30,
+  SEEN = 9; // least height of the refused one, which may add hardly anything
+
+const text = (x, y, words, more = {}) => svg("text", { x, y, style: "fill:var(--text)", ...more }, words);
+const two = (value) => (value < 0.01 ? number(value) : String(Number(value.toPrecision(2))));
+
+export class Thermometer {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, width: 640 });
+    const style = "font:12px var(--mono);display:block;flex:1 1 300px;max-width:520px;min-width:0";
+    this.tube = svg("svg", { viewBox: `0 0 380 ${H}`, role: "img", style });
+    this.bars = svg("svg", { role: "img", style, "aria-label": tr`Tokens kept by several samplers` });
+    this.budgets = new Budgets(run, context);
+    this.say = el("p", "dx-readout");
+    dom.append(this.say, el("div", "dx-legend", this.tube, this.bars), this.budgets.strip);
+    this.grow();
+  }
+
+  resize(width) {
+    this.width = width;
+    if (this.t !== undefined) this.show(this.t);
+  }
+
+  /** Samplers in the order of the bars, this run's own first; the most tokens that any of them lets through. */
+  grow() {
+    const some = this.run.steps.flatMap(({ truncation: cut }) => (cut ? [cut] : []));
+    this.names = [...new Set(some.flatMap((c) => Object.keys(c.others ?? {})))];
+    this.most = Math.max(2, ...some.flatMap((c) => [c.kept, ...Object.values(c.others ?? {})]));
+  }
+
+  show(t, hurry) {
+    this.t = t;
+    if (hurry) return;
+    const cut = this.run.steps[t - 1]?.truncation,
+      words = this.describe(t);
+    setText(this.say, words || tr`Nothing is cut off at this step.`);
+    set(this.tube, { "aria-label": words });
+    this.tube.replaceChildren(...(cut ? this.#tube(cut, this.run.steps[t - 1].commits?.tokens ?? []) : []));
+    this.#bars(cut);
+    this.budgets.show(t, this.width, this.names, this.most);
+  }
+
+  /** The glass from 0 to the whole, a block per token from what was counted before it to what is counted with it. */
+  #tube(c, written) {
+    const listed = c.tokens.length - (c.refused ?? 0),
+      top = Math.max(c.whole ?? 0, c.line, c.counted[listed] ?? 0) * (c.whole ? 1 : 1.05) || 1,
+      y = (value) => BASE - (Math.min(value, top) / top) * (BASE - 14),
+      more = c.kept - listed;
+    const blocks = [],
+      labels = [];
+    const block = (i, from, to, style, label, least = 1) => {
+      const title = svg("title", {}, `${label}: ${number(c.counted[i], c.unit)}`),
+        high = Math.max(y(from) - y(to), least);
+      blocks.push({
+        drawn: style.includes("--new"),
+        node: svg("rect", { x: X - TUBE / 2, y: y(from) - high, width: TUBE, height: high, rx: 1.5, style }, title),
+      });
+    };
+    c.tokens.slice(0, listed + 1).forEach((token, i) => {
+      const drawn = i < listed && written.at(-1) === token,
+        refused = i >= listed,
+        before = i === listed && more > 0 ? c.line : i ? c.counted[i - 1] : 0,
+        name = `${cut(glyphs(this.run.piece(token).text, 20), 14)} ${percent(c.probabilities[i])}`,
+        words = refused ? tr`${name} refused` : drawn ? tr`${name} drawn` : name;
+      const fill = refused ? "none" : drawn ? "var(--new-fill)" : "var(--accepted-fill)",
+        thick = y(before) - y(c.counted[i]) > 4,
+        line = refused ? "var(--text);stroke-dasharray:3 2" : thick ? "var(--panel)" : "none";
+      block(i, before, c.counted[i], `fill:${fill};stroke:${line}`, words, refused ? SEEN : drawn ? 4 : 1);
+      labels.push({ y: (y(before) + y(c.counted[i])) / 2 + 4, words, must: drawn || refused || !i });
+    });
+    if (more > 0) {
+      block(listed - 1, c.counted[listed - 1], c.line, "fill:var(--accepted-fill);opacity:0.45", tr`others that stay`);
+      const among = c.tokens.slice(0, listed).includes(written.at(-1)) ? "" : tr` (drawn)`;
+      labels.unshift({
+        y: (y(c.counted[listed - 1]) + y(c.line)) / 2 + 4,
+        words: tr`and ${number(more)} more${among}`,
+        must: true,
+      });
+    }
+    const at = y(c.line),
+      bulb = written.at(-1) === c.tokens[0] ? "var(--new-fill)" : "var(--accepted-fill)";
+    return [
+      svg("rect", {
+        x: X - TUBE / 2,
+        y: y(c.whole ?? top),
+        width: TUBE,
+        height: BASE - y(c.whole ?? top),
+        rx: 4,
+        style: "fill:none;stroke:var(--line)",
+      }),
+      svg("circle", { cx: X, cy: BASE + 12, r: 17, style: `fill:${bulb};stroke:var(--line)` }),
+      ...blocks.sort((a, b) => a.drawn - b.drawn).map((one) => one.node), // a narrow one that was drawn stays in sight
+      svg("path", { class: "dx-threshold", d: `M${X - 28},${at}H${X + 34}` }),
+      text(X - 30, at + 4, c.whole ? tr`budget ${two(c.line)}` : two(c.line), { "text-anchor": "end" }),
+      ...(c.whole
+        ? [
+            text(X - 30, y(c.whole) + 4, two(c.whole), { "text-anchor": "end" }),
+            text(X + 40, y(c.whole) + 4, tr`${c.unit}: all the model's entropy`),
+            ...(at - y(c.whole) > 44 ? [text(X + 40, (at + y(c.whole)) / 2 + 4, tr`not to be spent`)] : []),
+          ]
+        : []),
+      ...spread(labels).map((label) => text(X + 40, label.y, label.words)),
+    ];
+  }
+
+  /** How many tokens each sampler keeps, this run in the colour of its liquid. */
+  #bars(c) {
+    const all = c
+      ? [[tr`this run`, c.kept, c.mass], ...this.names.map((n) => [n, c.others?.[n] ?? null, c.others_mass?.[n]])]
+      : [];
+    set(this.bars, { viewBox: `0 0 360 ${Math.max(1, all.length) * ROW + 50}` });
+    this.bars.replaceChildren(
+      text(0, 14, tr`Tokens that may be drawn at this step`),
+      text(0, 30, tr`(logarithmic scale)`, { style: "fill:var(--muted)" }),
+      ...all.flatMap(([name, n, mass], i) => [
+        text(0, i * ROW + 58, cut(name, 11)),
+        svg("rect", {
+          x: 88,
+          y: i * ROW + 45,
+          width: Math.max(2, width(n ?? 0, this.most) * 120),
+          height: 17,
+          rx: 3,
+          style: `fill:var(--${i ? "muted" : "accepted-fill"});opacity:${i ? 0.6 : 1}`,
+        }),
+        text(
+          96 + width(n ?? 0, this.most) * 120,
+          i * ROW + 58,
+          `${number(n)} ${n === 1 ? tr`token` : tr`tokens`}${mass ? ` · ${percent(mass)}` : ""}`,
+        ),
+      ]),
+    );
+  }
+
+  describe(t) {
+    const c = this.run.steps[t - 1]?.truncation;
+    if (!c) return "";
+    const unit = ["bits", "nats"].includes(c.unit) ? ` (${c.unit})` : "";
+    const last = c.tokens.length - (c.refused ?? 0) - 1,
+      used = c.kept > last + 1 ? "" : `${number(c.counted[last])} `;
+    return (
+      tr`${number(c.kept)} ${c.kept === 1 ? tr`token` : tr`tokens`} kept with ${percent(c.mass)} \
+of the mass; ${c.quantity}: ${used}against the threshold ${number(c.line)}` +
+      `${c.whole ? tr`, ${number(c.whole)} in all` : ""}${unit}.`
+    );
+  }
+}
+
+/** Labels that have room: those that must stand are moved apart, the others are left out where it is narrow. */
+function spread(labels) {
+  const placed = [];
+  for (const label of [...labels].sort((a, b) => b.must - a.must)) {
+    let { y } = label;
+    const meets = () => placed.find((other) => Math.abs(other.y - y) < GAP);
+    if (!label.must && meets()) continue;
+    for (let next = meets(); next; next = meets()) y = next.y - GAP;
+    placed.push({ ...label, y });
+  }
+  return placed;
+}

@@ -1,0 +1,199 @@
+// The draft tree of a verification step: what was drafted, what the target accepted, where it refused, what the step
+// gained.
+
+import { cut, glyphs } from "../player/codec.js";
+import { el, frame, legend, pool, set, setText, svg } from "../player/dom.js";
+import { rowsOf } from "../player/rounds.js";
+import { tr, translated } from "../player/words.js";
+import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
+import { Ghost } from "./ghost.js";
+import { key, kindsOf, Origins, told } from "./origins.js";
+import { layout, NODE, TAIL } from "./treelayout.js";
+
+export const view = { name: "DraftTree", title: "Draft tree", place: 120, needs: ["tree"] };
+
+const CHAR = 7.3; // of the monospaced letters
+
+export class DraftTree {
+  load(run, dom, context) {
+    Object.assign(this, { run, context, seen: 0, columns: 1 });
+    this.say = el("p", "dx-readout");
+    this.slabs = svg("g");
+    this.edges = svg("g");
+    this.nodes = svg("g");
+    this.origins = new Origins(run);
+    const hatch = svg(
+      "pattern",
+      {
+        id: `dx-hatch-${context.id}`,
+        width: 6,
+        height: 6,
+        patternUnits: "userSpaceOnUse",
+        patternTransform: "rotate(45)",
+      },
+      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }),
+      svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }),
+    );
+    this.picture = svg(
+      "svg",
+      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree`, onpointerover: (event) => this.#point(event) },
+      svg("defs", {}, hatch),
+      this.slabs,
+      this.edges,
+      this.origins.threads,
+      this.origins.sources,
+      this.nodes,
+    );
+    this.scroll = el("div", "dx-scroll", this.picture);
+    const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
+    this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
+    dom.append(
+      this.say,
+      ...(this.ghost ? [this.ghost.root] : []),
+      this.scroll,
+      el(
+        "div",
+        "dx-legend",
+        ...states.map((s) => legend(context.theme, s)),
+        ...key(run),
+        ...(chances(run) ? [el("span", {}, chances(run))] : []),
+        el("span", {}, tr`edge width: draft probability or rank`),
+        ...(run.steps.some((step) => step.tree?.tails?.length)
+          ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
+          : []),
+      ),
+    );
+  }
+
+  /** The rows of a step's tree; without the target's own token where the limit of the answer cut it off. */
+  #rows({ tree, commits }) {
+    const { rows, accepted } = rowsOf(tree),
+      wrote = commits?.tokens.filter((token) => token >= 0).length ?? Infinity,
+      cut = rows.length > tree.tokens.length && wrote <= accepted;
+    return { rows: cut ? rows.slice(0, tree.tokens.length) : rows, accepted, cut };
+  }
+
+  resize(width) {
+    this.width = width;
+    this.ghost?.resize(width);
+    this.show(this.t ?? 0);
+  }
+
+  /** Columns of the deepest tree so far: a node has one place and one size in all steps. */
+  #columns() {
+    for (; this.seen < this.run.length; this.seen++) {
+      const { tree } = this.run.steps[this.seen];
+      if (!tree) continue;
+      const depths = [];
+      for (const parent of tree.parents) depths.push(parent < 0 ? 1 : depths[parent] + 1);
+      const accepted = tree.accepted.filter(Boolean).length;
+      this.columns = Math.max(this.columns, accepted + 1, ...depths);
+      this.origins.measure(tree);
+    }
+    return this.columns;
+  }
+
+  show(t) {
+    this.t = t;
+    this.ghost?.show(t);
+    const step = this.run.steps[t - 1],
+      tree = step?.tree;
+    this.scroll.hidden = !tree;
+    setText(this.say, this.describe(t));
+    if (!tree) return;
+    const { rows } = this.#rows(step),
+      { origins } = this,
+      states = rows.map(({ state }) => state),
+      all = this.#columns(),
+      wide = this.width || 1200,
+      aligned = origins.aligned(tree),
+      made = layout({
+        rows,
+        tails: Boolean(tree.tails?.length),
+        all,
+        wide,
+        byPass: tree.value_kind === "pass",
+        aligned,
+        least: origins.least,
+        plan: (room) => origins.plan(tree, states, room),
+      }),
+      { at, kept, number, pitch, size, slabs, edges } = made;
+    frame(this.picture, made.w, made.h);
+    origins.show(0, made.top, (row) => at[number.get(row)], states, made.over, { pitch, size, room: wide });
+    const kinds = kindsOf(tree);
+    pool(this.slabs, slabs.length, () =>
+      svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),
+    ).forEach((group, i) => {
+      const [box, name] = group.childNodes;
+      set(box, slabs[i].box);
+      set(name, slabs[i].name);
+      setText(name, slabs[i].text);
+    });
+    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
+      const { row, d } = edges[i];
+      set(path, { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
+    });
+    pool(this.nodes, kept.length, () =>
+      svg(
+        "g",
+        {},
+        svg("title"),
+        svg("rect", { height: NODE.h, rx: 6 }),
+        svg("rect", { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8 }),
+        svg("text", { x: 9, y: 16.5 }),
+        svg("text", { y: 16.5, "text-anchor": "end" }),
+        svg("g"),
+        svg("g"),
+      ),
+    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i], kept[i], kinds.get(kept[i]) ?? []));
+  }
+
+  #point({ target }) {
+    const node = target.closest("[data-row], [data-cell]");
+    this.origins.lift(node?.dataset ?? {});
+  }
+
+  #node(group, row, { x, y, w }, number, kinds) {
+    const [title, box, ring, text, mark, tail, stripes] = group.childNodes,
+      whole = glyphs(this.run.piece(row.token).text);
+    set(group, { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number });
+    set(box, { width: w });
+    set(ring, { width: w + 6 });
+    set(mark, { x: w - 7 });
+    pool(stripes, kinds.length, () => svg("rect", { class: "dx-stripe", x: 0, width: 5 })).forEach((stripe, j) =>
+      set(stripe, { y: (NODE.h / kinds.length) * j, height: NODE.h / kinds.length, "data-source": kinds[j] }),
+    );
+    box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
+    setText(title, `${whole}: ${tell(row)}`);
+    pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
+      (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
+    );
+    const sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
+      said = `${chosenBy(row)} ${sign}`.trim();
+    setText(text, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR)));
+    setText(mark, said);
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      tree = step?.tree;
+    if (!tree) return t ? tr`No draft tree in step ${t}.` : tr`Before the first step.`;
+    const { rows, accepted, cut } = this.#rows(step),
+      own = rows.slice(tree.tokens.length),
+      drafted = tree.why.filter((why) => why !== "root").length;
+    const gained = own.length
+      ? tr`, ${GAINED[own[0].state]()} (${translated(tree.emitted_source ?? "argmax")})`
+      : cut
+        ? `; ${tr`the maximum length left no room after them`}`
+        : "";
+    const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
+      along = tails && tr`Pseudo rows in this forward: ${tails}.`;
+    return (
+      tr`${drafted} drafted, ${accepted} accepted${gained}.` +
+      [along, told(tree)]
+        .filter(Boolean)
+        .map((text) => ` ${text}`)
+        .join("")
+    );
+  }
+}

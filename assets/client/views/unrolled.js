@@ -1,0 +1,218 @@
+// An MTP layer as a loop that is unrolled: the model's stack says the newest token; beside it one layer, drawn once for
+// each run. State and token go in, a state and a draft come out, and both go into the next run.
+
+import { CHIP, chips } from "../player/chips.js";
+import { cut, glyphs } from "../player/codec.js";
+import { many } from "../player/counted.js";
+import { pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { rowsOf } from "../player/rounds.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+
+export const view = { name: "Unrolled", title: "One layer, run k times", place: 60, needs: ["unrolled"] };
+
+const SAYS = 46, // heights of the parts from top to bottom, in CSS pixels
+  HEAD = 102,
+  STATE = 142,
+  BOX = 160,
+  TALL = 58,
+  EMBED = 236,
+  READ = 274,
+  HIGH = 334,
+  PART = 20, // of a head or an embedding
+  LEFT = 84,
+  WIDEST = 150,
+  NARROW = 560,
+  ALONE = 264, // for the tokens one by one
+  LETTER = 7.4;
+
+/** Of k drafts, how many were accepted, and which run's draft was refused: 0 for none. */
+export function broke({ tokens, accepted }) {
+  const kept = accepted.filter(Boolean).length - 1;
+  return { kept, at: kept < tokens.length - 1 ? kept + 1 : 0 };
+}
+
+export class Unrolled extends StepPicture {
+  load(run, dom, context) {
+    this.begin(run, dom, context, ["plain", "paths", "parts", "beads", "cells", "crack"]);
+  }
+
+  told({ unrolled, tree }) {
+    return tree && unrolled?.drafts.length ? unrolled : null;
+  }
+
+  draw(told, { tree }, next) {
+    const { width } = this,
+      k = told.drafts.length,
+      wide = width >= NARROW,
+      left = wide ? LEFT : 0,
+      columns = k + 2, // the model, the runs, and a place for the bonus token
+      w = Math.min(WIDEST, (width - left) / columns),
+      at = {
+        k,
+        wide,
+        w,
+        left,
+        x: (i) => left + (i + 0.5) * w,
+        half: w / 2 - (w > 100 ? 22 : w > 60 ? 12 : 7),
+        labels: [],
+      };
+    Object.assign(at, broke(tree));
+    this.frame(HIGH);
+    const moving = [...this.#paths(at), ...this.#parts(told, at), ...this.#beads(at)];
+    const cells = this.#cells(told, tree, at);
+    this.#crack(at);
+    this.#names(told, at);
+    const end = left + columns * w + 16,
+      wrote = width - end < ALONE ? [] : tree.emitted.filter((token) => !this.run.eos.has(token));
+    this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), BOX, READ + CHIP, at.labels);
+    this.label(at.labels);
+    if (next) comeIn([...moving, ...cells], { opacity: 0 });
+  }
+
+  #word(token) {
+    return glyphs(this.run.piece(token).text);
+  }
+
+  /** Who is at work in a column: the model in the first, then the layer. */
+  #who(i) {
+    return i ? "layer" : "model";
+  }
+
+  /** Of the column where the chain broke and those before it all is drawn in full, of those behind it faintly. */
+  #faint({ at }, i) {
+    return at && i > at ? 0.4 : 1;
+  }
+
+  /** Ways of states and tokens: up to the head, and over into the next run. */
+  #paths({ k, w, x, half, ...at }) {
+    const ways = [];
+    for (let i = 0; i <= k; i++) {
+      const middle = x(i),
+        gap = middle + w / 2,
+        to = x(i + 1),
+        who = this.#who(i);
+      ways.push([i, who, `M${middle},${BOX}V${HEAD + PART}M${middle},${HEAD}V${SAYS + CHIP + 24}`]);
+      if (i) ways.push([i, "model", `M${middle},${READ}V${EMBED + PART}M${middle},${EMBED}V${BOX + TALL}`]);
+      if (i === k) continue;
+      ways.push([i + 1, who, `M${middle},${STATE}H${gap - 4}V${BOX + TALL / 2}H${to - half - 2}`, true]);
+      ways.push([i + 1, "", `M${middle},${SAYS + CHIP / 2}H${gap}q5,0 5,6V${READ + CHIP / 2 - 6}q0,6 5,6H${to}`]);
+    }
+    return pool(this.paths, ways.length, () => svg("path")).map((path, n) => {
+      const [i, who, d, state] = ways[n];
+      set(path, {
+        d,
+        class: who ? "dx-source dx-exit" : "dx-eta",
+        "data-source": who || null,
+        opacity: this.#faint(at, i),
+      });
+      path.style.fill = "none";
+      path.style.stroke = who ? "var(--edge)" : "var(--muted)";
+      path.style.strokeWidth = state ? 3.5 : 1.8;
+      path.style.opacity = this.#faint(at, i);
+      return path;
+    });
+  }
+
+  /** The stack and the layer's runs; the model's head above each and its embeddings below each run. */
+  #parts({ layers }, { k, w, x, half, wide, ...at }) {
+    const boxes = [[0, "model", BOX, READ + CHIP - BOX, ""]],
+      roomy = w > 60;
+    for (let i = 0; i <= k; i++) {
+      boxes.push([i, "model", HEAD, PART, roomy ? tr`head` : ""]);
+      if (i) boxes.push([i, "layer", BOX, TALL, ""], [i, "model", EMBED, PART, roomy ? tr`embed` : ""]);
+    }
+    boxes.push([0, "model", BOX, PART, w > 100 ? tr`final norm` : roomy ? tr`norm` : ""]);
+    for (let line = 0; line < Math.min(layers, 6); line++) boxes.push([0, "line", BOX + PART + 12 + line * 17, 1, ""]);
+    return pool(this.parts, boxes.length, () =>
+      svg("g", {}, svg("rect", { class: "dx-source", rx: 6 }), svg("text", { "text-anchor": "middle" })),
+    ).map((group, n) => {
+      const [i, who, y, height, text] = boxes[n],
+        inset = who === "line" ? Math.min(12, half / 2) : 0;
+      set(group, { "data-source": who === "line" ? "model" : who });
+      group.style.opacity = this.#faint(at, i);
+      set(group.firstChild, { x: x(i) - half + inset, y, width: 2 * (half - inset), height });
+      set(group.lastChild, { x: x(i), y: y + 14.5 });
+      setText(group.lastChild, text);
+      return group;
+    });
+  }
+
+  /** The state behind each column. */
+  #beads({ k, x, ...at }) {
+    return pool(this.beads, k + 1, () => svg("g", { class: "dx-source" }, svg("circle", { r: 6 }))).map((group, i) => {
+      set(group, { "data-source": this.#who(i) });
+      group.style.opacity = this.#faint(at, i);
+      set(group.firstChild, { cx: x(i), cy: STATE });
+      return group;
+    });
+  }
+
+  /** Tokens: what each column says, what went into it, and what was written. */
+  #cells({ read, drafts, chances }, tree, { k, w, x, wide, labels }) {
+    const { rows, accepted } = rowsOf(tree),
+      own = rows.slice(tree.tokens.length),
+      items = [{ x: x(0), y: SAYS, state: "old", whole: this.#word(read[0]) }];
+    for (let i = 1; i <= k; i++) {
+      items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.#word(drafts[i - 1]), sign: true });
+      items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.#word(read[i - 1]) });
+      labels.push([
+        x(i),
+        SAYS + CHIP + 18,
+        "middle",
+        w > 48 ? percent(chances[i - 1]) : Math.round(100 * chances[i - 1]),
+      ]);
+    }
+    tree.emitted.forEach((token, i) => {
+      const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
+      items.push({ x: x(i + 1), y: 4, state, whole: this.#word(token), sign: wide });
+    });
+    return chips(this.cells, items, this.context.theme, w - 4);
+  }
+
+  /** Where the chain broke. */
+  #crack({ at, w, left, labels }) {
+    pool(this.crack, at ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((line) =>
+      set(line, { d: `M${left + at * w},0V${SAYS + 5}` }),
+    );
+    const middle = left + (at + 0.5) * w;
+    if (at) labels.push([Math.max(72, Math.min(middle, this.width - 72)), HIGH - 4, "middle", tr`✕ chain broke here`]);
+  }
+
+  /** The names of the parts. */
+  #names({ layers, rows }, { k, w, x, half, wide, left, labels }) {
+    const most = Math.floor((2 * half) / LETTER);
+    for (let i = 1; i <= k; i++) {
+      const run = w > 60 ? tr`run ${i}` : String(i);
+      labels.push([x(i), BOX + (w > 100 ? 26 : 34), "middle", w > 100 ? cut(tr`draft layer`, most) : run]);
+      if (w > 100) labels.push([x(i), BOX + 44, "middle", run]);
+      labels.push([x(i) - 10, STATE + 4, "end", w > 60 ? "h′" : ""]);
+      labels.push([x(i), READ + CHIP + 14, "middle", w > 60 ? many(i > 1 ? 1 : rows, "row") : ""]);
+    }
+    labels.push([x(0) - 10, STATE + 4, "end", w > 60 ? "h" : ""]);
+    labels.push([x(0), READ + CHIP - 8, "middle", w > 100 ? tr`${layers} layers` : String(layers)]);
+    labels.push([x(0), READ + CHIP + 14, "middle", w > 60 ? tr`model` : ""]);
+    if (!wide) return;
+    const names = [
+      [20, tr`written`],
+      [SAYS + 17, tr`says`],
+      [READ + 17, tr`reads`],
+      [READ + CHIP + 14, tr`rows read`],
+    ];
+    for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
+  }
+
+  describe(t) {
+    const step = this.run.steps[t - 1],
+      told = step && this.told(step);
+    if (!told) return t ? tr`The model read; the layer drafted nothing.` : tr`Before the first step.`;
+    const k = told.drafts.length,
+      { kept, at } = broke(step.tree),
+      ran = tr`One layer, run ${k} times: first on the model's state h, then on its own h′.`,
+      all = many(k, "drafted"),
+      end = at ? tr`${kept} of ${all} accepted; run ${at} was wrong.` : tr`${k} of ${all} accepted.`;
+    return `${ran} ${tr`One call of the model checks them all:`} ${end}`;
+  }
+}

@@ -1,0 +1,216 @@
+// A picture of a word as it is read: where each position looks, which positions are predicted occupied, the letters and
+// their counts. Beside it the calls of reading letter by letter: this run's, else derived from its word.
+
+import { glyphs, unpack } from "../player/codec.js";
+import { el, pool, set, setText, svg } from "../player/dom.js";
+import { comeIn } from "../player/motion.js";
+import { percent } from "../player/shares.js";
+import { StepPicture } from "../player/steppicture.js";
+import { tr } from "../player/words.js";
+import { letterCalls } from "./wordcalls.js";
+
+export const view = { name: "Word", title: "The picture and what is read", place: 16, needs: ["sight"] };
+
+const WIDE = 900, // of a panel in which the parts stand side by side
+  MOST = 620, // of the picture
+  LADDER = 318, // width of the calls
+  LABELS = 150, // of the rows' names
+  TOP = 26, // of the picture, below its title
+  STRIP = 12, // height of the strip that tells where this step looked
+  FALL = 52, // of the lines
+  BAR = 30, // height of a position's bar
+  BOX = 42;
+
+export class Word extends StepPicture {
+  load(run, dom, context) {
+    this.image = svg("image", { preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+    this.canvas = el("canvas");
+    this.begin(run, dom, context, [this.image, "strip", "lines", "bars", "boxes", "stacks", "calls", "heads"]);
+  }
+
+  /** The latest of a kind after t steps. */
+  #sight(t, part) {
+    const has = ({ sight }) => sight?.[part] && Object.keys(sight[part]).length;
+    return this.run.steps.slice(0, t).findLast(has)?.sight[part];
+  }
+
+  /** What stands at each place after t steps, with the attention of the step that wrote it. */
+  #places(t) {
+    const found = [];
+    for (let at = this.run.prompt.length; ; at++) {
+      const entry = this.run.written(at, t);
+      if (!entry || entry.token < 0) return found;
+      const piece = this.run.piece(entry.token),
+        end = piece.kind === "special";
+      found.push({ ...entry, end, word: end ? tr`end` : glyphs(piece.text, 3), looked: this.#looked(entry.step, at) });
+    }
+  }
+
+  #looked(step, at) {
+    const { sight, commits } = this.run.steps[step];
+    if (!sight?.attention) return null;
+    const { values, shape } = unpack(sight.attention),
+      own = commits.positions.filter((_, i) => !["forced", "withdrawn"].includes(commits.causes[i])),
+      row = own.indexOf(at);
+    return row < 0 ? null : [...values.slice(row * shape[1], (row + 1) * shape[1])];
+  }
+
+  show(t, hurry) {
+    const next = t === this.t + 1;
+    this.t = t;
+    if (hurry) return;
+    setText(this.say, this.describe(t));
+    const places = this.#places(t),
+      filled = this.#sight(t, "filled") ?? [],
+      counts = Object.entries(this.#sight(t, "counts") ?? {}),
+      atOnce = Boolean(this.#sight(Infinity, "filled")),
+      wide = this.width >= WIDE,
+      left = wide ? LADDER + 24 + LABELS : 0,
+      w = Math.min(MOST, this.width - left - (wide && atOnce ? 240 : 2)),
+      high = w / 4,
+      n = Math.max(filled.length, this.#places(this.run.length).length, 1),
+      x = (i) => left + ((i + 0.5) * w) / n,
+      frame = { left, w, n, x, wide, side: Math.min(BOX, w / n - 4) };
+    const y = { strip: TOP + high + 2, bars: TOP + high + 2 + STRIP + FALL };
+    y.boxes = y.bars + (atOnce ? BAR + (w / n > 40 ? 22 : 8) + (wide ? 0 : 16) : 0);
+    y.foot = y.boxes + BOX + 6;
+    const labels = [],
+      heads = [
+        [left, 14, atOnce ? tr`This run: one call reads the whole word` : tr`Each call looks where the next letter is`],
+      ];
+    this.#picture(t, { ...frame, high });
+    this.#strip(places, t, { ...frame, y });
+    this.#occupied(filled, labels, { ...frame, y });
+    const boxes = this.#boxes(places, filled, t, { ...frame, y });
+    const wrote = this.#stacks(counts, labels, heads, { ...frame, y });
+    const all = { places: atOnce ? this.#places(this.run.length) : places, t, y: wide ? TOP : wrote + 30 },
+      foot = letterCalls(this.calls, { ...all, w: wide ? LADDER : this.width }, labels);
+    if (foot)
+      heads.push([0, all.y - 12, atOnce ? tr`Baseline: one letter per call (derived)` : tr`One letter per call`]);
+    this.frame(Math.max(y.foot, wrote, foot));
+    if (wide && t)
+      labels.push(
+        [left - 10, y.strip + 11, "end", tr`looks here`],
+        ...(atOnce ? [[left - 10, y.bars + 20, "end", tr`context: occupied?`]] : []),
+        [left - 10, y.boxes + 26, "end", atOnce ? tr`all letters` : tr`letters so far`],
+      );
+    else if (t && atOnce) labels.push([0, y.bars + BAR + 15, "start", tr`context: occupied?`]);
+    this.label(labels);
+    pool(this.heads, heads.length, () => svg("text", { "font-weight": 600 })).forEach((text, i) => {
+      set(text, { x: heads[i][0], y: heads[i][1] });
+      setText(text, heads[i][2]);
+    });
+    if (next) comeIn(boxes.slice(places.findIndex(({ step }) => step === t - 1)), { opacity: 0 });
+  }
+
+  #picture(t, { left, w, high }) {
+    const pixels = this.#sight(Math.max(1, t), "pixels");
+    set(this.image, { x: left, y: TOP, width: w, height: high });
+    this.image.style.display = pixels ? "" : "none";
+    if (!pixels || this.drawn === pixels) return;
+    this.drawn = pixels;
+    const {
+        values,
+        shape: [height, width],
+      } = unpack(pixels),
+      pen = this.canvas.getContext("2d");
+    Object.assign(this.canvas, { width, height });
+    const image = pen.createImageData(width, height);
+    values.forEach((grey, i) => image.data.set([grey * 255, grey * 255, grey * 255, 255], 4 * i));
+    pen.putImageData(image, 0, 0);
+    set(this.image, { href: this.canvas.toDataURL() });
+  }
+
+  /** Where this step looked, the most that any of its letters took of each column, and a line from there to each. */
+  #strip(places, t, { left, w, x, y }) {
+    const some = places.flatMap(({ looked, step }, i) => (looked ? [{ looked, now: step === t - 1, i }] : [])),
+      rows = some.filter(({ now }) => now).map(({ looked }) => looked),
+      columns = rows[0]?.length ?? 0;
+    pool(this.strip, columns, () => svg("rect", { height: STRIP, class: "dx-warm" })).forEach((cell, i) =>
+      set(cell, {
+        x: left + (i * w) / columns,
+        y: y.strip,
+        width: w / columns,
+        opacity: Math.max(...rows.map((row) => row[i])).toFixed(3),
+      }),
+    );
+    pool(this.lines, some.length, () => svg("path")).forEach((line, at) => {
+      const { looked, now, i } = some[at],
+        whole = looked.reduce((a, b) => a + b, 0) || 1,
+        mean = looked.reduce((sum, share, column) => sum + share * (column + 0.5), 0) / whole,
+        from = left + (mean / looked.length) * w;
+      set(line, {
+        d: `M${from.toFixed(1)},${y.strip + STRIP}L${x(i).toFixed(1)},${y.bars - 2}`,
+        style: `stroke:var(--${now ? "accent" : "line"});stroke-width:2;opacity:1`,
+      });
+    });
+  }
+
+  /** For each position the predicted probability that something stands there. */
+  #occupied(filled, labels, { x, y, side, w, n }) {
+    const make = () => svg("g", {}, svg("rect", { rx: 3, class: "dx-slab" }), svg("rect", { rx: 3, class: "dx-warm" }));
+    pool(this.bars, filled.length, make).forEach((group, i) => {
+      const [room, bar] = group.childNodes,
+        high = filled[i] * BAR;
+      set(room, { x: x(i) - side / 2, y: y.bars, width: side, height: BAR });
+      set(bar, { x: x(i) - side / 2, y: y.bars + BAR - high, width: side, height: high });
+      if (w / n > 40) labels.push([x(i), y.bars + BAR + 14, "middle", percent(filled[i])]);
+    });
+  }
+
+  #boxes(places, filled, t, { x, y, side, n }) {
+    const make = () => svg("g", {}, svg("rect", { rx: 5, height: BOX }), svg("text", { "text-anchor": "middle" }));
+    const boxes = pool(this.boxes, t && n, make);
+    boxes.forEach((group, i) => {
+      const [box, text] = group.childNodes,
+        place = places[i],
+        fresh = place?.step === t - 1;
+      set(group, { "data-s": fresh ? "new" : "old" });
+      set(box, {
+        x: x(i) - side / 2,
+        y: y.boxes,
+        width: side,
+        "stroke-dasharray": filled.length && !(filled[i] > 0.5) ? "3 4" : "none",
+      });
+      box.style.fill = place && !place.end ? "var(--fill)" : "none";
+      box.style.stroke = `var(--${place ? "edge" : "muted"})`;
+      box.style.strokeWidth = fresh ? 2 : 1;
+      set(text, { x: x(i), y: y.boxes + 28, style: `font-size:${place?.end ? 13 : 22}px` });
+      if (place?.end) text.style.fill = "var(--text)";
+      setText(text, place?.word ?? "");
+    });
+    return boxes;
+  }
+
+  /** How often each letter was counted; gives its foot. */
+  #stacks(counts, labels, heads, { left, w, wide, y }) {
+    const x0 = wide ? left + w + 40 : 0,
+      top = wide ? TOP : y.foot + 34,
+      bits = counts.flatMap(([, count], i) => Array.from({ length: count }, (_, k) => [i, k]));
+    pool(this.stacks, bits.length, () => svg("rect", { class: "dx-warm", width: 16, height: 16, rx: 3 })).forEach(
+      (bit, at) => set(bit, { x: x0 + 24 + bits[at][1] * 20, y: top + bits[at][0] * 26 }),
+    );
+    if (!counts.length) return y.foot;
+    heads.push([x0, top - 12, tr`Context: letters counted`]);
+    counts.forEach(([sign, count], i) => {
+      labels.push([x0, top + 13 + i * 26, "start", glyphs(sign, 3)]);
+      labels.push([x0 + 30 + count * 20, top + 13 + i * 26, "start", `× ${count}`]);
+    });
+    return top + counts.length * 26 + 4;
+  }
+
+  describe(t) {
+    if (!t || !this.#sight(t, "attention")) return tr`Not read yet.`;
+    const text = this.#places(t)
+        .filter(({ end }) => !end)
+        .map(({ word }) => word)
+        .join(""),
+      counts = Object.entries(this.#sight(t, "counts") ?? {}),
+      filled = this.#sight(t, "filled") ?? [];
+    if (!filled.length) return tr`Read so far: ‘${text}’ after step ${t}.`;
+    const listed = counts.map(([sign, count]) => `${glyphs(sign, 3)} ${count}`).join(", "),
+      full = filled.filter((p) => p > 0.5).length;
+    return tr`Counted: ${listed}. Positions predicted occupied: ${full} of ${filled.length}. Read: ‘${text}’ after \
+step ${t}.`;
+  }
+}
