@@ -3,6 +3,7 @@
 import { inEnglish, langOf, tell } from "../page/prose.js";
 import { el, setText } from "../player/dom.js";
 import { mount } from "../player/player.js";
+import { store, stored } from "../player/remember.js";
 import { mountToolbar } from "../player/toolbar.js";
 import { tr, translated } from "../player/words.js";
 import { promise } from "../views/about.js";
@@ -14,22 +15,14 @@ const KEY = "decoding-explorer-lessons"; // localStorage: {method: steps of the 
 /** The stops that were seen, of all lessons; nothing where storage is shut or holds something else. */
 function remembered() {
   try {
-    const kept = Object.entries(JSON.parse(localStorage.getItem(KEY)) ?? {});
+    const kept = Object.entries(JSON.parse(stored(KEY)) ?? {});
     return new Map(kept.filter(([, steps]) => Array.isArray(steps)).map(([method, steps]) => [method, new Set(steps)]));
   } catch {
     return new Map();
   }
 }
-function remember(seen) {
-  try {
-    localStorage.setItem(
-      KEY,
-      JSON.stringify(Object.fromEntries([...seen].map(([method, steps]) => [method, [...steps]]))),
-    );
-  } catch {
-    /* then it holds until the page is closed */
-  }
-}
+const remember = (seen) =>
+  store(KEY, JSON.stringify(Object.fromEntries([...seen].map(([method, steps]) => [method, [...steps]]))));
 
 /** The JSON text of a recorded run; a gzipped file is unpacked here. file: its path as seen from the page. */
 async function recorded(name, file) {

@@ -3,9 +3,10 @@
 
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
+import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
 
-const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered
+const KEY = "decoding-explorer-tour"; // localStorage: "seen" once the tour was offered and answered; it is not offered where nothing can be kept
 const GROUP = "main"; // the players of Explore
 
 const WORDS = {
@@ -75,20 +76,6 @@ function stops() {
   return [...found, stop(WORDS.end(run.tokens(run.length), run.length), player, run.length, [])];
 }
 
-const remembered = () => {
-  try {
-    return localStorage.getItem(KEY);
-  } catch {
-    return "seen"; /* no storage: never offer, the button is there */
-  }
-};
-const remember = () => {
-  try {
-    localStorage.setItem(KEY, "seen");
-  } catch {
-    /* then it is offered again */
-  }
-};
 const shown = (selector) =>
   [...document.querySelectorAll(selector)].find((node) => node.getClientRects().length) ?? null;
 
@@ -139,7 +126,7 @@ class Tour {
 
   start() {
     if (this.steps) return;
-    remember();
+    store(KEY, "seen");
     this.steps = stops();
     this.at = 0;
     document.body.append(this.ring, this.marks, this.box);
@@ -247,13 +234,13 @@ export function mountTour(element) {
     tour.start();
   };
   const decline = () => {
-    remember();
+    store(KEY, "seen");
     offer.remove();
     toPlayer(button);
   };
   const button = el("button", { class: "tour-start", onclick: start }, tr`Tour`);
   const tour = new Tour(button);
-  if (!remembered()) {
+  if (!stored(KEY, "seen")) {
     offer = el(
       "div",
       {

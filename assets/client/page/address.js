@@ -6,6 +6,7 @@
 // and the id of its element.
 
 import { groupNamed } from "../player/clock.js";
+import { parsed } from "./dom.js";
 
 const TABS = { method: "methods", paper: "methods", lesson: "learn", doc: "docs" };
 const HOME = "explore";
@@ -190,13 +191,8 @@ export function mountAddress(props, watch, trigger) {
     step("back", { ...shown(), search: location.search, runs: kept?.runs ?? [] });
   });
   watch("value", () => {
-    let told;
-    try {
-      told = JSON.parse(props.value);
-    } catch {
-      return; // what this module has put in
-    }
-    if (told?.tab) step("lead", { place: { kind: told.kind, name: told.name, tab: told.tab } });
+    const { kind, name, tab } = parsed(props);
+    if (tab) step("lead", { place: { kind, name, tab } });
   });
   const first = placeOf(location.search);
   if (first.kind === "doc")

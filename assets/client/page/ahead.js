@@ -2,7 +2,7 @@
 // first, and the slots say "loading" until it is done. A page just opened waits until its first boards are drawn.
 
 import { tr } from "../player/words.js";
-import { whenThere } from "./dom.js";
+import { parsed, whenThere } from "./dom.js";
 
 const SETTLED = 1500, // milliseconds from the first boards to the first question
   SOON = 300, // from the last change: who goes through a list by its keys chooses nothing on the way
@@ -52,7 +52,7 @@ export function mountAhead(props, watch, submit) {
     timer = setTimeout(changed, after);
   };
   watch("value", () => {
-    const { loading } = JSON.parse(props.value || "{}");
+    const { loading } = parsed(props);
     if (!loading) return;
     draw(loading);
     clearTimeout(timer);

@@ -3,6 +3,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { download } from "./download.js";
 import { sentence } from "./sentences.js";
 
 /** props.value: JSON of {headline, findings, tables: [{title, note, columns, rows}], places: [{title, target, draft}],
@@ -116,12 +117,4 @@ function place({ title, target, draft }) {
 
 const plain = (name) => name.replace(/[^\w.-]+/g, "-").slice(-60);
 
-function saves(words, text, type, name) {
-  const save = () => {
-    const url = URL.createObjectURL(new Blob([text], { type })),
-      link = el("a", { href: url, download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
-  };
-  return el("button", { onclick: save }, words);
-}
+const saves = (words, text, type, name) => el("button", { onclick: () => download({ name, type, text }) }, words);

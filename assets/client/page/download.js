@@ -1,23 +1,13 @@
-// Saves files that the server composed: {files: [{name, type, text or base64}]}. Nothing is kept on the server.
+// Saves files, also those that the server composed: {files: [{name, type, text or base64}]}. The server keeps none.
 
-const save = ({ name, type, text, base64 }) => {
+import { el } from "../player/dom.js";
+import { parsed } from "./dom.js";
+
+export function download({ name, type, text, base64 }) {
   const data = base64 === undefined ? text : Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
-  const url = URL.createObjectURL(new Blob([data], { type }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  document.body.append(link);
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(url), 10000);
-};
-
-export function mountDownload(props, watch) {
-  watch("value", () => {
-    try {
-      JSON.parse(props.value || "{}").files?.forEach(save);
-    } catch {
-      /* not a list of files */
-    }
-  });
+  const href = URL.createObjectURL(new Blob([data], { type }));
+  el("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
 }
+
+export const mountDownload = (props, watch) => watch("value", () => parsed(props).files?.forEach(download));

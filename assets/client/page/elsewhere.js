@@ -3,6 +3,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { parsed } from "./dom.js";
 import { able, fair, instead, lost } from "./slot.js";
 import { say } from "./trying.js";
 
@@ -21,7 +22,7 @@ export function elsewhere(element, props, watch, { knownForms, changeForms }) {
   element.replaceChildren(words, button);
   let other = ""; // the model that the button offers
   const draw = () => {
-    const { task } = JSON.parse(props.value || "{}"),
+    const { task } = parsed(props),
       { catalogue, values } = knownForms(),
       names = typeof task === "string" ? lost(catalogue, values, task) : [];
     other = names.length ? able(catalogue, task) : "";

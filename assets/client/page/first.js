@@ -2,6 +2,7 @@
 // opening, drawn from the configuration that the document holds. They stand where the page will have them, and move
 // into it when it is there.
 
+import { remembered } from "../player/remember.js";
 import { settle } from "./language.js";
 
 const PLAIN = ["still", "__theme", "lang"]; // what an address may say without leading somewhere
@@ -10,19 +11,11 @@ const LATE = 5000; // milliseconds after which a page without those places is ta
 const asked = [...new URLSearchParams(location.search).keys()];
 const leads = asked.some((name) => !PLAIN.includes(name));
 
-/** Whether this browser has used the page: else nothing is shown at first but the scene, the prompt and little more. */
-function used() {
-  try {
-    return localStorage.getItem("dx-touched") === "open";
-  } catch {
-    return false; // no storage: as at first
-  }
-}
-
 /** Done when all modules are here, and Gradio's page has what was drawn before. */
 export async function begin() {
   const { dataset } = document.documentElement;
-  if (leads || used()) dataset.touched = "";
+  // A page that this browser has not used shows the scene, the prompt and little more.
+  if (leads || remembered("touched")) dataset.touched = "";
   if (asked.some((name) => COMING.includes(name))) dataset.coming = "";
   if (asked.includes("lecture")) keepKeys();
   await settle();

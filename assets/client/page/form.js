@@ -4,6 +4,7 @@
 
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { parsed } from "./dom.js";
 import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
 import { chose } from "./filling.js";
@@ -64,7 +65,7 @@ export async function mountForm(element, props, watch) {
   const read = () => {
     if (props.value === told) return;
     told = props.value;
-    form.write(JSON.parse(props.value || "{}"));
+    form.write(parsed(props));
     document.dispatchEvent(new Event("dx-filled")); // by the server: a person has chosen nothing
   };
   element.replaceChildren(form.root);

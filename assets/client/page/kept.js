@@ -3,6 +3,7 @@
 // room for the defaults. An address that names a run wins.
 
 import { el } from "../player/dom.js";
+import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
 import { whenThere } from "./dom.js";
 import { allows, complete, methodOf } from "./slot.js";
@@ -42,14 +43,6 @@ export function fitting(catalogue, value) {
   });
 }
 
-const storage = (act) => {
-  try {
-    return act(localStorage);
-  } catch {
-    return null; // a browser that keeps nothing
-  }
-};
-
 /** Called once all slots are there. forms: by number; changeForms: of form.js. */
 export function keep(forms, changeForms) {
   if (forms.size === SLOTS) whenThere(["#prompt textarea", "#count input", "#status"], (...parts) => begin(parts));
@@ -64,10 +57,10 @@ export function keep(forms, changeForms) {
         });
     const first = now(),
       query = new URLSearchParams(location.search),
-      text = storage((kept) => kept.getItem(KEY)),
+      text = stored(KEY),
       found = text && parse(text);
     if (text && !found) {
-      storage((kept) => kept.removeItem(KEY));
+      store(KEY, null);
       status.append(el("p", { class: "waits", role: "status" }, DROPPED));
     }
     if (found && !RUNS.some((name) => query.has(name))) {
@@ -82,7 +75,7 @@ export function keep(forms, changeForms) {
     const save = () => {
       clearTimeout(timer);
       const last = now();
-      storage((kept) => (forgotten ? null : last === first ? kept.removeItem(KEY) : kept.setItem(KEY, last)));
+      if (!forgotten) store(KEY, last === first ? null : last);
     };
     const later = () => {
       clearTimeout(timer);

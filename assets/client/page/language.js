@@ -4,6 +4,8 @@
 // `tr`. Whatever a model wrote or a person typed stays as it is: it stands in players, fields and places marked
 // translate="no", where nothing is looked at.
 
+import { store, stored } from "../player/remember.js";
+
 const KEY = "decoding-explorer-language";
 export const LANGUAGES = { en: "English", "zh-Hans": "简体中文" };
 
@@ -11,16 +13,8 @@ export const LANGUAGES = { en: "English", "zh-Hans": "简体中文" };
 const nearest = (wish = "") =>
   Object.keys(LANGUAGES).find((one) => one.split("-")[0] === String(wish).toLowerCase().split(/[-_]/)[0]);
 
-function stored() {
-  try {
-    return localStorage.getItem(KEY);
-  } catch {
-    return null; // no storage here
-  }
-}
-
 export function chosen() {
-  const wishes = [new URLSearchParams(location.search).get("lang"), stored(), ...(navigator.languages ?? [])];
+  const wishes = [new URLSearchParams(location.search).get("lang"), stored(KEY), ...(navigator.languages ?? [])];
   return wishes.map((wish) => wish && nearest(wish)).find(Boolean) ?? "en";
 }
 
@@ -51,13 +45,9 @@ export async function settle() {
 
 /** Chooses a language for good. The page is loaded again, with the link to what it shows where there is one. */
 export function choose(language, link = null) {
-  try {
-    localStorage.setItem(KEY, language);
-  } catch {
-    // then for this visit only
-  }
+  store(KEY, language);
   const next = new URL(link ?? location.href);
-  if (stored() === language) next.searchParams.delete("lang");
+  if (stored(KEY) === language) next.searchParams.delete("lang");
   else next.searchParams.set("lang", language);
   if (next.href === location.href) location.reload();
   else location.assign(next);

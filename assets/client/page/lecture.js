@@ -2,8 +2,10 @@
 // presenter's own is kept by the browser. The address is ?lecture, or ?lecture=3 for the third scene.
 
 import { el } from "../player/dom.js";
+import { store, stored } from "../player/remember.js";
 import { tr } from "../player/words.js";
-import { whenThere } from "./dom.js";
+import { parsed, whenThere } from "./dom.js";
+import { download } from "./download.js";
 import { lectureView } from "./lectureview.js";
 import { sentence } from "./sentences.js";
 import { textOf } from "./textfile.js";
@@ -11,17 +13,9 @@ import { textOf } from "./textfile.js";
 const KEY = "decoding-explorer-lecture"; // localStorage: {name, text} of an own list
 const MOST = 100_000; // characters of it
 
-const stored = (act) => {
-  try {
-    return act(localStorage);
-  } catch {
-    return null; // a browser that keeps nothing
-  }
-};
-
 function kept() {
   try {
-    const { name, text } = JSON.parse(stored((all) => all.getItem(KEY)));
+    const { name, text } = JSON.parse(stored(KEY));
     return typeof text === "string" ? { name: String(name), text } : null;
   } catch {
     return null;
@@ -156,13 +150,8 @@ class Show {
   }
 
   #told() {
-    let told;
-    try {
-      told = JSON.parse(this.props.value);
-    } catch {
-      return;
-    }
-    const { taken } = this;
+    const told = parsed(this.props),
+      { taken } = this;
     if (told.scenes) this.taken = null;
     if (told.scenes && told.said && taken) {
       this.view.say(sentence(told.said)); // a file that is no lecture leaves the list that was there
@@ -171,10 +160,10 @@ class Show {
       this.view.open(told.scenes, this.wanted);
       this.back.hidden = !told.own;
       if (told.said) {
-        stored((all) => all.removeItem(KEY));
+        store(KEY, null);
         this.view.say(sentence(told.said));
-      } else if (taken) stored((all) => all.setItem(KEY, JSON.stringify(taken)));
-    } else if (told.page) download(told.page, "lecture.html", "text/html");
+      } else if (taken) store(KEY, JSON.stringify(taken));
+    } else if (told.page) download({ text: told.page, name: "lecture.html", type: "text/html" });
     else if (told.saying) this.view.say(sentence(told.saying));
     else if ("ready" in told) this.#step("ready", told);
   }
@@ -210,7 +199,7 @@ class Show {
       {
         hidden: true,
         onclick: () => {
-          stored((all) => all.removeItem(KEY));
+          store(KEY, null);
           this.wanted = 0;
           this.list(null);
         },
@@ -224,7 +213,7 @@ class Show {
     );
     const save = el(
       "button",
-      { onclick: () => download(this.text, "lecture.json", "application/json") },
+      { onclick: () => download({ text: this.text, name: "lecture.json", type: "application/json" }) },
       tr`Download this list`,
     );
     return [
@@ -260,10 +249,4 @@ function standing({ query, voice }) {
   if (!stops || !lever?.checkVisibility()) return query;
   const { trace } = stops[Number(lever.value)];
   return trace === voice.traces[slot] ? query : `?gallery=${voice.traces.with(slot, trace).join()}`;
-}
-
-function download(text, name, type) {
-  const address = URL.createObjectURL(new Blob([text], { type }));
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

@@ -3,6 +3,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { parsed } from "./dom.js";
 import { another, filled, named, numbered, own, ownPixels, place, read, SIDE, written } from "./scene.js";
 
 const PAPER = 8, // pixels of a cell's side in the model's picture
@@ -153,7 +154,7 @@ export function palette(element, props, watch, trigger, knownForms) {
   function draw() {
     const text = box()?.value ?? "";
     if (refused !== text) refused = null;
-    const told = JSON.parse(props.value || "{}"),
+    const told = parsed(props),
       { catalogue, values } = knownForms();
     const sees = ({ model }) => catalogue.models.find(({ name }) => name === model)?.tasks.includes("scene");
     root.hidden = !values.some(sees);

@@ -4,6 +4,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { parsed } from "./dom.js";
 
 const PATIENCE = 10_000; // milliseconds after which an answer is no longer waited for: the server may have gone
 const button = (text, label, onclick, pressed = null) =>
@@ -167,12 +168,7 @@ export function mountRuns(element, props, watch, trigger) {
     root.dataset.rows = rows.length;
   };
   const read = () => {
-    let data;
-    try {
-      data = JSON.parse(props.value || "{}");
-    } catch {
-      data = {};
-    }
+    const data = parsed(props);
     if (!Array.isArray(data.rows)) return; // what this list asks for passes here too
     state = data;
     draw();

@@ -3,6 +3,8 @@
 // stand beside those, only when they begin above the window, as after a recording far down in the gallery. The focus
 // stays where it is.
 
+import { parsed } from "./dom.js";
+
 const lead = (id) => {
   const node = document.getElementById(id);
   if (id.startsWith("panel-"))
@@ -21,12 +23,7 @@ const lead = (id) => {
 export function mountStatus(element, props, watch) {
   const line = element.querySelector(".status");
   const draw = () => {
-    let data;
-    try {
-      data = JSON.parse(props.value || "{}");
-    } catch {
-      data = {};
-    }
+    const data = parsed(props);
     line.dataset.kind = data.kind ?? "info";
     line.setAttribute("role", data.kind === "error" ? "alert" : "status");
     line.textContent = data.text ?? "";

@@ -9,6 +9,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { parsed } from "./dom.js";
 import { sentence } from "./sentences.js";
 import { sortable } from "./sorting.js";
 
@@ -117,13 +118,8 @@ const filterBar = (columns, rows, filters, body) => {
 export function mountTable(element, props, watch) {
   let drawn = ""; // the state at the last drawing
   const draw = () => {
-    let data;
+    const data = parsed(props);
     drawn = state();
-    try {
-      data = JSON.parse(props.value || "{}");
-    } catch {
-      data = {};
-    }
     const { caption = "", columns = [], rows = [], empty = "", stack = false, filters = null, runs = [] } = data;
     if (data.pairs) {
       globalThis.dxPairs = { ...globalThis.dxPairs, ...data.pairs }; // what the players say of runs beside each other

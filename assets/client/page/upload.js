@@ -3,6 +3,7 @@
 
 import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
+import { parsed } from "./dom.js";
 import { own } from "./scene.js";
 import { sentence } from "./sentences.js";
 
@@ -65,7 +66,7 @@ export function upload(element, props, watch, trigger, knownForms) {
   }
 
   const told = () => {
-    const { said, bad } = JSON.parse(props.value || "{}");
+    const { said, bad } = parsed(props);
     if (said) say(said, bad);
   };
   const draw = () => {

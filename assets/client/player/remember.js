@@ -1,22 +1,30 @@
-// What a person opened or folded, kept by the browser for all pages of this address; a page from disk may have no
-// memory.
+// What the browser keeps for all pages of this address. A page from disk, or a browser that keeps nothing, has no memory.
 
 const PREFIX = "dx-";
 
-/** Whether the part of that name was left open (true) or folded (false); null where nobody touched it. */
-export function remembered(name) {
+/** What is kept under a key: null where it is nothing, `otherwise` where nothing can be kept. */
+export function stored(key, otherwise = null) {
   try {
-    const kept = localStorage.getItem(PREFIX + name);
-    return kept && kept === "open";
+    return localStorage.getItem(key);
   } catch {
-    return null;
+    return otherwise;
   }
 }
 
-export function remember(name, open) {
+/** Keeps a text under a key, or forgets what is there (null). */
+export function store(key, text) {
   try {
-    localStorage.setItem(PREFIX + name, open ? "open" : "folded");
+    if (text === null) localStorage.removeItem(key);
+    else localStorage.setItem(key, text);
   } catch {
-    // then it is as at first the next time
+    // then it holds until the page is closed
   }
 }
+
+/** Whether the part of that name was left open (true) or folded (false); null where nobody touched it. */
+export function remembered(name) {
+  const kept = stored(PREFIX + name);
+  return kept && kept === "open";
+}
+
+export const remember = (name, open) => store(PREFIX + name, open ? "open" : "folded");
