@@ -126,6 +126,7 @@ class Screen:
         tab.on("console", lambda m: self.complaints.append(m.text) if m.type == "error" else None)
         tab.on("pageerror", lambda e: self.complaints.append(str(e)))
         tab.open(address + query)
+        self.page.evaluate("dxReady.then(() => new Promise(requestAnimationFrame))")  # Gradio's page is there
         if query == "?still":
             self.wait(0, "ready")
             if not folded:

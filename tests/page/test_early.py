@@ -22,7 +22,7 @@ BOARD = """() => new Promise((drawn) => { const look = () => {
   requestAnimationFrame(() => drawn(performance.getEntriesByType("resource").map(({ name }) => name))); };
   look(); })"""  # what was asked for until then
 PLACES = """() => ["scene", "toolbar", "panel-0", "panel-1"].map((id) => document.getElementById(id)
-  .getBoundingClientRect().toJSON()).flatMap(({ x, y, width, height }) => [x, y, width, height])"""
+  .getBoundingClientRect().toJSON()).flatMap(({ x, y, width }) => [x, y, width])"""
 GRADIO = "() => document.querySelector('gradio-app #panel-0 .dx-panel') && !document.querySelector('.first')"
 
 

@@ -3,7 +3,7 @@
 // into it when it is there.
 
 import { remembered } from "../player/remember.js";
-import { settle } from "./language.js";
+import { named, settle } from "./language.js";
 
 const PLAIN = ["still", "__theme", "lang"]; // what an address may say without leading somewhere
 const COMING = ["scene", "gallery", "run"]; // runs that the server will send; until then the players keep their place
@@ -25,6 +25,7 @@ export async function begin() {
     document.head.append(el("script", { type: "module", crossorigin: "", src: globalThis.dxGradio }));
   const [places] = await Promise.all([there([...(opening?.places.keys() ?? ["bus"])]), dxModules.script("rest.js")]);
   await restyled();
+  named();
   if (opening) move(opening, places);
 }
 

@@ -31,7 +31,6 @@ export async function settle() {
     try {
       const [words, { texts, notes }] = await Promise.all([catalogue(language), catalogue(`prose-${language}`)]);
       globalThis.dxMessages = { language, messages: { ...words, ...texts }, notes };
-      document.documentElement.lang = language;
     } catch (error) {
       console.warn(`No words for ${language}: ${error.message}`);
     }
@@ -39,8 +38,14 @@ export async function settle() {
   const [{ tr }, { fitting, sentence }] = await Promise.all([import("../player/words.js"), import("./sentences.js")]);
   globalThis.dxWords = { tr, sentence, fitting };
   if (!globalThis.dxMessages) return;
+  named();
   globalThis.dxNote = (await import("./prose.js")).note; // for the players, before any is mounted
   watch();
+}
+
+/** Says which language the document is in, also after Gradio has said it. */
+export function named() {
+  if (globalThis.dxMessages) document.documentElement.lang = globalThis.dxMessages.language;
 }
 
 /** Chooses a language for good. The page is loaded again, with the link to what it shows where there is one. */
@@ -56,7 +61,8 @@ export function choose(language, link = null) {
 // What Gradio draws
 
 // Of pictures only those that Gradio draws are read: their titles, axes and legends are words of the page.
-const CLOSED = '.dx, .dx-panel, [translate="no"], [lang="en"], textarea, script, style, pre, code, svg:not(.main-svg)';
+const CLOSED =
+  '.dx, .dx-panel, [translate="no"], [lang="en"]:not(html), textarea, script, style, pre, code, svg:not(.main-svg)';
 const DOCS = "#docs-text"; // a text there has a heading and is English; that there is none is a sentence of ours
 const BLOCKS = "p, li, h1, h2, h3, h4, td, th";
 const PROSE = /(?:\b[a-z]{2,}[,;]? ){3}[a-z]{2,}\b/,
