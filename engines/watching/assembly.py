@@ -32,8 +32,8 @@ from engines.core.trace import (
 from engines.core.trace.records import places
 from engines.core.version import versions
 from engines.watching.hooks import Call
+from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.rows import row_of
-from engines.watching.turn import Reading, Turn, Written
 
 LANES = {
     "confidence": LaneInfo("probability", "The largest probability at each open position."),

@@ -13,7 +13,7 @@ from engines.watching.denoised import INFO, Bound, Denoised, Seen, accept_last, 
 from engines.watching.draws import Draws, Drew
 from engines.watching.facts import Describer, broken, said_broken
 from engines.watching.hooks import Call
-from engines.watching.turn import Reading, Turn, Written
+from engines.watching.iteration import Reading, Turn, Written
 
 if TYPE_CHECKING:
     from torch import Tensor

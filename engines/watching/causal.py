@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from engines.watching.arguments import Unreadable
 from engines.watching.hooks import Call
+from engines.watching.iteration import Reading
 from engines.watching.line import ANOTHER, Line
 from engines.watching.lockstep import Lockstep
 from engines.watching.packed import check_one_text
 from engines.watching.place import look
 from engines.watching.rows import grown
-from engines.watching.turn import Reading
 
 if TYPE_CHECKING:
     from torch import Tensor

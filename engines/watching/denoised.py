@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.lazy import torch
 from engines.core.recording import exact
 from engines.core.trace import RecordInfo, Span
-from engines.watching.turn import Turn, Written
+from engines.watching.iteration import Turn, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

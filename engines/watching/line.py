@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts, said_broken
-from engines.watching.fed import Fed, put_in, said_of
 from engines.watching.hooks import Call
+from engines.watching.iteration import Reading, Turn, Written
+from engines.watching.open_forward import Fed, put_in, said_of
 from engines.watching.place import unguess, whole_root
 from engines.watching.rows import fingerprint, parents_of
-from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,8 +18,8 @@ from engines.core.trace import Branch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
+from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.rows import Fingerprint, fingerprint, grown
-from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,9 +13,9 @@ from engines.core.trace import Span
 from engines.watching.arguments import Unreadable
 from engines.watching.facts import Describer, said_broken
 from engines.watching.hooks import Call
+from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.packed import check_one_text
 from engines.watching.rows import PADDING, SECOND_LOOK, first_look, fitting, grown, guidance, padding, rivals, row_of
-from engines.watching.turn import Reading, Turn, Written
 
 if TYPE_CHECKING:
     from torch import Tensor

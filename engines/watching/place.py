@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from engines.core.trees import row_depths
 from engines.watching.arguments import Unreadable, keys_of
 from engines.watching.drafts import follow
-from engines.watching.fed import Fed
+from engines.watching.open_forward import Fed
 
 if TYPE_CHECKING:
     from engines.watching.hooks import Call

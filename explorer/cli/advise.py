@@ -25,9 +25,9 @@ from explorer.cli.io import (
 )
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import add_length, length_of_all
+from explorer.cli.progress import Pace
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
-from explorer.cli.told import Pace
 from explorer.words import printable
 
 

@@ -17,8 +17,8 @@ from explorer.cli.io import check_target, key_values, positive, print_json, prin
 from explorer.cli.length import growing
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
+from explorer.cli.progress import Progress, say, told
 from explorer.cli.run import INTERRUPTED, shared_params
-from explorer.cli.told import Progress, say, told
 from explorer.figures import compare
 from explorer.figures.bits import rows_note
 from explorer.figures.calls import many

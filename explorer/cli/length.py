@@ -11,8 +11,8 @@ import engines
 from engines import UserError
 from explorer.cli.io import print_json, print_table, signed, write
 from explorer.cli.new_tokens import LENGTH
+from explorer.cli.progress import Pace, say
 from explorer.cli.run import INTERRUPTED
-from explorer.cli.told import Pace, say
 from explorer.figures.calls import many
 
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator
 TOLD = {"UserError", "NoRoom", "TraceError", "Refusal", "NotCovered"}  # errors that are shown to a person
 _WORDS = re.compile(r"[A-Za-z]{3,}")
 _NOT_WORDS = re.compile(
-    r"<\w|</|=>|%[sd(]|%\{|\bpage\.|\bprops\b|\bexport const|^EXPLORER_|^data:|^event:|^id:|^// |'self'|'none'|globalThis"
+    r"<\w|</|=>|%[sd(]|%\{|\bpage\.|\bprops\b|\bexport const|"
+    r"^EXPLORER_|^data:|^event:|^id:|^// |'self'|'none'|globalThis"
 )  # markup, scripts, formats of a log, names
 _WORD = re.compile(r"[A-Z][a-z]+[.…]?")
 _TAG = re.compile(r"</\w+>")

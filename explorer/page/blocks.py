@@ -16,7 +16,6 @@ from explorer.links import SLOTS
 from explorer.page import (
     address,
     advising,
-    ahead,
     chooser,
     curves,
     diagnosing,
@@ -30,6 +29,7 @@ from explorer.page import (
     palette,
     parallelbench,
     pictures,
+    prefetch,
     scenarios,
     servers,
     settings,
@@ -64,7 +64,7 @@ FIRST_PROMPT = "sort: Mia, Leo, Ada"
 EXAMPLES_PER_TASK = 2
 
 
-def build(handlers: Handlers, told: Lecture | None = None, loads: ahead.Ahead | None = None) -> gr.Blocks:
+def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead | None = None) -> gr.Blocks:
     """The whole page. told: what lecture mode shows, by itself what ships. loads: what loads the models that are
     chosen, before Run."""
     with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(600, 3600)) as demo:
@@ -97,7 +97,7 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: ahead.Ahead | 
         my_runs.links(handlers, outputs)
         address.section(tabs, handlers.catalogue.methods, outputs[1])
         if loads:
-            ahead.section(loads)
+            prefetch.section(loads)
         demo.unload(handlers.closed)
         gr.api(handlers.endpoint.decode, api_name="decode", concurrency_limit=1, concurrency_id="model")
     return demo
@@ -192,7 +192,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
             outputs = [inbox, line, shown]
     scenarios.connect(handlers, chips, scene, outputs)
     hidden("opening", "opening()")  # lets the recorded runs of a page that was just opened play by themselves
-    hidden("quiet", "mountQuiet()")  # a page that nobody has used shows little, until it is used
+    hidden("firstuse", "mountFirstUse()")  # a page that nobody has used shows little, until it is used
     hidden("phone", "mountPhone()")  # on a narrow screen one player at a time, and the controls as a sheet
     example.input(None, [example, prompt], prompt, js="(chosen, now) => chosen || now", api_visibility="private")
     count.change(None, count, None, js=form.SHOW)

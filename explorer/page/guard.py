@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 
-from explorer.page import quiet
+from explorer.page import error_log
 from explorer.page.budget import SENDING, Budget
 from explorer.page.clients import BEAT, Readers, client_of, has_call
 from explorer.page.memory import Owners
@@ -120,7 +120,7 @@ class Guard:
         except ClientDisconnect:
             pass
         except Exception:  # Gradio fails for a handler that there is not, and in a stream whose session has gone
-            quiet.report()
+            error_log.report()
             if not begun:
                 await refuse(500, "The server could not answer that request.")
 

@@ -19,11 +19,11 @@ from starlette.middleware import Middleware
 
 import engines
 from explorer.lecture import chosen
-from explorer.page import ahead, client, clients, files, quiet, starting
+from explorer.page import client, clients, error_log, files, prefetch, starting
 from explorer.page.blocks import build
 from explorer.page.budget import Budget, Connections
 from explorer.page.catalogue import Catalogue
-from explorer.page.early import Packed
+from explorer.page.compression import Packed
 from explorer.page.event_stream import STREAMS
 from explorer.page.feed import MODEL_LOCK
 from explorer.page.guard import Guard
@@ -57,9 +57,9 @@ def launch(
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     with _one_app():
-        demo = build(handlers, told, ahead.of(handlers) if warm else None)
+        demo = build(handlers, told, prefetch.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
-    quiet.install()
+    error_log.install()
     client.install(files.PREFIX)
     readers, owners = clients.Readers(), Owners()
     if limits.public:
@@ -134,6 +134,6 @@ def _hosts(server_name: str | None) -> set[str]:
 
 
 def _warm() -> None:
-    for module in ahead.HEAVY:
+    for module in prefetch.HEAVY:
         with MODEL_LOCK:  # a run that begins meanwhile would meet a half-imported transformers
             importlib.import_module(module)

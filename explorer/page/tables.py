@@ -19,7 +19,7 @@ from explorer.figures.metrics import measure
 from explorer.figures.names import apart, name_of, title_of
 from explorer.figures.receipts import facts, receipt
 from explorer.figures.verdict import cut_at, finished, judge
-from explorer.page.against import against
+from explorer.page.comparison import against
 from explorer.page.parts import fresh
 from explorer.papers.tables import Table
 

@@ -5,7 +5,7 @@ import { asset } from "../player/assets.mjs";
 
 const { ANY, choose, distanceTo, edits, find, fits } = await asset("page/finding.js");
 const { placeOf, queryOf } = await asset("page/address.js");
-const { slotsToTry } = await asset("page/trying.js");
+const { slotsToTry } = await asset("page/trymethod.js");
 
 const entry = (id, more) => ({ id, method: true, title: id, words: [], summary: "", beside: [], parts: [], ...more });
 const left = (id, title, rank, more) => entry(id, { title, order: "left", same: 2, rank, ...more });

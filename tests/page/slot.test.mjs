@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { asset } from "../player/assets.mjs";
 
 const slot = await asset("page/slot.js");
-const { latest } = await asset("page/ahead.js");
+const { latest } = await asset("page/prefetch.js");
 const { able, carry, equallyLong, fair, hint, instead, lost, modelFor, modelsFor, parted, together } = slot;
 
 const FLOAT = { name: "x", kind: "float", default: 0.5, low: 0, high: 1, sees: "" };

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route as Answer
 from starlette.testclient import TestClient
 
-from explorer.page import client, early, files
+from explorer.page import client, compression, files
 
 BOARD = """() => new Promise((drawn) => { const look = () => {
   const cell = document.querySelector("#panel-0 .dx-cells .dx-cell");
@@ -29,7 +29,7 @@ GRADIO = "() => document.querySelector('gradio-app #panel-0 .dx-panel') && !docu
 @pytest.mark.parametrize(("path", "packed"), [("/", True), ("/config", True), ("/gradio_api/queue/data", False)])
 def test_the_document_is_packed_and_streams_pass_as_they_are(path: str, packed: bool) -> None:
     text = "config " * 1000
-    app = early.Packed(Starlette(routes=[Answer(path, lambda request: PlainTextResponse(text))]))
+    app = compression.Packed(Starlette(routes=[Answer(path, lambda request: PlainTextResponse(text))]))
     answer = TestClient(app).get(path)
     assert ("content-encoding" in answer.headers) is packed and answer.text == text
     plain = TestClient(app).get(path, headers={"accept-encoding": "identity"})
@@ -55,7 +55,7 @@ def test_the_page_is_sent_in_a_quarter_of_its_size_and_brotli_packs_what_gzip_ca
 
 def test_brotli_where_it_is_accepted() -> None:
     accepted = ("br", "gzip, BR;q=0.5", "gzip", "br;q=0, gzip", "brr", "")
-    assert [early.takes_brotli(one) for one in accepted] == [True, True, False, False, False, False]
+    assert [compression.takes_brotli(one) for one in accepted] == [True, True, False, False, False, False]
 
 
 @pytest.fixture

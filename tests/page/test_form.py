@@ -12,11 +12,11 @@ from playwright.sync_api import expect
 import engines
 from engines import UserError
 from explorer.links import SLOTS
-from explorer.page.ahead import Ahead
 from explorer.page.blocks import build
 from explorer.page.catalogue import Plan
 from explorer.page.form import LARGEST, Form, read
 from explorer.page.handlers import Handlers
+from explorer.page.prefetch import Ahead
 from tests.page.conftest import HOSTILE, desk, visitor
 
 TOLD = 16  # components whose status one event may change

@@ -299,7 +299,9 @@ def test_every_recorded_run_is_shown_with_the_idea_of_its_method(js: Callable[..
     found = {}
     for card in gallery().cards:
         trace = gallery().get(card.id)
-        idea = js("shown.js", "M.ideaOf(dxModules.use('player/store.js').Run.from(text))?.file", text=trace.to_json())
+        idea = js(
+            "panelviews.js", "M.ideaOf(dxModules.use('player/store.js').Run.from(text))?.file", text=trace.to_json()
+        )
         if idea != known[trace.header.method]:
             found[card.id] = idea
     assert found == {}

@@ -3,7 +3,7 @@
 
 import { groupNamed } from "../player/clock.js";
 import { whenThere } from "./dom.js";
-import { drawn, ideaOf, inside, tallest } from "./whole.js";
+import { drawn, ideaOf, inside, tallest } from "./fitting.js";
 
 const CHIP = "#scenarios .scenario";
 const FOLD = 0.62; // of the window's height: there, at the latest, the idea begins

@@ -5,14 +5,14 @@
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
 import { parsed } from "./dom.js";
-import { elsewhere } from "./elsewhere.js";
 import { markChanged, parameter } from "./fields.js";
 import { chose } from "./filling.js";
 import { keep } from "./kept.js";
+import { elsewhere } from "./otherprompt.js";
 import { palette } from "./palette.js";
 import { tell } from "./prose.js";
 import * as slot from "./slot.js";
-import { begin, say, slotsToTry } from "./trying.js";
+import { begin, say, slotsToTry } from "./trymethod.js";
 import { upload } from "./upload.js";
 
 const OTHER = "\u2026"; // the option that opens a text field for a model that is not listed

@@ -5,8 +5,8 @@
 import { groupNamed } from "../player/clock.js";
 import { el } from "../player/dom.js";
 import { tr, translated } from "../player/words.js";
+import { drawn, ideaOf, inside, unclip } from "./fitting.js";
 import { Pace } from "./pace.js";
-import { drawn, ideaOf, inside, unclip } from "./whole.js";
 
 const FIRST = 900; // milliseconds of the first step while a scene plays
 const ZOOMS = [2.2, 2, 1.8, 1.6, 1.45, 1.3, 1.2, 1.1, 1]; // of the players: the largest that fits into the window

@@ -4,7 +4,7 @@ import { groupNamed, SPEEDS, UNITS } from "./clock.js";
 import { number, seconds } from "./codec.js";
 import { el, icon, select, set, setText } from "./dom.js";
 import { bring, IN_TOOLBAR } from "./loader.js";
-import { stickSlim } from "./stick.js";
+import { stickSlim } from "./sticky.js";
 import { installTheme } from "./theme.js";
 import { tr } from "./words.js";
 

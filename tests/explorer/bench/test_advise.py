@@ -18,7 +18,7 @@ from explorer.figures.compare import Tie
 from explorer.figures.noise import ROOM
 from explorer.figures.pairs import near
 from explorer.fitting import wants
-from tests.explorer.figures.quiet import quieten
+from tests.explorer.figures.steady import quieten
 
 MODEL, METHOD, CONTROL = "tiny-ar-m", "token-recycling", "greedy"
 PROMPT = "story: Mia, boat"

@@ -11,7 +11,7 @@ import pytest
 import engines
 from engines.core.method import Method, MethodInfo
 from explorer.bench import certified, classes, measure
-from explorer.cli import told
+from explorer.cli import progress
 from tests.explorer.commands import call, refused
 
 BY_CLASS = ("bench", "--by-class", "--model", "tiny-ar-s")
@@ -122,7 +122,7 @@ def cut(monkeypatch):
 
 def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal_has_a_bar(capsys, monkeypatch):
     clock = [0.0]
-    lines = told.Lines([("code", 2), ("sums", 4)], "classes", clock=lambda: clock[0])
+    lines = progress.Lines([("code", 2), ("sums", 4)], "classes", clock=lambda: clock[0])
     for done, clock[0] in ((0, 0.0), (1, 100.0), (2, 110.0), (3, 139.0), (4, 150.0), (5, 160.0)):
         lines(done, 6)
     assert capsys.readouterr().err.splitlines() == [
@@ -132,7 +132,7 @@ def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal
         "sums: 2 of 4 prompts, 1 of 2 classes, about 75 s left",
     ]
     clock[0] = 0.0
-    pace = told.Pace("runs", clock=lambda: clock[0])
+    pace = progress.Pace("runs", clock=lambda: clock[0])
     for done, clock[0] in ((0, 0.0), (1, 10.0), (2, 31.0), (3, 60.0), (4, 61.0)):
         pace("Greedy", done, 8)
     left = ["0 of 8 runs", "2 of 8 runs, about 2 min left", "4 of 8 runs, about 61 s left"]
@@ -140,9 +140,9 @@ def test_a_line_a_part_says_what_is_left_a_long_one_is_not_silent_and_a_terminal
     screen = io.StringIO()
     screen.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", screen)
-    with told.told([("code", 1), ("sums", 1)], "classes", bar=True) as progress:
-        progress(1, 2)
-        progress(2, 2)
+    with progress.told([("code", 1), ("sums", 1)], "classes", bar=True) as bar:
+        bar(1, 2)
+        bar(2, 2)
     assert "2 of 2 classes: 100%" in screen.getvalue()
 
 

@@ -15,7 +15,7 @@ from explorer.export.report import report
 from explorer.figures.strip import basis_of, parts
 from explorer.runs.gallery import Gallery
 from explorer.runs.scenarios import scenarios
-from tests.explorer.figures.quiet import quieten
+from tests.explorer.figures.steady import quieten
 
 PROMPT = "sort: Mia, Leo, Ada"
 HOSTILE = "<img src=x onerror=window.hit=1></style><script>window.hit=2</script>"

@@ -25,12 +25,12 @@ from explorer.figures.noise import LEAST, ROOM, SHARE, explained, stalled, too_b
 from explorer.figures.strip import basis_of, parts
 from explorer.figures.verdict import cut_at, judge
 from explorer.page import tables
-from explorer.page.against import against
 from explorer.page.catalogue import Plan
+from explorer.page.comparison import against
 from explorer.page.handlers.running import ties
 from explorer.page.limits import Limits
 from tests.engines.fakes import TableCausal
-from tests.explorer.figures.quiet import quieten
+from tests.explorer.figures.steady import quieten
 
 PROMPT = "add: 457 + 86"
 HOME = Limits(1000, 100, 60, False)

@@ -6,7 +6,7 @@ import logging
 import httpx
 import pytest
 
-from explorer.page import quiet
+from explorer.page import error_log
 from explorer.page.limits import check_seed
 
 
@@ -32,21 +32,26 @@ def test_a_fault_of_ours_keeps_its_traceback_and_a_visitors_value_none(caplog):
         try:
             what()
         except Exception:
-            quiet.report()
+            error_log.report()
         return caplog.text
 
     def told(what) -> str:
         try:
             what()
         except Exception as error:
-            return quiet.payload(error, False)["error"]
+            return error_log.payload(error, False)["error"]
 
-    assert "Traceback" in raised(lambda: quiet.passed_ours(3)) and told(lambda: quiet.passed_ours(3)) == quiet.FAILED
+    assert (
+        "Traceback" in raised(lambda: error_log.passed_ours(3))
+        and told(lambda: error_log.passed_ours(3)) == error_log.FAILED
+    )
     assert "is not allowed; give a whole number" in told(lambda: check_seed("\x1b[31m")) and "\x1b" not in told(
         lambda: check_seed("\x1b[31m")
     )
     assert (
-        quiet.Answer({"error": quiet.FAILED}, 500).status_code == 500 == quiet.Answer({"error": None}, 500).status_code
+        error_log.Answer({"error": error_log.FAILED}, 500).status_code
+        == 500
+        == error_log.Answer({"error": None}, 500).status_code
     )
-    assert quiet.Answer({"error": "run a study first."}, 500).status_code == 400
+    assert error_log.Answer({"error": "run a study first."}, 500).status_code == 400
     assert "Traceback" not in raised(lambda: check_seed("\x1b[31m")) and "\x1b" not in caplog.text

@@ -5,7 +5,7 @@ import { el } from "../player/dom.js";
 import { tr } from "../player/words.js";
 import { parsed } from "./dom.js";
 import { able, fair, instead, lost } from "./slot.js";
-import { say } from "./trying.js";
+import { say } from "./trymethod.js";
 
 const WORDS = {
   said: (names, example) =>

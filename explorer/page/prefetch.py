@@ -57,7 +57,7 @@ class Ahead:
             kept = [pair for pair in pairs if pair in self._wanted]
             self._wanted = [pair for pair in pairs if pair in kept or self._may(pair)]
             if self._wanted and self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="ahead", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
                 self._thread.start()
             models = dict.fromkeys(model for _, model in self._wanted)
         return [model for model in models if not engines.is_loaded(model, self.desk.limits.device)]
@@ -153,7 +153,7 @@ def _no_download(download: Any) -> None:
 
 def section(ahead: Ahead) -> None:
     """Hidden; sends what the slots name whenever that changes, and says in the slots which models are loaded now."""
-    box = hidden("ahead", "mountAhead(props, watch, () => trigger('submit'))")
+    box = hidden("prefetch", "mountPrefetch(props, watch, () => trigger('submit'))")
     box.submit(ahead.ask, box, box, **LAST)
 
 

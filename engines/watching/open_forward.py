@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from engines.core.trees import behind
 from engines.watching.facts import Facts
+from engines.watching.iteration import Turn, Written
 from engines.watching.rows import Fingerprint
-from engines.watching.turn import Turn, Written
 
 if TYPE_CHECKING:
     from engines.watching.line import Line

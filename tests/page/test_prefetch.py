@@ -15,10 +15,10 @@ import pytest
 import engines
 from engines import UserError
 from engines.models.loading import zoo
-from explorer.page import ahead, starting
-from explorer.page.ahead import Ahead, Pair
+from explorer.page import prefetch, starting
 from explorer.page.catalogue import Plan
 from explorer.page.limits import Limits
+from explorer.page.prefetch import Ahead, Pair
 from tests.page.conftest import desk, first_model, methods_of
 
 METHOD, MODEL = methods_of("causal")[0], first_model("causal")
@@ -107,7 +107,7 @@ def test_nothing_is_loaded_while_something_runs(loads: Loads) -> None:
     loader = Ahead(desk())
     job = loader.desk.sessions.of("visitor").begin()
     assert asked(loader, PAIR) == [MODEL]
-    assert not loads.begun.wait(3 * ahead.LOOK)
+    assert not loads.begun.wait(3 * prefetch.LOOK)
     job.finished.set()
     finished(loader)
     assert loads.names == [MODEL]
@@ -152,9 +152,9 @@ def test_a_load_that_fails_says_nothing_and_the_run_says_why(loads: Loads, monke
 
 
 def test_a_lent_machine_loads_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(ahead.of(desk()), Ahead)
-    monkeypatch.setattr(ahead, "lent", lambda: True)
-    assert ahead.of(desk()) is None
+    assert isinstance(prefetch.of(desk()), Ahead)
+    monkeypatch.setattr(prefetch, "lent", lambda: True)
+    assert prefetch.of(desk()) is None
 
 
 def test_of_a_model_in_memory_no_model_is_looked_up_again_at_run(monkeypatch: pytest.MonkeyPatch) -> None:

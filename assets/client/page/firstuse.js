@@ -19,7 +19,7 @@ function reveal() {
   });
 }
 
-export function mountQuiet() {
+export function mountFirstUse() {
   if ("touched" in dataset) return;
   const asked = ({ target, type }) => {
     if ("touched" in dataset || target === document || target.closest?.(SHOW)) return;

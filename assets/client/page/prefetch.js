@@ -19,7 +19,7 @@ export const latest = (values, before = []) => {
 };
 
 /** props.value: what is asked, JSON of [{method, model}], or the answer, JSON of {loading: [model]}. submit: asks. */
-export function mountAhead(props, watch, submit) {
+export function mountPrefetch(props, watch, submit) {
   let shown = [],
     asked = null,
     pause = AGAIN,
