@@ -15,7 +15,7 @@ import engines
 from engines import UserError
 from explorer.arguments import Parser
 from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import complain, key_values, own_methods, positive, print_table
+from explorer.cli.io import complain, key_values, own_methods, positive, print_table, several
 from explorer.cli.loading import add_loading, loading, tell
 from explorer.cli.new_tokens import add_length, with_length
 from explorer.cli.run import INTERRUPTED, option_value
@@ -34,15 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those of the harness are its own."""
     parser.add_argument("--method", required=True, metavar="M", help="the method's slug")
     parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id, folder or GGUF file")
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of the method; it stands before what the task asks for",
-    )
+    several(parser, "--param", "NAME=VALUE", "a parameter of the method; it stands before what the task asks for")
     add_length(parser, "what the task asks for")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
+    several(parser, "--option", "NAME=VALUE", "of the model's loader")
     add_loading(parser)
     add_part(parser)
     parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")

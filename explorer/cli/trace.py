@@ -18,9 +18,11 @@ from explorer.cli.io import (
     GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
+    own_methods,
     print_json,
     read_bytes,
     read_traces,
+    several,
     text_of,
     unpacked,
     write,
@@ -38,8 +40,8 @@ TABLE = (
 )
 
 
-def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentParser) -> None:
-    """Declare the options of both commands."""
+def add_replay(replay: argparse.ArgumentParser) -> None:
+    """Declare the options of `replay`."""
     replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
     replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
     replay.add_argument(
@@ -47,15 +49,14 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
         action="store_true",
         help="decode again from the header and say whether the trace repeats (exit 1 if not)",
     )
-    replay.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="[ROLE=]NAME",
-        help="with --rerun: use this model instead of the recorded one",
-    )
+    several(replay, "--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
     replay.add_argument("--json", action="store_true", help="print JSON")
+    own_methods(replay)
     replay.set_defaults(command=replay_command)
+
+
+def add_export(export: argparse.ArgumentParser) -> None:
+    """Declare the options of `export`."""
     export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
     kind = export.add_mutually_exclusive_group(required=True)
     kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
@@ -67,6 +68,7 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
     kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
     cli_export.add_arguments(export, kind)
     export.add_argument("--title", default="", help="the page's title")
+    own_methods(export)  # for the views that lie beside them
     export.set_defaults(command=export_command)
 
 
