@@ -13,7 +13,7 @@ from explorer.links import SLOTS
 from explorer.page import files
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LAST, asked, module
-from explorer.papers import FAMILIES
+from explorer.papers.schema import FAMILIES
 from explorer.runs.gallery import Card, Gallery
 from explorer.runs.scenarios import scenarios
 

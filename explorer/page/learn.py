@@ -12,7 +12,8 @@ from engines import ASSETS
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.papers.lessons import Lesson, glossary, in_view, lessons, subjects
+from explorer.papers.lessons import glossary, in_view, lessons, subjects
+from explorer.papers.schema import Lesson
 from explorer.runs.gallery import Card, gallery
 
 HERE = ASSETS / "learn"

@@ -11,7 +11,8 @@ from explorer.about import KEYS, NUMBERS
 from explorer.export.markup import Html, h, join, link, page, table
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
-from explorer.papers.lessons import Lesson, Subject, Term, glossary, in_view, lessons, subjects
+from explorer.papers.lessons import Subject, glossary, in_view, lessons, subjects
+from explorer.papers.schema import Lesson, Paper, Term
 from explorer.site.listed import SORT, search
 from explorer.site.markdown import prose
 from explorer.site.runs import Run, cost, scripts, stage
@@ -186,7 +187,7 @@ def methods_page(runs: Sequence[Run]) -> str:
     return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
 
 
-def _place(paper: papers.Paper | None, slugs: Sequence[str]) -> Html:
+def _place(paper: Paper | None, slugs: Sequence[str]) -> Html:
     """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
     ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
     return join(*(h("span", {"id": one}) for one in ids))
