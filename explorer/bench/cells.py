@@ -227,13 +227,6 @@ class Files(Generic[T]):
             raise
 
 
-class Folder(Files[Outcome]):
-    """Finished cells on disk."""
-
-    def __init__(self, folder: Path | None = None, most: int = KEPT) -> None:
-        super().__init__(Outcome, folder, most)
-
-
 class Pace:
     """How long runs took here, by model and method: what an estimate stands on. Kept in `file` where one is given."""
 

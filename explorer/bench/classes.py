@@ -104,10 +104,10 @@ class Bench(msgspec.Struct, frozen=True):
         return self.row_seconds[sizes[-1]] / one
 
 
-def class_prompts(path: Path = PROMPTS) -> dict[str, list[str]]:
+def class_prompts() -> dict[str, list[str]]:
     """The bundled prompts by class."""
     found: dict[str, list[str]] = {}
-    for entry in json.loads(path.read_text())["prompts"]:
+    for entry in json.loads(PROMPTS.read_text())["prompts"]:
         found.setdefault(entry["class"], []).append(entry["prompt"])
     return found
 

@@ -13,11 +13,12 @@ import msgspec
 
 import engines
 from engines import ASSETS, ModelRecord, wilson
-from engines.tasks import Dereference, Dereferences, dereferences
+from engines.tasks import Dereference, Dereferences
 from explorer.bench.measure import refuse_bad
 
 FOLDER = ASSETS / "bench" / "names"
 LENGTH = 12  # tokens of an answer; names that are longer are counted as cut off
+SEED = 0  # of the prompts
 NAME = re.compile(r"\w*")
 
 
@@ -63,7 +64,6 @@ def bench_names(
     plans: Sequence[tuple[str, Mapping[str, Any]]],
     model: Any,
     found: Dereferences,
-    seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
     keep: bool = False,
 ) -> Names:
@@ -87,7 +87,7 @@ def bench_names(
             raise
         partial = True
     version, code = platform.python_version(), engines.code_version()
-    return Names(model.record, version, seed, found.asked, found.wrong, lanes, code, machine, partial=partial)
+    return Names(model.record, version, SEED, found.asked, found.wrong, lanes, code, machine, partial=partial)
 
 
 def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
@@ -116,11 +116,6 @@ def _raw(run: Any) -> str:
     """The answer with the spaces that it begins with: a name has none there."""
     known = {piece.id: piece.text for piece in run.pieces if piece.kind == "text"}
     return "".join(known.get(token, "\0") for token in run.output_ids)
-
-
-def prompts(n: int, seed: int = 0) -> Dereferences:
-    """The prompts that are measured on."""
-    return dereferences(n, seed)
 
 
 def rows(found: Names) -> list[dict[str, Any]]:

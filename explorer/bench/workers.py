@@ -11,6 +11,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -55,6 +56,28 @@ def threads_each(workers: int) -> int:
     return max(
         1, len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)) // workers
     )
+
+
+def crew(
+    here: Callable[[Sequence[Any]], Generator[Any, None, None]],
+    model: str,
+    options: dict[str, Any],
+    number: int,
+    threads: int | None,
+    ray: str | None,
+    stopped: Stopped = lambda: False,
+) -> Callable[[Sequence[Any]], Generator[Any, None, None]]:
+    """Who does the jobs: this process, as `here` does them, where one worker is enough. model: its name."""
+    if number == 1 and not ray:
+        if threads:
+            import torch
+
+            torch.set_num_threads(threads)
+        return here
+    about = task(model, options, threads or threads_each(number))
+    if ray:
+        return partial(on_ray, about, number, ray, stopped=stopped)
+    return partial(in_processes, about, number, stopped=stopped)
 
 
 class Worker:

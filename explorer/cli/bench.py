@@ -169,13 +169,14 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
 
 def _names(args: argparse.Namespace, model: Any) -> int:
     """Those that record what an analyser lists, or the methods that are named, behind their controls."""
+    from engines.tasks import dereferences
     from explorer.bench import names
 
     known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
     infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
     plans = list(own_params(args, infos).items())
-    prompts = names.prompts(args.prompts)
+    prompts = dereferences(args.prompts, names.SEED)
     with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
         found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
     only = _only(found.partial, len(found.lanes), len(plans), "methods")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,7 +77,9 @@ def sweep_command(args: argparse.Namespace) -> int:
     )
     code = 0
     try:
-        _run(sweep, _decoder(args, options, sweep.model, stopped), cells.Folder(), args)
+        here = partial(workers.in_turn, sweep.model, stopped=stopped)
+        decode = workers.crew(here, args.model, options, args.workers, args.threads, args.ray, stopped)
+        _run(sweep, decode, cells.Files(cells.Outcome), args)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except UserError as error:
@@ -103,24 +104,6 @@ def _asked(args: argparse.Namespace, model: Any) -> Any:
     if length:
         settings = [quality.of_length(one, length) for one in settings]
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
-
-
-def _decoder(
-    args: argparse.Namespace, options: dict[str, Any], model: Any, stopped: Callable[[], bool]
-) -> Callable[[Sequence[Any]], Generator[Any, None, None]]:
-    """Who runs the cells: this process where one worker is enough."""
-    from explorer.bench import workers
-
-    if args.workers == 1 and not args.ray:
-        if args.threads:
-            import torch
-
-            torch.set_num_threads(args.threads)
-        return partial(workers.in_turn, model, stopped=stopped)
-    about = workers.task(args.model, options, args.threads or workers.threads_each(args.workers))
-    if args.ray:
-        return partial(workers.on_ray, about, args.workers, args.ray, stopped=stopped)
-    return partial(workers.in_processes, about, args.workers, stopped=stopped)
 
 
 def _run(sweep: Any, decode: Any, kept: Any, args: argparse.Namespace) -> None:
