@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from engines import ASSETS, ModelRecord, UserError, median_interval
-from explorer.bench.loops import REFERENCE, Engine, Reference, Writer
+from explorer.bench.loops import REFERENCE, Engine, Reference
 
 FOLDER = ASSETS / "bench" / "length"
 CHUNK, FIRST = 32, 256  # tokens of a turn; and of the first stretch, each later one ends at twice as many
@@ -98,7 +98,7 @@ def measured(
         ours = [Engine(slug, endless, ids, length, detail) for slug in slugs for detail in DETAILS]
         for one in ours:
             closing.callback(one.close)
-        writers: list[Writer] = [first, *ours]
+        writers: list[Engine | Reference] = [first, *ours]
         try:
             for name, turn in _turns(writers, length, progress):
                 turns.setdefault(name, []).append(turn)
@@ -114,7 +114,7 @@ def measured(
 
 
 class Turn(NamedTuple):
-    """What a loop did in one turn, which was to end at `goal` tokens. recording, bytes: as `Writer.recorded` has them
+    """What a loop did in one turn, which was to end at `goal` tokens. recording, bytes: as `Engine.recorded` has them
     behind it; bytes where a stretch ends."""
 
     goal: int
@@ -125,7 +125,7 @@ class Turn(NamedTuple):
 
 
 def _turns(
-    writers: Sequence[Writer], length: int, progress: Callable[[str, int, int], None]
+    writers: Sequence[Engine | Reference], length: int, progress: Callable[[str, int, int], None]
 ) -> Iterator[tuple[str, Turn]]:
     """All turns as they end; the first token is written before them. The order turns, so that nobody is always
     first."""

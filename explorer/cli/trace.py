@@ -4,8 +4,6 @@ JSON, table; pictures: see cli_export)."""
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 import zlib
 from pathlib import Path
@@ -28,7 +26,7 @@ from explorer.cli.io import (
     write,
 )
 from explorer.cli.run import split_role
-from explorer.export.events import events_csv, inert
+from explorer.export.events import csv_text, events_csv, inert
 from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
 from explorer.importers import IMPORTERS, import_trace
 from explorer.words import COSTS, heading, printable, step_fields, step_lines
@@ -237,9 +235,7 @@ def export_command(args: argparse.Namespace) -> int:
 
 def table(traces: list[Trace]) -> str:
     """CSV with one line per step: which run, its cost, what it wrote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(TABLE.split(","))
+    rows = []
     for number, trace in enumerate(traces):
         text = {piece.id: piece.text for piece in trace.pieces}
         models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
@@ -250,8 +246,8 @@ def table(traces: list[Trace]) -> str:
             words = ["".join(text.get(t, "") for _, t in at), step.note]
             which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
             ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
-            writer.writerow([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
-    return out.getvalue()
+            rows.append([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
+    return csv_text(TABLE.split(","), rows)
 
 
 def _spent(step: Step, target: str) -> list[tuple[str, Any]]:
