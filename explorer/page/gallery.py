@@ -48,10 +48,16 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
         elem_id="gallery-cards",
     )
 
+    plays(shown, handlers, tabs, outputs)
+
+
+def plays(box: gr.HTML, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+    """Let a click on a card of a component show its runs, for which it asks by their ids."""
+
     def play(value: Any, request: gr.Request) -> tuple[Any, ...]:
         return (*handlers.showing.play(asked_for(value), request), gr.Tabs(selected="explore"))
 
-    shown.submit(play, shown, [*outputs, tabs], **LAST)
+    box.submit(play, box, [*outputs, tabs], **LAST)
 
 
 def asked_for(value: Any) -> list[str]:
