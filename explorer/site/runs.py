@@ -114,13 +114,13 @@ def cost(run: Run) -> str:
     )
 
 
-def card(run: Run, root: str = "") -> Html:
+def card(run: Run) -> Html:
     """A run as a card that leads to its page."""
     return h(
         "li",
         {"class": "card"},
-        h("img", {"src": f"{root}thumbs/{run.name}.svg", "alt": "", "loading": "lazy"}),
-        h("h3", {}, link(root + run.path, run.title)),
+        h("img", {"src": f"thumbs/{run.name}.svg", "alt": "", "loading": "lazy"}),
+        h("h3", {}, link(run.path, run.title)),
         h("p", {"class": "muted"}, f"{run.card.title} · {' + '.join(run.card.models)}"),
         h("code", {}, run.card.prompt[:120]),
         h("p", {}, run.card.watch),
