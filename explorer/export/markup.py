@@ -79,6 +79,21 @@ def link(href: str, *children: Node, **more: str) -> Html:
     return h("a", {"href": href, **away, **more}, *children)
 
 
+def lead(text: str) -> Html:
+    """The sentence under the head of a page."""
+    return h("p", {"class": "lead"}, text)
+
+
+def crumbs(*path: Node) -> Html:
+    """The way to a page."""
+    return h("p", {"class": "crumbs"}, *path)
+
+
+def cards(found: Iterable[Iterable[Node]]) -> Html:
+    """Cards side by side, each with its parts."""
+    return h("ul", {"class": "cards"}, [h("li", {"class": "card"}, *parts) for parts in found])
+
+
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
     """A table whose first column is its rows' heads; on a phone it scrolls by itself. With `data-sort` its columns sort
     it where scripts run."""
