@@ -27,13 +27,15 @@ LIGHT: dict[str, Any] = {
     "api_visibility": "private",
 }  # of events that touch no model
 LAST: dict[str, Any] = {**LIGHT, "trigger_mode": "always_last"}  # of what was asked meanwhile the last is answered too
-ONE_AT_A_TIME: dict[str, Any] = {
-    "concurrency_limit": 1,
-    "concurrency_id": "model",
-    "trigger_mode": "once",
-    "api_visibility": "private",
-    "show_progress": "minimal",
-}  # of events that run a model: they share one queue
+
+
+def queued(what: str, most: int = 1) -> dict[str, Any]:
+    """Of events that take long and share one queue, which goes by that name: so many at a time."""
+    queue = {"concurrency_limit": most, "concurrency_id": what, "trigger_mode": "once"}
+    return {**queue, "api_visibility": "private", "show_progress": "minimal"}
+
+
+ONE_AT_A_TIME = queued("model")  # of events that run a model
 
 WORDS = """const { tr = (parts, ...values) => String.raw({ raw: parts }, ...values), sentence = (text) => text } =
   globalThis.dxWords ?? {};

@@ -14,7 +14,7 @@ from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_addre
 from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import short
-from explorer.page.parts import say
+from explorer.page.parts import queued, say
 
 PATIENCE = 25.0  # seconds of silence
 AT_ONCE = 4  # servers that are asked at the same time, by all pages together: they wait elsewhere, and for no model
@@ -102,10 +102,6 @@ def section(handlers: Handlers, prompt: gr.Textbox, outputs: list[Any]) -> Any:
         [prompt, url, model, api, most],
         outputs,
         preprocess=False,
-        show_progress="minimal",
         show_progress_on=[outputs[1]],
-        concurrency_limit=AT_ONCE,
-        concurrency_id="servers",
-        trigger_mode="once",
-        api_visibility="private",
+        **queued("servers", AT_ONCE),
     )

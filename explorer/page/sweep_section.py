@@ -11,7 +11,7 @@ import gradio as gr
 from engines import Param, UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, dots, either, status, until
+from explorer.page.parts import LIGHT, dots, either, queued, status, until
 from explorer.page.replays import listing, opens
 from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
@@ -155,8 +155,7 @@ def _connect(
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
     gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
-    alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
-    running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
+    running = start.click(sweeper.run, inputs, shown, **queued("sweep") | {"show_progress": "hidden"})
     until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)], cancel)
     points.select(sweeper.prompts, None, [cells, about], **LIGHT)
 
