@@ -22,8 +22,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from engines import UserError
 from explorer.attach.address import Address
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError
 from explorer.importers.build import short
 from explorer.importers.endings import complaint
 from explorer.importers.events import Lines
@@ -42,6 +42,22 @@ AHEAD = 8  # events that may wait to be read
 
 T = TypeVar("T")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class ServerError(UserError):
+    """A server that cannot be reached, refuses, or breaks off. status: of its answer, 0 where there was none."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class OutOfTime(ServerError):
+    """The clock ran out."""
+
+
+class HungUp(ServerError):
+    """Whoever asked stopped or closed it."""
 
 
 class Client:

@@ -11,8 +11,7 @@ import msgspec
 from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
-from explorer.attach.client import Client, parsed
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError
+from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, parsed
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Wish, step_of
 from explorer.importers.build import short
