@@ -65,10 +65,9 @@ def bench_names(
     model: Any,
     found: Dereferences,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    keep: bool = False,
 ) -> Names:
-    """Run each method on each prompt. keep: at Ctrl-C return the methods that were finished, as partial, in place of
-    raising KeyboardInterrupt."""
+    """Run each method on each prompt. At Ctrl-C it returns the methods that were finished, as partial; raises
+    KeyboardInterrupt where there is none."""
     lanes: list[Lane] = []
     machine, partial = "", False
     refuse_bad(((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, found.prompts[0].prompt)
@@ -83,7 +82,7 @@ def bench_names(
                 progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
             lanes.append(lane(slug, params, runs, found.prompts))
     except KeyboardInterrupt:
-        if not (keep and lanes):
+        if not lanes:
             raise
         partial = True
     version, code = platform.python_version(), engines.code_version()

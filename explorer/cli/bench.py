@@ -147,7 +147,6 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
             repeats=args.repeats,
             max_new_tokens=length,
             progress=progress,
-            keep=True,
         )
     measured = sum(score.prompts for score in found.scores if score.label == found.labels()[0])
     only = _only(found.partial, measured, sum(map(len, prompts.values())), "prompts")
@@ -178,7 +177,7 @@ def _names(args: argparse.Namespace, model: Any) -> int:
     plans = list(own_params(args, infos).items())
     prompts = dereferences(args.prompts, names.SEED)
     with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
-        found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
+        found = names.bench_names(plans, model, prompts, progress=progress)
     only = _only(found.partial, len(found.lanes), len(plans), "methods")
     if args.json:
         write_json(args.json, signed(found, args))
