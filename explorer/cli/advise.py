@@ -26,7 +26,7 @@ from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import add_length, length_of_all
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
-from explorer.cli.told import Pace
+from explorer.cli.told import Pace, counted
 from explorer.words import printable
 
 
@@ -125,13 +125,5 @@ def _bar() -> Iterator[Callable[[Any], object]]:
         pace = Pace("runs")
         yield lambda now: pace(now.title, now.done, now.total)
         return
-    from tqdm import tqdm
-
-    with tqdm(unit="run", disable=None, mininterval=1, file=sys.stderr) as bar:
-
-        def show(now: Any) -> None:
-            bar.total = now.total
-            bar.set_description_str(printable(now.title), refresh=False)
-            bar.update(now.done - bar.n)
-
-        yield show
+    with counted(unit="run", mininterval=1, file=sys.stderr) as show:
+        yield lambda now: show(now.done, now.total, now.title)

@@ -27,6 +27,12 @@ OURS = {
     "model_args": "parameters are given with --param NAME=VALUE, options of the model's loader with --option",
     "use_cache": "answers are kept anyway, with what they cost; --fresh answers anew",
 }
+AS_GIVEN = (
+    *("model_args", "tasks", "num_fewshot", "limit", "samples", "write_out", "system_instruction", "gen_kwargs"),
+    *("apply_chat_template", "predict_only", "confirm_run_unsafe_code", "metadata"),
+)  # options that are handed on by their names
+CACHES = ("cache_requests", "rewrite_requests_cache", "delete_requests_cache")
+SEEDS = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
 WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what its options and tasks may raise
 
 
@@ -136,30 +142,14 @@ def _evaluated(lm: Any, asked: argparse.Namespace, args: argparse.Namespace) -> 
     with _refusals(ValueError, ImportError):  # tasks that need another package, or a flag
         results = simple_evaluate(
             model=lm,
-            model_args=config.model_args,
-            tasks=config.tasks,
-            num_fewshot=config.num_fewshot,
             device=args.device,
-            limit=config.limit,
-            samples=config.samples,
-            cache_requests=config.cache_requests.get("cache_requests", False),
-            rewrite_requests_cache=config.cache_requests.get("rewrite_requests_cache", False),
-            delete_requests_cache=config.cache_requests.get("delete_requests_cache", False),
-            write_out=config.write_out,
             log_samples=True,
             evaluation_tracker=tracker,
-            system_instruction=config.system_instruction,
-            apply_chat_template=config.apply_chat_template,
-            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
-            gen_kwargs=config.gen_kwargs,
             task_manager=tasks,
-            predict_only=config.predict_only,
-            random_seed=config.seed[0],
-            numpy_random_seed=config.seed[1],
-            torch_random_seed=config.seed[2],
-            fewshot_random_seed=config.seed[3],
-            confirm_run_unsafe_code=config.confirm_run_unsafe_code,
-            metadata=config.metadata,
+            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
+            **{name: getattr(config, name) for name in AS_GIVEN},
+            **{name: config.cache_requests.get(name, False) for name in CACHES},
+            **dict(zip(SEEDS, config.seed, strict=True)),
         )
     failed, code = _failed(lm, results, args.keep_failing)
     results["config"]["decoding_explorer"]["failing"] = failed

@@ -83,15 +83,17 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def counted(**options: Any) -> Iterator[Progress]:
-    """Yields what is called with how much of how much is done; a bar shows it where standard error is a terminal.
-    options: of tqdm."""
+def counted(**options: Any) -> Iterator[Callable[..., None]]:
+    """Yields what is called with how much of how much is done, and of what; a bar shows it where standard error is a
+    terminal. options: of tqdm."""
     from tqdm import tqdm
 
     with tqdm(disable=None, **options) as bar:
 
-        def show(done: int, total: int) -> None:
+        def show(done: int, total: int, title: str = "") -> None:
             bar.total = total
+            if title:
+                bar.set_description_str(printable(title), refresh=False)
             bar.update(done - bar.n)
 
         yield show
@@ -115,13 +117,6 @@ def told(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Itera
 
 @contextmanager
 def _bar(lines: Lines) -> Iterator[Progress]:
-    from tqdm import tqdm
-
-    with tqdm(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as shown:
-
-        def show(done: int, total: int) -> None:
-            finished = bisect_right(lines.ends, done)
-            shown.set_description_str(f"{finished} of {len(lines.sizes)} {lines.what}", refresh=False)
-            shown.update(done - shown.n)
-
-        yield show
+    with counted(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as show:
+        ends = lines.ends
+        yield lambda done, total: show(done, total, f"{bisect_right(ends, done)} of {len(ends)} {lines.what}")
