@@ -108,7 +108,7 @@ def table(value: str, **options: Any) -> gr.HTML:
 def status(value: str, elem_id: str = "status") -> gr.HTML:
     """A line that says what goes on."""
     template = '<p class="status" aria-live="polite"></p>'
-    return _scripted("status", template, value, elem_id=elem_id, min_height=24)
+    return scripted("status", template, value, elem_id=elem_id, min_height=24)
 
 
 def running_state(over: list[Any], stop: gr.Button) -> None:
@@ -144,11 +144,6 @@ def _turn(name: str, what: str, on: str) -> str:
     return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
-def downloader() -> gr.HTML:
-    """Hidden; saves what it is sent as a file."""
-    return _scripted("download", visible="hidden", elem_id="download")
-
-
 def picker(limit: int) -> gr.HTML:
     """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
     template = (
@@ -157,7 +152,7 @@ def picker(limit: int) -> gr.HTML:
         '<input id="trace-file" type="file" '
         'accept=".json,.gz,.txt,.log,application/json,text/plain"><output></output></div>'
     )
-    return _scripted("picker", template, limit=limit, reader=_address("page/textfile.js"), elem_id="picker")
+    return scripted("picker", template, limit=limit, reader=_address("page/textfile.js"), elem_id="picker")
 
 
 def module(
@@ -187,15 +182,10 @@ def hidden(name: str, call: str) -> gr.HTML:
     return module(f"page/{name}.js", f"page.{call}", visible="hidden", elem_id=name)
 
 
-def asker() -> gr.HTML:
-    """Hidden; sends the query of the address it was opened with, if that names a run. Without one nothing is sent."""
-    return _scripted("asker", visible="hidden", elem_id="asker")
-
-
 def doc_links(first: str) -> gr.HTML:
     """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
     that the tab shows by itself."""
-    return _scripted("docs", visible="hidden", first=first, elem_id="docs-links")
+    return scripted("docs", visible="hidden", first=first, elem_id="docs-links")
 
 
 def share() -> gr.HTML:
@@ -208,15 +198,10 @@ def share() -> gr.HTML:
     return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
 
 
-def runs_list() -> gr.HTML:
-    """The list of kept runs; its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
-    return _scripted("runs", '<div class="runs"></div>', elem_id="runs")
-
-
 def dots(within: str) -> gr.HTML:
     """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
     its `customdata`."""
-    return _scripted("dots", visible="hidden", within=within, elem_id=f"{within}-dots")
+    return scripted("dots", visible="hidden", within=within, elem_id=f"{within}-dots")
 
 
 def head() -> str:
@@ -229,17 +214,12 @@ def head() -> str:
     return f"<script>{definitions.script()}globalThis.dxReady = {begin};\n{asked}\n{used}</script>"
 
 
-def language() -> gr.HTML:
-    """A choice of the page's language."""
-    return module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
-
-
 def _script(*names: str) -> str:
     """The script of a component, of one file or several; its words are said in the page's language."""
     return WORDS + "".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
-def _scripted(name: str, template: str = "<div></div>", value: str = "", **options: Any) -> gr.HTML:
+def scripted(name: str, template: str = "<div></div>", value: str = "", **options: Any) -> gr.HTML:
     """A component drawn by a script of this folder."""
     script = _script(f"{name}.js")
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, **options)
