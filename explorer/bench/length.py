@@ -18,6 +18,7 @@ import msgspec
 
 from engines import ASSETS, ModelRecord, UserError, median_interval
 from explorer.bench.loops import REFERENCE, Engine, Reference
+from explorer.figures.compare import first_difference
 
 FOLDER = ASSETS / "bench" / "length"
 CHUNK, FIRST = 32, 256  # tokens of a turn; and of the first stretch, each later one ends at twice as many
@@ -104,11 +105,16 @@ def measured(
                 turns.setdefault(name, []).append(turn)
         except KeyboardInterrupt:
             partial = True
-        done = [mark for mark in marks(length) if all(_finished(turns.get(one.name, []), mark) for one in writers)]
+        reached = min(max((turn.goal for turn in turns.get(one.name, ())), default=0) for one in writers)
+        done = [mark for mark in marks(length) if mark <= reached]
         if not done:
             raise KeyboardInterrupt
         reference = first.tokens()
-        loops = [Loop(one.name, _stretches(turns, one.name, done), _same(reference, one.tokens())) for one in writers]
+        loops = []
+        for writer in writers:
+            at = first_difference(reference, writer.tokens())
+            same = len(reference) if at is None else at
+            loops.append(Loop(writer.name, _stretches(turns, writer.name, done), same))
         header = ours[0].header
     return Lengths(model.record, header.machine, header.versions, len(ids), length, CHUNK, loops, partial=partial)
 
@@ -143,10 +149,6 @@ def _turns(
             recording[one.name] = so_far
 
 
-def _finished(turns: Sequence[Turn], mark: int) -> bool:
-    return any(turn.goal >= mark for turn in turns)
-
-
 def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[int]) -> list[Stretch]:
     """What a loop's turns amount to, stretch by stretch. A turn in which nothing was written, since the one before
     went beyond its goal, tells nothing."""
@@ -173,11 +175,6 @@ def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[in
         )
         start = mark
     return found
-
-
-def _same(reference: Sequence[int], tokens: Sequence[int]) -> int:
-    pairs = zip(reference, tokens, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(reference), len(tokens)))
 
 
 def rows(found: Lengths) -> list[dict[str, str]]:
