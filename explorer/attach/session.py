@@ -87,6 +87,7 @@ class Attached(Iterator[Step]):
         self._reason, self._message = "stopped", ""
         self._events: Iterator[tuple[float, str]] | None = None
         self._over = self._hung = False
+        self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         self.header = self._trace([]).header
 
     def __next__(self) -> Step:
@@ -281,10 +282,5 @@ class Attached(Iterator[Step]):
             params=asked | ({"top_logprobs": w.top} if w.top else {}),
             seed=w.seed or 0,
             arrivals=True,
-            started_at=self._started(),
+            started_at=self._began,
         )
-
-    def _started(self) -> str:
-        if not hasattr(self, "_began"):
-            self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        return self._began
