@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
 import engines
 from engines import TraceError, UserError
-from explorer.links import read_query
+from explorer.links import parts_of, read_query
 from explorer.own_files import own_text
 from explorer.papers.lessons import lessons
 from explorer.runs.gallery import Card, Gallery
@@ -147,11 +147,7 @@ def _runs_of(link: str, cards: dict[str, Card]) -> tuple[tuple[str, ...], str]:
         view = {name: str(value) for name, value in found.view.items()}
         names = found.names or scene(found.scene, cards).traces
         return names, _query(names, view)
-    try:
-        asked = {name: values[-1].strip() for name, values in parse_qs(query, max_num_fields=20).items()}
-    except ValueError:
-        raise UserError("the link has more than 20 parts; copy it again.") from None
-    names = _told(asked, cards)
+    names = _told(parts_of(query), cards)
     return names, _query(names, {})
 
 

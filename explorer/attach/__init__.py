@@ -7,6 +7,7 @@ The trace is one like any other, with what a server does not tell marked as not 
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from engines import Trace
@@ -21,10 +22,7 @@ def attach(url: str, model: str = "", prompt: str = "", **options: Any) -> Trace
     """The finished answer of a server. options: as in `Attached`; a key is read from the environment. Raises
     UserError."""
     options.setdefault("key", key_for(read_address(url)))
-    run = Attached(url, model, prompt, **options)
-    try:
+    with closing(Attached(url, model, prompt, **options)) as run:
         for _ in run:
             pass
-    finally:
-        run.close()
     return run.trace()

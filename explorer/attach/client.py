@@ -22,8 +22,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from engines import UserError
 from explorer.attach.address import Address
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError
 from explorer.importers.build import short
 from explorer.importers.endings import complaint
 from explorer.importers.events import Lines
@@ -42,6 +42,22 @@ AHEAD = 8  # events that may wait to be read
 
 T = TypeVar("T")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class ServerError(UserError):
+    """A server that cannot be reached, refuses, or breaks off. status: of its answer, 0 where there was none."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class OutOfTime(ServerError):
+    """The clock ran out."""
+
+
+class HungUp(ServerError):
+    """Whoever asked stopped or closed it."""
 
 
 class Client:
@@ -156,7 +172,8 @@ class Client:
                     item, error = made.get(timeout=POLL)
                 except queue.Empty:
                     if time.perf_counter() > until + POLL:
-                        raise self._late() from None
+                        said = f"{self.address.host} was not done in time, so it was given up."
+                        raise OutOfTime(said) from None
                     continue
                 if isinstance(error, StopIteration):
                     return
@@ -173,9 +190,6 @@ class Client:
             with contextlib.suppress(OSError), self._sockets.pop() as handle:
                 handle.shutdown(socket.SHUT_RDWR)
 
-    def _late(self) -> OutOfTime:
-        return OutOfTime(f"{self.address.host} was not done in time, so it was given up.")
-
     def _answer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The open answer, behind redirects to the same host."""
         url = self.address.base + path
@@ -190,7 +204,7 @@ class Client:
                 answer.close()
                 raise ServerError(f"{self.address.host} sends its answer packed, although it was asked not to.")
             if not answer.is_redirect:
-                return _closing(answer)
+                return contextlib.closing(answer)
             answer.close()
             url = self._next(url, answer)
         raise ServerError(f"{self.address.host} redirects again and again; give the address where it ends.")
@@ -268,19 +282,6 @@ class Client:
 def _unread(answer: httpx.Response) -> None:
     """Take away where an answer leads, before httpx reads it: it may be anything, and is judged here."""
     answer.extensions["location"] = answer.headers.pop("location", "")
-
-
-class _closing:
-    """An answer that is closed with the block."""
-
-    def __init__(self, answer: httpx.Response) -> None:
-        self.answer = answer
-
-    def __enter__(self) -> httpx.Response:
-        return self.answer
-
-    def __exit__(self, *_: object) -> None:
-        self.answer.close()
 
 
 def events(chunks: Iterable[bytes]) -> Iterator[tuple[float, str]]:

@@ -11,8 +11,7 @@ import msgspec
 from engines import Step, Trace, TraceError, UserError
 from explorer.attach.address import read_address
 from explorer.attach.asking import MAX_SECONDS, check, counters, interface, which
-from explorer.attach.client import Client, parsed
-from explorer.attach.refusals import HungUp, OutOfTime, ServerError
+from explorer.attach.client import Client, HungUp, OutOfTime, ServerError, parsed
 from explorer.importers import build
 from explorer.importers.answers import Event, Format, Wish, step_of
 from explorer.importers.build import short
@@ -88,6 +87,7 @@ class Attached(Iterator[Step]):
         self._reason, self._message = "stopped", ""
         self._events: Iterator[tuple[float, str]] | None = None
         self._over = self._hung = False
+        self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         self.header = self._trace([]).header
 
     def __next__(self) -> Step:
@@ -282,10 +282,5 @@ class Attached(Iterator[Step]):
             params=asked | ({"top_logprobs": w.top} if w.top else {}),
             seed=w.seed or 0,
             arrivals=True,
-            started_at=self._started(),
+            started_at=self._began,
         )
-
-    def _started(self) -> str:
-        if not hasattr(self, "_began"):
-            self._began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-        return self._began

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import engines
 from engines import MethodInfo, Trace, UserError
@@ -49,27 +49,9 @@ class Found:
     traces: dict[str, Trace]
 
 
-class Instrument(Protocol):
-    """What measures: tests put a clock of their own in its place."""
-
-    def run(
-        self, slug: str, prompt: str, params: Mapping[str, Any], detail: Literal["none", "light", "full"]
-    ) -> tuple[float, Trace] | None:
-        """Wall seconds of a whole run and its trace; None where it was stopped."""
-        ...
-
-    def plain(self) -> float:
-        """Wall seconds of one plain token now."""
-        ...
-
-    def rows(self, sizes: Sequence[int]) -> Mapping[int, float]:
-        """Median seconds of a forward of so many rows."""
-        ...
-
-
 class Stopwatch:
-    """The instrument of this machine. guard: entered around everything that calls the model; over: asked before every
-    step."""
+    """The instrument of this machine; tests put a clock of their own in its place. guard: entered around everything
+    that calls the model; over: asked before every step."""
 
     def __init__(
         self,
@@ -96,7 +78,8 @@ class Stopwatch:
             return time.perf_counter() - began, run.trace()
 
     def plain(self) -> float:
-        """The shorter of two forwards of one row: a blip of one of them is no busy machine."""
+        """Wall seconds of one plain token now: the shorter of two forwards of one row, since a blip of one of them is
+        no busy machine."""
         with self._guard():
             self._clock = self._clock or engines.RowClock(self._model)
             return min(self._clock.seconds() for _ in range(2))
@@ -112,30 +95,16 @@ def advise(
     prompts: Sequence[str],
     methods: Sequence[str] = (),
     *,
-    params: Mapping[str, Mapping[str, Any]] = {},
-    max_new_tokens: int = NEW_TOKENS,
-    repeats: int | None = None,
-    seconds: float = SECONDS,
     progress: Callable[[Progress], object] = lambda now: None,
-    stopped: Callable[[], bool] = lambda: False,
+    **options: Any,
 ) -> Advice:
     """Measure, and say what helps.
 
     model: its name, hub id or folder, or a loaded one. prompts: one or more texts. methods: slugs; without any those
-    that `chosen` names. params: by slug. repeats: of every prompt, by default 6, from six prompts on 3. seconds: after
-    so many no run begins. progress: told before each run. stopped: asked before each step; what was measured by then is
-    judged. Raises UserError for whatever cannot be measured, before the first model call.
+    that `chosen` names. progress: told before each run. options: as `measuring` has them. Raises UserError for whatever
+    cannot be measured, before the first model call.
     """
-    going = measuring(
-        engines.load_model(model) if isinstance(model, str) else model,
-        prompts,
-        methods,
-        params=params,
-        max_new_tokens=max_new_tokens,
-        repeats=repeats,
-        seconds=seconds,
-        stopped=stopped,
-    )
+    going = measuring(engines.load_model(model) if isinstance(model, str) else model, prompts, methods, **options)
     while True:
         try:
             progress(next(going))
@@ -155,9 +124,12 @@ def measuring(
     seconds: float = SECONDS,
     stopped: Callable[[], bool] = lambda: False,
     guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    instrument: Instrument | None = None,
+    instrument: Stopwatch | None = None,
 ) -> Generator[Progress, None, Found]:
-    """The same step by step: yields before each run, and returns what was found. guard: entered around each run as a
+    """The same step by step: yields before each run, and returns what was found.
+
+    params: by slug. repeats: of every prompt, by default 6, from six prompts on 3. seconds: after so many no run
+    begins. stopped: asked before each step; what was measured by then is judged. guard: entered around each run as a
     whole, so that nothing else calls a model meanwhile. instrument: measures in place of this machine's clock."""
     infos = named(methods, model) if methods else chosen(model)
     texts, repeats = _checked(prompts, repeats, seconds)
@@ -225,7 +197,7 @@ class _Work:
     plans: dict[str, tuple[MethodInfo, dict[str, Any]]]
     repeats: int
     chosen: str
-    instrument: Instrument = field(init=False)
+    instrument: Stopwatch = field(init=False)
     over: Callable[[], bool] = field(init=False)
     began: float = field(default_factory=time.monotonic)
     done: int = 0

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -160,18 +160,6 @@ def _key(cell: Cell, weights: list[Any] | None) -> str | None:
 # --- keeping them
 
 
-class Kept(Protocol[T]):
-    """Where finished cells are."""
-
-    def get(self, key: str) -> T | None:
-        """The outcome of that cell, or None."""
-        ...
-
-    def put(self, key: str, outcome: T) -> None:
-        """Keep it."""
-        ...
-
-
 class Memory:
     """Finished cells of this process, the latest `most` of them: for a host that strangers use."""
 
@@ -227,11 +215,7 @@ class Files(Generic[T]):
             raise
 
 
-class Folder(Files[Outcome]):
-    """Finished cells on disk."""
-
-    def __init__(self, folder: Path | None = None, most: int = KEPT) -> None:
-        super().__init__(Outcome, folder, most)
+Kept = Memory | Files[Outcome]  # where finished cells are
 
 
 class Pace:

@@ -104,10 +104,10 @@ class Bench(msgspec.Struct, frozen=True):
         return self.row_seconds[sizes[-1]] / one
 
 
-def class_prompts(path: Path = PROMPTS) -> dict[str, list[str]]:
+def class_prompts() -> dict[str, list[str]]:
     """The bundled prompts by class."""
     found: dict[str, list[str]] = {}
-    for entry in json.loads(path.read_text())["prompts"]:
+    for entry in json.loads(PROMPTS.read_text())["prompts"]:
         found.setdefault(entry["class"], []).append(entry["prompt"])
     return found
 
@@ -123,13 +123,12 @@ def bench_classes(
     repeats: int = 3,
     max_new_tokens: int = 64,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    keep: bool = False,
 ) -> Bench:
     """Measure methods that share one control. Of a model with row-invariant forwards the speed is told over the control
     on the plain network, as it is fastest, and the control under them is measured as the methods are; whose text it is
     is told against the control under them, and of that one against the plain one.
 
-    keep: at Ctrl-C return what was finished, as partial, in place of raising KeyboardInterrupt. Raises UserError where
+    At Ctrl-C it returns what was finished, as partial; raises KeyboardInterrupt where that is nothing, UserError where
     they have different controls, are not lossless, or need another kind of model."""
     infos = [engines.get_method(slug).info for slug, _ in plans]
     controls = {info.baseline for info in infos}
@@ -155,7 +154,7 @@ def bench_classes(
                 records |= {record.role: record for record in one.trace.header.models}
             progress(done := done + 1, total)
     except KeyboardInterrupt:
-        if not (keep and found):
+        if not found:
             raise
         partial = True
     header = next(iter(found.values()))[0].trace.header

@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from engines import ASSETS, ModelRecord, UserError, median_interval
-from explorer.bench.loops import REFERENCE, Engine, Reference, Writer
+from explorer.bench.loops import REFERENCE, Engine, Reference
+from explorer.figures.compare import first_difference
 
 FOLDER = ASSETS / "bench" / "length"
 CHUNK, FIRST = 32, 256  # tokens of a turn; and of the first stretch, each later one ends at twice as many
@@ -98,23 +99,28 @@ def measured(
         ours = [Engine(slug, endless, ids, length, detail) for slug in slugs for detail in DETAILS]
         for one in ours:
             closing.callback(one.close)
-        writers: list[Writer] = [first, *ours]
+        writers: list[Engine | Reference] = [first, *ours]
         try:
             for name, turn in _turns(writers, length, progress):
                 turns.setdefault(name, []).append(turn)
         except KeyboardInterrupt:
             partial = True
-        done = [mark for mark in marks(length) if all(_finished(turns.get(one.name, []), mark) for one in writers)]
+        reached = min(max((turn.goal for turn in turns.get(one.name, ())), default=0) for one in writers)
+        done = [mark for mark in marks(length) if mark <= reached]
         if not done:
             raise KeyboardInterrupt
         reference = first.tokens()
-        loops = [Loop(one.name, _stretches(turns, one.name, done), _same(reference, one.tokens())) for one in writers]
+        loops = []
+        for writer in writers:
+            at = first_difference(reference, writer.tokens())
+            same = len(reference) if at is None else at
+            loops.append(Loop(writer.name, _stretches(turns, writer.name, done), same))
         header = ours[0].header
     return Lengths(model.record, header.machine, header.versions, len(ids), length, CHUNK, loops, partial=partial)
 
 
 class Turn(NamedTuple):
-    """What a loop did in one turn, which was to end at `goal` tokens. recording, bytes: as `Writer.recorded` has them
+    """What a loop did in one turn, which was to end at `goal` tokens. recording, bytes: as `Engine.recorded` has them
     behind it; bytes where a stretch ends."""
 
     goal: int
@@ -125,7 +131,7 @@ class Turn(NamedTuple):
 
 
 def _turns(
-    writers: Sequence[Writer], length: int, progress: Callable[[str, int, int], None]
+    writers: Sequence[Engine | Reference], length: int, progress: Callable[[str, int, int], None]
 ) -> Iterator[tuple[str, Turn]]:
     """All turns as they end; the first token is written before them. The order turns, so that nobody is always
     first."""
@@ -141,10 +147,6 @@ def _turns(
             so_far, size = one.recorded(goal in ends)
             yield one.name, Turn(goal, tokens, seconds, so_far - recording[one.name], size)
             recording[one.name] = so_far
-
-
-def _finished(turns: Sequence[Turn], mark: int) -> bool:
-    return any(turn.goal >= mark for turn in turns)
 
 
 def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[int]) -> list[Stretch]:
@@ -173,11 +175,6 @@ def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[in
         )
         start = mark
     return found
-
-
-def _same(reference: Sequence[int], tokens: Sequence[int]) -> int:
-    pairs = zip(reference, tokens, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(reference), len(tokens)))
 
 
 def rows(found: Lengths) -> list[dict[str, str]]:

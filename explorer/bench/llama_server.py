@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from engines import Trace, UserError
-from explorer.figures.compare import Certificate, first_difference, tie_behind
+from explorer.figures.compare import Certificate, answer_ids, first_difference, tie_behind
 
 SERVER = """
 import sys, time, xllamacpp
@@ -83,9 +83,8 @@ def _free_port() -> int:
 def held_against(ask: Ask, model: Any, control: Trace) -> Certificate:
     """A greedy run on a GGUF file against the server's on the same prompt ids, with the logits of both tokens here
     where they part."""
-    prompt, ids, ends = control.header.prompt_ids, control.output_ids, set(control.header.eos_ids)
-    ours = ids[: next((i for i, token in enumerate(ids) if token in ends), len(ids))]
-    own = [token for token in ask(prompt, len(ids)) if token not in ends]
+    prompt, ours, ends = control.header.prompt_ids, answer_ids(control), set(control.header.eos_ids)
+    own = [token for token in ask(prompt, len(control.output_ids)) if token not in ends]
     at, dtype = first_difference(ours, own), control.header.models[0].dtype
     if at is None:
         return Certificate(len(own), None, dtype=dtype)

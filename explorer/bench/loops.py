@@ -5,31 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import engines
 from engines import UserError
 
 REFERENCE = "transformers' generate"
 PATIENCE = 600.0  # seconds in which a turn of the reference ends, or it never will
-
-
-class Writer(Protocol):
-    """A loop under way."""
-
-    name: str
-
-    def advance(self, goal: int) -> tuple[float, int]:
-        """Go on until `goal` tokens are written; returns (seconds, tokens written since the last call)."""
-        ...
-
-    def recorded(self, sized: bool) -> tuple[float, int | None]:
-        """(seconds spent recording so far, bytes of the trace so far if they are asked for); not timed."""
-        ...
-
-    def tokens(self) -> list[int]:
-        """What was written."""
-        ...
 
 
 class Engine:
@@ -42,19 +24,19 @@ class Engine:
         self.header = self._run.header
 
     def advance(self, goal: int) -> tuple[float, int]:
-        """See `Writer`."""
+        """Go on until `goal` tokens are written; returns (seconds, tokens written since the last call)."""
         began, before = time.perf_counter(), self._written
         while self._written < goal and next(self._run, None) is not None:
             self._written = self._run.written
         return time.perf_counter() - began, self._written - before
 
     def recorded(self, sized: bool) -> tuple[float, int | None]:
-        """See `Writer`."""
+        """(seconds spent recording so far, bytes of the trace so far if they are asked for); not timed."""
         size = len(self._run.trace().to_json()) if sized and self._keeps else None
         return self._run.end().record_seconds, size
 
     def tokens(self) -> list[int]:
-        """See `Writer`."""
+        """What was written."""
         return self._run.end().output_ids
 
     def close(self) -> None:
@@ -119,7 +101,7 @@ class Reference:
         """`generate` is over."""
 
     def advance(self, goal: int) -> tuple[float, int]:
-        """See `Writer`. Raises UserError where `generate` fails or does not come to an end."""
+        """As of `Engine`. Raises UserError where `generate` fails or does not come to an end."""
         before, self._goal = len(self._ids), goal
         self._there.clear()
         began = time.perf_counter()
@@ -132,11 +114,11 @@ class Reference:
         return seconds, len(self._ids) - before
 
     def recorded(self, sized: bool) -> tuple[float, int | None]:
-        """See `Writer`: it records nothing."""
+        """As of `Engine`: it records nothing."""
         return 0.0, None
 
     def tokens(self) -> list[int]:
-        """See `Writer`."""
+        """As of `Engine`."""
         return list(self._ids)
 
     def close(self) -> None:

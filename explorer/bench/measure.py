@@ -18,13 +18,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
 from statistics import median
 from typing import Any, Literal
 
 import engines
 from engines import ASSETS, median_interval, wilson
 from engines.tasks import TASKS, check, recognise
+from explorer.bench.quality import between
 from explorer.figures.calls import target_calls, target_role
 from explorer.figures.compare import fills_end, saved_at_end
 from explorer.figures.samples import gained
@@ -98,27 +99,18 @@ def refuse_bad(runs: Iterable[tuple[str, Mapping[str, Any]]], model: Any, prompt
         engines.stream(slug, model, prompt, params=params, detail="none").close()
 
 
-def bench(
-    slugs: Sequence[str], model: Any, *, prompts: int = 6, repeats: int = 3, max_new_tokens: int = 64
-) -> list[Figure]:
-    """Measure every method and its baseline on a loaded model, then the model's own curve. A method that needs another
-    kind of model raises UserError."""
-    texts = prompts_for(model.record.name, prompts)
-    return list(measured(plan(slugs, model), model, texts, repeats=repeats, max_new_tokens=max_new_tokens))
-
-
 def measured(
     plans: Sequence[Plan],
     model: Any,
     texts: Sequence[str],
     *,
-    repeats: int = 3,
-    max_new_tokens: int = 64,
+    repeats: int,
+    max_new_tokens: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Figure]:
-    """The same, a figure at a time, so that whoever stops it has those that came. progress: prompts done and in all,
-    at the start and after each; a point of the curve that was measured as a method is done at once. Raises UserError,
-    before anything is measured."""
+    """Measure every method and its baseline on a loaded model, then the model's own curve, a figure at a time, so that
+    whoever stops it has those that came. progress: prompts done and in all, at the start and after each; a point of the
+    curve that was measured as a method is done at once. Raises UserError, before anything is measured."""
     refuse_bad(((info.slug, _params(info, own, max_new_tokens)) for info, own, _ in plans), model, texts[0])
     progress(0, len(plans) * len(texts))
     found: list[Figure] = []
@@ -153,11 +145,8 @@ def sweep_of(plain: engines.MethodInfo | None) -> list[tuple[str, float]]:
 def curve_there(figure: Figure, figures: Sequence[Figure]) -> float | None:
     """What the curve answers exactly at as many tokens per forward, between its two nearest points; None outside of it
     and where nothing is checked."""
-    curve = sorted((f.tokens_per_forward, f.exact) for f in figures if f.on_curve and f.exact is not None)
-    for (x0, y0), (x1, y1) in pairwise(curve):
-        if x0 <= figure.tokens_per_forward <= x1:
-            return y0 if x1 == x0 else y0 + (y1 - y0) * (figure.tokens_per_forward - x0) / (x1 - x0)
-    return None
+    curve = [(f.tokens_per_forward, f.exact) for f in figures if f.on_curve and f.exact is not None]
+    return between(figure.tokens_per_forward, curve)
 
 
 def _params(info: engines.MethodInfo, own: Mapping[str, Any], length: int) -> dict[str, Any]:

@@ -13,11 +13,12 @@ import msgspec
 
 import engines
 from engines import ASSETS, ModelRecord, wilson
-from engines.tasks import Dereference, Dereferences, dereferences
+from engines.tasks import Dereference, Dereferences
 from explorer.bench.measure import refuse_bad
 
 FOLDER = ASSETS / "bench" / "names"
 LENGTH = 12  # tokens of an answer; names that are longer are counted as cut off
+SEED = 0  # of the prompts
 NAME = re.compile(r"\w*")
 
 
@@ -63,12 +64,10 @@ def bench_names(
     plans: Sequence[tuple[str, Mapping[str, Any]]],
     model: Any,
     found: Dereferences,
-    seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    keep: bool = False,
 ) -> Names:
-    """Run each method on each prompt. keep: at Ctrl-C return the methods that were finished, as partial, in place of
-    raising KeyboardInterrupt."""
+    """Run each method on each prompt. At Ctrl-C it returns the methods that were finished, as partial; raises
+    KeyboardInterrupt where there is none."""
     lanes: list[Lane] = []
     machine, partial = "", False
     refuse_bad(((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, found.prompts[0].prompt)
@@ -83,11 +82,11 @@ def bench_names(
                 progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
             lanes.append(lane(slug, params, runs, found.prompts))
     except KeyboardInterrupt:
-        if not (keep and lanes):
+        if not lanes:
             raise
         partial = True
     version, code = platform.python_version(), engines.code_version()
-    return Names(model.record, version, seed, found.asked, found.wrong, lanes, code, machine, partial=partial)
+    return Names(model.record, version, SEED, found.asked, found.wrong, lanes, code, machine, partial=partial)
 
 
 def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
@@ -116,11 +115,6 @@ def _raw(run: Any) -> str:
     """The answer with the spaces that it begins with: a name has none there."""
     known = {piece.id: piece.text for piece in run.pieces if piece.kind == "text"}
     return "".join(known.get(token, "\0") for token in run.output_ids)
-
-
-def prompts(n: int, seed: int = 0) -> Dereferences:
-    """The prompts that are measured on."""
-    return dereferences(n, seed)
 
 
 def rows(found: Names) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ method what the curve has at the same number of forwards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise, product
@@ -177,10 +177,14 @@ def of_length(setting: Setting, length: int) -> Setting:
 def at_same_forwards(point: Point, points: Sequence[Point]) -> float | None:
     """What the curve answers exactly in as many forwards as `point` took, between its two nearest points; None outside
     the curve."""
-    curve = sorted((p.forwards, p.share) for p in points if p.on_curve or p.control)
-    for (x0, y0), (x1, y1) in pairwise(curve):
-        if x0 <= point.forwards <= x1:
-            return y0 if x1 == x0 else y0 + (y1 - y0) * (point.forwards - x0) / (x1 - x0)
+    return between(point.forwards, [(p.forwards, p.share) for p in points if p.on_curve or p.control])
+
+
+def between(x: float, points: Iterable[tuple[float, float]]) -> float | None:
+    """The height at x of the line through points; None beside it."""
+    for (x0, y0), (x1, y1) in pairwise(sorted(points)):
+        if x0 <= x <= x1:
+            return y0 if x1 == x0 else y0 + (y1 - y0) * (x - x0) / (x1 - x0)
     return None
 
 

@@ -10,7 +10,8 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -57,6 +58,28 @@ def threads_each(workers: int) -> int:
     )
 
 
+def crew(
+    here: Callable[[Sequence[Any]], Generator[Any, None, None]],
+    model: str,
+    options: dict[str, Any],
+    number: int,
+    threads: int | None,
+    ray: str | None,
+    stopped: Stopped = lambda: False,
+) -> Callable[[Sequence[Any]], Generator[Any, None, None]]:
+    """Who does the jobs: this process, as `here` does them, where one worker is enough. model: its name."""
+    if number == 1 and not ray:
+        if threads:
+            import torch
+
+            torch.set_num_threads(threads)
+        return here
+    about = task(model, options, threads or threads_each(number))
+    if ray:
+        return partial(on_ray, about, number, ray, stopped=stopped)
+    return partial(in_processes, about, number, stopped=stopped)
+
+
 class Worker:
     """One model in one process."""
 
@@ -100,7 +123,17 @@ def in_processes(about: Task, workers: int, found: Sequence[Job[R]], stopped: St
             process.start()
             theirs.close()
             crew[ours] = process
-        yield from _in_order(crew, found, stopped)
+        sent: dict[Connection, int] = {}
+
+        def give(pipe: Connection, number: int) -> None:
+            pipe.send(found[number])
+            sent[pipe] = number
+
+        def done() -> Iterator[tuple[Connection, int, R]]:
+            for ready in cast("list[Connection]", wait(list(sent), timeout=LOOK_EVERY)):
+                yield ready, sent.pop(ready), _received(ready, crew[ready])
+
+        yield from _in_order(found, list(crew), give, done, stopped)
     finally:
         for pipe, process in crew.items():
             process.terminate()
@@ -108,26 +141,28 @@ def in_processes(about: Task, workers: int, found: Sequence[Job[R]], stopped: St
             pipe.close()
 
 
-def _in_order(crew: dict[Connection, Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
-    given, done, sent = 0, 0, {}
-    waiting: dict[int, R] = {}
-    for pipe in crew:
-        pipe.send(found[given])
-        sent[pipe] = given
-        given += 1
-    while done < len(found):
+def _in_order(
+    found: Sequence[Job[R]],
+    idle: list[Any],
+    give: Callable[[Any, int], object],
+    done: Callable[[], Iterable[tuple[Any, int, R]]],
+    stopped: Stopped,
+) -> Generator[R, None, None]:
+    """What comes of the jobs, in their order. give: a worker the job of this number; done: waits a moment, and says
+    which workers have done which jobs, and what came of them."""
+    given, told, waiting = 0, 0, dict[int, R]()
+    while told < len(found):
+        while idle and given < len(found):
+            give(idle.pop(), given)
+            given += 1
+        for worker, number, outcome in done():
+            waiting[number] = outcome
+            idle.append(worker)
         if stopped():
             return
-        for ready in wait(list(sent), timeout=LOOK_EVERY):
-            ready = cast(Connection, ready)
-            waiting[sent.pop(ready)] = _received(ready, crew[ready])
-            if given < len(found):
-                ready.send(found[given])
-                sent[ready] = given
-                given += 1
-        while done in waiting:
-            yield waiting.pop(done)
-            done += 1
+        while told in waiting:
+            yield waiting.pop(told)
+            told += 1
 
 
 def _received(pipe: Connection, process: Any) -> Any:
@@ -206,25 +241,17 @@ def _answers(address: str) -> None:
         ) from None
 
 
-def _on_actors(ray: Any, actors: Sequence[Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
-    given, done, busy = 0, 0, {}
-    waiting: dict[int, R] = {}
-    idle = list(actors)
-    while done < len(found):
-        while idle and given < len(found):
-            actor = idle.pop()
-            busy[actor.run.remote(found[given])] = (given, actor)
-            given += 1
-        ready, _ = ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)
-        for one in ready:
-            number, actor = busy.pop(one)
-            waiting[number] = ray.get(one)
-            idle.append(actor)
-        if stopped():
-            return
-        while done in waiting:
-            yield waiting.pop(done)
-            done += 1
+def _on_actors(ray: Any, actors: list[Any], found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
+    busy: dict[Any, tuple[Any, int]] = {}
+
+    def give(actor: Any, number: int) -> None:
+        busy[actor.run.remote(found[number])] = (actor, number)
+
+    def done() -> Iterator[tuple[Any, int, R]]:
+        for one in ray.wait(list(busy), num_returns=1, timeout=LOOK_EVERY)[0]:
+            yield *busy.pop(one), ray.get(one)
+
+    yield from _in_order(found, actors, give, done, stopped)
 
 
 def until(seconds: float | None) -> Stopped:

@@ -12,33 +12,34 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Any
 
 import msgspec
 
 import engines
-from engines import ASSETS, MethodInfo, UserError
+from engines import ASSETS, MethodInfo, TraceError, UserError
 from explorer.arguments import Parser
-from explorer.cli import advise as cli_advise
-from explorer.cli import attach as cli_attach
-from explorer.cli import bench as cli_bench
-from explorer.cli import diagnose as cli_diagnose
-from explorer.cli import doctor as cli_doctor
-from explorer.cli import eval as cli_eval
-from explorer.cli import export as cli_export
-from explorer.cli import fork as cli_fork
-from explorer.cli import loading as cli_loading
-from explorer.cli import parallelbench as cli_parallelbench
-from explorer.cli import publish as cli_publish
-from explorer.cli import report as cli_report
-from explorer.cli import run as cli_run
-from explorer.cli import runs as cli_runs
-from explorer.cli import study as cli_study
-from explorer.cli import sweep as cli_sweep
-from explorer.cli import trace as cli_trace
-from explorer.cli import verify as cli_verify
+from explorer.cli import (
+    advise,
+    attach,
+    bench,
+    diagnose,
+    doctor,
+    eval,
+    export,
+    fork,
+    loading,
+    parallelbench,
+    publish,
+    report,
+    run,
+    runs,
+    study,
+    sweep,
+    trace,
+    verify,
+)
 from explorer.cli.ending import as_at_ctrl_c
 from explorer.cli.io import complain, own_methods, print_json, print_table
 from explorer.words import printable
@@ -56,11 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.typed = shlex.join(["decoding-explorer", *(sys.argv[1:] if argv is None else argv)])
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # `downloads_told` has one of its own
         load_own_methods(args)
-        with cli_loading.downloads_told(), as_at_ctrl_c(args.command is not serve_command):
+        with loading.downloads_told(), as_at_ctrl_c(args.command is not serve_command):
             code: int = args.command(args)
         sys.stdout.flush()
         return code
-    except UserError as error:
+    except (UserError, TraceError) as error:
         return complain(str(error))
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except KeyboardInterrupt:
-        return cli_run.INTERRUPTED
+        return run.INTERRUPTED
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -99,136 +100,46 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(metavar="COMMAND", required=True, dest="command_name")
-
-    methods = _lists(commands)
-    run, compare, replay, fork = _runs(commands)
-    import_ = commands.add_parser(
-        "import", help="read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace"
-    )
-    cli_trace.add_import(import_)
-
-    cli_doctor.add_arguments(
-        commands.add_parser("doctor", help="try what works on this machine, and say what to do about the rest")
-    )
-    cli_verify.add_arguments(commands.add_parser("verify", help="check the methods against a folder of golden cases"))
-    cli_advise.add_arguments(
-        commands.add_parser("advise", help="will it help on my text? lossless methods on your prompts, with a verdict")
-    )
-    cli_diagnose.add_arguments(
-        commands.add_parser("diagnose", help="why is a published drafter slow? acceptance, misses and known slips")
-    )
-    bench = commands.add_parser("bench", help="measure methods against their baselines, as ratios")
-    certify = commands.add_parser(
-        "certify", help="check that lossless methods give their control's text, token by token"
-    )
-    cli_bench.add_arguments(bench, certify)
-
-    sweep = commands.add_parser(
-        "sweep", help="quality against forwards on held-out tasks, with the model's threshold curve behind every method"
-    )
-    cli_sweep.add_arguments(sweep)
-
-    cli_eval.add_arguments(
-        commands.add_parser("eval", help="benchmarks of lm-evaluation-harness, with what the answers cost beside them")
-    )
-
-    cli_study.add_arguments(
-        commands.add_parser("study", help="laws, bounds and cost models of papers: inputs in, tables and figures out")
-    )
-    parallel = commands.add_parser(
-        "parallelbench",
-        help="ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory",
-    )
-    cli_parallelbench.add_arguments(parallel)
-
-    _template(commands)
-    cli_export.add_site_arguments(
-        commands.add_parser(
-            "site", help="write gallery, lessons, methods and player as plain files, for a folder or any web server"
-        )
-    )
-
-    cli_publish.add_arguments(
-        commands.add_parser("publish", help="put the app, or the static site, on the Hugging Face Hub as a Space")
-    )
-
-    cli_runs.add_arguments(
-        commands.add_parser("runs", help="list, show, pin, delete and export the runs that the page has kept")
-    )
-
-    serve = _serve(commands)
-    own_methods(methods, run, compare, replay, fork, bench, certify, sweep, serve)
+    for name, about, declare in COMMANDS:
+        declare(commands.add_parser(name, help=about, aliases=["page"] if name == "serve" else []))
     return top
 
 
-def _lists(commands: Any) -> argparse.ArgumentParser:
-    """`methods` and `models`; returns the first."""
-    methods = commands.add_parser("methods", help="list the decoding methods, or one with its parameters")
-    methods.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
-    methods.add_argument("--papers", action="store_true", help="list all papers with how far each has come")
-    methods.add_argument("--json", action="store_true", help="print JSON")
-    methods.set_defaults(command=methods_command)
+def _methods(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("slug", nargs="?", metavar="METHOD", help="show this method's parameters")
+    parser.add_argument("--papers", action="store_true", help="list all papers with how far each has come")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    own_methods(parser)
+    parser.set_defaults(command=methods_command)
 
-    models = commands.add_parser("models", help="list the models, or fetch one that is not in the repository")
-    models.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
-    models.add_argument(
+
+def _models(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fetch", metavar="NAME", help="download and convert this model now")
+    parser.add_argument(
         "--size", metavar="NAME", help="what this model needs, by its config or GGUF header alone; nothing is loaded"
     )
-    cli_loading.add_loading(models)
-    models.add_argument("--json", action="store_true", help="print JSON")
-    models.set_defaults(command=models_command)
-    return methods  # type: ignore[no-any-return]
+    loading.add_loading(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=models_command)
 
 
-def _runs(commands: Any) -> list[argparse.ArgumentParser]:
-    """What makes traces and reads them; returns those of `run`, `compare`, `replay` and `fork`."""
-    run = commands.add_parser("run", help="decode a prompt with one method")
-    compare = commands.add_parser("compare", help="decode a prompt with several methods and compare what they cost")
-    cli_run.add_arguments(run, compare)
-    cli_attach.add_arguments(
-        commands.add_parser(
-            "attach", help="watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one"
-        )
-    )
-    replay = commands.add_parser("replay", help="read a trace in the terminal, or run it again")
-    export = commands.add_parser("export", help="turn traces into a page, JSON or a table")
-    cli_trace.add_arguments(replay, export)
-    cli_report.add_arguments(
-        commands.add_parser("report", help="compare traces on one page: verdicts, numbers with receipts, conditions")
-    )
-    fork = commands.add_parser(
-        "fork", help="go on from a step of a recorded run with a change: a token, a parameter, another method"
-    )
-    cli_fork.add_arguments(fork)
-    own_methods(export)  # for the views that lie beside them
-    return [run, compare, replay, fork]
+def _template(parser: argparse.ArgumentParser) -> None:
+    kinds = tuple(path.stem for path in sorted(TEMPLATES.glob("*.py")))
+    parser.add_argument("--kind", choices=kinds, default="masked", help="kind of model (default masked)")
+    parser.set_defaults(command=template_command)
 
 
-def _template(commands: Any) -> None:
-    template = commands.add_parser(
-        "template", help="print a method of your own to start from: `decoding-explorer template > my.py`"
-    )
-    template.add_argument(
-        "--kind",
-        choices=tuple(path.stem for path in sorted(TEMPLATES.glob("*.py"))),
-        default="masked",
-        help="kind of model (default masked)",
-    )
-    template.set_defaults(command=template_command)
-
-
-def _serve(commands: Any) -> argparse.ArgumentParser:
-    serve = commands.add_parser("serve", aliases=["page"], help="start the page")
-    serve.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
-    serve.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
-    serve.add_argument(
+def _serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="H", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="P", help="port (default: the first free one from 7860)")
+    parser.add_argument(
         "--public",
         action="store_true",
         help="strangers come: only listed models, no files of this machine, tighter budgets",
     )
-    serve.add_argument("--lecture", metavar="FILE", help="the scenes of lecture mode, instead of assets/lecture.json")
-    serve.set_defaults(command=serve_command)
-    return serve  # type: ignore[no-any-return]
+    parser.add_argument("--lecture", metavar="FILE", help="the scenes of lecture mode, instead of assets/lecture.json")
+    own_methods(parser)
+    parser.set_defaults(command=serve_command)
 
 
 def version() -> str:
@@ -301,14 +212,14 @@ def show_method(info: MethodInfo, as_json: bool) -> int:
 def models_command(args: argparse.Namespace) -> int:
     """List the models, or make one ready to run without a network."""
     if args.fetch:
-        model = cli_loading.load(args.fetch, cli_loading.loading(args))
+        model = loading.load(args.fetch, loading.loading(args))
         print(
             f"{model.record.name} is ready: {model.record.kind}, {model.record.parameters:,} parameters, sha256 "
             f"{model.record.sha256[:16] or 'unknown'}"
         )
         return 0
     if args.size:
-        return cli_loading.size_command(args)
+        return loading.size_command(args)
     models = engines.list_models()
     if args.json:
         print_json(models)
@@ -343,3 +254,52 @@ def serve_command(args: argparse.Namespace) -> int:
             f"the page cannot be served at {args.host or '127.0.0.1'}, port {args.port or 'any from 7860'}: {error}"
         ) from None
     return 0
+
+
+COMMANDS: tuple[tuple[str, str, Callable[[argparse.ArgumentParser], object]], ...] = (
+    ("methods", "list the decoding methods, or one with its parameters", _methods),
+    ("models", "list the models, or fetch one that is not in the repository", _models),
+    ("run", "decode a prompt with one method", run.add_run),
+    ("compare", "decode a prompt with several methods and compare what they cost", run.add_compare),
+    ("attach", "watch a running server decode: vLLM, SGLang, llama.cpp, any OpenAI-like one", attach.add_arguments),
+    ("replay", "read a trace in the terminal, or run it again", trace.add_replay),
+    ("export", "turn traces into a page, JSON or a table", trace.add_export),
+    ("report", "compare traces on one page: verdicts, numbers with receipts, conditions", report.add_arguments),
+    (
+        "fork",
+        "go on from a step of a recorded run with a change: a token, a parameter, another method",
+        fork.add_arguments,
+    ),
+    ("import", "read a record of another program (vLLM, SGLang, diffusers, LLaDA's log) as a trace", trace.add_import),
+    ("doctor", "try what works on this machine, and say what to do about the rest", doctor.add_arguments),
+    ("verify", "check the methods against a folder of golden cases", verify.add_arguments),
+    (
+        "advise",
+        "will it help on my text? lossless methods on your prompts, with a verdict",
+        advise.add_arguments,
+    ),
+    ("diagnose", "why is a published drafter slow? acceptance, misses and known slips", diagnose.add_arguments),
+    ("bench", "measure methods against their baselines, as ratios", bench.add_bench),
+    ("certify", "check that lossless methods give their control's text, token by token", bench.add_certify),
+    (
+        "sweep",
+        "quality against forwards on held-out tasks, with the model's threshold curve behind every method",
+        sweep.add_arguments,
+    ),
+    ("eval", "benchmarks of lm-evaluation-harness, with what the answers cost beside them", eval.add_arguments),
+    ("study", "laws, bounds and cost models of papers: inputs in, tables and figures out", study.add_arguments),
+    (
+        "parallelbench",
+        "ParallelBench on masked models: tasks x orders x blocks x tokens per forward, with the theory",
+        parallelbench.add_arguments,
+    ),
+    ("template", "print a method of your own to start from: `decoding-explorer template > my.py`", _template),
+    (
+        "site",
+        "write gallery, lessons, methods and player as plain files, for a folder or any web server",
+        export.add_site_arguments,
+    ),
+    ("publish", "put the app, or the static site, on the Hugging Face Hub as a Space", publish.add_arguments),
+    ("runs", "list, show, pin, delete and export the runs that the page has kept", runs.add_arguments),
+    ("serve", "start the page", _serve),
+)

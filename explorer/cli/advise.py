@@ -10,22 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
 import engines
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
+    add_json,
     check_target,
     key_values,
     own_methods,
     positive,
-    print_json,
+    several,
     signed,
-    write,
+    write_json,
 )
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import add_length, length_of_all
-from explorer.cli.progress import Pace
+from explorer.cli.progress import Pace, counted
 from explorer.cli.prompts import add_prompts, given_prompts
 from explorer.cli.run import INTERRUPTED, shared_params
 from explorer.words import printable
@@ -37,34 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
     add_prompts(parser)
-    parser.add_argument(
-        "--method",
-        action="append",
-        default=[],
-        metavar="M",
-        help="a lossless method's slug; repeatable (default: two that need the model alone, one with a draft or part)",
-    )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="[M:]NAME=VALUE",
-        help="a parameter of the methods that have it, or of one",
-    )
+    usual = "two that need the model alone, one with a draft or part"
+    several(parser, "--method", "M", f"a lossless method's slug; repeatable (default: {usual})")
+    several(parser, "--param", "[M:]NAME=VALUE", "a parameter of the methods that have it, or of one")
     add_part(parser)
     add_loading(parser)
     add_length(parser, advise.NEW_TOKENS)
     parser.add_argument(
         "--repeats", type=positive, metavar="N", help="runs of each prompt (default 6; from six prompts on 3)"
     )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=None,
-        metavar="S",
-        help=f"begin no run after S seconds (default {advise.SECONDS:g} a prompt)",
-    )
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+    usual = f"default {advise.SECONDS:g} a prompt"
+    parser.add_argument("--seconds", type=float, metavar="S", help=f"begin no run after S seconds ({usual})")
+    add_json(parser)
     own_methods(parser)
     parser.set_defaults(command=advise_command)
 
@@ -92,11 +75,7 @@ def advise_command(args: argparse.Namespace) -> int:
             stopped=stopped,
         )
     if args.json:
-        record = signed(found, args)
-        if args.json == "-":
-            print_json(record)
-        else:
-            write(args.json, msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
+        write_json(args.json, signed(found, args))
     if args.json != "-":
         for line in lines(found):
             print(printable(line))
@@ -146,13 +125,5 @@ def _bar() -> Iterator[Callable[[Any], object]]:
         pace = Pace("runs")
         yield lambda now: pace(now.title, now.done, now.total)
         return
-    from tqdm import tqdm
-
-    with tqdm(unit="run", disable=None, mininterval=1, file=sys.stderr) as bar:
-
-        def show(now: Any) -> None:
-            bar.total = now.total
-            bar.set_description_str(printable(now.title), refresh=False)
-            bar.update(now.done - bar.n)
-
-        yield show
+    with counted(unit="run", mininterval=1, file=sys.stderr) as show:
+        yield lambda now: show(now.done, now.total, now.title)

@@ -10,9 +10,9 @@ from typing import Any
 
 import engines
 from engines import Trace, UserError
-from explorer.cli.io import check_target, print_answer, print_table, write
+from explorer.cli.io import check_target, print_answer, print_table, several, write
 from explorer.cli.new_tokens import LENGTH, add_length
-from explorer.cli.run import INTERRUPTED, find_method, read_prompt
+from explorer.cli.run import read_prompt, to_its_end
 from explorer.words import printable
 
 DRAFTS = ("block_efficiency", "mean_accepted_excluding_bonus", "acceptance_rate_of_drafted")
@@ -27,27 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--prompt", metavar="TEXT", help="what the server shall answer")
     prompt.add_argument("--prompt-file", metavar="FILE", help="a UTF-8 file that holds it; - is standard input")
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="what to ask for; once for all URLs or once for each",
-    )
-    parser.add_argument(
-        "--api",
-        action="append",
-        default=[],
-        choices=APIS,
-        help="the interface (default: what the URL names, else chat); once for all URLs or once for each",
-    )
-    parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        metavar="METHOD@MODEL",
-        help="let an engine here decode the same prompt, such as greedy@smollm2",
-    )
+    each = "once for all URLs or once for each"
+    several(parser, "--model", "NAME", f"what to ask for; {each}")
+    about = f"the interface (default: what the URL names, else chat); {each}"
+    several(parser, "--api", None, about, choices=APIS)
+    about = "let an engine here decode the same prompt, such as greedy@smollm2"
+    several(parser, "--against", "METHOD@MODEL", about)
     add_length(parser, TOKENS)
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help="default 0: the most likely token")
     parser.add_argument("--top", type=int, default=5, metavar="K", help="likely tokens to ask for (default 5; 0: none)")
@@ -96,7 +81,7 @@ def attach_command(args: argparse.Namespace) -> int:
     traces, code = [], 0
     for run in [*asked, *(_engine(method, model, prompt, args) for method, model in rivals)]:
         if not code:
-            code = _through(run)
+            code = to_its_end(run)
         run.close()
         traces += [run.trace()] if run.steps else []
     if traces:
@@ -120,26 +105,17 @@ def _rival(text: str) -> tuple[str, str]:
     method, at, model = text.partition("@")
     if not at or not model:
         raise UserError(f"--against {text[:60]} is not understood; write METHOD@MODEL, as in greedy@smollm2.")
-    return find_method(method).slug, model
+    return engines.get_method(method).info.slug, model
 
 
 def _engine(method: str, model: str, prompt: Any, args: argparse.Namespace) -> Any:
-    known = {one.name for one in find_method(method).params}
+    known = {one.name for one in engines.get_method(method).info.params}
     told = {LENGTH: args.max_new_tokens or TOKENS, "temperature": args.temperature}
     params = {
         name: value for name, value in told.items() if name in known and not (name == "temperature" and not value)
     }
     loaded = engines.load_model(model)
     return engines.stream(method, loaded, prompt, params=params, seed=args.seed or 0, max_seconds=args.max_seconds)
-
-
-def _through(run: Any) -> int:
-    try:
-        for _ in run:
-            pass
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return 0
 
 
 def _write(traces: list[Trace], args: argparse.Namespace) -> None:

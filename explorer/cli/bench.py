@@ -8,12 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import check_target, key_values, positive, print_json, print_table, signed, write
+from explorer.cli.io import (
+    add_json,
+    check_target,
+    key_values,
+    own_methods,
+    positive,
+    print_lines,
+    several,
+    signed,
+    write_json,
+)
 from explorer.cli.length import growing
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import LENGTH, OPTION, add_length, length_of_all
@@ -31,31 +39,9 @@ if TYPE_CHECKING:
 TOKENS = 64
 
 
-def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentParser) -> None:
-    """Declare the options of both commands."""
-    for parser in (bench, certify):
-        parser.add_argument(
-            "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
-        )
-        parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
-        add_part(parser)
-        add_loading(parser)
-        parser.add_argument(
-            "--param",
-            action="append",
-            default=[],
-            metavar="[M:]NAME=VALUE",
-            help="a parameter of the methods that have it, or of one, for example rsd:variant=C",
-        )
-        add_length(parser, TOKENS)
-        parser.add_argument(
-            "--prompts",
-            type=positive,
-            default=6,
-            metavar="N",
-            help="bundled prompts to use; with --by-class of every class (default 6)",
-        )
-        parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+def add_bench(bench: argparse.ArgumentParser) -> None:
+    """Declare the options of `bench`."""
+    _add_shared(bench)
     bench.add_argument(
         "--repeats", type=positive, default=3, metavar="N", help="alternating runs per prompt (default 3)"
     )
@@ -74,11 +60,36 @@ def add_arguments(bench: argparse.ArgumentParser, certify: argparse.ArgumentPars
         action="store_true",
         help="what a token costs as an answer of --max-new-tokens grows, beside transformers' generate",
     )
+    own_methods(bench)
+    bench.set_defaults(command=bench_command)
+
+
+def add_certify(certify: argparse.ArgumentParser) -> None:
+    """Declare the options of `certify`."""
+    _add_shared(certify)
     certify.add_argument(
         "--no-server", action="store_true", help="of a GGUF file: without llama.cpp's own server beside it"
     )
-    bench.set_defaults(command=bench_command)
+    own_methods(certify)
     certify.set_defaults(command=certify_command)
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    several(parser, "--method", "M", "repeatable; default: all methods that fit the model")
+    parser.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
+    add_part(parser)
+    add_loading(parser)
+    about = "a parameter of the methods that have it, or of one, for example rsd:variant=C"
+    several(parser, "--param", "[M:]NAME=VALUE", about)
+    add_length(parser, TOKENS)
+    parser.add_argument(
+        "--prompts",
+        type=positive,
+        default=6,
+        metavar="N",
+        help="bundled prompts to use; with --by-class of every class (default 6)",
+    )
+    add_json(parser)
 
 
 def bench_command(args: argparse.Namespace) -> int:
@@ -113,7 +124,7 @@ def bench_command(args: argparse.Namespace) -> int:
             partial = True
     only = _only(partial, len(figures), len(plans), what)
     if args.json:
-        _json(args.json, msgspec.json.encode({"model": model.record, "figures": figures, "partial": partial}))
+        write_json(args.json, {"model": model.record, "figures": figures, "partial": partial})
     else:
         print(
             f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; medians over "
@@ -130,19 +141,17 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
     parts = [(group, len(texts)) for group, texts in prompts.items()]
     with told(parts, "classes") as progress:
         found = classes.bench_classes(
-            [(slug, params) for slug, params in _lossless(args, model)],
+            _lossless(args, model),
             model,
             prompts,
             repeats=args.repeats,
             max_new_tokens=length,
             progress=progress,
-            keep=True,
         )
     measured = sum(score.prompts for score in found.scores if score.label == found.labels()[0])
     only = _only(found.partial, measured, sum(map(len, prompts.values())), "prompts")
     if args.json:
-        _json(args.json, msgspec.json.encode(signed(found, args)))
-    lines = classes.rows(found)
+        write_json(args.json, signed(found, args))
     costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
     theirs = f"{found.control}'s{' on the plain network' if model.record.slower is not None else ''}"
     print(
@@ -152,41 +161,32 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
     if note := rows_note(model.record):
         print(note)
     print(f"milliseconds of a forward by rows: {costs}")
-    print_table(list(lines[0]), [list(line.values()) for line in lines])
+    print_lines(classes.rows(found))
     print(classes.LEGEND)
     return INTERRUPTED if found.partial else 0
 
 
 def _names(args: argparse.Namespace, model: Any) -> int:
     """Those that record what an analyser lists, or the methods that are named, behind their controls."""
+    from engines.tasks import dereferences
     from explorer.bench import names
 
     known = [info for info in engines.list_methods() if "completions" in info.records and runs_on(info, model)]
     slugs = args.method or [slug for info in known for slug in (info.baseline, info.slug) if slug]
     infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
     plans = list(own_params(args, infos).items())
-    prompts = names.prompts(args.prompts)
+    prompts = dereferences(args.prompts, names.SEED)
     with told([(slug, len(prompts.prompts)) for slug, _ in plans], "methods") as progress:
-        found = names.bench_names(plans, model, prompts, progress=progress, keep=True)
+        found = names.bench_names(plans, model, prompts, progress=progress)
     only = _only(found.partial, len(found.lanes), len(plans), "methods")
     if args.json:
-        _json(args.json, msgspec.json.encode(signed(found, args)))
+        write_json(args.json, signed(found, args))
     print(
         f"{model.record.name}, {model.record.dtype}, Python {found.python}; the analyser was asked about {found.asked} "
         f"places to find these, and lacked the author's name at {found.wrong} of those it knew{only}"
     )
-    lines = names.rows(found)
-    print_table(list(lines[0]), [list(line.values()) for line in lines])
+    print_lines(names.rows(found))
     return INTERRUPTED if found.partial else 0
-
-
-def _json(target: str, data: bytes) -> int:
-    text = msgspec.json.format(data, indent=1).decode()
-    if target == "-":
-        print_json(msgspec.json.decode(data))
-    else:
-        write(target, text)
-    return 0
 
 
 def _only(partial: bool, finished: int, planned: int, what: str) -> str:
@@ -264,7 +264,7 @@ def certify_command(args: argparse.Namespace) -> int:
             server=held.server,
             partial=held.partial,
         )
-        _json(args.json, msgspec.json.encode(signed(record, args)))
+        write_json(args.json, signed(record, args))
     differs = any(one.same < one.prompts for one in (*held.kept, *held.network))
     return INTERRUPTED if held.partial else int(differs)
 

@@ -13,13 +13,14 @@ from engines import UserError, texts
 from explorer.cli.drafters import add_part, with_part
 from explorer.cli.io import (
     MAX_FILE_BYTES,
+    add_json,
     check_target,
     positive,
-    print_json,
     read_bytes,
     read_trace_file,
     signed,
     write,
+    write_json,
 )
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import add_length
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what drafts would be worth if each token were accepted with this chance (0 to 1), derived",
     )
     parser.add_argument("--html", metavar="FILE", help="write a report to share, one page")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+    add_json(parser)
     parser.set_defaults(command=diagnose_command)
 
 
@@ -81,10 +82,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
 
         write(args.html, diagnosis_page(record))
     if args.json:
-        if args.json == "-":
-            print_json(record)
-        else:
-            write(args.json, msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
+        write_json(args.json, record)
     if "-" not in (args.json, args.html):
         for line in lines(found, args.what_if):
             print(printable(line))

@@ -9,6 +9,7 @@ from typing import Any
 
 import engines
 from engines import MethodInfo, UserError
+from explorer.cli.io import several
 from explorer.words import printable
 
 ROLE = "head"  # of the drafter, in any method
@@ -17,14 +18,8 @@ ALL = 12  # methods that are not named one by one
 
 def add_part(parser: argparse.ArgumentParser) -> None:
     """Declare --part and --force."""
-    parser.add_argument(
-        "--part",
-        action="append",
-        default=[],
-        metavar="head=ID",
-        help="a published drafter of the target, a hub id or a folder: EAGLE, EAGLE-3, P-EAGLE, Medusa, Hydra, MTP or "
-        "DFlash checkpoints as they are",
-    )
+    formats = "EAGLE, EAGLE-3, P-EAGLE, Medusa, Hydra, MTP or DFlash checkpoints as they are"
+    several(parser, "--part", "head=ID", f"a published drafter of the target, a hub id or a folder: {formats}")
     parser.add_argument(
         "--force", action="store_true", help="take a drafter although it names another target; the output says so"
     )

@@ -15,7 +15,7 @@ import engines
 from engines import UserError
 from explorer.arguments import Parser
 from explorer.cli.drafters import add_part, with_part
-from explorer.cli.io import complain, key_values, own_methods, positive, print_table
+from explorer.cli.io import complain, key_values, own_methods, positive, print_table, several
 from explorer.cli.loading import add_loading, loading, tell
 from explorer.cli.new_tokens import add_length, with_length
 from explorer.cli.run import INTERRUPTED, option_value
@@ -27,6 +27,12 @@ OURS = {
     "model_args": "parameters are given with --param NAME=VALUE, options of the model's loader with --option",
     "use_cache": "answers are kept anyway, with what they cost; --fresh answers anew",
 }
+AS_GIVEN = (
+    *("model_args", "tasks", "num_fewshot", "limit", "samples", "write_out", "system_instruction", "gen_kwargs"),
+    *("apply_chat_template", "predict_only", "confirm_run_unsafe_code", "metadata"),
+)  # options that are handed on by their names
+CACHES = ("cache_requests", "rewrite_requests_cache", "delete_requests_cache")
+SEEDS = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
 WRONG = (ValueError, TypeError, KeyError, ImportError, AssertionError)  # what its options and tasks may raise
 
 
@@ -34,15 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options; those of the harness are its own."""
     parser.add_argument("--method", required=True, metavar="M", help="the method's slug")
     parser.add_argument("--model", required=True, metavar="NAME", help="a model's name, hub id, folder or GGUF file")
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of the method; it stands before what the task asks for",
-    )
+    several(parser, "--param", "NAME=VALUE", "a parameter of the method; it stands before what the task asks for")
     add_length(parser, "what the task asks for")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the model's loader")
+    several(parser, "--option", "NAME=VALUE", "of the model's loader")
     add_loading(parser)
     add_part(parser)
     parser.add_argument("--fresh", action="store_true", help="answer everything anew, also what was answered before")
@@ -142,30 +142,14 @@ def _evaluated(lm: Any, asked: argparse.Namespace, args: argparse.Namespace) -> 
     with _refusals(ValueError, ImportError):  # tasks that need another package, or a flag
         results = simple_evaluate(
             model=lm,
-            model_args=config.model_args,
-            tasks=config.tasks,
-            num_fewshot=config.num_fewshot,
             device=args.device,
-            limit=config.limit,
-            samples=config.samples,
-            cache_requests=config.cache_requests.get("cache_requests", False),
-            rewrite_requests_cache=config.cache_requests.get("rewrite_requests_cache", False),
-            delete_requests_cache=config.cache_requests.get("delete_requests_cache", False),
-            write_out=config.write_out,
             log_samples=True,
             evaluation_tracker=tracker,
-            system_instruction=config.system_instruction,
-            apply_chat_template=config.apply_chat_template,
-            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
-            gen_kwargs=config.gen_kwargs,
             task_manager=tasks,
-            predict_only=config.predict_only,
-            random_seed=config.seed[0],
-            numpy_random_seed=config.seed[1],
-            torch_random_seed=config.seed[2],
-            fewshot_random_seed=config.seed[3],
-            confirm_run_unsafe_code=config.confirm_run_unsafe_code,
-            metadata=config.metadata,
+            fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
+            **{name: getattr(config, name) for name in AS_GIVEN},
+            **{name: config.cache_requests.get(name, False) for name in CACHES},
+            **dict(zip(SEEDS, config.seed, strict=True)),
         )
     failed, code = _failed(lm, results, args.keep_failing)
     results["config"]["decoding_explorer"]["failing"] = failed

@@ -9,6 +9,7 @@ from typing import Any
 
 from engines import UserError
 from explorer.cli.io import check_target, read_traces, write_bytes
+from explorer.cli.progress import counted
 from explorer.words import printable
 
 FIGURES, FILMS = ("svg", "png"), ("gif", "mp4")
@@ -80,20 +81,13 @@ def pictures_command(args: argparse.Namespace, kind: str) -> int:
         from explorer.export.figures import figure
 
         made = figure(traces, format=kind, **given)
-        _write(target, made.encode() if isinstance(made, str) else made)
+        write_bytes(target, made.encode() if isinstance(made, str) else made)
         return 0
-    from tqdm import tqdm
-
     from explorer.export.film import animation
 
-    with tqdm(unit="picture", disable=None, mininterval=1) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
+    with counted(unit="picture", mininterval=1) as progress:
         data, report = animation(traces, format=kind, progress=progress, **given)
-    _write(target, data)
+    write_bytes(target, data)
     own = ", ".join(f"{trace.header.title} {seconds:.2f} s" for trace, seconds in zip(traces, report.runs, strict=True))
     if target != "-":
         print(
@@ -136,10 +130,3 @@ def site_command(args: argparse.Namespace) -> int:
         f"{Path(args.folder) / 'index.html'}"
     )
     return int(bool(made.broken))
-
-
-def _write(target: str, data: bytes) -> None:
-    if target == "-":
-        sys.stdout.buffer.write(data)
-    else:
-        write_bytes(target, data)

@@ -7,9 +7,9 @@ import sys
 
 import engines
 from engines import UserError
-from explorer.cli.io import check_target, key_values, print_answer, read_traces, write
+from explorer.cli.io import check_target, key_values, own_methods, print_answer, read_traces, several, write
 from explorer.cli.loading import add_loading, load, loading
-from explorer.cli.run import INTERRUPTED, budget, split_role
+from explorer.cli.run import budget, split_role, to_its_end
 from explorer.figures.compare import answer_ids, first_difference
 from explorer.forking import Word, make_edit, sentence
 from explorer.words import printable
@@ -21,34 +21,12 @@ def add_arguments(fork: argparse.ArgumentParser) -> None:
     fork.add_argument(
         "--step", type=int, required=True, metavar="N", help="go on after N steps; 0 is before the first one"
     )
-    fork.add_argument(
-        "--force",
-        action="append",
-        default=[],
-        metavar="POS=TEXT",
-        help="write this token at a position; POS=#ID names it by its id",
-    )
-    fork.add_argument(
-        "--forbid",
-        action="append",
-        default=[],
-        metavar="POS=TEXT",
-        help="never write this token at a position from here on; or POS=#ID",
-    )
-    fork.add_argument(
-        "--remask", action="append", type=int, default=[], metavar="POS", help="mask a position again (masked models)"
-    )
-    fork.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a new value for a parameter, or a parameter of the new method",
-    )
+    several(fork, "--force", "POS=TEXT", "write this token at a position; POS=#ID names it by its id")
+    several(fork, "--forbid", "POS=TEXT", "never write this token at a position from here on; or POS=#ID")
+    several(fork, "--remask", "POS", "mask a position again (masked models)", type=int)
+    several(fork, "--param", "NAME=VALUE", "a new value for a parameter, or a parameter of the new method")
     fork.add_argument("--method", default="", metavar="M", help="another method for the same kind of model takes over")
-    fork.add_argument(
-        "--model", action="append", default=[], metavar="[ROLE=]NAME", help="use this model instead of the recorded one"
-    )
+    several(fork, "--model", "[ROLE=]NAME", "use this model instead of the recorded one")
     add_loading(fork)
     fork.add_argument(
         "--max-steps", type=int, default=None, metavar="N", help="stop after N steps, replayed ones included"
@@ -60,6 +38,7 @@ def add_arguments(fork: argparse.ArgumentParser) -> None:
     fork.add_argument(
         "--stats", action="store_true", help="print what was changed and where the texts part on standard error"
     )
+    own_methods(fork)
     fork.set_defaults(command=fork_command)
 
 
@@ -90,13 +69,7 @@ def fork_command(args: argparse.Namespace) -> int:
         model=models,
         **limits,
     )
-    code = 0
-    try:
-        for _ in run:
-            pass
-    except KeyboardInterrupt:
-        run.close()
-        code = INTERRUPTED
+    code = to_its_end(run)
     made = run.trace()
     if args.json:
         write(args.json, made.to_json())

@@ -12,7 +12,7 @@ import re
 import select
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -128,10 +128,24 @@ def write(name: str, text: str) -> None:
         write_bytes(name, gzip.compress(whole, mtime=0) if name.endswith(".gz") else whole)
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Declare --json of a measurement, which `write_json` takes."""
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON, or write it here")
+
+
+def write_json(target: str, record: Any) -> None:
+    """A measurement as JSON: to standard output for '-', else to a file."""
+    write(target, msgspec.json.format(msgspec.json.encode(record), indent=2 if target == "-" else 1).decode())
+
+
 def write_bytes(name: str, data: bytes) -> None:
-    """A file. Raises OSError, which names it also where the system does not: a disk that is full tells no name."""
+    """To a file, or to standard output for '-'. Raises OSError, which names the file also where the system does not: a
+    disk that is full tells no name."""
     try:
-        Path(name).write_bytes(data)
+        if name == "-":
+            sys.stdout.buffer.write(data)
+        else:
+            Path(name).write_bytes(data)
     except OSError as error:
         error.filename = error.filename or name
         raise
@@ -167,6 +181,11 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         )
 
 
+def print_lines(lines: Sequence[Mapping[str, Any]]) -> None:
+    """A table of lines that all have the same keys, which are its heads."""
+    print_table(list(lines[0]), [list(line.values()) for line in lines])
+
+
 def _is_number(text: str) -> bool:
     return text == "-" or text.replace(".", "", 1).replace("e-", "", 1).isdigit()
 
@@ -197,13 +216,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def own_methods(*parsers: argparse.ArgumentParser) -> None:
+def several(parser: argparse.ArgumentParser, option: str, metavar: str | None, about: str, **more: Any) -> None:
+    """Declare an option that may be given again and again: a list, empty without it."""
+    parser.add_argument(option, action="append", default=[], metavar=metavar, help=about, **more)
+
+
+def own_methods(parser: argparse.ArgumentParser) -> None:
     """Declare --method-file, which `cli.main` loads before the command runs."""
-    for parser in parsers:
-        parser.add_argument(
-            "--method-file",
-            action="append",
-            default=[],
-            metavar="FILE",
-            help="a Python file with a method of your own; it is run, so trust it",
-        )
+    several(parser, "--method-file", "FILE", "a Python file with a method of your own; it is run, so trust it")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import msgspec
-
 import engines
 from engines import UserError
-from explorer.cli.io import print_json, print_table, signed, write
+from explorer.cli.io import print_lines, signed, write_json
 from explorer.cli.new_tokens import LENGTH
 from explorer.cli.progress import Pace, say
 from explorer.cli.run import INTERRUPTED
@@ -34,19 +32,14 @@ def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
     found = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
     if found.partial:
         say("decoding-explorer: stopped; the stretches that all loops had finished are kept.")
-    lines = length.rows(found)
     if args.json:
-        data = msgspec.json.encode(signed(found, args))
-        if args.json != "-":
-            write(args.json, msgspec.json.format(data, indent=1).decode())
-        else:
-            print_json(msgspec.json.decode(data))
+        write_json(args.json, signed(found, args))
     if args.json != "-":
         threads = many(model.record.threads, "thread")
         print(
             f"{model.record.name}, {model.record.dtype}, {threads}; {found.prompt_tokens} tokens of prompt, medians of "
             f"turns of {found.chunk} tokens"
         )
-        print_table(list(lines[0]), [list(line.values()) for line in lines])
+        print_lines(length.rows(found))
         print(length.LEGEND)
     return INTERRUPTED if found.partial else 0

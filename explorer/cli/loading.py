@@ -149,9 +149,7 @@ def size_command(args: argparse.Namespace) -> int:
     options = loading(args)
     size = sized(args.size, options)
     if args.json:
-        print_json(
-            {key: getattr(size, key) for key in ("name", "parameters", "dtype", "quantization", "weights", "cache")}
-        )
+        print_json({key: getattr(size, key) for key in FIELDS})
     else:
         print(printable(size.beside(options.get("device") or "cpu", options.get("device_map"))))
     return 0

@@ -7,27 +7,18 @@ import argparse
 from pathlib import Path
 
 from engines import UserError, parallelbench
-from explorer.cli.io import check_target, print_table, signed, write
+from explorer.cli.io import check_target, print_table, several, signed, write
 from explorer.cli.loading import add_loading, load, loading
+from explorer.cli.progress import counted
 from explorer.words import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "--model",
-        action="append",
-        metavar="NAME",
-        help="a masked model; repeatable; default: those in the file of --json",
-    )
+    several(parser, "--model", "NAME", "a masked model; repeatable; default: those in the file of --json")
     add_loading(parser)
-    parser.add_argument(
-        "--task",
-        action="append",
-        choices=tuple(parallelbench.GRID),
-        metavar="T",
-        help="repeatable; default: all of the benchmark's",
-    )
+    grid = tuple(parallelbench.GRID)
+    several(parser, "--task", "T", "repeatable; default: all of the benchmark's", choices=grid)
     parser.add_argument(
         "--prompts",
         type=int,
@@ -44,8 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def parallelbench_command(args: argparse.Namespace) -> int:
     """Run the grid on every model, print two tables for each, and replace their parts of the file."""
-    from tqdm import tqdm
-
     check_target(args.json)
     if args.prompts is not None and args.prompts < 1:
         raise UserError(f"--prompts {args.prompts} is too few; give a whole number above 0.")
@@ -63,13 +52,8 @@ def parallelbench_command(args: argparse.Namespace) -> int:
     for name in dict.fromkeys(names):
         model = load(name, options)
         prompts = args.prompts or (old[name].prompts if name in old else parallelbench.PROMPTS)
-        with tqdm(unit="task", disable=None, desc=name) as bar:
-
-            def progress(done: int, total: int, bar: tqdm = bar) -> None:  # type: ignore[type-arg]
-                bar.total = total
-                bar.update(done - bar.n)
-
-            part = parallelbench.run(model, args.task or list(parallelbench.GRID), prompts, progress)
+        with counted(unit="task", desc=name) as progress:
+            part = parallelbench.run(model, args.task or [*parallelbench.GRID], prompts, progress)
         part = old[part.model.name] = signed(part, args)
         if args.json and args.json != "-":
             write(

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from typing import Any
 
 from explorer.words import printable
 
@@ -18,27 +19,23 @@ Progress = Callable[[int, int], None]  # steps done, steps in all
 class Lines:
     """A line for each part as it ends, and one every `QUIET` seconds within a part that takes longer.
 
-    parts: the name of each part and its number of steps, in the order of the work. what: the word for the parts;
-    steps: the word for their steps. clock: seconds from any origin."""
+    parts: the name of each part and its number of prompts, in the order of the work. what: the word for the parts.
+    clock: seconds from any origin."""
 
     def __init__(
-        self,
-        parts: Sequence[tuple[str, int]],
-        what: str,
-        steps: str = "prompts",
-        clock: Callable[[], float] = time.monotonic,
+        self, parts: Sequence[tuple[str, int]], what: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.names, self.sizes = [name for name, _ in parts], [size for _, size in parts]
         self.ends = list(accumulate(self.sizes))
-        self.what, self.steps, self.clock = what, steps, clock
+        self.what, self.clock = what, clock
         self.began = self.last = clock()
         self.finished = 0
 
     def __call__(self, done: int, total: int) -> None:
-        """`done` of `total` steps are done; of none it says what will be, since the first part may take minutes."""
+        """`done` of `total` prompts are done; of none it says what will be, since the first part may take minutes."""
         if not done:
             self.began = self.clock()
-            self._say(f"starting: 0 of {len(self.names)} {self.what}, 0 of {total} {self.steps}")
+            self._say(f"starting: 0 of {len(self.names)} {self.what}, 0 of {total} prompts")
             return
         finished = bisect_right(self.ends, done)
         of = f"{finished} of {len(self.names)} {self.what}{time_left(self.clock() - self.began, done, total)}"
@@ -46,7 +43,7 @@ class Lines:
             self._say(f"{self.names[finished - 1]}: {of}")
         elif finished < len(self.names) and self.clock() - self.last >= QUIET:
             within = done - self.ends[finished] + self.sizes[finished]
-            self._say(f"{self.names[finished]}: {within} of {self.sizes[finished]} {self.steps}, {of}")
+            self._say(f"{self.names[finished]}: {within} of {self.sizes[finished]} prompts, {of}")
         self.finished = finished
 
     def _say(self, text: str) -> None:
@@ -86,6 +83,23 @@ def say(text: str) -> None:
 
 
 @contextmanager
+def counted(**options: Any) -> Iterator[Callable[..., None]]:
+    """Yields what is called with how much of how much is done, and of what; a bar shows it where standard error is a
+    terminal. options: of tqdm."""
+    from tqdm import tqdm
+
+    with tqdm(disable=None, **options) as bar:
+
+        def show(done: int, total: int, title: str = "") -> None:
+            bar.total = total
+            if title:
+                bar.set_description_str(printable(title), refresh=False)
+            bar.update(done - bar.n)
+
+        yield show
+
+
+@contextmanager
 def told(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Iterator[Progress]:
     """Yields what the measurement calls before the first prompt and after each. bar: draw one where standard error is a
     terminal; without it, as beside lines on standard output, a terminal gets lines, too."""
@@ -103,13 +117,6 @@ def told(parts: Sequence[tuple[str, int]], what: str, bar: bool = True) -> Itera
 
 @contextmanager
 def _bar(lines: Lines) -> Iterator[Progress]:
-    from tqdm import tqdm
-
-    with tqdm(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as shown:
-
-        def show(done: int, total: int) -> None:
-            finished = bisect_right(lines.ends, done)
-            shown.set_description_str(f"{finished} of {len(lines.sizes)} {lines.what}", refresh=False)
-            shown.update(done - shown.n)
-
-        yield show
+    with counted(total=sum(lines.sizes), unit="prompt", mininterval=1, file=sys.stderr) as show:
+        ends = lines.ends
+        yield lambda done, total: show(done, total, f"{bisect_right(ends, done)} of {len(ends)} {lines.what}")

@@ -7,12 +7,12 @@ import argparse
 import msgspec
 
 from engines import UserError, texts
-from explorer.cli.io import MAX_PROMPT_BYTES, read_bytes, text_of
+from explorer.cli.io import MAX_PROMPT_BYTES, read_bytes, several, text_of
 
 
 def add_prompts(parser: argparse.ArgumentParser) -> None:
     """Declare --prompt and --prompts."""
-    parser.add_argument("--prompt", action="append", default=[], metavar="TEXT", help="a prompt of yours; repeatable")
+    several(parser, "--prompt", "TEXT", "a prompt of yours; repeatable")
     parser.add_argument(
         "--prompts",
         metavar="FILE",

@@ -18,10 +18,12 @@ from explorer.cli.io import (
     MAX_PROMPT_BYTES,
     check_target,
     key_values,
+    own_methods,
     print_answer,
     print_json,
-    print_table,
+    print_lines,
     read_bytes,
+    several,
     write,
 )
 from explorer.cli.loading import add_loading, load, loading
@@ -39,66 +41,54 @@ HEADS = {"target_calls": "model calls"}  # where a column is not called as the f
 Models = dict[str, Any]  # name -> loaded model
 
 
-def add_arguments(run: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
-    """Declare the options of both commands."""
+def add_run(run: argparse.ArgumentParser) -> None:
+    """Declare the options of `run`."""
     run.add_argument(
         "--method",
         metavar="M",
         help="the method's slug; `decoding-explorer methods` lists them; with --method-file the one in the file",
     )
-    compare.add_argument(
-        "--method", required=True, action="append", metavar="M", help="a method's slug; give it once per method"
-    )
-    for parser in (run, compare):
-        prompt = parser.add_mutually_exclusive_group(required=True)
-        prompt.add_argument("--prompt", metavar="TEXT", help="the prompt")
-        prompt.add_argument("--prompt-ids", metavar="IDS", help='the prompt as token ids, for example "5 17 4"')
-        prompt.add_argument(
-            "--prompt-file", metavar="FILE", help="a UTF-8 file that holds the prompt; - is standard input"
-        )
-        parser.add_argument(
-            "--model",
-            action="append",
-            default=[],
-            metavar="[ROLE=]NAME",
-            help="a model's name, hub id, folder or GGUF file; large=NAME sets a role",
-        )
-        add_part(parser)
-        add_loading(parser)
-        parser.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="an option of the model's loader, for example mask_id=126336",
-        )
-        several = parser is compare
-        parser.add_argument(
-            "--param",
-            action="append",
-            default=[],
-            metavar="[M:]NAME=VALUE" if several else "NAME=VALUE",
-            help=f"a parameter of the method{'s that have it, or of one' * several}; `methods M` lists them",
-        )
-        add_length(parser)
-        parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
-        parser.add_argument("--max-steps", type=int, default=None, metavar="N", help="stop after N steps")
-        parser.add_argument("--max-seconds", type=float, default=None, metavar="S", help="stop after S seconds")
+    _add_shared(run)
     run.add_argument(
         "--detail", choices=("none", "light", "full"), default="full", help="how much a step records (default full)"
     )
     run.add_argument("--json", metavar="FILE", help="write the trace here; - prints the trace instead of the text")
     run.add_argument("--stats", action="store_true", help="print counts and times on standard error")
+    own_methods(run)
     run.set_defaults(command=run_command)
+
+
+def add_compare(compare: argparse.ArgumentParser) -> None:
+    """Declare the options of `compare`."""
+    several(compare, "--method", "M", "a method's slug; give it once per method", required=True)
+    _add_shared(compare, "[M:]", "s that have it, or of one")
     compare.add_argument("--json", action="store_true", help="print the table as JSON")
     compare.add_argument("--traces", metavar="FOLDER", help="write each trace into this folder as <method>.json")
+    own_methods(compare)
     compare.set_defaults(command=compare_command)
+
+
+def _add_shared(parser: argparse.ArgumentParser, only: str = "", whose: str = "") -> None:
+    """only, whose: what more --param may name, and say, where there are several methods."""
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", metavar="TEXT", help="the prompt")
+    prompt.add_argument("--prompt-ids", metavar="IDS", help='the prompt as token ids, for example "5 17 4"')
+    prompt.add_argument("--prompt-file", metavar="FILE", help="a UTF-8 file that holds the prompt; - is standard input")
+    several(parser, "--model", "[ROLE=]NAME", "a model's name, hub id, folder or GGUF file; large=NAME sets a role")
+    add_part(parser)
+    add_loading(parser)
+    several(parser, "--option", "NAME=VALUE", "an option of the model's loader, for example mask_id=126336")
+    several(parser, "--param", f"{only}NAME=VALUE", f"a parameter of the method{whose}; `methods M` lists them")
+    add_length(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all randomness (default 0)")
+    parser.add_argument("--max-steps", type=int, metavar="N", help="stop after N steps")
+    parser.add_argument("--max-seconds", type=float, metavar="S", help="stop after S seconds")
 
 
 def run_command(args: argparse.Namespace) -> int:
     """Decode once: text (or the trace) on standard output, the trace in a file."""
     check_target(args.json)
-    info = find_method(args.method or only_own(args.method_file))
+    info = engines.get_method(args.method or only_own(args.method_file)).info
     prompt = read_prompt(args)
     params = with_length(key_values(args.param, "--param"), args, [info])
     roles = pick_models([info], args)[info.slug]
@@ -123,7 +113,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 def compare_command(args: argparse.Namespace) -> int:
     """Decode the same prompt with each method and print one line for each."""
-    infos = [find_method(slug) for slug in args.method]
+    infos = [engines.get_method(slug).info for slug in args.method]
     if len({info.slug for info in infos}) != len(infos):
         raise UserError("a method is given twice; each --method must differ.")
     if args.traces and not Path(args.traces).is_dir():
@@ -144,7 +134,7 @@ def compare_command(args: argparse.Namespace) -> int:
         saved = [by_end_rule(trace, traces[0]) for trace in traces]
         print_json([one | {"saved_by_end_rule": past[0] if past else 0} for one, past in zip(rows, saved, strict=True)])
     else:
-        print_table([HEADS.get(head, head.replace("_", " ")) for head in rows[0]], [list(r.values()) for r in rows])
+        print_lines([{HEADS.get(head, head.replace("_", " ")): value for head, value in one.items()} for one in rows])
         for trace in traces:
             if said := of_end(trace, traces[0]):
                 print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{said}")
@@ -168,15 +158,21 @@ def decode(
     params: Mapping[str, str],
     detail: Any,
 ) -> tuple[Trace, int]:
-    """The trace and the exit status; Ctrl-C keeps what was decoded so far."""
+    """The trace and the exit status."""
     run = engines.stream(info.slug, roles, prompt, params=params, seed=args.seed, detail=detail, **budget(args))
+    code = to_its_end(run)
+    return run.trace(), code
+
+
+def to_its_end(run: Any) -> int:
+    """Take all steps of a run; the exit status. Ctrl-C closes it and keeps what was decoded so far."""
     try:
         for _ in run:
             pass
     except KeyboardInterrupt:
         run.close()
-        return run.trace(), INTERRUPTED
-    return run.trace(), 0
+        return INTERRUPTED
+    return 0
 
 
 def row(trace: Trace, first: Trace) -> dict[str, Any]:
@@ -204,11 +200,6 @@ def divergence(a: Sequence[int], b: Sequence[int]) -> str:
     """Where two outputs part, counted in tokens of the answer."""
     at = first_difference(a, b)
     return "same" if at is None else f"token {at}"
-
-
-def find_method(slug: str) -> MethodInfo:
-    """The declaration. Raises UserError with the known slugs."""
-    return engines.get_method(slug).info
 
 
 def only_own(files: Sequence[str]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 
-from engines import TraceError, UserError
+from engines import UserError
 from explorer.cli.io import check_target, print_json, print_table, read_traces, write
 from explorer.figures.calls import many
 from explorer.runs.cards import Kept
@@ -17,20 +16,25 @@ from explorer.words import printable
 
 SHOWN = 48  # characters of a prompt in the list
 ENDINGS = {"complete": "", "budget": "budget used up"}
+CHANGED = {
+    "pin": "is pinned: it is never cleaned up",
+    "unpin": "is not pinned any more",
+    "delete": "is deleted; `decoding-explorer runs restore` with its id brings it back for an hour",
+}
 
 
 def add_arguments(runs: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
-    runs.set_defaults(command=guarded(list_command), json=False)
+    runs.set_defaults(command=list_command, json=False)
     actions = runs.add_subparsers(metavar="ACTION", dest="action")
     listing = actions.add_parser("list", help="the kept runs, newest first (what `runs` alone does)")
     listing.add_argument("--json", action="store_true", help="print JSON")
-    listing.set_defaults(command=guarded(list_command))
+    listing.set_defaults(command=list_command)
     for name, command, words in (
         ("show", show_command, "what is known of a run"),
-        ("pin", pin_command, "never clean a run up to make room"),
-        ("unpin", unpin_command, "let a run make room again"),
-        ("delete", delete_command, "put a run aside; `restore` brings it back for an hour"),
+        ("pin", change_command, "never clean a run up to make room"),
+        ("unpin", change_command, "let a run make room again"),
+        ("delete", change_command, "put a run aside; `restore` brings it back for an hour"),
         ("restore", restore_command, "bring a deleted run back"),
         ("export", export_command, "write a run's trace, for `replay`, `fork` and `export`"),
     ):
@@ -40,26 +44,13 @@ def add_arguments(runs: argparse.ArgumentParser) -> None:
             action.add_argument("out", metavar="OUT", help="the file to write; - is standard output")
         if name == "show":
             action.add_argument("--json", action="store_true", help="print JSON")
-        action.set_defaults(command=guarded(command))
+        action.set_defaults(command=command)
     keep = actions.add_parser("keep", help="keep the trace of a file")
     keep.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
     keep.add_argument("--label", default="", metavar="TEXT", help="a name for the list")
-    keep.set_defaults(command=guarded(keep_command))
-    actions.add_parser("recover", help="make runs of what processes that were killed left behind").set_defaults(
-        command=guarded(recover_command)
-    )
-
-
-def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The command, whose complaint about a damaged run is one of bad input."""
-
-    def run(args: argparse.Namespace) -> int:
-        try:
-            return command(args)
-        except TraceError as error:
-            raise UserError(str(error)) from None
-
-    return run
+    keep.set_defaults(command=keep_command)
+    mend = actions.add_parser("recover", help="make runs of what processes that were killed left behind")
+    mend.set_defaults(command=recover_command)
 
 
 def store() -> RunStore:
@@ -170,31 +161,15 @@ def show_command(args: argparse.Namespace) -> int:
     return 0
 
 
-def pin_command(args: argparse.Namespace) -> int:
-    """Protect a run."""
-    return change(args, lambda keep, found: keep.pin(found, True), "is pinned: it is never cleaned up")
-
-
-def unpin_command(args: argparse.Namespace) -> int:
-    """Protect it no more."""
-    return change(args, lambda keep, found: keep.pin(found, False), "is not pinned any more")
-
-
-def delete_command(args: argparse.Namespace) -> int:
-    """Put a run aside."""
-    return change(
-        args,
-        lambda keep, found: keep.delete(found),
-        "is deleted; `decoding-explorer runs restore` with its id brings it back for an hour",
-    )
-
-
-def change(args: argparse.Namespace, act: Callable[[RunStore, str], object], words: str) -> int:
-    """Do something to the run that is meant, and say so."""
+def change_command(args: argparse.Namespace) -> int:
+    """Pin a run, unpin it or put it aside."""
     keep = store()
     found = find(keep, args.id)
-    act(keep, found)
-    print(f"run {found} {words}")
+    if args.action == "delete":
+        keep.delete(found)
+    else:
+        keep.pin(found, args.action == "pin")
+    print(f"run {found} {CHANGED[args.action]}")
     return 0
 
 

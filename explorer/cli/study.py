@@ -4,6 +4,7 @@ from; as JSON, as CSV, or a figure as SVG."""
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import engines
@@ -15,8 +16,10 @@ from explorer.cli.io import (
     print_json,
     print_table,
     read_bytes,
+    several,
     write,
 )
+from explorer.cli.progress import counted
 from explorer.words import printable
 
 SHOWN = 40  # rows of a table in the terminal
@@ -25,7 +28,7 @@ SHOWN = 40  # rows of a table in the terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the study; without one they are listed")
-    parser.add_argument("--set", action="append", default=[], metavar="X=Y", help="an input; repeatable")
+    several(parser, "--set", "X=Y", "an input; repeatable")
     parser.add_argument("--inputs", action="store_true", help="say what can be set, and compute nothing")
     parser.add_argument("--open", metavar="FILE", help="read a study that was saved with --json, and compute nothing")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="the whole record as JSON")
@@ -54,20 +57,10 @@ def study_command(args: argparse.Namespace) -> int:
 
 def computed(slug: str, inputs: dict[str, str]) -> Study:
     """The study, with a bar on standard error where it takes long. Interrupted it is what was there by then."""
-    from tqdm import tqdm
-
-    latest: list[Callable[[], Study]] = []
-    with tqdm(disable=None, desc=slug, leave=False, delay=1) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        def partial(make: Callable[[], Study]) -> None:
-            latest[:] = [make]
-
+    latest: deque[Callable[[], Study]] = deque(maxlen=1)
+    with counted(desc=slug, leave=False, delay=1) as progress:
         try:
-            return engines.study(slug, progress=progress, partial=partial, **inputs)
+            return engines.study(slug, progress=progress, partial=latest.append, **inputs)
         except KeyboardInterrupt:
             if not latest:
                 raise

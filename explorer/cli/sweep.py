@@ -5,42 +5,38 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
-
-import msgspec
 
 import engines
 from engines import UserError
 from engines.tasks import TASKS
-from explorer.cli.io import check_target, complain, key_values, positive, print_table, signed, write
+from explorer.cli.io import (
+    check_target,
+    complain,
+    key_values,
+    own_methods,
+    positive,
+    print_lines,
+    several,
+    signed,
+    write_json,
+)
 from explorer.cli.loading import add_loading, load, loading
 from explorer.cli.new_tokens import LENGTH, add_length, with_length
+from explorer.cli.run import INTERRUPTED
 from explorer.words import printable
-
-INTERRUPTED = 130
 
 
 def add_arguments(sweep: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    sweep.add_argument(
-        "--method", action="append", metavar="M", help="repeatable; default: all methods that fit the model"
-    )
+    several(sweep, "--method", "M", "repeatable; default: all methods that fit the model")
     sweep.add_argument("--model", required=True, metavar="NAME", help="the model that all of them run on")
     add_loading(sweep)
-    sweep.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUES",
-        help="0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; two may vary: a curve along the first for each value "
-        "of the second",
-    )
+    two = "two may vary: a curve along the first for each value of the second"
+    several(sweep, "--param", "NAME=VALUES", f"0.5:1:6 (six values from 0.5 to 1) or 0.5,0.7; {two}")
     add_length(sweep, "as many as the task's answers need")
-    sweep.add_argument(
-        "--task", action="append", choices=tuple(TASKS), metavar="T", help="repeatable; default: all tasks"
-    )
+    several(sweep, "--task", "T", "repeatable; default: all tasks", choices=tuple(TASKS))
     sweep.add_argument("--prompts", type=positive, default=8, metavar="N", help="held-out prompts per task (default 8)")
     sweep.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every run (default 0)")
     sweep.add_argument(
@@ -60,6 +56,7 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
     )
     sweep.add_argument("--ray", metavar="ADDRESS", help="run the workers on a Ray cluster; local starts one here")
     sweep.add_argument("--json", metavar="FILE", help="also write every point with every task here")
+    own_methods(sweep)
     sweep.set_defaults(command=sweep_command)
 
 
@@ -80,7 +77,9 @@ def sweep_command(args: argparse.Namespace) -> int:
     )
     code = 0
     try:
-        _run(sweep, _decoder(args, options, sweep.model, stopped), cells.Folder(), args)
+        here = partial(workers.in_turn, sweep.model, stopped=stopped)
+        decode = workers.crew(here, args.model, options, args.workers, args.threads, args.ray, stopped)
+        _run(sweep, decode, cells.Files(cells.Outcome), args)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except UserError as error:
@@ -107,24 +106,6 @@ def _asked(args: argparse.Namespace, model: Any) -> Any:
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
 
 
-def _decoder(
-    args: argparse.Namespace, options: dict[str, Any], model: Any, stopped: Callable[[], bool]
-) -> Callable[[Sequence[Any]], Generator[Any, None, None]]:
-    """Who runs the cells: this process where one worker is enough."""
-    from explorer.bench import workers
-
-    if args.workers == 1 and not args.ray:
-        if args.threads:
-            import torch
-
-            torch.set_num_threads(args.threads)
-        return partial(workers.in_turn, model, stopped=stopped)
-    about = workers.task(args.model, options, args.threads or workers.threads_each(args.workers))
-    if args.ray:
-        return partial(workers.on_ray, about, args.workers, args.ray, stopped=stopped)
-    return partial(workers.in_processes, about, args.workers, stopped=stopped)
-
-
 def _run(sweep: Any, decode: Any, kept: Any, args: argparse.Namespace) -> None:
     from tqdm import tqdm
 
@@ -143,12 +124,11 @@ def _told(sweep: Any, args: argparse.Namespace) -> int:
         found = quality.Recorded(
             model, sweep.tasks, sweep.prompts, points, sweep.seed, engines.code_version(), sweep.refused, sweep.left
         )
-        write(args.json, msgspec.json.format(msgspec.json.encode(signed(found, args)), indent=1).decode())
+        write_json(args.json, signed(found, args))
     if points and args.json != "-":
         heading = f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}"
         print(printable(heading))
-        rows = quality.rows(points)
-        print_table(list(rows[0]), [list(row.values()) for row in rows])
+        print_lines(quality.rows(points))
         print(quality.LEGEND)
     print(f"{sweep.fresh} runs made, {sweep.reused} taken from before, {sweep.left} left", file=sys.stderr)
     if sweep.left:

@@ -4,8 +4,6 @@ JSON, table; pictures: see cli_export)."""
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import sys
 import zlib
 from pathlib import Path
@@ -18,15 +16,17 @@ from explorer.cli.io import (
     GZIP_MAGIC,
     MAX_FILE_BYTES,
     check_target,
+    own_methods,
     print_json,
     read_bytes,
     read_traces,
+    several,
     text_of,
     unpacked,
     write,
 )
 from explorer.cli.run import split_role
-from explorer.export.events import events_csv, inert
+from explorer.export.events import csv_text, events_csv, inert
 from explorer.figures.calls import layer_rows, many, other_calls, target_calls, target_role
 from explorer.importers import IMPORTERS, import_trace
 from explorer.words import COSTS, heading, printable, step_fields, step_lines
@@ -38,8 +38,8 @@ TABLE = (
 )
 
 
-def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentParser) -> None:
-    """Declare the options of both commands."""
+def add_replay(replay: argparse.ArgumentParser) -> None:
+    """Declare the options of `replay`."""
     replay.add_argument("file", metavar="FILE", help="a trace as `run --json` writes it; - is standard input")
     replay.add_argument("--step", type=int, metavar="N", help="this step only, with its scores and candidates")
     replay.add_argument(
@@ -47,15 +47,14 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
         action="store_true",
         help="decode again from the header and say whether the trace repeats (exit 1 if not)",
     )
-    replay.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="[ROLE=]NAME",
-        help="with --rerun: use this model instead of the recorded one",
-    )
+    several(replay, "--model", "[ROLE=]NAME", "with --rerun: use this model instead of the recorded one")
     replay.add_argument("--json", action="store_true", help="print JSON")
+    own_methods(replay)
     replay.set_defaults(command=replay_command)
+
+
+def add_export(export: argparse.ArgumentParser) -> None:
+    """Declare the options of `export`."""
     export.add_argument("file", nargs="+", metavar="FILE", help="one or more traces")
     kind = export.add_mutually_exclusive_group(required=True)
     kind.add_argument("--html", metavar="FILE", help="one page that plays the traces without a server or a network")
@@ -67,6 +66,7 @@ def add_arguments(replay: argparse.ArgumentParser, export: argparse.ArgumentPars
     kind.add_argument("--python", metavar="FILE", help="the Python lines that repeat the runs; - is standard output")
     cli_export.add_arguments(export, kind)
     export.add_argument("--title", default="", help="the page's title")
+    own_methods(export)  # for the views that lie beside them
     export.set_defaults(command=export_command)
 
 
@@ -235,9 +235,7 @@ def export_command(args: argparse.Namespace) -> int:
 
 def table(traces: list[Trace]) -> str:
     """CSV with one line per step: which run, its cost, what it wrote."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(TABLE.split(","))
+    rows = []
     for number, trace in enumerate(traces):
         text = {piece.id: piece.text for piece in trace.pieces}
         models, target = " ".join(m.name for m in trace.header.models), target_role(trace)
@@ -248,8 +246,8 @@ def table(traces: list[Trace]) -> str:
             words = ["".join(text.get(t, "") for _, t in at), step.note]
             which = [number, inert(trace.header.method), inert(models), trace.header.seed, step.index]
             ids = [" ".join(str(p) for p, _ in at), " ".join(str(t) for _, t in at)]
-            writer.writerow([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
-    return out.getvalue()
+            rows.append([*which, *cost, *ids, inert(causes), *(inert(w) for w in words)])
+    return csv_text(TABLE.split(","), rows)
 
 
 def _spent(step: Step, target: str) -> list[tuple[str, Any]]:

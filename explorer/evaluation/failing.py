@@ -10,6 +10,7 @@ import msgspec
 
 from engines import Trace
 from explorer.evaluation.lm import DecodingLM
+from explorer.figures.compare import first_difference
 from explorer.figures.verdict import positions, written_in
 from explorer.runs.store import MAX_LABEL, RunStore
 
@@ -105,7 +106,7 @@ def went_wrong(trace: Trace, one: Marked) -> tuple[int, str]:
     if start < 0 or not one.references:
         return last
     have = one.filtered.split()
-    apart = {reference: _first_difference(have, reference.split()) for reference in one.references}
+    apart = {reference: first_difference(have, reference.split()) for reference in one.references}
     reference, at = max(apart.items(), key=lambda pair: len(have) + 1 if pair[1] is None else pair[1])
     if at is None:
         return last
@@ -117,9 +118,3 @@ def went_wrong(trace: Trace, one: Marked) -> tuple[int, str]:
     if step is None:
         return last
     return step + 1, f"the step that wrote word {at + 1} of the marked answer, where it departs from the reference"
-
-
-def _first_difference(have: Sequence[str], want: Sequence[str]) -> int | None:
-    """The first word in which they differ; one that is missing or too many counts at its place."""
-    at = next((i for i, (a, b) in enumerate(zip(have, want, strict=False)) if a != b), None)
-    return at if at is not None or len(have) == len(want) else min(len(have), len(want))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -18,15 +18,14 @@ from tqdm import tqdm
 
 import engines
 from engines import UserError
-from explorer.bench import workers
 from explorer.bench.cells import Files, weights_of
+from explorer.bench.workers import crew
 from explorer.evaluation.asked import LENGTH, asked_of, checked
 from explorer.evaluation.costs import Costs
 from explorer.evaluation.items import Answer, Item, Scored, key, main_model
 
 NAME = "decoding-explorer"
 Request = Any  # lm_eval.api.instance.Instance
-Decode = Callable[[Sequence[Item | Scored]], Generator[Answer, None, None]]
 
 
 @lm_eval.api.registry.register_model(NAME)
@@ -71,7 +70,7 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
             raise UserError("workers, ray, device, dtype and options need the model by its name, not loaded.")
         self.model = engines.load_model(model, **loading) if named else model
         self.main = main_model(method, self.model)
-        self._decode = _crew(self.model, str(model), loading, workers, threads, ray)
+        self._decode = crew(partial(_here, self.model), str(model), loading, workers, threads, ray)
         self._kept, self._weights = Files(Answer), weights_of(method, self.model)
         self._costs: dict[str, Costs] = {}
         self._scoring: list[str] = []  # the task of each request that is being scored
@@ -219,22 +218,6 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
                 "cost": costs,
             }
         }
-
-
-def _crew(
-    model: Any, name: str, loading: Mapping[str, Any], number: int, threads: int | None, ray: str | None
-) -> Decode:
-    """Who answers: this process where one worker is enough."""
-    if number == 1 and not ray:
-        if threads:
-            import torch
-
-            torch.set_num_threads(threads)
-        return partial(_here, model)
-    about = workers.task(name, dict(loading), threads or workers.threads_each(number))
-    if ray:
-        return lambda items: workers.on_ray(about, number, ray, items, lambda: False)
-    return lambda items: workers.in_processes(about, number, items, lambda: False)
 
 
 def _here(model: Any, items: Sequence[Item | Scored]) -> Generator[Answer, None, None]:

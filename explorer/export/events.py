@@ -7,7 +7,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from engines import Step, Trace
@@ -28,32 +28,33 @@ def events_csv(traces: Sequence[Trace]) -> str:
 
     Seconds are model and method time. `probability` of a draft is the drafter's.
     """
+    return csv_text(COLUMNS, (row for number, trace in enumerate(traces) for row in _rows(number, trace)))
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for number, trace in enumerate(traces):
-        header = trace.header
-        lost, pieces = set(header.missing), {piece.id: piece for piece in trace.pieces}
-        which = [
-            number,
-            inert(header.method),
-            inert(" ".join(m.name for m in header.models)),
-            "" if "seed" in lost else header.seed,
-        ]
-        forwards, seconds, target = 0, 0.0, target_role(trace)
-        for step in trace.steps:
-            made, took = target_calls(step, target), step.model_seconds + step.method_seconds
-            forwards, seconds = forwards + made, seconds + took
-            passes = ["", ""] if "forwards" in lost else [made, forwards]
-            times = ["", ""] if "model_seconds" in lost else [f"{took:.6f}", f"{seconds:.6f}"]
-            for kind, position, token, why, chance, source in _events(step):
-                piece = None if token == "" else pieces.get(int(token))
-                word = inert(piece.text) if piece and "token_texts" not in lost else ""
-                name = "" if "token_ids" in lost else piece.token_id if piece else token
-                writer.writerow(
-                    [*which, step.index, kind, position, name, word, inert(why), chance, inert(source), *passes, *times]
-                )
+    csv.writer(out, lineterminator="\n").writerows([heads, *rows])
     return out.getvalue()
+
+
+def _rows(number: int, trace: Trace) -> Iterator[list[Any]]:
+    header = trace.header
+    lost, pieces = set(header.missing), {piece.id: piece for piece in trace.pieces}
+    models = inert(" ".join(m.name for m in header.models))
+    which = [number, inert(header.method), models, "" if "seed" in lost else header.seed]
+    forwards, seconds, target = 0, 0.0, target_role(trace)
+    for step in trace.steps:
+        made, took = target_calls(step, target), step.model_seconds + step.method_seconds
+        forwards, seconds = forwards + made, seconds + took
+        passes = ["", ""] if "forwards" in lost else [made, forwards]
+        times = ["", ""] if "model_seconds" in lost else [f"{took:.6f}", f"{seconds:.6f}"]
+        for kind, position, token, why, chance, source in _events(step):
+            piece = None if token == "" else pieces.get(int(token))
+            word = inert(piece.text) if piece and "token_texts" not in lost else ""
+            name = "" if "token_ids" in lost else piece.token_id if piece else token
+            event = [step.index, kind, position, name, word, inert(why), chance, inert(source)]
+            yield [*which, *event, *passes, *times]
 
 
 def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
@@ -70,7 +71,7 @@ def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
                     tree.start + depth[row],
                     tree.tokens[row],
                     tree.why[row],
-                    "" if chance is None else f"{_exp(chance):.6f}",
+                    "" if chance is None else f"{math.exp(min(chance, 0.0)):.6f}",
                     source,
                 )
     if commits := step.commits:
@@ -82,10 +83,6 @@ def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
         ):
             event = "insert" if position in new else "write"
             yield event, position, token, cause, "" if chance is None else chance, ""
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 0.0))
 
 
 def inert(text: str) -> str:

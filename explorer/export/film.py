@@ -16,8 +16,7 @@ from engines import Trace, UserError
 from explorer.export import look, raster
 from explorer.export.drawing import Drawing
 from explorer.export.figures import checked_clock, columns_for
-from explorer.export.film_files import write_gif, write_mp4
-from explorer.export.film_plan import Caps, Progress, Report, Shot
+from explorer.export.film_files import Caps, Progress, Report, Shot, write_gif, write_mp4
 from explorer.export.overview import Scale, check_cells, overview, shared_scale
 from explorer.export.playback import Playback, check_clock
 from explorer.export.trees import MAX_NODES, ROW, folded, place, tree_board, tree_nodes, tree_words

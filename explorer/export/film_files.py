@@ -1,16 +1,52 @@
-"""Pictures of a film written as a GIF by Pillow, or as an MP4 by ffmpeg."""
+"""What a film may be at most, one picture of it, and what became of it; and its pictures written as a GIF by Pillow, or
+as an MP4 by ffmpeg."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from engines import UserError
 from explorer.export import look
-from explorer.export.film_plan import CLEAR, Caps, Progress, Shot
+
+CLEAR = 255  # the palette's entry that no picture uses
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a film may cost: pictures, pictures a second, points of width, pixels of one picture, and seconds in which
+    it is drawn and written."""
+
+    frames: int = 900
+    rate: float = 25.0
+    width: float = 480.0
+    pixels: int = 2_000_000
+    seconds: float = 900.0
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: when it appears and how long it stands (seconds of film), and the place on the clock that it
+    shows."""
+
+    begin: float
+    stand: float
+    x: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was made: pictures, seconds of film before the pause, each run's own seconds of film, and pixels."""
+
+    frames: int
+    seconds: float
+    runs: tuple[float, ...]
+    size: tuple[int, int]
 
 
 def write_gif(

@@ -4,7 +4,7 @@ policy."""
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -102,7 +102,7 @@ window.handles = dxModules.use("page/offline.js").offline({
 """
 
 
-def export_lecture(scenes: Sequence[Scene], recorded: Gallery, title: str = "Lecture") -> str:
+def export_lecture(scenes: Sequence[Scene], recorded: Gallery) -> str:
     """The text of an HTML file that holds a lecture with its runs and opens without a network; with `?lecture` behind
     its address the scenes stand alone. Scenes without a recorded run are left out. Raises UserError where none is
     left."""
@@ -114,13 +114,8 @@ def export_lecture(scenes: Sequence[Scene], recorded: Gallery, title: str = "Lec
     told = msgspec.json.encode({"scenes": kept}).decode()
     every = [*traces.values()]
     texts = {name: shown(trace, every[i + 1 :]) for i, (name, trace) in enumerate(traces.items())}
-    data = [_embed("theme", own_text("theme.json")), _embed("lecture", told)]
-    data += [_embed(f"trace-{name}", text, " data-trace") for name, text in texts.items()]
-    css = styles() + scenes_styles() + _PAGE_CSS + _LECTURE_CSS
-    views = views_of(texts.values())
-    own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
-    script = f"{bundle(views)}</script>\n<script>\n{''.join(own)}{scenes_script()}{_LECTURE}"
-    return _PAGE.format(policy=POLICY, title=html.escape(title), told="", css=css, data="\n".join(data), script=script)
+    scenes_css, script = scenes_styles() + _PAGE_CSS + _LECTURE_CSS, scenes_script() + _LECTURE
+    return _composed("Lecture", "", [_embed("lecture", told)], texts, scenes_css, script)
 
 
 def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer") -> str:
@@ -128,19 +123,23 @@ def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer
     several = cast("list[Trace]", [traces] if hasattr(traces, "to_json") else list(traces))
     if not several:
         raise ValueError("there is nothing to export: give at least one trace")
-    return _exported([shown(trace, several[i + 1 :]) for i, trace in enumerate(several)], title, caption(several))
+    texts = {str(i): shown(trace, several[i + 1 :]) for i, trace in enumerate(several)}
+    return _composed(title, _paragraphs(caption(several)), [], texts, _PAGE_CSS, _START)
 
 
-def _exported(traces: list[str], title: str, told: Sequence[str]) -> str:
-    """told: what stands above the players."""
-    data = [_embed("theme", own_text("theme.json"))]
-    data += [_embed(f"trace-{number}", trace, " data-trace") for number, trace in enumerate(traces)]
-    css = styles() + _PAGE_CSS
-    views = views_of(traces)
-    own = [script + "</script>\n<script>\n" for script in own_scripts(views)]
-    script = bundle(views) + ("</script>\n<script>\n" if own else "") + "".join(own) + _START
+def _composed(title: str, told: str, data: list[str], traces: Mapping[str, str], css: str, last: str) -> str:
+    """told: markup above the players; css: behind the player's own; last: the script that begins."""
+    views = views_of(traces.values())
+    parts = [_embed("theme", own_text("theme.json")), *data]
+    parts += [_embed(f"trace-{name}", trace, " data-trace") for name, trace in traces.items()]
+    script = "</script>\n<script>\n".join([bundle(views), *own_scripts(views), last])
     return _PAGE.format(
-        policy=POLICY, title=html.escape(title), told=_paragraphs(told), css=css, data="\n".join(data), script=script
+        policy=POLICY,
+        title=html.escape(title),
+        told=told,
+        css=styles() + css,
+        data="\n".join(parts),
+        script=script,
     )
 
 

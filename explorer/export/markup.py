@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from explorer.export.fonts import legible
 
@@ -79,6 +79,21 @@ def link(href: str, *children: Node, **more: str) -> Html:
     return h("a", {"href": href, **away, **more}, *children)
 
 
+def lead(text: str) -> Html:
+    """The sentence under the head of a page."""
+    return h("p", {"class": "lead"}, text)
+
+
+def crumbs(*path: Node) -> Html:
+    """The way to a page."""
+    return h("p", {"class": "crumbs"}, *path)
+
+
+def cards(found: Iterable[Iterable[Node]]) -> Html:
+    """Cards side by side, each with its parts."""
+    return h("ul", {"class": "cards"}, [h("li", {"class": "card"}, *parts) for parts in found])
+
+
 def table(heads: Iterable[str], rows: Iterable[Iterable[Node]], **attributes: str) -> Html:
     """A table whose first column is its rows' heads; on a phone it scrolls by itself. With `data-sort` its columns sort
     it where scripts run."""
@@ -104,18 +119,8 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
     root = "../" * here.count("/")
     nav = [link(root + path, said, **({"aria-current": "page"} if path == here else {})) for path, said in PAGES]
     loaded = [h("script", {"src": root + path}) for path in scripts]
-    head = join(
-        h("meta", {"charset": "utf-8"}),
-        h("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),
-        h("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        h("meta", {"name": "color-scheme", "content": "light dark"}),
-        h("meta", {"name": "referrer", "content": "no-referrer"}),
-        h("meta", {"name": "description", "content": legible(about)[0]}),
-        h("title", {}, f"{title} · Decoding Explorer" if title != "Decoding Explorer" else title),
-        h("link", {"rel": "icon", "href": "data:,"}),
-        h("link", {"rel": "stylesheet", "href": root + "site.css"}),
-        h("script", {"src": root + "mode.js"}),
-    )
+    said = {"referrer": "no-referrer", "description": legible(about)[0]}
+    looks = join(h("link", {"rel": "stylesheet", "href": root + "site.css"}), h("script", {"src": root + "mode.js"}))
     body = join(
         h("a", {"class": "skip", "href": "#main"}, "Skip to the content"),
         h(
@@ -129,5 +134,20 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
         h("footer", {}, FOOT),
         loaded,
         h("script", {"src": root + "site.js"}),
+    )
+    name = f"{title} · Decoding Explorer" if title != "Decoding Explorer" else title
+    return document(name, POLICY, looks, body, said)
+
+
+def document(title: str, policy: str, looks: Html, body: Html, said: Mapping[str, str] = {}) -> str:
+    """The frame of every page. looks: its styles, and scripts that run before it is drawn; said: further `meta`."""
+    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", **said}
+    head = join(
+        h("meta", {"charset": "utf-8"}),
+        h("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
+        *(h("meta", {"name": name, "content": content}) for name, content in named.items()),
+        h("title", {}, title),
+        h("link", {"rel": "icon", "href": "data:,"}),
+        looks,
     )
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'

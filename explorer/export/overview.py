@@ -9,11 +9,10 @@ from engines import UserError
 from explorer.export import fonts, look
 from explorer.export.drawing import Drawing
 from explorer.export.playback import Playback
-from explorer.export.views import MARKED, SMALL, TINY, small_fill, span_kinds, totals
+from explorer.export.views import BOUNDS, MARKED, SMALL, TINY, small_fill, span_kinds, totals
 from explorer.figures.clock import Clock
 
 MAX_ROWS = 400  # steps of a board over steps
-BOUNDS = ("block", "window")  # spans whose ends are drawn into the board over steps
 MAX_CELLS = {"board": 200_000, "step": 20_000}  # of all runs of a picture, by its view
 MAX_BRACKETS = 100_000  # cells below which a step's spans lie, of each of them
 MAX_KINDS = 64  # of spans in a run: each has its own track and sign

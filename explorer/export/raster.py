@@ -28,7 +28,7 @@ def png(drawing: Drawing, dpi: int = 300) -> bytes:
     return out.getvalue()
 
 
-def image(drawing: Drawing, dpi: float, background: str = "#ffffff", size: tuple[int, int] | None = None) -> Any:
+def image(drawing: Drawing, dpi: float, size: tuple[int, int] | None = None) -> Any:
     """The drawing as an RGB image of Pillow; `size` in pixels cuts or pads it."""
     from PIL import Image, ImageDraw
 
@@ -38,7 +38,7 @@ def image(drawing: Drawing, dpi: float, background: str = "#ffffff", size: tuple
             f"the picture would have {w:,} x {h:,} pixels; at most {MAX_PIXELS:,} are painted. Choose a smaller width "
             "or fewer dots per inch."
         )
-    canvas = Image.new("RGB", (w * SMOOTH, h * SMOOTH), background)
+    canvas = Image.new("RGB", (w * SMOOTH, h * SMOOTH), "#ffffff")
     painter = _Painter(canvas, ImageDraw.Draw(canvas), dpi / 72 * SMOOTH)
     for mark in drawing.marks:
         painter.paint(mark)

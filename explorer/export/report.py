@@ -12,7 +12,7 @@ import msgspec
 import engines
 from engines import ModelRecord, Trace, UserError
 from explorer.export.figures import figure
-from explorer.export.markup import Html, Node, h, join, table
+from explorer.export.markup import Html, Node, document, h, join, table
 from explorer.export.playback import CLOCKS
 from explorer.export.python import lines
 from explorer.figures.definitions import KINDS
@@ -73,18 +73,7 @@ def report(traces: Sequence[Trace], title: str = "", names: Sequence[str] = ()) 
 
 def framed(said: str, body: Html) -> str:
     """A page without scripts, in the theme's colours, that asks for nothing from outside."""
-    head = join(
-        h("meta", {"charset": "utf-8"}),
-        h("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),
-        h("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        h("meta", {"name": "color-scheme", "content": "light dark"}),
-        h("title", {}, said),
-        h("link", {"rel": "icon", "href": "data:,"}),
-        h("style", {}, Html(_style())),
-    )
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{h("main", {}, body)}\n</body>\n</html>\n'
-    )
+    return document(said, POLICY, h("style", {}, Html(_style())), h("main", {}, body))
 
 
 def _style() -> str:

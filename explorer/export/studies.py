@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.export import look
 from explorer.export.drawing import Drawing, svg
+from explorer.export.events import csv_text, inert
 from explorer.export.overview import nice
 from explorer.export.plot import Axes, Frame, Series, decades, draw_series, plot, plot_legend
 from explorer.export.views import SMALL
 
 WIDTH, HEIGHT, TITLE = 504.0, 270.0, 16.0
 TICKS = 8  # at most, on an axis whose places are not named
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs a text that begins so
 
 
 def table_csv(table: Any) -> str:
     """A table of a study; the heads say unit and provenance, no value is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_inert(column.head) for column in table.columns])
-    writer.writerows([[_inert(cell) for cell in row] for row in table.rows])
-    return out.getvalue()
+    heads = [inert(column.head) for column in table.columns]
+    return csv_text(heads, ([inert(cell) if isinstance(cell, str) else cell for cell in row] for row in table.rows))
 
 
-def _inert(cell: Any) -> Any:
-    if cell is None:
-        return ""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-
-def figure_svg(figure: Any, width: float = WIDTH) -> str:
+def figure_svg(figure: Any) -> str:
     """A figure of a study as one SVG text."""
-    return svg(figure_drawing(figure, width))
+    return svg(figure_drawing(figure))
 
 
-def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
+def figure_drawing(figure: Any) -> Drawing:
     """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis has its decades."""
     if any(one.style == "spans" for one in figure.series):
-        return _lying(figure, width)
+        return _lying(figure)
     scale = math.log10 if figure.y.log else float
     axes = _axes(figure, scale)
     d = Drawing(
-        width, 0, figure.title, figure.note or f"{figure.title}: {', '.join(one.name for one in figure.series)}"
+        WIDTH, 0, figure.title, figure.note or f"{figure.title}: {', '.join(one.name for one in figure.series)}"
     )
-    _title(d, figure.title, width)
-    frame = plot(d, axes, [], 4, 4 + TITLE, width - 8, HEIGHT)
+    _title(d, figure.title)
+    frame = plot(d, axes, [], 4, 4 + TITLE, WIDTH - 8, HEIGHT)
     named = list[Series]()
     for i, one in enumerate(figure.series):
         if one.style == "bars":
@@ -60,38 +49,38 @@ def figure_drawing(figure: Any, width: float = WIDTH) -> Drawing:
         for piece in pieces if one.style != "bars" else ():
             draw_series(d, frame, piece)
     foot = TITLE + HEIGHT + 4
-    d.height = foot + 6 + (plot_legend(d, named, 34, foot, width - 40) if named else 0)
+    d.height = foot + 6 + (plot_legend(d, named, 34, foot, WIDTH - 40) if named else 0)
     return d
 
 
-def _title(d: Drawing, title: str, width: float) -> None:
-    d.text(8, 12, title, 8.2, look.surface("text"), "bold", room=width - 16)
+def _title(d: Drawing, title: str) -> None:
+    d.text(8, 12, title, 8.2, look.surface("text"), "bold", room=WIDTH - 16)
 
 
-def _lying(figure: Any, width: float) -> Drawing:
+def _lying(figure: Any) -> Drawing:
     """A schedule: a row for each name of the first axis, its spans along the second."""
     rows, left, high, head = figure.x.labels, 92.0, 26.0, 8 + TITLE
     end = max((y for one in figure.series for y in one.y if y is not None), default=1.0)
     foot = head + high * len(rows)
-    d = Drawing(width, 0, figure.title, figure.note or figure.title)
-    _title(d, figure.title, width)
+    d = Drawing(WIDTH, 0, figure.title, figure.note or figure.title)
+    _title(d, figure.title)
 
     def at(time: float) -> float:
-        return left + time / end * (width - left - 16)
+        return left + time / end * (WIDTH - left - 16)
 
     ink = look.surface("text")
     for row, name in enumerate(rows):
         d.text(left - 6, head + high * (row + 0.6), name, 6.8, ink, anchor="end")
-        d.box(left, head + high * row, width - left - 16, high - 6, look.surface("line"))
+        d.box(left, head + high * row, WIDTH - left - 16, high - 6, look.surface("line"))
     for i, one in enumerate(figure.series):
         for row, starts, stops in zip(one.x, one.base, one.y, strict=True):
             if stops is not None:
                 d.box(at(starts), head + high * row, at(stops) - at(starts), high - 6, look.series(i)[0])
     for tick in nice(0.0, end, 6):
         d.text(at(tick), foot + 8, f"{tick:,g}", SMALL, look.surface("muted"), anchor="middle")
-    d.text((left + width) / 2, foot + 20, figure.y.head, 6.8, ink, anchor="middle")
+    d.text((left + WIDTH) / 2, foot + 20, figure.y.head, 6.8, ink, anchor="middle")
     named = [Series(f"{one.name} ({one.provenance})", (), i, "") for i, one in enumerate(figure.series)]
-    d.height = foot + 28 + plot_legend(d, named, 34, foot + 26, width - 40)
+    d.height = foot + 28 + plot_legend(d, named, 34, foot + 26, WIDTH - 40)
     return d
 
 

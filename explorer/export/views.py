@@ -222,9 +222,6 @@ def _brackets(d: Drawing, run: Playback, step: Step, g: Grid, kinds: Sequence[st
             d.line(points, look.span(span.kind), 0.9, dash)
 
 
-# --- the board over all steps
-
-
 # --- what the signs mean
 
 

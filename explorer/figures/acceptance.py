@@ -152,17 +152,11 @@ def _bound(trace: Trace, written: Sequence[int]) -> list[Metric]:
     if not share:
         return []
     drafts = [other_calls(step, target) for step in trace.steps if step.tree]
-    value = Metric(
-        name="mbsu",
-        label="Memory-bound speed-up",
-        value=memory_bound_speedup(written, drafts, share),
-        unit="times",
-        kind="modelled",
-        formula="τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters",
-        conditions="a model of cost, not a time: only reading the weights counts",
-        terms=f"{sum(written)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})",
-    )
-    return [value]
+    value = memory_bound_speedup(written, drafts, share)
+    formula = "τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters"
+    about = "a model of cost, not a time: only reading the weights counts"
+    terms = f"{sum(written)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})"
+    return [derived("mbsu", "Memory-bound speed-up", value, "times", formula, about, terms, "modelled")]
 
 
 def mean_accepted(accepted: Sequence[int]) -> float | None:

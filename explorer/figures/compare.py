@@ -29,9 +29,9 @@ def answer_ids(trace: Trace) -> list[int]:
     return ids[: next((i for i, token in enumerate(ids) if token in ends), len(ids))]
 
 
-def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
-    """Index of the first token in which two outputs differ, one of them ending counts too; None where they are the
-    same."""
+def first_difference(a: Sequence[object], b: Sequence[object]) -> int | None:
+    """Index of the first token, or word, in which two outputs differ, one of them ending counts too; None where they
+    are the same."""
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
     return at if at is not None or len(a) == len(b) else min(len(a), len(b))
 
@@ -72,7 +72,7 @@ def difference(trace: Trace, other: Trace) -> Difference:
     limited = any(run.end.reason != "complete" for run in (trace, other))
     end = min(len(trace.text), len(other.text)) if limited else None
     a, b = trace.text[:end], other.text[:end]
-    at = first_difference([*map(ord, a)], [*map(ord, b)])
+    at = first_difference(a, b)
     if at is None:
         return Difference("character", None, len(b), limited)
     token = _token_at(trace, at)

@@ -37,17 +37,7 @@ def choice_metrics(trace: Trace) -> list[Metric]:
             "1 is the largest model alone, one token per forward; as in the paper, reading missed tokens after a "
             "switch is not weighed: see positions computed and the seconds for it"
         )
-        shown.append(
-            Metric(
-                name="weighted_cost",
-                label="Parameter-weighted cost",
-                value=cost,
-                unit="ratio",
-                kind="modelled",
-                formula=formula,
-                conditions=note,
-            )
-        )
+        shown.append(derived("weighted_cost", "Parameter-weighted cost", cost, "ratio", formula, note, kind="modelled"))
     return shown
 
 

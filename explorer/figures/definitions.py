@@ -269,28 +269,8 @@ LOST: dict[str, tuple[str, ...]] = {
 """The names in `receipts.numbers` that a field which was not recorded takes away, where that is not its own name
 alone."""
 
-PLAYED = (
-    "steps",
-    "tokens",
-    "all_tokens",
-    "target_calls",
-    "draft_calls",
-    "tokens_per_call",
-    "tokens_per_second",
-    "model_seconds",
-    "waiting_seconds",
-    "method_seconds",
-    "tokens_fed",
-    "work",
-    "busy_seconds",
-    "revised",
-    "missing",
-    "acceptance_rate_of_drafted",
-    "same_tokens",
-    "same_characters",
-    "speed",
-    "too_busy",
-)
+_AT_THE_END = {"end_tokens", "masks_left", "record_seconds", "recording_overhead", "warmup_seconds", "wall_seconds"}
+PLAYED = tuple(name for name in DEFINITIONS if name not in _AT_THE_END)
 """The numbers that the player shows."""
 
 

@@ -56,11 +56,18 @@ def counted(name: str, label: str, value: int, formula: str) -> Metric:
 
 
 def derived(
-    name: str, label: str, value: float | None, unit: str, formula: str, about: str = "", terms: str = ""
+    name: str,
+    label: str,
+    value: float | None,
+    unit: str,
+    formula: str,
+    about: str = "",
+    terms: str = "",
+    kind: Kind = "derived",
 ) -> Metric:
     """A number that follows from others by `formula`; `terms`: the formula with this run's numbers."""
     return Metric(
-        name=name, label=label, value=value, unit=unit, kind="derived", formula=formula, conditions=about, terms=terms
+        name=name, label=label, value=value, unit=unit, kind=kind, formula=formula, conditions=about, terms=terms
     )
 
 

@@ -6,13 +6,13 @@ executed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from engines import Trace, TraceError, read_trace
 from explorer.importers import diffusers_frames, llada_log, recorded, sglang, vllm
+from explorer.importers.events import decoded
 
 FORMATS = "vLLM, SGLang, diffusers and LLaDA's text log"
 TRACE = "trace"
@@ -56,7 +56,7 @@ def import_trace(text: str, name: str = "auto") -> Trace:
     known = ", ".join(("auto", TRACE, *IMPORTERS))
     if name != "auto" and name not in IMPORTERS:
         raise TraceError(f"the format '{name[:40]}' is not known; choose one of {known}.")
-    body = _decoded(text)
+    body = decoded(text)
     for one in IMPORTERS.values() if name == "auto" else (IMPORTERS[name],):
         given = text if one.plain else body
         if one.looks(given):
@@ -70,10 +70,3 @@ def import_trace(text: str, name: str = "auto") -> Trace:
             raise
         said = str(error).rstrip(".")
         raise TraceError(f"{said}; {recorded.HOW}.") from None
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

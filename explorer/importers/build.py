@@ -137,6 +137,11 @@ def trace(
     return read_trace(msgspec.json.encode(body))
 
 
+def as_reported(tokens: Sequence[int]) -> dict[str, Any]:
+    """The commits of tokens from the first place on, of which nothing more is known than that they were reported."""
+    return {"positions": list(range(len(tokens))), "tokens": list(tokens), "causes": ["reported"] * len(tokens)}
+
+
 def packed(rows: Sequence[Sequence[float]], dtype: Literal["i4", "f4"]) -> dict[str, Any]:
     """Rows of equal length as a trace holds a numeric array: ids as i4, probabilities as f4."""
     flat = [one for row in rows for one in row]

@@ -90,7 +90,7 @@ def named(choice: Mapping[str, Any]) -> list[Token]:
     by side; with their ids where `token_ids` has as many, or alone."""
     told = choice.get("logprobs")
     tokens = _of_lists(told) if isinstance(told, dict) else []
-    prompt, ids = ([_id(one) for one in _list(choice.get(name))] for name in ("prompt_token_ids", "token_ids"))
+    prompt, ids = ([token_id(one) for one in _list(choice.get(name))] for name in ("prompt_token_ids", "token_ids"))
     if ids and len(tokens) in (len(ids), len(prompt) + len(ids)):  # the latter of an answer that echoes its prompt
         ids = [*prompt, *ids][-len(tokens) :]
         for token, number in zip(tokens, ids, strict=True):
@@ -124,7 +124,7 @@ def _list(value: Any) -> list[Any]:
 def _of(name: str) -> tuple[str, int | None]:
     """(text, id) of a name: some servers name the id in place of the text."""
     found = _NUMBERED.fullmatch(name)
-    return ("", _id(int(found[1]))) if found else (name, None)
+    return ("", token_id(int(found[1]))) if found else (name, None)
 
 
 def named_one(one: Mapping[str, Any]) -> Token:
@@ -141,7 +141,7 @@ def _entry(one: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
     """(text, id, probability)."""
     p = chance(one["logprob"]) if "logprob" in one else _share(one.get("prob"))
     text, known = _of(_name(one))
-    return text, _id(one.get("id")) if known is None else known, p
+    return text, token_id(one.get("id")) if known is None else known, p
 
 
 def _name(one: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def row(given: Any) -> Token:
     """SGLang's [log-probability, id, text]."""
     if not isinstance(given, list) or len(given) < 2:
         return Token("")
-    return Token(words(*given[2:3]), _id(given[1]), chance(given[0]))
+    return Token(words(*given[2:3]), token_id(given[1]), chance(given[0]))
 
 
 def entry(table: Table, text: str, number: int | None) -> int:
@@ -232,7 +232,8 @@ def _share(p: Any) -> float | None:
     return value if value is not None and 0 <= value <= 1 else None
 
 
-def _id(value: Any) -> int | None:
+def token_id(value: Any) -> int | None:
+    """What can be the id of a token; None for anything else."""
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 

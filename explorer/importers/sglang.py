@@ -11,16 +11,15 @@ request said `return_spec_tokens_details`, and in `usage` of some versions; `log
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from engines import Trace, TraceError
-from explorer.importers.build import MAX_TOKENS, Table, finite, part, step, trace, words
-from explorer.importers.choices import Token, first_choice, row
+from explorer.importers.build import MAX_TOKENS, Table, as_reported, finite, part, step, trace, words
+from explorer.importers.choices import Token, first_choice, number, row, token_id
 from explorer.importers.endings import BROKEN, complaint, ending, finished
 from explorer.importers.vllm import ended as choice_ended
-from explorer.importers.vllm import ids_of, lost, name_tokens, written
+from explorer.importers.vllm import first, ids_of, lost, name_tokens, written
 
 SOURCE = "SGLang's response statistics"
 NAMES = {
@@ -60,11 +59,7 @@ def read(body: Any) -> Trace:
     count = meta.get("completion_tokens")
     count = count if isinstance(count, int) and 0 <= count <= MAX_TOKENS else None
     numbers = name_tokens(table, tokens, count)
-    commits: dict[str, Any] = {
-        "positions": list(range(len(numbers))),
-        "tokens": numbers,
-        "causes": ["reported"] * len(numbers),
-    }
+    commits = as_reported(numbers)
     if isinstance(meta.get("output_token_logprobs"), list) and tokens:
         commits["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
     note = "One step stands for the whole request: the response has totals, not the order of its verifications."
@@ -99,11 +94,11 @@ def ended(meta: Mapping[str, Any]) -> tuple[str, str]:
 def reported(meta: dict[str, Any]) -> dict[str, float | None]:
     """What `meta_info` says of tokens, verifications and times, by its label; None where it does not."""
     found = {
-        label: next((v for key in keys if (v := _number(meta.get(key))) is not None), None)
+        label: next((v for key in keys if (v := number(meta.get(key))) is not None), None)
         for label, keys in NAMES.items()
     }
     seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
-    return found | {f"verifications that accepted {n}": _number(times) for n, times in enumerate(seen[:1000])}
+    return found | {f"verifications that accepted {n}": number(times) for n, times in enumerate(seen[:1000])}
 
 
 def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token], str]:
@@ -115,7 +110,7 @@ def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token
         isinstance(rows, list)
         and rows
         and len(rows) <= MAX_TOKENS
-        and all(isinstance(r, list) and len(r) >= 2 and _id(r[1]) for r in rows)
+        and all(isinstance(r, list) and len(r) >= 2 and token_id(r[1]) is not None for r in rows)
     ):
         tokens = [row(one) for one in rows]
         if not all(len(one) > 2 and isinstance(one[2], str) for one in rows):
@@ -126,12 +121,8 @@ def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token
     return tokens or [Token("", one) for one in next((ids for ids in lists if ids), [])], text
 
 
-def _id(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**31
-
-
 def _one(body: Any) -> dict[str, Any]:
-    found = body[0] if isinstance(body, list) and body else body
+    found = first(body)
     return found if isinstance(found, dict) else {}
 
 
@@ -148,8 +139,3 @@ def of_answer(body: Mapping[str, Any]) -> dict[str, float]:
     meta = _meta(body) or {}
     told = finite(reported(meta)) if "spec_verify_ct" in meta else {}
     return {label: value for label, value in told.items() if label != "prompt tokens"}
-
-
-def _number(value: Any) -> float | None:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if good else None

@@ -19,7 +19,18 @@ import msgspec
 from msgspec import Meta
 
 from engines import Trace, TraceError
-from explorer.importers.build import MAX_STEPS, MAX_TOKENS, Table, convert, finite, part, step, trace, words
+from explorer.importers.build import (
+    MAX_STEPS,
+    MAX_TOKENS,
+    Table,
+    as_reported,
+    convert,
+    finite,
+    part,
+    step,
+    trace,
+    words,
+)
 from explorer.importers.choices import (
     SEVERAL,
     Token,
@@ -28,8 +39,10 @@ from explorer.importers.choices import (
     fed,
     first_choice,
     named,
+    number,
     numbered,
     spoken,
+    token_id,
 )
 from explorer.importers.endings import ending, failure, finished
 
@@ -54,12 +67,12 @@ class Speculation(msgspec.Struct):
 
 def looks(body: Any) -> bool:
     """Whether the JSON holds such metrics, or is a list of responses whose first one does."""
-    return _found(_first(body)) is not None
+    return _found(first(body)) is not None
 
 
 def read(body: Any) -> Trace:
     """The trace of a response. Raises TraceError."""
-    several, body = isinstance(body, list) and len(body) > 1, _first(body)
+    several, body = isinstance(body, list) and len(body) > 1, first(body)
     told = convert(_found(body), Speculation, "`speculative_decoding`")
     detailed = told.per_step_accepted is not None and told.per_step_drafted is not None
     if detailed:
@@ -67,38 +80,27 @@ def read(body: Any) -> Trace:
     table = Table()
     tokens, text, missing = answer(body, table)
     end, said = ended(body)
-    times = finite({name: _number(part(body, "metrics").get(name)) for name in TIMES})
+    times = finite({name: number(part(body, "metrics").get(name)) for name in TIMES})
     if detailed:
         steps = _steps(told, tokens, table)
         if steps:
             steps[-1]["facts"] |= times
     else:
         missing.append("steps")
-        facts = totals(told)
-        steps = [
-            step(
-                0,
-                facts=facts | times,
-                **_reported(
-                    tokens, "One step stands for the whole request: the record has totals, not the order of its steps."
-                ),
-            )
-        ]
-    about = "read from a response; only what the server reported is here"
+        note = "One step stands for the whole request: the record has totals, not the order of its steps."
+        steps = [step(0, facts=totals(told) | times, **_reported(tokens, note))]
     steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *said]).strip()
-    model = words(body.get("model"))
-    title = "vLLM · speculative decoding"
     return trace(
         source=SOURCE,
-        title=title,
-        model=model,
+        title="vLLM · speculative decoding",
+        model=words(body.get("model")),
         prompt="",
         steps=steps,
         table=table,
         output_ids=table.ids(tokens),
         text=text,
         missing=[*missing, "params"],
-        about=about,
+        about="read from a response; only what the server reported is here",
         end=end,
     )
 
@@ -170,12 +172,7 @@ def lost(tokens: Sequence[Token], count: int | None) -> list[str]:
 
 def ids_of(found: Any) -> list[int] | None:
     """The `token_ids` of a choice, where they are ids."""
-    good = (
-        isinstance(found, list)
-        and found
-        and len(found) <= MAX_TOKENS
-        and all(type(one) is int and 0 <= one < 2**31 for one in found)
-    )
+    good = isinstance(found, list) and 0 < len(found) <= MAX_TOKENS and None not in map(token_id, found)
     return found if good else None
 
 
@@ -222,8 +219,7 @@ def _chain(start: int, kept: int, proposed: int, root: int, gained: list[int], u
 
 
 def _reported(tokens: list[int], note: str) -> dict[str, Any]:
-    commits = {"positions": list(range(len(tokens))), "tokens": tokens, "causes": ["reported"] * len(tokens)}
-    return ({"commits": commits} if tokens else {}) | {"note": note}
+    return ({"commits": as_reported(tokens)} if tokens else {}) | {"note": note}
 
 
 def _check(told: Speculation) -> None:
@@ -244,7 +240,8 @@ def _check(told: Speculation) -> None:
         raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
 
 
-def _first(body: Any) -> Any:
+def first(body: Any) -> Any:
+    """The response of a record, or the first of a list of them."""
     return body[0] if isinstance(body, list) and body else body
 
 
@@ -253,7 +250,3 @@ def _found(body: Any) -> dict[str, Any] | None:
         return None
     told = part(body, "metrics").get("speculative_decoding") or body.get("speculative_decoding")
     return told if isinstance(told, dict) and "num_spec_steps" in told else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -47,9 +47,8 @@ from explorer.page.parts import (
     ONE_AT_A_TIME,
     bus,
     doc_links,
-    downloader,
     hidden,
-    language,
+    module,
     panel,
     picker,
     running_state,
@@ -73,8 +72,9 @@ def build(handlers: Handlers, told: Lecture | None = None, loads: prefetch.Ahead
             "and what it cost.",
             elem_id="title",
         )
-        language()
-        inbox, save_file, asked = bus(_opening(handlers)), downloader(), doc_links(docs.first())
+        module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
+        save_file = hidden("download", "mountDownload(props, watch)")  # saves what it is sent
+        inbox, asked = bus(message(*my_runs.batches(handlers.opened))), doc_links(docs.first())
         with gr.Tabs(selected="explore") as tabs:
             with gr.Tab("Explore", id="explore", elem_id="explore"):
                 outputs, slot = _explore(handlers, told or own(), inbox, save_file)
@@ -136,10 +136,6 @@ def _title(found: quality.Recorded) -> tuple[str, str]:
     if apart := grid.apart(found.points):
         return f"{found.model.name}: one curve for each {apart}", below
     return f"{found.model.name}: exact answers against forwards", below
-
-
-def _opening(handlers: Handlers) -> str:
-    return message(*my_runs.batches(handlers.opened))
 
 
 def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HTML) -> tuple[list[Any], gr.HTML]:

@@ -47,23 +47,22 @@ class Places:
     turns: asyncio.Semaphore
 
 
+@dataclass
 class Budget:
-    """Counts for one server. burst, rate: of the bucket of each address; each, total: streams; turns_each, turns: calls
-    answered at once; answers_each: calls that are answered or whose answers are read. clock: seconds."""
+    """Counts for one server. burst, rate: of the bucket of each address; each, total: streams; turns_each, at_once:
+    calls answered at once; answers_each: calls that are answered or whose answers are read. clock: seconds."""
 
-    def __init__(
-        self,
-        burst: int = BURST,
-        rate: float = RATE,
-        each: int = STREAMS_EACH,
-        total: int = STREAMS,
-        turns_each: int = TURNS_EACH,
-        turns: int = TURNS,
-        answers_each: int = ANSWERS_EACH,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.turns_each, self.answers_each, self.turns = turns_each, answers_each, asyncio.Semaphore(turns)
-        self.burst, self.rate, self.each, self.total, self.clock = burst, rate, each, total, clock
+    burst: int = BURST
+    rate: float = RATE
+    each: int = STREAMS_EACH
+    total: int = STREAMS
+    turns_each: int = TURNS_EACH
+    at_once: int = TURNS
+    answers_each: int = ANSWERS_EACH
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.turns = asyncio.Semaphore(self.at_once)
         self._left: LRUCache[str, tuple[float, float]] = LRUCache(REMEMBERED)  # address -> calls left, at that moment
         self._places: weakref.WeakValueDictionary[str, Places] = weakref.WeakValueDictionary()
         self._streams: dict[CancelScope, str] = {}
@@ -136,14 +135,18 @@ def descriptors() -> float:
     return limit if limit != resource.RLIM_INFINITY else float("inf")
 
 
+@dataclass
 class Connections:
     """Looks after the connections of one uvicorn server: ends those that ask nothing or take nothing of their answer
     for so many seconds, of one address all beyond `each`, and of all those beyond `total`."""
 
-    def __init__(
-        self, server: Any, patience: float = IDLE, each: int = EACH, pause: float = LOOK, total: int = TOTAL
-    ) -> None:
-        self.server, self.patience, self.each, self.pause, self.total = server, patience, each, pause, total
+    server: Any
+    patience: float = IDLE
+    each: int = EACH
+    pause: float = LOOK
+    total: int = TOTAL
+
+    def __post_init__(self) -> None:
         self._idle: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()  # since that moment
 
     def watch(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import gradio as gr
 
 from explorer.page import entries
-from explorer.page.gallery import asked_for, pictures
+from explorer.page.gallery import pictures, plays
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LAST, LIGHT, fresh, module
+from explorer.page.parts import LIGHT, fresh, module
 
 
 def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
@@ -23,11 +23,8 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) 
         elem_id="chooser",
     )
 
-    def play(asked: Any, request: gr.Request) -> tuple[Any, ...]:
-        return (*handlers.showing.play(asked_for(asked), request), gr.Tabs(selected="explore"))
-
     tab.select(lambda before: (gr.skip() if before else fresh(**payload(handlers)), True), sent, [box, sent], **LIGHT)
-    box.submit(play, box, [*outputs, tabs], **LAST)
+    plays(box, handlers, tabs, outputs)
 
 
 def payload(handlers: Handlers) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
         figure.add_scatter(
             x=[p.forwards / base.forwards for p in own],
             y=[p.share for p in own],
-            error_y={**_bars(own), "thickness": 1, "width": 3},
+            error_y={**bars(own), "thickness": 1, "width": 3},
             text=one.values,
             mode="lines+markers" if one.along else "markers",
             name=labelled(one.label).replace("<", "&lt;"),
@@ -143,7 +143,7 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
         figure.add_scatter(
             x=[p.tokens_per_forward if by_tokens else p.forwards for p in selected],
             y=[p.share for p in selected],
-            error_y={**_bars(selected), "thickness": 1, "width": 3, "color": colour},
+            error_y={**bars(selected), "thickness": 1, "width": 3, "color": colour},
             customdata=[number for number, _ in found],
             text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in selected],
             hovertemplate="%{text}<br>%{x:.2f}<extra></extra>",
@@ -169,8 +169,8 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
     return finished.update_layout(height=420)
 
 
-def _bars(points: Sequence[Point]) -> dict[str, list[float]]:
-    """The 95 % intervals of the shares as plotly's error bars."""
+def bars(points: Sequence[Any]) -> dict[str, list[float]]:
+    """The 95 % intervals of the shares of points as plotly's error bars."""
     return {
         "array": [p.interval[1] - p.share for p in points],
         "arrayminus": [p.share - p.interval[0] for p in points],

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from engines import MethodInfo
 from explorer import papers
 from explorer.own_files import own_json
-from explorer.papers.lessons import Lesson, glossary, lessons
+from explorer.papers.lessons import glossary, lessons
 from explorer.papers.results import Result, results
-from explorer.papers.schema import Paper
+from explorer.papers.schema import Lesson, Paper
 from explorer.runs.gallery import Card, gallery
 
 Order = Literal["left", "masked", ""]

@@ -16,9 +16,8 @@ import engines
 from engines import MethodInfo, Trace, UserError
 from explorer.forking import MAX_PLACES, MAX_WORD, make_edit, sentence
 from explorer.links import SLOTS
-from explorer.page import tables
 from explorer.page.catalogue import BESIDE, LENGTH, load, name_of
-from explorer.page.feed import Feed, message
+from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.parts import ONE_AT_A_TIME, forker, say
 from explorer.page.sessions import Session
@@ -78,38 +77,17 @@ class Forks:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        job, empty = session.begin(), wish.target not in session.slots
-        job.cleared = True  # a fork takes the place of one player, and of that only once it has begun
-        feed = Feed(
-            job,
-            wish.target,
-            f"{trace.header.title}, forked at step {wish.step}",
-            self.handlers.my_runs.keep_for(request),
+        where = f"player {wish.slot + 1} at step {wish.step}"
+        title = f"{trace.header.title}, forked at step {wish.step}"
+        feed = Feed(session.begin(), wish.target, title, self.handlers.my_runs.keep_for(request))
+        what = f"a fork of {trace.header.method}"
+        yield from self.handlers.play_in(
+            session,
+            feed,
+            f"Forking {where}: its {wish.step} steps are run again first.",
+            lambda: feed.play(lambda: self._begin(wish, trace, session), what, of=wish.slot),
+            lambda: _summary(feed, where),
         )
-        try:
-            where = f"player {wish.slot + 1} at step {wish.step}"
-            words, there = f"Forking {where}: its {wish.step} steps are run again first.", False
-            yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
-            if not job.go_on():
-                return
-            try:
-                for one in feed.play(
-                    lambda: self._begin(wish, trace, session), f"a fork of {trace.header.method}", of=wish.slot
-                ):
-                    if job.begun:
-                        session.forget(wish.target)
-                    yield (
-                        one if job.begun or empty else gr.skip(),
-                        gr.skip() if there else say(words, go=f"panel-{wish.target}"),
-                        gr.skip(),
-                    )
-                    there = True
-            finally:
-                if feed.trace:
-                    session.keep(wish.target, feed.trace)
-            yield gr.skip(), _summary(feed, where, job.stop.is_set()), tables.results(session.traces)
-        finally:
-            job.finished.set()
 
     def _trace(self, session: Session, wish: Wish) -> Trace:
         """The trace to fork, if that may be done here and now. Raises UserError; no model is touched."""
@@ -175,7 +153,7 @@ class Forks:
         )
 
 
-def _summary(feed: Feed, where: str, stopped: bool) -> str:
+def _summary(feed: Feed, where: str) -> str:
     if feed.failure:
         return say(f"the fork of {where} failed: {feed.failure}", "error")
     assert feed.trace
@@ -184,6 +162,7 @@ def _summary(feed: Feed, where: str, stopped: bool) -> str:
     said = sentence(origin, {piece.id: piece.text for piece in feed.trace.pieces})
     if origin.diverged is not None:
         return say(f"Fork of {where}: the replay diverged from the recording at step {origin.diverged + 1}.", "error")
+    stopped = feed.job.stop.is_set()
     return say(f"{'Stopped the fork' if stopped else 'Fork'} of {where} in player {feed.slot + 1}: {said}.", "ok")
 
 

@@ -13,7 +13,7 @@ from explorer.links import SLOTS
 from explorer.page import files
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LAST, asked, module
-from explorer.papers import FAMILIES
+from explorer.papers.schema import FAMILIES
 from explorer.runs.gallery import Card, Gallery
 from explorer.runs.scenarios import scenarios
 
@@ -48,10 +48,16 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
         elem_id="gallery-cards",
     )
 
+    plays(shown, handlers, tabs, outputs)
+
+
+def plays(box: gr.HTML, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -> None:
+    """Let a click on a card of a component show its runs, for which it asks by their ids."""
+
     def play(value: Any, request: gr.Request) -> tuple[Any, ...]:
         return (*handlers.showing.play(asked_for(value), request), gr.Tabs(selected="explore"))
 
-    shown.submit(play, shown, [*outputs, tabs], **LAST)
+    box.submit(play, box, [*outputs, tabs], **LAST)
 
 
 def asked_for(value: Any) -> list[str]:

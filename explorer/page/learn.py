@@ -10,7 +10,8 @@ import msgspec
 from explorer.page import files
 from explorer.page.parts import fresh, module
 from explorer.page.tables import paper_link
-from explorer.papers.lessons import Lesson, glossary, in_view, lessons, subjects
+from explorer.papers.lessons import glossary, in_view, lessons, subjects
+from explorer.papers.schema import Lesson
 from explorer.runs.gallery import Card, gallery
 
 USUAL = "confidence"  # what a player shows where nothing else is asked for

@@ -10,7 +10,7 @@ import gradio as gr
 import msgspec
 
 from engines import TraceError, UserError
-from explorer.lecture import LONGEST, Lecture, Scene, read
+from explorer.lecture import LONGEST, Lecture, read
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LAST, asked, capital, fresh, hidden
 from explorer.page.settings import updates
@@ -51,7 +51,7 @@ def listing(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
         except UserError as error:
             said, own = capital(error), False
     scenes = lecture.scenes(handlers.gallery, lambda name: _kept(handlers, name))
-    return fresh(scenes=[plain(scene) for scene in scenes], text=lecture.text, said=said, own=own)
+    return fresh(scenes=msgspec.to_builtins(scenes), text=lecture.text, said=said, own=own)
 
 
 def saved(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
@@ -64,12 +64,6 @@ def saved(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
         return fresh(page=export_lecture(lecture.scenes(handlers.gallery), handlers.gallery))
     except (UserError, TraceError) as error:
         return fresh(saying=capital(error))
-
-
-def plain(scene: Scene) -> dict[str, Any]:
-    """A scene as JSON takes it."""
-    found: dict[str, Any] = msgspec.to_builtins(scene)
-    return found
 
 
 def ready(handlers: Handlers, query: Any) -> tuple[str, list[Any]]:

@@ -15,7 +15,7 @@ from explorer.links import read_query
 from explorer.page.clients import client_of
 from explorer.page.feed import whole
 from explorer.page.limits import Limits
-from explorer.page.parts import LAST, LIGHT, asked, asker, capital, fresh, runs_list, share
+from explorer.page.parts import LAST, LIGHT, asked, capital, fresh, hidden, module, share
 from explorer.runs.cards import Kept
 from explorer.runs.gallery import Gallery
 from explorer.runs.journal import recover
@@ -199,9 +199,15 @@ def _row(card: Kept) -> dict[str, Any]:
 
 
 def section(tab: gr.Tab, handlers: Any, tabs: gr.Tabs, outputs: list[Any]) -> None:
-    """The list of kept runs in its tab; it asks for its rows itself when it is made, and whenever the tab is opened."""
+    """The list of kept runs in its tab. It asks for its rows itself when it is made, and whenever the tab is opened;
+    its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
     gr.Markdown("Your runs, newest first. Open one, or add it to what the players show.", elem_classes=["lead"])
-    shown = runs_list()
+    shown = module(
+        "page/runs.js",
+        "page.mountRuns(element, props, watch, trigger)",
+        template='<div class="runs"></div>',
+        elem_id="runs",
+    )
     shown.submit(
         _answer(handlers, len(outputs) + 1),
         shown,
@@ -231,7 +237,7 @@ def _answer(handlers: Any, others: int) -> Callable[..., tuple[Any, ...]]:
 
 def links(handlers: Any, outputs: list[Any]) -> None:
     """Follows the link that the page was opened with. A page that was opened without one asks nothing."""
-    opener = asker()
+    opener = hidden("asker", "mountAsker(props, trigger)")
     opener.submit(handlers.showing.follow, opener, outputs, **LAST)
 
 

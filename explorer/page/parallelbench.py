@@ -12,11 +12,11 @@ import gradio as gr
 from engines import parallelbench
 from engines.tasks import TASKS
 from explorer.bench.quality import PARALLELBENCH
-from explorer.page.curves import NEUTRAL, blank, logarithmic
+from explorer.page.curves import NEUTRAL, bars, blank, logarithmic
 from explorer.page.curves import drawn as drawn_figure
 from explorer.page.handlers import Handlers
 from explorer.page.parts import LIGHT, fresh, table
-from explorer.page.replays import Replay, opens, row_number
+from explorer.page.replays import Replay, listing, opens, row_number
 from explorer.page.theme import colours
 
 ADAPTIVE, ALL, GRID, ITEMS = parallelbench.ADAPTIVE, parallelbench.ALL, parallelbench.GRID, parallelbench.ITEMS
@@ -80,14 +80,7 @@ def section(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[An
         )
     with gr.Row():
         figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
-    frame = gr.Dataframe(
-        headers=COLUMNS,
-        interactive=False,
-        elem_id="pb-points",
-        label="Measured points; choose one to play it",
-        max_height=420,
-        wrap=True,
-    )
+    frame = listing(COLUMNS, "pb-points", "Measured points; choose one to play it")
     view = table("")
     gr.Markdown(_sources(parts))
 
@@ -192,20 +185,8 @@ def accuracy_figure(task: str, points: Sequence[Point], every: Sequence[Point]) 
     if line := curve(task, every):
         _derived(figure, *line)
     for model, sampled, group in _groups(points):
-        low, high = zip(*(p.interval for p in group), strict=True)
-        error = {
-            "array": [h - p.share for h, p in zip(high, group, strict=True)],
-            "arrayminus": [p.share - a for a, p in zip(low, group, strict=True)],
-        }
-        _dots(
-            figure,
-            model,
-            sampled,
-            group,
-            [p.share for p in group],
-            looks(points),
-            error_y={**error, "thickness": 1, "width": 2},
-        )
+        error = {**bars(group), "thickness": 1, "width": 2}
+        _dots(figure, model, sampled, group, [p.share for p in group], looks(points), error_y=error)
     return _laid_out(figure, points, f"{TASKS[task].title}: exact answers", "answered exactly", [-0.02, 1.04])
 
 

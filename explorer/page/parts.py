@@ -19,13 +19,15 @@ LIGHT: dict[str, Any] = {
     "api_visibility": "private",
 }  # of events that touch no model
 LAST: dict[str, Any] = {**LIGHT, "trigger_mode": "always_last"}  # of what was asked meanwhile the last is answered too
-ONE_AT_A_TIME: dict[str, Any] = {
-    "concurrency_limit": 1,
-    "concurrency_id": "model",
-    "trigger_mode": "once",
-    "api_visibility": "private",
-    "show_progress": "minimal",
-}  # of events that run a model: they share one queue
+
+
+def queued(what: str, most: int = 1) -> dict[str, Any]:
+    """Of events that take long and share one queue, which goes by that name: so many at a time."""
+    queue = {"concurrency_limit": most, "concurrency_id": what, "trigger_mode": "once"}
+    return {**queue, "api_visibility": "private", "show_progress": "minimal"}
+
+
+ONE_AT_A_TIME = queued("model")  # of events that run a model
 
 ASKED = 4000  # characters of what a component sends
 _numbers = itertools.count(1)
@@ -130,11 +132,6 @@ def _turn(name: str, what: str, on: str) -> str:
     return f'() => document.getElementById("{name}").toggleAttribute("data-{what}", {on})'
 
 
-def downloader() -> gr.HTML:
-    """Hidden; saves what it is sent as a file."""
-    return hidden("download", "mountDownload(props, watch)")
-
-
 def picker(limit: int) -> gr.HTML:
     """A file field whose text, of at most `limit` bytes, arrives as the component's value with a `submit` event."""
     template = (
@@ -161,11 +158,6 @@ def hidden(name: str, call: str) -> gr.HTML:
     return module(f"page/{name}.js", f"page.{call}", visible="hidden", elem_id=name)
 
 
-def asker() -> gr.HTML:
-    """Hidden; sends the query of the address it was opened with, if that names a run. Without one nothing is sent."""
-    return hidden("asker", "mountAsker(props, trigger)")
-
-
 def doc_links(first: str) -> gr.HTML:
     """Hidden; sends the name of a text when a link to it is followed, or the page was opened with one. first: the text
     that the tab shows by itself."""
@@ -182,22 +174,11 @@ def share() -> gr.HTML:
     return _player("page.mountShare(element, props, watch, trigger)", template=template, elem_id="share")
 
 
-def runs_list() -> gr.HTML:
-    """The list of kept runs; its value is what `MyRuns.listing` says, and what it asks for when `submit` fires."""
-    template = '<div class="runs"></div>'
-    return module("page/runs.js", "page.mountRuns(element, props, watch, trigger)", template=template, elem_id="runs")
-
-
 def dots(within: str) -> gr.HTML:
     """Hidden; raises `submit` with {"dot": n} when a dot of a figure inside the element `within` is clicked, n being
     its `customdata`."""
     call = "page.mountDots(props, trigger)"
     return module("page/dots.js", call, within=within, visible="hidden", elem_id=f"{within}-dots")
-
-
-def language() -> gr.HTML:
-    """A choice of the page's language."""
-    return module("page/switch.js", "page.mountSwitch(element)", elem_id="language", min_width=0)
 
 
 def _player(call: str, **options: Any) -> gr.HTML:

@@ -103,7 +103,7 @@ def draw(kind: str, traces: list[Trace], view: Any, clock: Any, step: Any, width
     stands for the last. Raises UserError."""
     if kind == "gif":
         from explorer.export.film import animation
-        from explorer.export.film_plan import Caps
+        from explorer.export.film_files import Caps
 
         steps = sum(len(trace.steps) for trace in traces)
         if steps > MAX_STEPS:

@@ -21,6 +21,11 @@ class Replay(NamedTuple):
     words: str
 
 
+def listing(heads: list[str], name: str, label: str) -> gr.Dataframe:
+    """A list with these columns, of which a row can be chosen."""
+    return gr.Dataframe(headers=heads, interactive=False, elem_id=name, label=label, max_height=420, wrap=True)
+
+
 def opens(
     frame: gr.Dataframe,
     find: Callable[[Any, Any, gr.Request], Replay],

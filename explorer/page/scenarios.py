@@ -25,7 +25,10 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
     Beside them one unfolds the scenes after the first ones, one shows those of a lecture alone, and one puts the slots
     on a model which reads any text, and the focus into the prompt."""
     with gr.Row(elem_id="scenarios"):
-        made = [(_chip(one), [*one.traces]) for one in recorded(handlers)]
+        looks = {"size": "sm", "min_width": 40, "elem_classes": ["scenario"]}
+        made = [
+            (gr.Button(one.title, elem_id=f"scene-{one.name}", **looks), [*one.traces]) for one in recorded(handlers)
+        ]
         if len(made) > FIRST:
             more = gr.Button("More scenes", size="sm", min_width=40, elem_id="more-scenes")
             more.click(None, js=UNFOLD)
@@ -36,10 +39,6 @@ def chips(handlers: Handlers) -> tuple[list[tuple[gr.Button, list[str]]], gr.But
         advise = gr.Button("Will it help on my text?", size="sm", min_width=40, elem_id="advise")
     hidden("chips", "mountChips()")
     return made, advise
-
-
-def _chip(one: Scenario) -> gr.Button:
-    return gr.Button(one.title, size="sm", min_width=40, elem_classes=["scenario"], elem_id=f"scene-{one.name}")
 
 
 UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all", "");

@@ -11,11 +11,10 @@ import gradio as gr
 
 from engines import UserError
 from explorer.attach import FORMATS, KEY_VARIABLE, Attached, key_for, read_address
-from explorer.page import tables
-from explorer.page.feed import Feed, message
+from explorer.page.feed import Feed
 from explorer.page.handlers import Handlers, Outputs
 from explorer.page.limits import short
-from explorer.page.parts import say
+from explorer.page.parts import queued, say
 
 PATIENCE = 25.0  # seconds of silence
 AT_ONCE = 4  # servers that are asked at the same time, by all pages together: they wait elsewhere, and for no model
@@ -61,29 +60,20 @@ class Servers:
         except UserError as error:
             yield gr.skip(), say(str(error), "error"), gr.skip()
             return
-        job, slot = session.begin(), self.handlers.free_player(session)
-        job.cleared = True  # it takes the place of one player, and of that only once it has begun
-        feed, empty = Feed(job, slot, address.host, self.handlers.my_runs.keep_for(request)), slot not in session.slots
+        slot, keep = self.handlers.free_player(session), self.handlers.my_runs.keep_for(request)
+        feed = Feed(session.begin(), slot, address.host, keep)
         options: dict[str, Any] = {"api": api or "", "key": key, "max_tokens": int(most), "max_seconds": limits.seconds}
-        try:
-            yield message(feed.queued()) if empty else gr.skip(), say(f"Asking {address.host}."), gr.skip()
-            if not job.go_on():
-                return
-            try:
-                for one in feed.play(
-                    lambda: Attached(url, model.strip(), prompt, patience=PATIENCE, stop=feed.over, **options),
-                    f"the server {address.host}",
-                    lock=nullcontext(),
-                ):
-                    if job.begun:
-                        session.forget(slot)
-                    yield one if job.begun or empty else gr.skip(), gr.skip(), gr.skip()
-            finally:
-                if feed.trace:
-                    session.keep(slot, feed.trace)
-            yield gr.skip(), self._summary(feed, address.host), tables.results(session.traces)
-        finally:
-            job.finished.set()
+
+        def begin() -> Attached:
+            return Attached(url, model.strip(), prompt, patience=PATIENCE, stop=feed.over, **options)
+
+        yield from self.handlers.play_in(
+            session,
+            feed,
+            f"Asking {address.host}.",
+            lambda: feed.play(begin, f"the server {address.host}", lock=nullcontext()),
+            lambda: self._summary(feed, address.host),
+        )
 
     @staticmethod
     def _summary(feed: Feed, host: str) -> str:
@@ -112,10 +102,6 @@ def section(handlers: Handlers, prompt: gr.Textbox, outputs: list[Any]) -> Any:
         [prompt, url, model, api, most],
         outputs,
         preprocess=False,
-        show_progress="minimal",
         show_progress_on=[outputs[1]],
-        concurrency_limit=AT_ONCE,
-        concurrency_id="servers",
-        trigger_mode="once",
-        api_visibility="private",
+        **queued("servers", AT_ONCE),
     )

@@ -171,15 +171,13 @@ class Sessions:
         with self._lock:
             client, session = self._all.pop(key) if key in self._all else (client, Session(self._opening))
             self._all[key] = client, session
-            while len(self._all) > MAX_SESSIONS and (idle := self._dispensable(key)):
-                del self._all[idle]
+            while len(self._all) > MAX_SESSIONS:
+                clients = {one: whose for one, (whose, _) in self._all.items()}
+                idle = [one for one, (_, other) in self._all.items() if one != key and not other.busy]
+                if not (evicted := dispensable(idle, clients, self.is_open)):
+                    break
+                del self._all[evicted]
             return session
-
-    def _dispensable(self, newest: str) -> str | None:
-        """The key of the session that goes first."""
-        clients = {key: client for key, (client, _) in self._all.items()}
-        idle = [key for key, (_, session) in self._all.items() if key != newest and not session.busy]
-        return dispensable(idle, clients, self.is_open)
 
     def check_room(self, size: int, client: str) -> None:
         """Raises UserError where strangers' pages hold so much that a trace of so many packed bytes finds no room."""

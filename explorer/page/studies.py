@@ -17,7 +17,7 @@ from engines import Study, StudyInfo, UserError
 from explorer.page.catalogue import told
 from explorer.page.curves import study_figure
 from explorer.page.form import Form, read_as
-from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, say, status, table, until
+from explorer.page.parts import LIGHT, asked, dots, either, fresh, module, queued, say, status, table, until
 
 HELP = """## Studies: laws, bounds and cost models
 Some papers hold no decoding loop but a law of scaling, a bound or a cost model. Set its inputs and run it: every column
@@ -228,17 +228,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
     told = table("", elem_id="study-receipts")
 
     outputs = [record, line, which_table, cells, which_figure, plot, told, which_run]
-    running = start.click(
-        studies.run,
-        form,
-        outputs,
-        concurrency_limit=1,
-        concurrency_id="study",
-        trigger_mode="once",
-        show_progress="minimal",
-        show_progress_on=[line],
-        api_visibility="private",
-    )
+    running = start.click(studies.run, form, outputs, show_progress_on=[line], **queued("study"))
     stop.click(studies.stop, None, line, **LIGHT)
     until("study-go", [running], stop)
     which_table.input(studies.table, [record, which_table], cells, **LIGHT)

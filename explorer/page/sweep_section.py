@@ -11,8 +11,8 @@ import gradio as gr
 from engines import Param, UserError
 from engines.tasks import TASKS
 from explorer.page.handlers import Handlers
-from explorer.page.parts import LIGHT, dots, either, status, until
-from explorer.page.replays import opens
+from explorer.page.parts import LIGHT, dots, either, queued, status, until
+from explorer.page.replays import listing, opens
 from explorer.page.sweeper import DEFAULTS, NO_SECOND, Sweeper
 
 SEED = 7  # its place among the controls
@@ -47,23 +47,9 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
     line = status(sweeper.planned(*(one.value for one in inputs)), elem_id="sweep-status")
     with gr.Row(elem_id="sweep-figures"):
         figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
-    points = gr.Dataframe(
-        headers=POINTS,
-        interactive=False,
-        elem_id="sweep-points",
-        label="Points; choose one for its prompts",
-        max_height=420,
-        wrap=True,
-    )
+    points = listing(POINTS, "sweep-points", "Points; choose one for its prompts")
     about = gr.Markdown("")
-    cells = gr.Dataframe(
-        headers=PROMPTS,
-        interactive=False,
-        elem_id="sweep-cells",
-        label="Prompts of the chosen point",
-        max_height=420,
-        wrap=True,
-    )
+    cells = listing(PROMPTS, "sweep-cells", "Prompts of the chosen point")
     _connect(sweeper, inputs, start, cancel, [line, *figures, points, cells], about)
     clicked = dots("sweep-figures")
     clicked.submit(sweeper.dot, clicked, [cells, about], **LIGHT)
@@ -169,8 +155,7 @@ def _connect(
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
     gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
-    alone = {"concurrency_limit": 1, "concurrency_id": "sweep", "trigger_mode": "once", "api_visibility": "private"}
-    running = start.click(sweeper.run, inputs, shown, show_progress="hidden", **alone)
+    running = start.click(sweeper.run, inputs, shown, **queued("sweep") | {"show_progress": "hidden"})
     until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)], cancel)
     points.select(sweeper.prompts, None, [cells, about], **LIGHT)
 

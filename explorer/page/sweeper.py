@@ -15,7 +15,7 @@ import gradio as gr
 import engines
 from engines import MethodInfo, UserError
 from explorer.bench import grid, quality, workers
-from explorer.bench.cells import Folder, Kept, Memory, Pace
+from explorer.bench.cells import Files, Kept, Memory, Outcome, Pace
 from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, runnable, values_of
 from explorer.page import curves
@@ -64,8 +64,8 @@ class Sweeper:
     def kept(self) -> Kept:
         """Where finished runs are: on disk at home, in memory on a public host; opened at the first sweep."""
         if self._kept is None:
-            self._kept = folder = Folder()
-            self._pace = Pace(folder.folder / "pace.json")
+            self._kept = files = Files(Outcome)
+            self._pace = Pace(files.folder / "pace.json")
         return self._kept
 
     def kind(self, model: Any) -> str:

@@ -33,15 +33,13 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None, 
     stands against its control where that is in a player too. ties: slot -> the logits at the place where a lossless run
     parts from its control. judged: whether a verdict on their speed from repeated runs stands on the page."""
     rows: list[list[Any]] = []
-    columns, controls = (
-        ["Player", "Output", "Task check"],
-        {slot: control_of(trace, traces) for slot, trace in traces.items()},
-    )
+    controls = {slot: control_of(trace, traces) for slot, trace in traces.items()}
     beside = ["Against its control"] if any(controls.values()) else []
     measured = {slot: {metric.name: metric for metric in measure(trace)} for slot, trace in traces.items()}
+    heads = [_heading(name, measured) for name in HEADLINE] if traces else []
+    columns = ["Player", "Output", "Task check", *heads, *beside]
     for slot, trace in sorted(traces.items()):
         found = measured[slot]
-        columns = ["Player", "Output", "Task check", *(_heading(name, measured) for name in HEADLINE), *beside]
         output = _output(trace)
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows), judged)] if beside else []
         figures = [_figure(found[name], len(rows)) for name in HEADLINE]

@@ -12,27 +12,8 @@ from pathlib import Path
 import msgspec
 
 import engines
-from engines import ASSETS, MethodInfo, UserError
-from explorer.papers.schema import BASES, FAMILIES, STATES, Basis, Paper, Recording, State, parse
-
-__all__ = [
-    "BASES",
-    "FAMILIES",
-    "STATES",
-    "Basis",
-    "Paper",
-    "Papers",
-    "Recording",
-    "State",
-    "chosen",
-    "counts",
-    "faults",
-    "folders",
-    "published",
-    "read",
-    "sentence",
-    "tally",
-]
+from engines import ASSETS, MethodInfo
+from explorer.papers.schema import BASES, FAMILIES, STATES, Paper, Recording, parse
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -125,26 +106,6 @@ def counts() -> dict[str, int]:
     """How many papers are in which state."""
     found = Counter(paper.state for paper in read().papers)
     return {str(state): found[state] for state in STATES}
-
-
-def chosen(states: list[str], families: list[str], text: str = "") -> list[Paper]:
-    """The papers in one of these states and families (all where the list is empty) that hold the text. Raises UserError
-    for a family that is not there."""
-    every = {paper.family for paper in read().papers}
-    for name in families:
-        if name not in every:
-            raise UserError(f"there is no family '{name[:40]}'; choose one of {', '.join(sorted(every))}.")
-    wanted = text.lower().split()
-    return [
-        paper
-        for paper in read().papers
-        if (not states or paper.state in states)
-        and (not families or paper.family in families)
-        and all(
-            word in " ".join([paper.name, paper.title, paper.arxiv, paper.idea, *paper.methods]).lower()
-            for word in wanted
-        )
-    ]
 
 
 def sentence() -> str:

@@ -20,22 +20,7 @@ from engines import Step, Trace
 from explorer import papers
 from explorer.figures.board import boards, gained
 from explorer.own_files import own_json
-from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop, Term
-
-__all__ = [
-    "Check",
-    "ChoiceClaim",
-    "LaneClaim",
-    "Lesson",
-    "Stop",
-    "Subject",
-    "Term",
-    "faults",
-    "glossary",
-    "in_view",
-    "lessons",
-    "subjects",
-]
+from explorer.papers.schema import ChoiceClaim, LaneClaim, Lesson, Stop, Term
 
 CLOSE = 0.01  # a fact of a lesson is written with two decimals
 IN_VIEW = 60  # words of a caveat that are not folded
@@ -69,12 +54,12 @@ def glossary() -> tuple[Term, ...]:
     return tuple(own_json("glossary.json", list[Term]))
 
 
-def in_view(caveat: str, most: int = IN_VIEW) -> tuple[str, str]:
-    """The whole sentences of a caveat that stand in view, of at most so many words together, and the others, which are
-    folded; the first sentence is in view however long it is."""
+def in_view(caveat: str) -> tuple[str, str]:
+    """The whole sentences of a caveat that stand in view, of at most `IN_VIEW` words together, and the others, which
+    are folded; the first sentence is in view however long it is."""
     sentences = re.split(r"(?<=[.!?]) (?=[^a-z ])", caveat)
     count = [len(" ".join(sentences[: i + 1]).split()) for i in range(len(sentences))]
-    shown = max(1, sum(words <= most for words in count))
+    shown = max(1, sum(words <= IN_VIEW for words in count))
     return " ".join(sentences[:shown]), " ".join(sentences[shown:])
 
 

@@ -9,6 +9,7 @@ import engines
 from engines import MethodInfo
 from explorer import papers
 from explorer.papers import cards, measured
+from explorer.papers.schema import BASES, FAMILIES, Paper
 from explorer.papers.tables import Link, Measured, Table, shown
 
 TITLES = {
@@ -35,7 +36,7 @@ def by_name() -> dict[str, Measured]:
 def _papers() -> Table:
     """Everything that runs, and what does not yet."""
     rows: list[list[str | Link]] = []
-    for paper in sorted(papers.read().all(), key=lambda one: (papers.FAMILIES.index(one.family), one.id)):
+    for paper in sorted(papers.read().all(), key=lambda one: (FAMILIES.index(one.family), one.id)):
         held = papers.methods_of(paper)
         own = "".join(dict.fromkeys(f" ({info.own})" for info in held if info.own))
         rows.append(
@@ -44,7 +45,7 @@ def _papers() -> Table:
                 _cited(paper),
                 ", ".join([*(info.slug for info in held), *paper.tools]) or "–",
                 paper.family,
-                papers.BASES[paper.basis] if paper.basis else "–",
+                BASES[paper.basis] if paper.basis else "–",
                 " / ".join(dict.fromkeys(map(_needed, held))) or "–",
                 f"Not in yet: {paper.missing}" if paper.missing else paper.watch or paper.idea,
                 ", ".join(dict.fromkeys(map(_file, held))) or "–",
@@ -68,7 +69,7 @@ def _papers() -> Table:
     return Table(TITLES["papers"], about, columns, rows, [3, 4, 5])
 
 
-def _cited(paper: papers.Paper) -> str | Link:
+def _cited(paper: Paper) -> str | Link:
     return Link(paper.arxiv, paper.address) if paper.arxiv else "–"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from engines import TraceError, UserError
 from explorer import papers
 from explorer.export.bundle import CLIENT, bundle, registry, scenes_styles, script_of, styles, view_script, views_of
-from explorer.export.markup import Html, h, join, link, page
+from explorer.export.markup import Html, cards, h, join, lead, link, page
 from explorer.export.thumbs import of_recording
 from explorer.lecture import Lecture, own
 from explorer.own_files import own_json
@@ -100,8 +100,6 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
         "index.html": index_page(shown, first),
         "gallery.html": runs.gallery_page(shown),
         "methods.html": learning.methods_page(shown),
-    }
-    files |= {
         "lessons.html": learning.lessons_page(shown),
         "glossary.html": learning.glossary_page(),
         "numbers.html": learning.numbers_page(shown),
@@ -177,18 +175,11 @@ def index_page(shown: list[runs.Run], first: list[runs.Run]) -> str:
     )
     main = join(
         h("h1", {}, "Watch language models decode, step by step"),
-        h("p", {"class": "lead"}, LEAD),
+        lead(LEAD),
         runs.stage(first, auto=True),
         h("p", {"class": "facts"}, _doing(first)),
         h("h2", {}, "Go on"),
-        h(
-            "ul",
-            {"class": "cards"},
-            [
-                h("li", {"class": "card"}, h("h3", {}, link(path, said)), h("p", {}, about))
-                for path, said, about in doors
-            ],
-        ),
+        cards([h("h3", {}, link(path, said)), h("p", {}, about)] for path, said, about in doors),
     )
     return page(
         "Decoding Explorer",

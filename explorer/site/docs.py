@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.export.markup import Html, h, join, link, page
+from explorer.export.markup import cards, crumbs, h, join, lead, link, page
 from explorer.papers import listing
 from explorer.papers.documents import PICTURES, document, documents
 from explorer.site import listed
@@ -13,26 +13,21 @@ def pages() -> dict[str, str]:
     """Path -> page: the list, one page for each text, and the pictures that these show."""
     texts = {name: document(name) for name in documents()}
     made = {f"docs/{name}.html": _page(name, title, texts[name]) for name, title in documents().items()}
-    cards = [
-        h(
-            "li",
-            {"class": "card"},
-            h("h3", {}, link(f"docs/{name}.html", title)),
-            markdown(_lead(texts[name]), resolve=lambda target: ""),
-        )
+    found = [
+        [h("h3", {}, link(f"docs/{name}.html", title)), markdown(_lead(texts[name]), resolve=lambda target: "")]
         for name, title in documents().items()
     ]
-    lead = "How to use it from the page, the command line and Python, what runs, and what was measured."
+    about = "How to use it from the page, the command line and Python, what runs, and what was measured."
     places = {name: f"docs/{name}.html" for name in listing.TITLES} | {"measured": "sweeps.html#tables"}
     main = join(
         h("h1", {}, "Docs"),
-        h("p", {"class": "lead"}, lead),
-        h("ul", {"class": "cards"}, cards),
+        lead(about),
+        cards(found),
         h("h2", {}, "Tables"),
         h("ul", {}, [h("li", {}, link(places[name], title)) for name, title in listing.TITLES.items()]),
     )
     pictures = {f"docs/pictures/{file.name}": file.read_text("utf-8") for file in sorted(PICTURES.glob("*.svg"))}
-    return {"docs.html": page("Docs", lead, main, here="docs.html"), **made, **listed.pages(), **pictures}
+    return {"docs.html": page("Docs", about, main, here="docs.html"), **made, **listed.pages(), **pictures}
 
 
 def _lead(text: str) -> str:
@@ -41,8 +36,8 @@ def _lead(text: str) -> str:
 
 
 def _page(name: str, title: str, text: str) -> str:
-    crumbs = h("p", {"class": "crumbs"}, link("../docs.html", "Docs"), " / ", title)
-    main: Html = join(crumbs, h("div", {"class": "doc"}, markdown(text, places=True, resolve=_resolve)))
+    way = crumbs(link("../docs.html", "Docs"), " / ", title)
+    main = join(way, h("div", {"class": "doc"}, markdown(text, places=True, resolve=_resolve)))
     return page(title, " ".join(_lead(text).split())[:200], main, here=f"docs/{name}.html")
 
 

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import engines
 from explorer import papers
 from explorer.about import KEYS, NUMBERS
-from explorer.export.markup import Html, h, join, link, page, table
+from explorer.export.markup import Html, cards, crumbs, h, join, lead, link, page, table
+from explorer.figures.calls import many
 from explorer.figures.metric import Metric
 from explorer.figures.metrics import measure
-from explorer.papers.lessons import Lesson, Subject, Term, glossary, in_view, lessons, subjects
+from explorer.papers.lessons import Subject, glossary, in_view, lessons, subjects
+from explorer.papers.schema import Lesson, Paper, Term
 from explorer.site.listed import SORT, search
 from explorer.site.markdown import prose
 from explorer.site.runs import Run, cost, scripts, stage
@@ -52,36 +54,25 @@ def lessons_page(runs: Sequence[Run]) -> str:
     parts = [
         [
             h("h2", {}, family.replace("_", " ").capitalize()),
-            h("ul", {"class": "cards"}, [_card(one) for one in found]),
+            cards(map(_card, found)),
         ]
         for family, found in families.items()
     ]
     main = join(
         h("h1", {}, "Lessons"),
-        h(
-            "p",
-            {"class": "lead"},
+        lead(
             "One method at a time, told on a run that was recorded. What a stop claims of its step is checked against "
-            "that run.",
+            "that run."
         ),
         parts or h("p", {}, "No lesson belongs to the runs of this site."),
     )
     return page("Lessons", "One decoding method at a time, told on a recorded run.", main, here="lessons.html")
 
 
-def _card(told: Told) -> Html:
+def _card(told: Told) -> list[Html]:
     lesson, about, (run, *_) = told
-    return h(
-        "li",
-        {"class": "card"},
-        h("h3", {}, link(told.path, about.title)),
-        h("p", {}, lesson.problem),
-        h(
-            "p",
-            {"class": "more"},
-            f"{len(lesson.stops)} stop{'' if len(lesson.stops) == 1 else 's'} · {' + '.join(run.card.models)}",
-        ),
-    )
+    more = f"{many(len(lesson.stops), 'stop')} · {' + '.join(run.card.models)}"
+    return [h("h3", {}, link(told.path, about.title)), h("p", {}, lesson.problem), h("p", {"class": "more"}, more)]
 
 
 def lesson_page(told: Told, before: Told | None, behind: Told | None) -> str:
@@ -116,7 +107,7 @@ def lesson_page(told: Told, before: Told | None, behind: Told | None) -> str:
         for one, said in ((before, "←"), (behind, "→"))
     ]
     main = join(
-        h("p", {"class": "crumbs"}, link(root + "lessons.html", "Lessons"), " / ", title),
+        crumbs(link(root + "lessons.html", "Lessons"), " / ", title),
         h("h1", {}, title),
         h("p", {"class": "facts"}, f"{run.card.prompt} · {cost(run)} · ", link(root + run.path, "the run's own page")),
         h("div", {"class": "lesson"}, h("div", {}, words), stage(told.runs)),
@@ -168,11 +159,7 @@ def methods_page(runs: Sequence[Run]) -> str:
     ]
     main = join(
         h("h1", {}, "Methods"),
-        h(
-            "p",
-            {"class": "lead"},
-            f"{papers.tally()}.",
-        ),
+        lead(f"{papers.tally()}."),
         search("papers", "Find a paper, a word, a family"),
         table(
             ["Paper", "State", "Family", "Published", "Idea", "Lessons and runs", "Missing, or simpler than the paper"],
@@ -186,7 +173,7 @@ def methods_page(runs: Sequence[Run]) -> str:
     return page("Methods", "Papers on decoding with how far each has come here.", main, here="methods.html")
 
 
-def _place(paper: papers.Paper | None, slugs: Sequence[str]) -> Html:
+def _place(paper: Paper | None, slugs: Sequence[str]) -> Html:
     """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
     ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
     return join(*(h("span", {"id": one}) for one in ids))
@@ -208,7 +195,11 @@ def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
 
 def _seen(slugs: Sequence[str], by_method: Mapping[str, list[tuple[str, str]]]) -> Html:
     links = [link(path, said) for slug in slugs for path, said in by_method.get(slug, ())]
-    return join(*(join(", ", one) if i else one for i, one in enumerate(links))) if links else Html("–")
+    return _in_a_row(links) if links else Html("–")
+
+
+def _in_a_row(links: Sequence[Html]) -> Html:
+    return Html(", ".join(links))
 
 
 def glossary_page() -> str:
@@ -220,7 +211,7 @@ def glossary_page() -> str:
     ]
     main = join(
         h("h1", {}, "Glossary"),
-        h("p", {"class": "lead"}, "The words of the field as they are used here."),
+        lead("The words of the field as they are used here."),
         h("dl", {}, entries),
     )
     return page("Glossary", "The words of decoding, explained.", main, here="glossary.html")
@@ -228,17 +219,7 @@ def glossary_page() -> str:
 
 def _see(term: Term, known: set[str]) -> Html | None:
     links = [link(f"#{anchor(one)}", one) if one in known else join(one) for one in term.see]
-    return (
-        h(
-            "small",
-            {"class": "muted"},
-            " See ",
-            join(*(join(", ", one) if i else one for i, one in enumerate(links))),
-            ".",
-        )
-        if links
-        else None
-    )
+    return h("small", {"class": "muted"}, " See ", _in_a_row(links), ".") if links else None
 
 
 def numbers_page(runs: Sequence[Run]) -> str:

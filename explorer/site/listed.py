@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.export.markup import Html, Node, h, join, link, page, table
+from explorer.export.markup import Html, Node, crumbs, h, join, link, page, table
 from explorer.papers import listing, tables
 from explorer.papers.tables import Link, Table
 from explorer.site.markdown import markdown
@@ -17,8 +17,8 @@ def pages() -> dict[str, str]:
 
 
 def _page(name: str, shown: Table) -> str:
-    crumbs = h("p", {"class": "crumbs"}, link("../docs.html", "Docs"), " / ", shown.title)
-    main = join(crumbs, h("h1", {}, shown.title), listed(name, shown))
+    way = crumbs(link("../docs.html", "Docs"), " / ", shown.title)
+    main = join(way, h("h1", {}, shown.title), listed(name, shown))
     return page(shown.title, shown.about[0][:200], main, here=f"docs/{name}.html")
 
 
@@ -33,7 +33,7 @@ def measured() -> Html:
 
 def listed(name: str, shown: Table) -> Html:
     """A table below what is said of it; one that has a name is searched."""
-    about = [markdown(text, resolve=_no_link) for text in shown.about]
+    about = [markdown(text, resolve=lambda target: "") for text in shown.about]
     rows = [[_cell(cell) for cell in row] for row in shown.rows]
     named = {"id": name} if name else {}
     return join(about, search(name) if name else None, table(shown.columns, rows, **SORT, **named))
@@ -43,10 +43,6 @@ def _cell(cell: str | Link) -> Node:
     if isinstance(cell, str):
         return cell
     return link(cell.to if cell.to.startswith("https://") else f"#{cell.to}", cell.text)
-
-
-def _no_link(target: str) -> str:
-    return ""
 
 
 def search(name: str, words: str = "Search the table") -> Html:

@@ -12,7 +12,7 @@ from explorer import papers
 from explorer.export.bundle import views_of
 from explorer.export.drawing import Drawing, svg
 from explorer.export.figures import layout
-from explorer.export.markup import Html, Node, h, join, link, page, table
+from explorer.export.markup import Html, Node, cards, crumbs, h, join, lead, link, page, table
 from explorer.export.thumbs import picture
 from explorer.figures.calls import in_words, many, target_role
 from explorer.figures.handed import shown
@@ -114,43 +114,37 @@ def cost(run: Run) -> str:
     )
 
 
-def card(run: Run, root: str = "") -> Html:
+def card(run: Run) -> list[Html]:
     """A run as a card that leads to its page."""
-    return h(
-        "li",
-        {"class": "card"},
-        h("img", {"src": f"{root}thumbs/{run.name}.svg", "alt": "", "loading": "lazy"}),
-        h("h3", {}, link(root + run.path, run.title)),
+    return [
+        h("img", {"src": f"thumbs/{run.name}.svg", "alt": "", "loading": "lazy"}),
+        h("h3", {}, link(run.path, run.title)),
         h("p", {"class": "muted"}, f"{run.card.title} · {' + '.join(run.card.models)}"),
         h("code", {}, run.card.prompt[:120]),
         h("p", {}, run.card.watch),
         h("p", {"class": "more"}, cost(run)),
-    )
+    ]
 
 
 def gallery_page(runs: Sequence[Run]) -> str:
     """All runs, and before them the comparisons."""
     groups = [
-        h(
-            "li",
-            {"class": "card"},
+        [
             h("h3", {}, link(f"compare/{name}.html", _methods(group))),
             h("code", {}, group[0].card.prompt[:120]),
             h("p", {"class": "more"}, f"{len(group)} runs, {min(len(group), MOST_TOGETHER)} at a time on one clock"),
-        )
+        ]
         for name, group in comparisons(runs)
     ]
     main = join(
         h("h1", {}, "Gallery"),
-        h(
-            "p",
-            {"class": "lead"},
+        lead(
             "Recorded runs of real models. Each opens with a player; nothing is computed in your browser, what you "
-            "see was measured.",
+            "see was measured."
         ),
-        [h("h2", {}, "Compare on one prompt"), h("ul", {"class": "cards"}, groups)] if groups else None,
+        [h("h2", {}, "Compare on one prompt"), cards(groups)] if groups else None,
         h("h2", {}, "Single runs"),
-        h("ul", {"class": "cards"}, [card(run) for run in runs]),
+        cards(map(card, runs)),
     )
     return page("Gallery", "Recorded runs of decoding methods, to be played step by step.", main, here="gallery.html")
 
@@ -165,9 +159,9 @@ def run_page(run: Run, lesson: str | None) -> str:
     """One run: what to watch, the player, the figure, all numbers, all steps as text."""
     header = run.trace.header
     root = "../"
-    drawn = figure_of(run)
+    figure = f"{root}figures/{run.name}.svg"
     main = join(
-        h("p", {"class": "crumbs"}, link(root + "gallery.html", "Gallery"), " / ", run.card.title),
+        crumbs(link(root + "gallery.html", "Gallery"), " / ", run.card.title),
         h("h1", {}, run.title),
         h(
             "p",
@@ -184,14 +178,8 @@ def run_page(run: Run, lesson: str | None) -> str:
         h(
             "figure",
             {},
-            h("img", {"src": f"{root}figures/{run.name}.svg", "alt": drawn.about, "loading": "lazy"}),
-            h(
-                "figcaption",
-                {},
-                "Fit for a paper: ",
-                link(f"{root}figures/{run.name}.svg", "open the SVG", download=f"{run.name}.svg"),
-                ".",
-            ),
+            h("img", {"src": figure, "alt": figure_of(run).about, "loading": "lazy"}),
+            h("figcaption", {}, "Fit for a paper: ", link(figure, "open the SVG", download=f"{run.name}.svg"), "."),
         ),
         written(run),
     )
@@ -238,13 +226,14 @@ def paper_of(method: str) -> Node:
 def compare_page(name: str, group: Sequence[Run]) -> str:
     """Runs on one prompt side by side, and their curves."""
     first, rest = list(group[:MOST_TOGETHER]), list(group[MOST_TOGETHER:])
+    about = "Tokens against model calls in these runs; the sums are in the table below."
     root = "../"
     rows = [
         [link(root + run.path, run.title), run.card.title, " + ".join(run.card.models), run.card.text[:80], cost(run)]
         for run in group
     ]
     main = join(
-        h("p", {"class": "crumbs"}, link(root + "gallery.html", "Gallery"), " / comparison"),
+        crumbs(link(root + "gallery.html", "Gallery"), " / comparison"),
         h("h1", {}, ", ".join(dict.fromkeys(run.card.title for run in first))),
         h("pre", {}, group[0].card.prompt),
         h(
@@ -256,17 +245,7 @@ def compare_page(name: str, group: Sequence[Run]) -> str:
         ),
         stage(first),
         h("h2", {}, "Tokens over cost"),
-        h(
-            "figure",
-            {},
-            h(
-                "img",
-                {
-                    "src": f"{root}figures/compare-{name}.svg",
-                    "alt": "Tokens against model calls in these runs; the sums are in the table below.",
-                },
-            ),
-        ),
+        h("figure", {}, h("img", {"src": f"{root}figures/compare-{name}.svg", "alt": about})),
         table(["Run", "Method", "Model", "Output", "Cost"], rows),
         h("p", {"class": "muted"}, f"The first {len(first)} play above; the others have pages of their own.")
         if rest

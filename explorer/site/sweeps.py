@@ -9,7 +9,7 @@ from engines import parallelbench
 from explorer.about import SWEEPS
 from explorer.bench import classes, grid, quality
 from explorer.export.drawing import Drawing, svg
-from explorer.export.markup import Html, h, join, page
+from explorer.export.markup import Html, h, join, lead, page
 from explorer.export.plot import Axes, Series, plot, plot_legend
 from explorer.papers.measured import parallel_points
 from explorer.site.listed import measured
@@ -141,12 +141,12 @@ def build() -> tuple[str, dict[str, str]]:
         figures[path] = parallel_figure(points)
         about = f"{part.model.name}, {part.prompts} prompts per task. Measured."
         parts.append(join(prose(PARALLEL), _figure(path, about)))
-    lead = (
+    about = (
         "What ran, how often it was right and what it took. Sweeps are recorded with the program's own commands "
         "and can be made again on your machine."
     )
     none = None if figures else h("p", {}, "No sweep is installed.")
-    main = join(h("h1", {}, "Measured"), h("p", {"class": "lead"}, lead), none, parts, measured())
+    main = join(h("h1", {}, "Measured"), lead(about), none, parts, measured())
     return page("Measured", "Recorded sweeps of decoding methods.", main, here="sweeps.html"), figures
 
 

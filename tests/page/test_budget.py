@@ -230,7 +230,7 @@ def test_one_address_is_answered_in_few_places_and_a_slow_one_holds_no_turn_of_a
             inside[who] -= 1
             await answers(scope, receive, send)
 
-        guard = Guard(app, budget=Budget(turns_each=2, turns=3))
+        guard = Guard(app, budget=Budget(turns_each=2, at_once=3))
         left = [Asked(guard, "slow sender", arrive=slow) for _ in range(5)]
         left += [Asked(guard, "slow reader", read=slow) for _ in range(5)]
         await settled()

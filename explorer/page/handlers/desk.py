@@ -3,7 +3,7 @@ runs; and showing traces, which several of them do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import gradio as gr
@@ -13,7 +13,7 @@ from explorer.links import SLOTS
 from explorer.page import tables
 from explorer.page.catalogue import Catalogue
 from explorer.page.clients import client_of
-from explorer.page.feed import message, whole
+from explorer.page.feed import Feed, message, whole
 from explorer.page.limits import Limits
 from explorer.page.my_runs import MyRuns
 from explorer.page.parts import say
@@ -50,6 +50,32 @@ class Desk:
         """Raises UserError where a public host has no room for these packed traces."""
         if self.limits.public:
             self.sessions.check_room(sum(map(len, kept)), client_of(request))
+
+    @staticmethod
+    def play_in(
+        session: Session, feed: Feed, words: str, play: Callable[[], Iterator[str]], sum_up: Callable[[], str]
+    ) -> Iterator[Outputs]:
+        """A run that takes the place of one player, and of that only once it has begun: the queued slot, what `play`
+        yields, and at last what `sum_up` says. words: the status line until then. Yields before anything is begun."""
+        job, slot, empty = feed.job, feed.slot, feed.slot not in session.slots
+        job.cleared = True
+        try:
+            yield message(feed.queued()) if empty else gr.skip(), say(words), gr.skip()
+            if not job.go_on():
+                return
+            line: Any = say(words, go=f"panel-{slot}")
+            try:
+                for batch in play():
+                    if job.begun:
+                        session.forget(slot)
+                    yield batch if job.begun or empty else gr.skip(), line, gr.skip()
+                    line = gr.skip()
+            finally:
+                if feed.trace:
+                    session.keep(slot, feed.trace)
+            yield gr.skip(), sum_up(), tables.results(session.traces)
+        finally:
+            job.finished.set()
 
     def show(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 
 import gradio as gr
 
@@ -37,12 +38,9 @@ class Endpoint:
             prompt, seed = self.desk.limits.check_prompt(prompt), check_seed(seed)
             plan = self._plan(method, model, params, form)
             with MODEL_LOCK:
-                run = start(plan, prompt, seed, self.desk.limits)
-                try:
+                with closing(start(plan, prompt, seed, self.desk.limits)) as run:
                     for _ in run:
                         pass
-                finally:
-                    run.close()
                 trace = run.trace()
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None

@@ -26,9 +26,15 @@ def prompts(monkeypatch):
     monkeypatch.setattr(measure, "prompts_for", lambda model, n: ["1 2", "3 4"][:n])
 
 
+def bench(slugs, model, *, prompts, repeats, max_new_tokens):
+    texts = measure.prompts_for(model.record.name, prompts)
+    plans = measure.plan(slugs, model)
+    return list(measure.measured(plans, model, texts, repeats=repeats, max_new_tokens=max_new_tokens))
+
+
 def test_a_masked_model_has_its_own_sweep_behind_the_methods_and_the_table_marks_it(prompts, capsys):
     model = TableMasked()
-    found = measure.bench(["llada", "threshold", "creditdecoding"], model, prompts=2, repeats=1, max_new_tokens=16)
+    found = bench(["llada", "threshold", "creditdecoding"], model, prompts=2, repeats=1, max_new_tokens=16)
     assert [(f.method, f.params, f.on_curve) for f in found] == [
         *((slug, {}, False) for slug in ("llada", "threshold", "creditdecoding")),
         *(("threshold", {CURVE[0]: value}, True) for value in CURVE[1]),
@@ -54,7 +60,7 @@ def test_medians_stand_with_their_intervals(monkeypatch):
     model = TableCausal()
     for n in (6, 5):
         monkeypatch.setattr(measure, "prompts_for", lambda model, n: [" ".join("1" * k) for k in range(1, n + 1)])
-        (found,) = measure.bench(["token-recycling"], model, prompts=n, repeats=1, max_new_tokens=8)
+        (found,) = bench(["token-recycling"], model, prompts=n, repeats=1, max_new_tokens=8)
         said = measure.table([found])
         assert ("wall_ratio" in found.intervals) == ("forwards_ratio" in found.intervals) == (n == 6)
         assert found.intervals["same_text"] == engines.wilson(n, n) and "exact" not in found.intervals
@@ -106,7 +112,9 @@ def test_the_command_prints_a_line_for_each_method(capsys):
 
 def test_calls_that_a_rule_for_the_end_saves_are_no_merit_of_the_method(monkeypatch):
     monkeypatch.setattr(measure, "sweep_of", lambda plain: [])
-    ours, plain = measure.bench(["creditdecoding", "threshold"], engines.load_model("tiny-dlm"), prompts=1, repeats=1)
+    ours, plain = bench(
+        ["creditdecoding", "threshold"], engines.load_model("tiny-dlm"), prompts=1, repeats=1, max_new_tokens=64
+    )
     assert ours.saved_by_end_rule > 0 and ours.forwards_ratio < ours.fair_ratio
     said = measure.table([ours])
     assert f"{ours.saved_by_end_rule:.1f} model calls a prompt that threshold makes after its end mark" in said

@@ -12,7 +12,7 @@ import engines
 from engines.core.registry import registry
 from explorer import cli
 from explorer.bench import cells, workers
-from explorer.bench.cells import Cell, Folder, Memory, Outcome, Pace
+from explorer.bench.cells import Cell, Files, Memory, Outcome, Pace
 from explorer.bench.quality import Setting
 from explorer.bench.sweep import Sweep, check_tasks, parameter, values_of
 from explorer.figures.verdict import judge
@@ -69,13 +69,13 @@ def test_all_settings_run_on_the_same_prompts_at_every_moment(model):
 
 
 def test_a_stopped_sweep_goes_on_and_a_changed_grid_reuses(model, tmp_path):
-    kept = Folder(tmp_path)
+    kept = Files(Outcome, tmp_path)
     first = Sweep(model, SETTINGS, ["sort"], 2)
     left = iter([False] * 20)
     list(first.run(here(model, lambda: next(left, True)), kept))
     assert 0 < first.fresh < 6 and first.left == 6 - first.fresh
     second = Sweep(model, SETTINGS, ["sort"], 2)
-    list(second.run(here(model), Folder(tmp_path)))
+    list(second.run(here(model), Files(Outcome, tmp_path)))
     assert (second.reused, second.fresh, second.left) == (first.fresh, 6 - first.fresh, 0)
     whole = Sweep(model, SETTINGS, ["sort"], 2)
     list(whole.run(here(model), None))
@@ -121,14 +121,14 @@ def test_places_for_cells_forget_the_oldest_and_survive_damage(tmp_path):
     for name in "abc":
         memory.put(name, outcome)
     assert memory.get("a") is None and memory.get("c") == outcome
-    folder = Folder(tmp_path)
+    folder = Files(Outcome, tmp_path)
     for i in range(10):
         folder.put(f"{i:02d}", outcome)
         os.utime(tmp_path / f"{i:02d}" / f"{i:02d}.json", (i, i))
     assert folder.get("03") == outcome and not list(tmp_path.glob("*/*.part"))
     (tmp_path / "03" / "03.json").write_text('{"right": tr')
     assert folder.get("03") is None and folder.get("99") is None
-    fewer = Folder(tmp_path, most=5)
+    fewer = Files(Outcome, tmp_path, most=5)
     there = [fewer.get(f"{i:02d}") is not None for i in range(10)]
     assert there == [False] * 7 + [True] * 3, "the damaged one is the youngest"
 

@@ -6,7 +6,8 @@ import pytest
 import engines
 from explorer import papers
 from explorer.figures.verdict import judge
-from explorer.papers.lessons import Check, ChoiceClaim, LaneClaim, Lesson, Stop, faults, glossary, in_view, lessons
+from explorer.papers.lessons import faults, glossary, in_view, lessons
+from explorer.papers.schema import Check, ChoiceClaim, LaneClaim, Lesson, Stop
 from explorer.runs.gallery import gallery
 
 METHODS = {info.slug for info in engines.list_methods()}  # before a test loads a file of its own
@@ -68,10 +69,11 @@ def test_a_false_claim_is_found(check: Check, sentence: str):
     assert any(fault.startswith(sentence) for fault in found), found
 
 
-def test_a_step_that_is_not_there_and_an_unknown_claim_are_found_and_a_caveat_in_view_loses_no_word():
+def test_a_step_that_is_not_there_and_an_unknown_claim_are_found_and_a_caveat_in_view_loses_no_word(monkeypatch):
     assert faults(gallery().get("01-llada-sum"), Stop(99, "", Check())) == ["there is no step 99; the run has 48"]
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.json.decode(b'[{"method": "x", "surprise": 1}]', type=list[Lesson])
     for lesson in lessons():
         assert " ".join(in_view(lesson.caveat)).strip() == lesson.caveat
-    assert in_view("One. Two of 1.5 m, e.g. this. Three.", most=3) == ("One.", "Two of 1.5 m, e.g. this. Three.")
+    monkeypatch.setattr(papers.lessons, "IN_VIEW", 3)
+    assert in_view("One. Two of 1.5 m, e.g. this. Three.") == ("One.", "Two of 1.5 m, e.g. this. Three.")
