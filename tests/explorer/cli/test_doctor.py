@@ -48,7 +48,7 @@ def test_a_store_that_cannot_be_written_and_a_damaged_recording_are_broken(tmp_p
     monkeypatch.setenv("EXPLORER_STORE", str(file / "below"))
     check = found(doctor.store)["store"]
     assert check.state == "broken" and "EXPLORER_STORE" in check.do and "a-file" in check.found
-    for name in ("player/player.js", "theme.json", "scenarios.json"):
+    for name in ("client/player/player.js", "theme.json", "scenarios.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / "traces").mkdir()
