@@ -52,34 +52,6 @@ from engines.studies._parallel_points import (
 )
 from engines.tasks import TASKS, Example, check
 
-__all__ = [
-    "ADAPTIVE",
-    "ALL",
-    "GRID",
-    "ITEMS",
-    "LEFT_TO_RIGHT",
-    "LENIENT",
-    "ORDERS",
-    "PROMPTS",
-    "STRICT",
-    "VALUE_FREE",
-    "WRONG",
-    "Derived",
-    "Outcome",
-    "Part",
-    "Point",
-    "Setting",
-    "Speedup",
-    "chance",
-    "derived",
-    "recorded",
-    "run",
-    "settings",
-    "speedups",
-    "trace_of",
-    "written",
-]
-
 
 @study(
     "parallelbench",
@@ -177,8 +149,8 @@ def _theory(model: Any, trace: Trace, setting: Setting) -> tuple[float, float | 
 
 def commit_sets(trace: Trace, start: int, n: int) -> list[list[int]]:
     """Which of the n answer positions behind `start` each step wrote."""
-    written = [step.commits.positions if step.commits else [] for step in trace.steps]
-    return [[p - start for p in positions if start <= p < start + n] for positions in written]
+    committed = [step.commits.positions if step.commits else [] for step in trace.steps]
+    return [[p - start for p in positions if start <= p < start + n] for positions in committed]
 
 
 def mark(example: Example, text: str) -> str:

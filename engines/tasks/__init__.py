@@ -26,33 +26,6 @@ from engines.tasks.reading import READING
 from engines.tasks.stories import STORIES
 from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
 
-__all__ = [
-    "ASKING",
-    "CHAINS",
-    "TASKS",
-    "Dereference",
-    "Dereferences",
-    "Example",
-    "Group",
-    "Split",
-    "Task",
-    "Verdict",
-    "check",
-    "dark_on_light",
-    "dereferences",
-    "difference_with_steps",
-    "example_of",
-    "numbered_scene",
-    "picture_asked",
-    "picture_prompt",
-    "picture_size",
-    "recognise",
-    "scene_words",
-    "split_of",
-    "task_of",
-    "sum_with_steps",
-]
-
 TASKS: dict[str, Task] = {
     task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)
 }
