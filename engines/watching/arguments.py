@@ -4,12 +4,9 @@ modules that nobody here has written."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 DECODED = ("decoder_input_ids", "decoder_ids", "decoder_tokens", "tgt", "tgt_ids", "tgt_tokens")  # beside a source
 IDS = (*DECODED, "input_ids", "ids", "tokens", "idx", "x", "input", "inputs")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engines.core.lazy import Tensor
 from engines.watching.arguments import Unreadable
 from engines.watching.hooks import Call
 from engines.watching.line import ANOTHER, Line
@@ -19,9 +20,6 @@ from engines.watching.packed import check_one_text
 from engines.watching.place import look
 from engines.watching.rows import grown
 from engines.watching.turn import Reading
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 DRAFT = "draft"  # the role of a module's own first layers, where they draft for the whole of it
 

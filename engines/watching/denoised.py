@@ -12,15 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.recording import exact
 from engines.core.trace import RecordInfo, Span
 from engines.watching.turn import Turn, Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from torch import Tensor
 
     from engines.watching.draws import Drew
     from engines.watching.facts import Facts

@@ -9,12 +9,9 @@ Shapes: L positions of a canvas, V vocabulary."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 TOKENS, ROUTES, NOISE = "tokens", "routes", "noise"
 LISTS = ((TOKENS, NOISE), (NOISE,), (ROUTES, NOISE), (TOKENS, ROUTES, NOISE))

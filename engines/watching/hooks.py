@@ -10,10 +10,10 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import synchronise
 from engines.watching.arguments import (
     Unreadable,
@@ -27,9 +27,6 @@ from engines.watching.arguments import (
     place_of,
     positions_of,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST_LABELS = 8  # caches whose branch is remembered
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.trace import Branch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
 from engines.watching.rows import Fingerprint, fingerprint, grown
 from engines.watching.turn import Reading, Turn, Written
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass

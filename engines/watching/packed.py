@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.hooks import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torch import Tensor
 
 BORDERS = ("cu_seq", "cumulative_seq")  # in the names of arguments that say where each text of a packed row begins
 NUMBERS = ("seq_idx", "segment_ids", "sequence_ids", "document_ids")  # that say for each row which text it is of

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import Meter
 from engines.core.picture import Picture, Pictured
 from engines.core.trace import ModelRecord, Piece
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Tokenizer(Protocol):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
 from engines.core.row_costs import KNOWN, RowCosts
 from engines.core.trees import row_depths
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable

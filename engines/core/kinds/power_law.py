@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor
 
 
 @dataclass

@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from engines.kit import Interval, Routing, bytes_held, torch
+from engines.kit import Interval, Routing, Tensor, bytes_held, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.core.kinds.moe import Mixture
 
 

@@ -32,6 +32,7 @@ from engines.kit import (
     SlotsRead,
     Steps,
     Taps,
+    Tensor,
     entropy,
     max_new_tokens,
     method,
@@ -43,8 +44,6 @@ from engines.kit import (
 from engines.methods.architecture._routed import pattern
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.kit import Roles
 
 MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part

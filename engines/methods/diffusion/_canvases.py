@@ -4,7 +4,7 @@ of a canvas and of the text, and the record of a step."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -19,12 +19,10 @@ from engines.kit import (
     Record,
     Recorder,
     Span,
+    Tensor,
     TokenId,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STEPS = Int("max_denoising_steps", 48, 1, 1024, symbol="N", source="the default of transformers' generate")
 STABILITY = Int("stability_threshold", 1, 0, 16, symbol="s")

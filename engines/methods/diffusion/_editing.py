@@ -5,7 +5,7 @@ Letters: a block [a, b) of a board [L], n of its positions outside the prompt, V
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engines.kit import (
     Edit,
@@ -19,6 +19,7 @@ from engines.kit import (
     Recorder,
     Span,
     Step,
+    Tensor,
     TokenId,
     entropy,
     many,
@@ -26,9 +27,6 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, enough, propose
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EDITING = "rival"  # the lane of tokens that stand: how likely the token is that would take their place
 PARAMS = [

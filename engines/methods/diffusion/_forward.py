@@ -21,12 +21,8 @@ is fed again. Where a board is cut, what stood behind the cut is forgotten, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Span
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Span, Tensor
 
 CACHE = Choice(
     "cache",

@@ -13,7 +13,6 @@ tokenizer's ids."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -28,6 +27,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     Text,
     TokenId,
     Tokenizer,
@@ -42,9 +42,6 @@ from engines.kit import (
     slider,
     token_probability,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def check(p: Params) -> None:

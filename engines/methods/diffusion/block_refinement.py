@@ -14,9 +14,20 @@ Letters: L positions of a canvas, V vocabulary, i = 0 ... N - 1 steps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engines.kit import CanvasLM, Float, Params, Recorder, Step, Steps, entropy, exact, max_new_tokens, method, torch
+from engines.kit import (
+    CanvasLM,
+    Float,
+    Params,
+    Recorder,
+    Step,
+    Steps,
+    Tensor,
+    entropy,
+    exact,
+    max_new_tokens,
+    method,
+    torch,
+)
 from engines.methods.diffusion._canvases import (
     CONFIDENCE,
     STABILITY,
@@ -27,9 +38,6 @@ from engines.methods.diffusion._canvases import (
     confident,
     drawn,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -15,7 +15,6 @@ and confidences are float64 (an option there, float32 by default), so that equal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -31,6 +30,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     TokenId,
     block_of,
     exact,
@@ -43,9 +43,6 @@ from engines.kit import (
     token_probability,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Earned(Record):

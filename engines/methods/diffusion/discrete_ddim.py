@@ -17,7 +17,6 @@ Letters: L positions of a canvas, K vocabulary, i = 0 ... N - 1 steps, c sweeps.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     CanvasLM,
@@ -28,6 +27,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     entropy,
     exact,
     max_new_tokens,
@@ -44,9 +44,6 @@ from engines.methods.diffusion._canvases import (
     confident,
     drawn,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CLEAN, STAY, NOISE = 0, 1, 2
 

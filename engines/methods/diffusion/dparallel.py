@@ -15,8 +15,6 @@ the sampling temperature, here one rule without temperature serves both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Float,
     Int,
@@ -25,6 +23,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     block_of,
     entropy,
     gumbel_argmax,
@@ -35,9 +34,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.diffusion._forward import some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -19,8 +19,6 @@ loop knows the threshold and entropy) and holds from the first forward of a bloc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Int,
@@ -29,6 +27,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     many,
     mask_positions,
     max_new_tokens,
@@ -54,9 +53,6 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LANE_OF = {
     "maskgit_plus": "confidence",

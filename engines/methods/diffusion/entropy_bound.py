@@ -16,8 +16,6 @@ Letters: L positions of a canvas, V vocabulary, n = N ... 1 steps that are left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     CanvasLM,
     Choice,
@@ -26,6 +24,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     exact,
     max_new_tokens,
     method,
@@ -42,9 +41,6 @@ from engines.methods.diffusion._canvases import (
     drawn,
     temper,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -14,7 +14,6 @@ commits the block's first token without a rule instead)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Float,
@@ -24,6 +23,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     block_of,
     entropy,
     gumbel_argmax,
@@ -34,9 +34,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.diffusion._forward import CACHE, Forward, some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LANES = {"confidence": "probability", "entropy": "nats"}
 BLOCK = Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts")

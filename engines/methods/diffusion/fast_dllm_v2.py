@@ -22,8 +22,6 @@ end mark and are not made here; up to them both are the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,
@@ -34,6 +32,7 @@ from engines.kit import (
     Span,
     Step,
     Steps,
+    Tensor,
     UserError,
     entropy,
     mask_positions,
@@ -43,9 +42,6 @@ from engines.kit import (
     within_mass,
 )
 from engines.methods.diffusion._forward import some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TOP_P = 0.95  # official, where a temperature is set
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
@@ -23,6 +22,7 @@ from engines.kit import (
     Span,
     Step,
     Steps,
+    Tensor,
     block_of,
     mask_positions,
     max_new_tokens,
@@ -42,9 +42,6 @@ from engines.methods.diffusion.learn2pd.board import (
 )
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.parts.filters import filter_of, read_filter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

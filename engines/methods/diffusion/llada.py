@@ -10,8 +10,6 @@ The caches are those that Fast-dLLM adds to this loop (arXiv:2505.22618, see `_f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Float,
@@ -21,6 +19,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     UserError,
     entropy,
     gumbel_argmax,
@@ -34,9 +33,6 @@ from engines.kit import (
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import CACHE, Distributions, Forward, some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def check_schedule(p: Params) -> None:

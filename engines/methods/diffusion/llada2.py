@@ -14,8 +14,6 @@ inside a block where its end mark and everything before it are written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Float,
@@ -24,6 +22,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     entropy,
     mask_positions,
     max_new_tokens,
@@ -32,9 +31,6 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, OpenBlock, enough, propose
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

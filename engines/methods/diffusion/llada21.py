@@ -19,8 +19,6 @@ Letters: B positions of a block, V vocabulary."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,
@@ -28,15 +26,13 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
+    Tensor,
     max_new_tokens,
     method,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 from engines.methods.diffusion._open_block import OpenBlock
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -32,6 +31,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     TokenId,
     block_of,
     entropy,
@@ -44,9 +44,6 @@ from engines.kit import (
     token_probability,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Leaps(Record):

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engines.kit import top_ids, torch
+from engines.kit import Tensor, top_ids, torch
 from engines.methods.heads._confident_tree import Fan
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.speculative._turn import Turn
     from engines.models.drafters.rows import Rows
 

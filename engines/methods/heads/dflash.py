@@ -25,6 +25,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     TokenId,
     max_new_tokens,
     method,
@@ -36,8 +37,6 @@ from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.speculative._turn import Turn
 
 MOST = 32

@@ -28,6 +28,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     many,
     max_new_tokens,
@@ -42,8 +43,6 @@ from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.heads._template import Path
     from engines.models.networks.falcon_layer import FalconLayer, State
 

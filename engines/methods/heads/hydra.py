@@ -17,14 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, top_ids, torch
 from engines.methods.heads._template import Path, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.speculative._turn import Turn
 
 RANKS = 10  # guesses of each head

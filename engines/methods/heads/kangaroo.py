@@ -17,12 +17,12 @@ hidden size, V vocabulary, v draft vocabulary."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
     Decision,
     Float,
+    Generator,
     Int,
     Params,
     Probability,
@@ -31,6 +31,7 @@ from engines.kit import (
     Roles,
     Steps,
     Stops,
+    Tensor,
     distribution,
     draw,
     many,
@@ -43,9 +44,6 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.networks.exits import Past
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 MOST = 10
 

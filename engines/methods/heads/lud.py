@@ -24,6 +24,7 @@ from engines.kit import (
     Alternatives,
     Bool,
     Float,
+    Generator,
     Int,
     KVCache,
     Params,
@@ -36,6 +37,7 @@ from engines.kit import (
     Steps,
     Stops,
     Taps,
+    Tensor,
     UserError,
     distribution,
     draw,
@@ -49,8 +51,6 @@ from engines.kit import (
 )
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
     from engines.models.networks.lora import LoRA
 
 STOPS = {

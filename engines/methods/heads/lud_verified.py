@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     many,
     max_new_tokens,
     method,
@@ -34,8 +36,6 @@ from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temper
 from engines.methods.speculative._verify import Draft, verify, written
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
     from engines.models.networks.lora import LoRA
 
 

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Choice,
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     max_new_tokens,
@@ -34,9 +36,6 @@ from engines.kit import (
 from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 RANKS = 10  # guesses of each head, as released
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape

@@ -14,6 +14,7 @@ from engines.core.trace import Count, NumBytes, Packed, Record, pack
 from engines.kit import (
     Int,
     Param,
+    Tensor,
     UserError,
     max_new_tokens,
     top_ids,
@@ -25,8 +26,6 @@ from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.networks.vision_draft import VisionDraft
 
 MOST = 63

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
@@ -31,6 +30,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     draw,
     max_new_tokens,
     method,
@@ -38,9 +38,6 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 48  # rows that any setting drafts
 EMPTY = 1e-9  # a residual with less mass than this has nothing left to draw

@@ -13,8 +13,6 @@ the verifier's tokens, which was not trained to draft for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Float,
@@ -24,6 +22,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     many,
     max_new_tokens,
     method,
@@ -33,9 +32,6 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     TokenId,
     draw,
     many,
@@ -42,12 +43,9 @@ from engines.kit import (
     method,
     torch,
 )
+from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator as Rng
-    from torch import Tensor
 
 LONGEST = 12
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engines.core.trace import Small
 from engines.kit import (
@@ -36,12 +35,10 @@ from engines.kit import (
     method,
     slider,
 )
+from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.parts.accept_head import AcceptHead, head_of
-
-if TYPE_CHECKING:
-    from torch import Generator as Rng
 
 MOST = 32
 

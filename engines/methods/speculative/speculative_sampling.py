@@ -9,14 +9,14 @@ candidates they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     max_new_tokens,
@@ -26,9 +26,6 @@ from engines.kit import (
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 @method(

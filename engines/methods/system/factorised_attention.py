@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from engines.core.trace import Count, Detail
 from engines.kit import (
@@ -33,6 +33,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     entropy,
@@ -42,9 +43,6 @@ from engines.kit import (
     token_probability,
 )
 from engines.methods.system.afd.batch import Part, prefilled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TWINS = ("mha", "gqa", "mla")
 

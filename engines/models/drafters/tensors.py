@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from engines.core.errors import UserError
+from engines.core.lazy import Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.drafters.files import Checkpoint
 
 

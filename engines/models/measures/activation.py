@@ -6,12 +6,7 @@ those before the ReLU."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 def cls(on: Tensor, length: int) -> float | None:

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.trace import ModelRecord
 from engines.models import parts
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 COMMAND = "python -m engines.training accept-head"
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import KVCache, Mark, Recorder, Taps, torch
+from engines.kit import KVCache, Mark, Recorder, Taps, Tensor, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.core.trace import Interval
 
 

@@ -17,7 +17,6 @@ none."""
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -26,6 +25,7 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
+    Tensor,
     Text,
     UserError,
     many,
@@ -35,9 +35,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.architecture.pldr_llm.operators import Beside, Maps, Now, Operators, given
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "identity", "random")
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from engines.core.trace import Index, Packed, Record, TokenId, pack
-from engines.kit import CountedPowerLaw, Interval, Recorder, torch
+from engines.kit import CountedPowerLaw, Interval, Recorder, Tensor, torch
 from engines.models.measures import operators
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.core.kinds.power_law import Deduced
 
 LEVELS = 31  # steps of a map between 0 and its largest entry

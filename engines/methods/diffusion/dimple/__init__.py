@@ -17,8 +17,6 @@ committed (the official loop raises)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Bool,
     Choice,
@@ -30,6 +28,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     Text,
     UserError,
     mask_positions,
@@ -57,9 +56,6 @@ from engines.methods.diffusion._orders import (
 from engines.methods.diffusion.dimple.form import Form, form
 from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MODES = ["confident", "fallback", "final"]
 

@@ -20,15 +20,23 @@ Letters: L positions of the board, B of a block, m masks, n positions written, V
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from engines.kit import BlockMaskedLM, Bool, Int, Params, Recorder, Steps, UserError, max_new_tokens, method, torch
+from engines.kit import (
+    BlockMaskedLM,
+    Bool,
+    Int,
+    Params,
+    Recorder,
+    Steps,
+    Tensor,
+    UserError,
+    max_new_tokens,
+    method,
+    torch,
+)
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past
 from engines.methods.diffusion._open_block import OpenBlock, enough, propose
 from engines.methods.diffusion.llada22.moves import NEW, Look, follow, moved, recorded
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 NONE = -1  # the id of an order that a model does not have
 

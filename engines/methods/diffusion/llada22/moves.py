@@ -5,13 +5,10 @@ Letters: L positions of the board, B of a block, n of those that may be written,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engines.kit import Params, Recorder, Span, Step, entropy, token_probability, torch
+from engines.kit import Params, Recorder, Span, Step, Tensor, entropy, token_probability, torch
 from engines.methods.diffusion._editing import EDITING, Edits, Past
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 NEW = -1  # where a position that a move brought in was before
 

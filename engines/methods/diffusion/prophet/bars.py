@@ -4,19 +4,15 @@ bar of its phase; and the bars of another model than those it was published for.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Decision,
     Params,
+    Tensor,
     Trace,
     UserError,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 PHASES = ["early", "mid", "late"]
 

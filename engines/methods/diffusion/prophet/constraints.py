@@ -4,12 +4,8 @@ constraints of Prophet (arXiv 2508.19982, section 4)."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from engines.kit import MaskedLM, Params, UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import MaskedLM, Params, Tensor, UserError
 
 FORM = "offset:word|offset:word, as 27:answer, or a token id as 27:#7"
 

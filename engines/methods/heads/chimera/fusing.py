@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engines.kit import Packed, Record, pack, torch
+from engines.kit import Packed, Record, Tensor, pack, torch
 from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.methods.heads.chimera.drafter import WINDOW, Drafter, TreeEncoder, run_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.speculative._turn import Turn
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Bool,
@@ -26,6 +26,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     max_new_tokens,
     method,
@@ -37,9 +38,6 @@ from engines.methods.heads._template import Path, likeliest, parents_of
 from engines.methods.heads.clover.rankings import Control, Rankings
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -7,13 +7,9 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING
 
 from engines.core.trace import Small
-from engines.kit import Alternatives, Probability, Record, Stops, TokenId, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Alternatives, Probability, Record, Stops, Tensor, TokenId, torch
 
 
 class ShadowTokens(Record):

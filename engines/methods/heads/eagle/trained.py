@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engines.core.lazy import Tensor
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.networks.eagle_layer import EagleLayer
 
 

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     many,
     max_new_tokens,
@@ -38,9 +40,6 @@ from engines.methods.heads._template import filled, from_heads, likeliest, paren
 from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 RANKS = 10  # guesses taken of each pseudo row
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Probability, Record, Taps, TokenId, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Probability, Record, Taps, Tensor, TokenId, torch
 
 
 class Transfer(Record):

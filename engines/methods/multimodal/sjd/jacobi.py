@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engines.core.sampling import inverse_cdf
-from engines.kit import accept_probability, residual
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Tensor, accept_probability, residual
 
 
 @dataclass(frozen=True)

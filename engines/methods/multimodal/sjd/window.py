@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engines.core.trace import pack
-from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, many, torch
+from engines.kit import CausalLM, Generator, KVCache, Media, Params, Tensor, Tree, UserError, many, torch
 from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
     from engines.core.picture import Picture
 
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Decision,
@@ -33,6 +33,7 @@ from engines.kit import (
     Span,
     Steps,
     Taps,
+    Tensor,
     distribution,
     draw,
     entropy,
@@ -55,9 +56,6 @@ from engines.methods.routing.read_me.experts import (
     permanent,
     runs,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RULES = (LRU, LOOKAHEAD, RANDOM)
 MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for each channel

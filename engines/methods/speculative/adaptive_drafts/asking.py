@@ -5,16 +5,12 @@ What it would have guessed where nobody asked is found when it next reads the te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import CausalLM, Params
+from engines.kit import CausalLM, Params, Tensor
 from engines.methods.speculative._turn import Drafter
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Path
 from engines.methods.speculative.adaptive_drafts.sources import Guess, by_chance, ranked
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RANKS = 4  # guesses behind a row
 ROWS = 64  # that lie in its cache at once

@@ -10,13 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import top_ids
+from engines.kit import Tensor, top_ids
 from engines.models.parts.stores import GRAM, StoreIndex
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Key = tuple[str, int]  # source, and the class of its guesses that are accepted alike
 Guess = tuple[int, Key]  # a token that may come next

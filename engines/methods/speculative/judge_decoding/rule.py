@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from engines.kit import (
+    Generator,
     Params,
+    Tensor,
     accept_probability,
     distribution,
     draw,
@@ -13,9 +13,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 def standard(z: Tensor, draft: Draft, p: Params, rng: Generator) -> tuple[list[bool], list[float | None], list[float]]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     max_new_tokens,
     method,
     top_ids,
@@ -41,9 +41,6 @@ from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Targ
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
 from engines.models.parts.stores import store_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FAN, DEPTH, ROWS, MATCHES = 4, 6, 48, 64  # the most of each
 LONGEST = 16  # the most last tokens that are looked up, as in REST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Alternatives,
@@ -13,6 +13,7 @@ from engines.kit import (
     Probability,
     Record,
     Stops,
+    Tensor,
     TokenId,
     accept_probability,
     distribution,
@@ -21,9 +22,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import Turn
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Reflection(Record):

@@ -7,13 +7,9 @@ on prompts of its own."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import CausalLM, children, from_child_counts, torch
+from engines.kit import CausalLM, Generator, children, from_child_counts, torch
 from engines.methods.speculative._verify import Draft, verify
-
-if TYPE_CHECKING:
-    from torch import Generator
 
 
 def broad(width: int, depth: int) -> list[int]:

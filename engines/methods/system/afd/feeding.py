@@ -12,13 +12,10 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
-from engines.kit import CountedSplit, UserError, torch
+from engines.kit import CountedSplit, Tensor, UserError, torch
 from engines.models.layers import feed_forward
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Taken = tuple[Any, float, float]  # rows [b, d], and when they were computed, by `time.perf_counter`
 

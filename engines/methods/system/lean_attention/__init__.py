@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     AttentionInputs,
@@ -32,6 +32,7 @@ from engines.kit import (
     Recorder,
     Steps,
     Taps,
+    Tensor,
     UserError,
     distribution,
     draw,
@@ -50,9 +51,6 @@ from engines.methods.system.lean_attention.partition import (
     tiles,
     timeline,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PURE, OFFICIAL = "stream-k", "as published"
 MOST = 256  # workers

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from engines.core.lazy import without_gradients
-from engines.kit import AttentionInputs, torch
+from engines.kit import AttentionInputs, Tensor, torch
 from engines.methods.system.lean_attention.partition import FLASH, Piece
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Triple(NamedTuple):

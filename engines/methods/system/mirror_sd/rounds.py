@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from engines.kit import Branch, Interval, Recorder, top_ids
+from engines.kit import Branch, Interval, Recorder, Tensor, top_ids
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.methods.speculative._verify import Verdict
 
 WIDEST, LONGEST = 16, 8  # kappa and gamma

@@ -11,12 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engines.kit import Interval, bytes_held, row_depths, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Interval, Tensor, bytes_held, row_depths, torch
 
 STATM = Path("/proc/self/statm")
 
