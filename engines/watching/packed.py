@@ -4,17 +4,14 @@ Shapes: B sequences, n rows fed, K columns of a mask."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from engines.core.lazy import Tensor, torch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.hooks import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 BORDERS = ("cu_seq", "cumulative_seq")  # in the names of arguments that say where each text of a packed row begins
 NUMBERS = ("seq_idx", "segment_ids", "sequence_ids", "document_ids")  # that say for each row which text it is of

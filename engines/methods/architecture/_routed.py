@@ -5,12 +5,10 @@ Letters: n rows, N experts of a layer, U the union."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from engines.core.kinds.moe import Mixture
 from engines.kit import Interval, Routing, Tensor, bytes_held, torch
-
-if TYPE_CHECKING:
-    from engines.core.kinds.moe import Mixture
 
 
 class Reading(NamedTuple):

@@ -27,6 +27,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     pack_routing,
+    show,
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
@@ -125,6 +126,4 @@ class Twin:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("blockffn", "tiny-blockffn", "python: class Robot(size: int, owner: str)")

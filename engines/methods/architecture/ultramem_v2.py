@@ -17,7 +17,7 @@ Letters: m slots of a token in a layer, K rows and columns of keys, c tokens of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,11 @@ from engines.kit import (
     method,
     pack_routing,
     pack_slots,
+    show,
     token_probability,
     torch,
 )
 from engines.methods.architecture._routed import pattern
-
-if TYPE_CHECKING:
-    from engines.kit import Roles
 
 MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
 
@@ -209,6 +207,4 @@ def probability(z: Tensor, token: int) -> float:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("ultramem-v2", "tiny-ultramem", "fact: Ada Raven")

@@ -13,6 +13,7 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 
@@ -58,6 +59,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("greedy", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -39,6 +39,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
 )
@@ -231,6 +232,4 @@ def _ids(p: Params) -> set[int]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("adablock", "tiny-dlm", "add: 457 + 86")

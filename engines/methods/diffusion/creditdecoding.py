@@ -39,6 +39,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
     torch,
@@ -205,6 +206,4 @@ def note(causes: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("creditdecoding", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -30,6 +30,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
@@ -92,6 +93,4 @@ def certain(H: Tensor, tau: float) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dparallel", "tiny-dlm", "sort: Mia, Leo, Ada")

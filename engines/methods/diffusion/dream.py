@@ -34,6 +34,7 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
 )
@@ -175,6 +176,4 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dream", "tiny-dlm", "sort: Mia, Leo, Ada", steps=12)

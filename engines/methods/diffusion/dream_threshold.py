@@ -27,6 +27,7 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
 )
@@ -118,6 +119,4 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dream-threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -30,6 +30,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
@@ -158,6 +159,4 @@ def within_factor(conf: Tensor, f: float) -> tuple[Tensor, list[str]]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

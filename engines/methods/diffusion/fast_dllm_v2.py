@@ -38,6 +38,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     torch,
     within_mass,
 )
@@ -179,6 +180,4 @@ def ended(x: Tensor, start: int, first_mask: int, eos_ids: frozenset[int]) -> bo
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("fast-dllm-v2", "tiny-blockdlm", "add: 457 + 86")

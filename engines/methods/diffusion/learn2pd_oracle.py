@@ -27,6 +27,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
@@ -150,6 +151,4 @@ def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", decides="oracle")

@@ -28,6 +28,7 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
     transfer_schedule,
@@ -128,6 +129,4 @@ def guided(model: MaskedLM, x: Tensor, prompt_length: int, w: float) -> Distribu
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -27,6 +27,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
@@ -103,6 +104,4 @@ def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada2", "tiny-blockdlm", "add: 457 + 86")

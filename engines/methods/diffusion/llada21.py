@@ -29,6 +29,7 @@ from engines.kit import (
     Tensor,
     max_new_tokens,
     method,
+    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
@@ -90,6 +91,4 @@ def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada21", "tiny-blockdlm", "sort: Ella, Alan, Vera, Finn, Zoe, Fred")

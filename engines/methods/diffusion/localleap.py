@@ -40,6 +40,7 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
     torch,
@@ -194,6 +195,4 @@ def note(causes: list[str], masks: int, filled: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("localleap", "tiny-dlm", "add: 457 + 286")

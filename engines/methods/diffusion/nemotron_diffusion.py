@@ -33,6 +33,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     torch,
     transfer_schedule,
 )
@@ -215,6 +216,4 @@ def kept(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("nemotron-diffusion", "tiny-two-way", "add: 457 + 86")

@@ -21,6 +21,7 @@ from engines.kit import (
     block_of,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 
@@ -64,6 +65,4 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("token-editing", "tiny-dlm", "latin: B S I")

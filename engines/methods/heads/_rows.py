@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from engines.kit import Tensor, top_ids, torch
 from engines.methods.heads._confident_tree import Fan
+from engines.methods.speculative._turn import Turn
 
 if TYPE_CHECKING:
-    from engines.methods.speculative._turn import Turn
     from engines.models.drafters.rows import Rows
 
 

@@ -15,7 +15,7 @@ Letters: b tokens of a block, n rows of context, v draft vocabulary."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Int,
@@ -30,14 +30,12 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from engines.methods.speculative._turn import Turn
 
 MOST = 32
 SHOWN = 3  # guesses of a slot in the record
@@ -147,6 +145,4 @@ class Drafter:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dflash", "tiny-ar-l", "add: 457 + 86")

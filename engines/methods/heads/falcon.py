@@ -34,6 +34,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
@@ -43,7 +44,6 @@ from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
-    from engines.methods.heads._template import Path
     from engines.models.networks.falcon_layer import FalconLayer, State
 
 
@@ -240,6 +240,4 @@ def grown(drafter: Drafter, paths: Sequence[Path], ids: Sequence[int], first: Gr
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("falcon", "tiny-ar-l", "add: 457 + 86")

@@ -15,15 +15,12 @@ Letters: K heads, a[d][r] the measured chance that guess r of head d is right be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, top_ids, torch
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show, top_ids, torch
 from engines.methods.heads._template import Path, likeliest, parents_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from engines.methods.speculative._turn import Turn
 
 RANKS = 10  # guesses of each head
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
@@ -152,6 +149,4 @@ def grown(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("hydra", "tiny-ar-l", "add: 457 + 86")

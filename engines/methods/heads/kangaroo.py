@@ -38,6 +38,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     slider,
     torch,
 )
@@ -181,6 +182,4 @@ def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("kangaroo", "tiny-ar-l", "add: 457 + 86")

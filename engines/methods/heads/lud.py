@@ -45,6 +45,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     slider,
     token_probability,
     torch,
@@ -216,6 +217,4 @@ def forward(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("lud", "tiny-ar-l", "story: Mia, boat")

@@ -30,6 +30,7 @@ from engines.kit import (
     method,
     part,
     row_depths,
+    show,
 )
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
@@ -120,6 +121,4 @@ def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("lud-verified", "tiny-ar-l", "story: Mia, boat")

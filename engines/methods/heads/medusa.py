@@ -30,6 +30,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
@@ -195,6 +196,4 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("medusa", "tiny-ar-l", "add: 457 + 86")

@@ -29,6 +29,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
@@ -125,6 +126,4 @@ class Parallel(Drafter):
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("p-eagle", "tiny-ar-l", "add: 457 + 86")

@@ -18,6 +18,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
@@ -77,6 +78,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("cppd", "tiny-reader", "address")

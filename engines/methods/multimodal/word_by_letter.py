@@ -14,6 +14,7 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
@@ -57,6 +58,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("word-by-letter", "tiny-reader", "address")

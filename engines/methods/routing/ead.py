@@ -35,6 +35,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     slider,
 )
 
@@ -130,6 +131,4 @@ def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tupl
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("ead", "tiny-ar-l", "add: 457 + 86")

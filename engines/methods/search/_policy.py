@@ -4,16 +4,12 @@ steps share, with one count of tokens and of calls of the reward model."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.kit import Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
+from engines.core.params import Params
+from engines.kit import CausalLM, Edit, Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
 from engines.models.parts.step_reward import StepReward
 from engines.tasks.chains import CHAINS, sound
-
-if TYPE_CHECKING:
-    from engines.core.params import Params
-    from engines.kit import CausalLM, Edit
 
 TEMPERATURE = Float(
     "temperature",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import prod
 
-from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part, show
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
@@ -98,6 +98,4 @@ def told(policy: Policy, best: Path, written: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("best-of-n", "tiny-reasoner", "4+8-9*7")

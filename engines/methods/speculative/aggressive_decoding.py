@@ -26,6 +26,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
@@ -155,6 +156,4 @@ def note(anchored: Anchor, pasted: int, turn: Turn) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("aggressive-decoding", "tiny-ar-l", "grammar: He are cold today. Cara sees an spoon.")

@@ -34,6 +34,7 @@ from engines.kit import (
     draw,
     max_new_tokens,
     method,
+    show,
     without,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
@@ -194,6 +195,4 @@ def note(turn: Turn, growth: Growth) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dyspec", "tiny-ar-l", "add: 457 + 86")

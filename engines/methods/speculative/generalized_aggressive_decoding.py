@@ -26,6 +26,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
     top_ids,
     torch,
@@ -139,6 +140,4 @@ def note(turn: Turn, relaxed: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")

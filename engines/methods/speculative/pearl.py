@@ -41,6 +41,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     torch,
 )
 from engines.kit import Generator as Rng
@@ -233,6 +234,4 @@ def note(turn: Turn, was: str, discarded: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("pearl", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -33,6 +33,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     slider,
 )
 from engines.kit import Generator as Rng
@@ -192,6 +193,4 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("specdec-pp", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

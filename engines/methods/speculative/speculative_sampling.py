@@ -22,6 +22,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     residual,
+    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
@@ -113,6 +114,4 @@ def leftover(p: Tensor, q: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("speculative-sampling", "tiny-ar-l", "add: 457 + 86")

@@ -21,6 +21,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.speculative._turn import EMITS, Turn
 from engines.methods.speculative._verify import verify
@@ -125,6 +126,4 @@ def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int)
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("stand-side-by-side", "tiny-ar-l", "add: 457 + 86", temperature=0.7)

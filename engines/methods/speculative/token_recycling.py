@@ -30,6 +30,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     row_depths,
+    show,
     top_ids,
     torch,
 )
@@ -199,6 +200,4 @@ def entries(M: np.ndarray, read: Collection[int], written: Sequence[int]) -> lis
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("token-recycling", "tiny-ar-l", "add: 457 + 86")

@@ -40,6 +40,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.system.afd.batch import Part, prefilled
@@ -153,6 +154,4 @@ def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("factorised-attention", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -9,7 +9,7 @@ is the drafter's own, over a draft vocabulary; the next row reads the output bef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, arange, cat
 from torch.nn import functional as F
@@ -17,11 +17,9 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, RowDrafter
 from engines.models.drafters.configs import EagleConfig, layer_config, said
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count, token_id
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 
 class Eagle3(RowDrafter):

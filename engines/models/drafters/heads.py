@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, cat
@@ -15,11 +15,9 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import CountedDrafter, Drafter
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 INSIDE = "medusa_head."  # Medusa-1.0: heads in the files of a target that was trained with them
 BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.weight")

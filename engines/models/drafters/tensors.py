@@ -4,15 +4,13 @@ over."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from engines.core.errors import UserError
 from engines.core.lazy import Tensor
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
+from engines.models.drafters.files import Checkpoint
 
 
 class Tensors:

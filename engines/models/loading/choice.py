@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from engines.core.kinds import Model
-    from engines.core.trace import ModelRecord
-    from engines.models.configs.plans import Plan
+from engines.core.kinds import Model
+from engines.core.trace import ModelRecord
+from engines.models.configs.plans import Plan
 
 
 def model_of(

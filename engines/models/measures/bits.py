@@ -5,13 +5,11 @@ other bits; Q4_K_M: from four on, in some texts), in torch on the type, the shap
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from engines.core.kinds import CausalLM
+from engines.core.kinds import CausalLM
 
 TEXT = 16  # tokens before the rows
 SIZES = (2, 3, 4, 5, 8, 16, 32)  # rows fed at once

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engines.core.errors import UserError
+from engines.core.kinds import Model
 from engines.core.lazy import Tensor
 from engines.models.files.hub import read_json
-from engines.models.parts import CARD, folder_of, load_part
+from engines.models.parts import CARD, Part, folder_of, load_part
 
 if TYPE_CHECKING:
-    from engines.core.kinds import Model
     from engines.models.networks.sized_draft import SizedDraft
-    from engines.models.parts import Part
 
 PART, MARK, ROLE = "draft-grid", "@", "draft"
 

@@ -9,12 +9,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engines.core.trace import Interval
 from engines.kit import KVCache, Mark, Recorder, Taps, Tensor, torch
-
-if TYPE_CHECKING:
-    from engines.core.trace import Interval
 
 
 @dataclass

@@ -3,15 +3,12 @@ trained with all of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import Packed, Record, Tensor, pack, torch
 from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.methods.heads.chimera.drafter import WINDOW, Drafter, TreeEncoder, run_of
-
-if TYPE_CHECKING:
-    from engines.methods.speculative._turn import Turn
-
+from engines.methods.speculative._turn import Turn
 
 SHOWN = 5  # tokens of a ranking
 

@@ -11,10 +11,10 @@ from engines.core.picture import Pictured
 from engines.core.trace import Count
 from engines.kit import Record, Tensor, TokenId, top_ids
 from engines.models.networks.exits import Past
+from engines.models.parts import Part
 
 if TYPE_CHECKING:
     from engines.models.networks.vision_draft import VisionDraft
-    from engines.models.parts import Part
 
 
 class Inputs(Record):

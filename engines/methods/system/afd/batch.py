@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from engines.kit import Branch, CountedSplit, Edit, KVCache, Recorder, Tensor, distribution, draw, top_ids, torch
-
-if TYPE_CHECKING:
-    from engines.methods.system.afd.feeding import Feeding
+from engines.methods.system.afd.feeding import Feeding
 
 SPREAD = 0x9E3779B97F4A7C15  # between the seeds of the texts
 

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from engines.kit import Branch, Interval, Recorder, Tensor, top_ids
-
-if TYPE_CHECKING:
-    from engines.methods.speculative._verify import Verdict
+from engines.methods.speculative._verify import Verdict
 
 WIDEST, LONGEST = 16, 8  # kappa and gamma
 ROWS = (LONGEST + 1) * (1 + WIDEST * LONGEST)  # of the draft's cache, beside the text
