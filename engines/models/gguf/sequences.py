@@ -11,12 +11,11 @@ their cells, in a sequence that nobody reads, until there is no more room."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engines.core.errors import UserError
 from engines.models.gguf.library import GUARD
-from engines.models.layers.slots import check_room
+from engines.models.layers.slots import check_crop, check_kept, check_room
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,19 +148,13 @@ class SequenceCache:
 
     def crop(self, length: int) -> None:
         """Forget the rows from `length` on. Raises ValueError if there are fewer."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        check_crop(self.length, length)
         self.keep(length, [])
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending). Raises ValueError
         for rows that the cache lacks, or whose parents are dropped."""
-        held = self.length
-        ordered = all(a < b for a, b in pairwise(rows))
-        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= held)) or base > held:
-            raise ValueError(
-                f"the cache holds {held} positions; cannot keep {base} and then the rows {list(rows)} behind them"
-            )
+        check_kept(self.length, base, rows)
         place = {base + row: base + i for i, row in enumerate(rows)}
 
         def stays(row: int) -> bool:
