@@ -88,8 +88,7 @@ def _rows(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
 
     def row(e: Tensor, s: Tensor) -> Tensor:
         m = pasts.length
-        out: Tensor = run.call(1, lambda: run.rows(e, s, pasts, torch.tensor([m], device=e.device), None))
-        return out
+        return run.call(1, lambda: run.rows(e, s, pasts, torch.tensor([m], device=e.device), None))
 
     if n > 1:
         sees = torch.ones(n - 1, n - 1, dtype=torch.bool, device=S.device).tril()
@@ -136,7 +135,7 @@ def _filled(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
 
 
 def _heads(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
-    return lambda k: run.guess(run, S[-1], 0, k).argmax(-1).tolist()  # type: ignore[no-any-return]
+    return lambda k: run.guess(run, S[-1], 0, k).argmax(-1).tolist()
 
 
 def _sequential(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:

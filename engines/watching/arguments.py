@@ -102,7 +102,7 @@ def keys_of(cache: Any) -> Tensor | None:
             keys = data[..., :length, :]
     else:
         keys = None
-    return keys if torch.is_tensor(keys) and keys.ndim == 4 else None  # type: ignore[no-any-return]
+    return keys if torch.is_tensor(keys) and keys.ndim == 4 else None
 
 
 def logits_of(output: Any, ids: Tensor | None = None, decides: bool = True) -> Tensor | None:

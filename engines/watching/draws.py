@@ -43,7 +43,7 @@ class Draws:
             source = torch.default_generator
         elif source is None and device.type == "cuda":
             source = torch.cuda.default_generators[device.index or 0]
-        return None if source is None else source.get_state().clone()  # type: ignore[no-any-return]
+        return None if source is None else source.get_state().clone()
 
     def fresh(self, before: Tensor | None, after: Tensor | None, size: int, length: int, device: Any) -> Tensor | None:
         """A canvas [L] of V = `size` that was drawn between two states; None where it was not, or they are unknown."""

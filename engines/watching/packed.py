@@ -57,7 +57,7 @@ def _several(call: Call) -> Iterator[str]:
 def seen_by(mask: Tensor) -> np.ndarray:
     """Which columns each row sees [n, K], by a mask of that shape: True, or a number that is not hugely negative."""
     sees = mask if mask.dtype == torch.bool else mask > -1e4 if mask.is_floating_point() else mask.bool()
-    return sees.detach().cpu().numpy()  # type: ignore[no-any-return]
+    return sees.detach().cpu().numpy()
 
 
 def _apart(seen: np.ndarray) -> int:

@@ -20,19 +20,15 @@ class Tokenizer(Protocol):
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's prompt in the model's own chat format (or plain, where it has none)."""
-        ...
 
     def encode(self, text: str) -> list[int]:
         """Ids of a piece of text as it stands, without chat format and without a beginning or end mark."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special tokens are left out, broken bytes become U+FFFD."""
-        ...
 
     def piece(self, token: int) -> Piece:
         """How one id looks: its text, or that it is special or a lone byte."""
-        ...
 
 
 @runtime_checkable
@@ -47,7 +43,6 @@ class Model(Protocol):
 
     def warm_up(self) -> float:
         """Run one untimed forward the first time; return the seconds it took (0.0 later)."""
-        ...
 
 
 class KVCache(Protocol):
@@ -57,11 +52,9 @@ class KVCache(Protocol):
 
     def crop(self, length: int) -> None:
         """Forget everything from position `length` on. Raises ValueError if there is less."""
-        ...
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending)."""
-        ...
 
 
 @dataclass

@@ -24,12 +24,10 @@ class CanvasLM(Model, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` encoded positions. It can be cropped at any position."""
-        ...
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """Feed n tokens behind the cache, each of which sees those before it; the cache then holds n more. Returns the
         states [n, d] behind the last norm, which nothing needs for decoding."""
-        ...
 
     def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """Feed a canvas [L] behind the cache, where every position sees all of the canvas and what was encoded;
@@ -38,7 +36,6 @@ class CanvasLM(Model, Protocol):
         conditioning [L, V]: the logits of the step before, whose expected embeddings are added to the canvas's
         (self-conditioning); None at the first step. Returns logits [L, V]; row i is the distribution of position
         cache.length + i."""
-        ...
 
 
 class CountedCanvas(Counted):
@@ -50,12 +47,11 @@ class CountedCanvas(Counted):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CanvasLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """See `CanvasLM`."""
-        states: Tensor = self._meter.call(
+        return self._meter.call(
             self._role,
             self.record.device,
             len(tokens),
@@ -63,7 +59,6 @@ class CountedCanvas(Counted):
             layer_rows=len(tokens) * self.num_layers,
             forward=False,
         )
-        return states
 
     def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """See `CanvasLM`; forbidden tokens get -inf in the rows of their positions."""

@@ -19,7 +19,6 @@ class MaskedLM(Model, Protocol):
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V]. The mask token is never proposed: its logit is -inf."""
-        ...
 
 
 @runtime_checkable
@@ -34,7 +33,6 @@ class CachedMaskedLM(MaskedLM, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """A cache for boards of up to `capacity` positions. Raises UserError where the network cannot do it."""
-        ...
 
     def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
         """Feed the positions start ... end - 1 of a board x [L]; their keys and values replace those in the cache.
@@ -44,7 +42,6 @@ class CachedMaskedLM(MaskedLM, Protocol):
         position start + i. With `shift` and start > 0, row 0 keeps its own: its position's distribution stands before
         what was fed, so it should be decided already. Raises ValueError for a part of a board that was not fed as a
         whole before."""
-        ...
 
 
 class CountedMasked(Counted):

@@ -37,7 +37,6 @@ class PowerLawLM(Model, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` positions."""
-        ...
 
     def forward(
         self,
@@ -49,7 +48,6 @@ class PowerLawLM(Model, Protocol):
     ) -> Deduced:
         """Feed n tokens behind the cache, which then holds n more rows; without one they are the whole text. Without G
         it is made of the rows fed, or of the cache's A, which an earlier call left there."""
-        ...
 
 
 class CountedPowerLaw(Counted):
@@ -61,8 +59,7 @@ class CountedPowerLaw(Counted):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `PowerLawLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def forward(self, tokens: Sequence[int], cache: KVCache | None = None, G: Tensor | None = None) -> Deduced:
         """See `PowerLawLM`; the last row never proposes a token forbidden at the position it predicts."""

@@ -50,33 +50,26 @@ class WordReaderLM(Model, Protocol):
     def see(self, picture: Any, prompt: int) -> Seen:
         """Run the encoder over a picture, uint8 [32, 128] of greys, or over b of them at once, [b, 32, 128], behind a
         prompt of so many tokens."""
-        ...
 
     def glance(self, seen: Seen) -> Places:
         """The whole word in one pass."""
-        ...
 
     def glances(self, seen: Seen) -> list[Places]:
         """The words of all pictures that were seen at once, in one pass."""
-        ...
 
     def counts(self, seen: Seen) -> list[int]:
         """How often each of the C tokens occurs, as the counting part tells it."""
-        ...
 
     def pass_rows(self) -> int:
         """Rows times layers of one pass."""
-        ...
 
     def new_cache(self, seen: Seen) -> KVCache:
         """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
         reorders and repeats."""
-        ...
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.
         Tokens [b, n] go to the b rows of a cache, and logits [b, n, C] come back."""
-        ...
 
 
 class CountedReader(Counted):
@@ -90,7 +83,7 @@ class CountedReader(Counted):
     def see(self, picture: Any, prompt: int) -> Seen:
         """See `WordReaderLM`."""
         rows = self.features * (picture.shape[0] if picture.ndim == 3 else 1)
-        seen: Seen = self._meter.call(
+        return self._meter.call(
             self._role,
             self.record.device,
             rows,
@@ -98,7 +91,6 @@ class CountedReader(Counted):
             layer_rows=rows * self._model.encoder_layers,
             forward=False,
         )
-        return seen
 
     def glance(self, seen: Seen) -> Places:
         """See `WordReaderLM`; no place proposes a token forbidden there."""
@@ -128,13 +120,11 @@ class CountedReader(Counted):
 
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
-        found: list[int] = self._model.counts(seen)
-        return found
+        return self._model.counts(seen)
 
     def new_cache(self, seen: Seen) -> KVCache:
         """See `WordReaderLM`."""
-        cache: KVCache = self._model.new_cache(seen)
-        return cache
+        return self._model.new_cache(seen)
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""

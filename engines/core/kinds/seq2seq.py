@@ -41,12 +41,10 @@ class Seq2SeqLM(Model, Protocol):
 
     def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
         """Run the encoder over m prompt tokens."""
-        ...
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
         """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
         caches."""
-        ...
 
     def extend(
         self,
@@ -59,7 +57,6 @@ class Seq2SeqLM(Model, Protocol):
     ) -> Extended:
         """Feed n answer tokens behind the cache, which then holds n more rows. last_only: logits [1, V] of the last
         row. attention: see `Extended`. marks: gets when each layer ran."""
-        ...
 
 
 class CountedSeq2Seq(Counted):
@@ -74,7 +71,7 @@ class CountedSeq2Seq(Counted):
 
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
-        memory: Encoded = self._meter.call(
+        return self._meter.call(
             self._role,
             self.record.device,
             len(prompt),
@@ -82,12 +79,10 @@ class CountedSeq2Seq(Counted):
             layer_rows=len(prompt) * self.encoder_layers,
             forward=False,
         )
-        return memory
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
         """See `Seq2SeqLM`."""
-        cache: KVCache = self._model.new_cache(memory, capacity)
-        return cache
+        return self._model.new_cache(memory, capacity)
 
     def extend(
         self,

@@ -32,7 +32,6 @@ class TwoWayLM(LayeredLM, Protocol):
         Returns logits [n, V]; row i is the distribution of position cache.length + i, and the mask token is never
         proposed. With `shift` row 0 keeps its own: its position's distribution stands in the causal row before it.
         keep: the cache then holds the block, as it was read here; else it stays as it was."""
-        ...
 
 
 class CountedTwoWay(CountedLayered):

@@ -190,8 +190,7 @@ class Beside:
         x = self.dense.embed(ids[base:])
         x = self.dense.layers(x, self.caches[1], 0, self.dense.num_layers, taps=Taps(linear=sized))
         self.dense_bytes = sum(size for (_, name), size in sizes.items() if name in MATRICES)
-        z: Tensor = self.dense.unembed(x[-1:])
-        return z
+        return self.dense.unembed(x[-1:])
 
     def chunk(self, length: int) -> int:
         """Bytes of routers and experts that the last so many positions read together."""

@@ -89,8 +89,7 @@ class Trained:
         """Logits [n, v] of head i behind n paths of i + 1 tokens, from the state h [d]; they speak of position `at`."""
         e = self.model.embed([token for line in lines for token in line]).unflatten(0, (len(lines), i + 1))
         x = self.heads(h.expand(len(lines), -1), e)  # [n, d]
-        z: Tensor = self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
-        return z
+        return self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
 
     def tokens(self, columns: Tensor) -> Tensor:
         """The model's tokens of columns."""
@@ -110,13 +109,11 @@ class Published:
         begin = len(turn.before) - 1 - len(turn.chain)
         self.pasts.crop(min(begin, length))
         new = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: max(0, length - begin)]
-        h: Tensor | None = self.heads.state(self.heads, new, self.pasts) if len(new) else None
-        return h
+        return self.heads.state(self.heads, new, self.pasts) if len(new) else None
 
     def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
         """See `Trained`."""
-        z: Tensor = self.heads.guess(self.heads, i, h, lines, at)
-        return z
+        return self.heads.guess(self.heads, i, h, lines, at)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Trained`."""

@@ -212,8 +212,7 @@ def forward(
     on[:c] = float(everywhere)
     taps = Taps(linear=lambda layer, name, x, y: y + (lora.added(layer, name, x) * on).to(y.dtype))
     changed = everywhere or pads
-    h: Tensor = model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
-    return h
+    return model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
 
 
 if __name__ == "__main__":

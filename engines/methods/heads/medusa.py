@@ -114,8 +114,7 @@ class Trained:
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """Logits [K, v] of the first K heads behind the state h [d]; the first speaks of position `at`."""
-        z: Tensor = self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
-        return z
+        return self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """The model's tokens of columns."""
@@ -132,8 +131,7 @@ class Published:
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """See `Trained`."""
-        z: Tensor = self.heads.guess(self.heads, h, at, K)
-        return z
+        return self.heads.guess(self.heads, h, at, K)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Trained`."""

@@ -94,8 +94,7 @@ def scorer(name: str, models: Roles, prompt: Sequence[int], run: Recorder) -> Sc
     if name == "model":
 
         def call(rows: int, compute: Callable[[], float], layer_rows: int) -> float:
-            r: float = run.call("prm", "cpu", rows, compute, layer_rows=layer_rows)
-            return r
+            return run.call("prm", "cpu", rows, compute, layer_rows=layer_rows)
 
         return StepReward(models.prm.tensors, call).score
     decode, start = models.target.tokenizer.decode, len(prompt)

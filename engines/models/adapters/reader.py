@@ -172,8 +172,7 @@ class HFWordReader(Warmed):
         assert isinstance(seen, SeenPicture)
         told = self.network.parallel(seen.features).counts
         assert told is not None
-        found: list[int] = told[0].argmax(-1).tolist()
-        return found
+        return told[0].argmax(-1).tolist()
 
     def pass_rows(self) -> int:
         """See `WordReaderLM`: both stacks, two layers each, and the joining one."""

@@ -155,8 +155,7 @@ def _attend(
     out = module.tap(AttentionInputs(module.number, query[0], key[0], value[0], scale, sees))
     if out is not None:
         return out.to(query.dtype).transpose(0, 1)[None].contiguous(), None
-    found: tuple[Tensor, Tensor | None] = module.tapped_function(module, query, key, value, attention_mask, **options)
-    return found
+    return module.tapped_function(module, query, key, value, attention_mask, **options)
 
 
 def visible(mask: Any, n: int, m: int, device: torch.device) -> Tensor:

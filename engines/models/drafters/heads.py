@@ -167,8 +167,7 @@ class Hydra(Heads):
             x = self.layer(states, turn, pasts.layers[0], causal(n, m, states.device))
             return self.layer.norm(x[-1:], self.prefix_norm)[0]
 
-        made: Tensor = run.call(n, compute)
-        return made
+        return run.call(n, compute)
 
     def guess(self, run: CountedDrafter, i: int, h: Tensor, tokens: list[list[int]], at: int) -> Tensor:
         """Logits [n, V] of head i behind n paths, each the next token and i guesses (`tokens` [n][i + 1]), from the

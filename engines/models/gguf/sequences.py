@@ -39,19 +39,15 @@ class Cells(Protocol):
         last_only: bool = False,
     ) -> npt.NDArray[np.float32]:
         """Logits of the rows."""
-        ...
 
     def join(self, source: int, target: int, begin: int, end: int) -> None:
         """Cells of one sequence belong to another, too."""
-        ...
 
     def leave(self, sequence: int, begin: int, end: int = -1) -> None:
         """Cells leave a sequence."""
-        ...
 
     def gather(self, sequence: int) -> None:
         """The cells of the only sequence move together."""
-        ...
 
 
 class SequenceCache:

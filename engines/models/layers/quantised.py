@@ -44,8 +44,7 @@ class CodedMatrices(nn.Module):
         return decoded(self.codes[index], self.scales[index], self.shape[1:], self.dtype)
 
     def __getitem__(self, index: Tensor | int) -> Tensor:
-        out: Tensor = self(index)
-        return out
+        return self(index)
 
 
 class CodedLinear(nn.Module):

@@ -45,8 +45,7 @@ class CloverDrafter(nn.Module):
 
     def said(self, s: Tensor, i: int) -> Tensor:
         """What the head of depth i (from 0) makes of states s [n, d], on the scale of the model's last norm."""
-        out: Tensor = s + nn.functional.silu(s @ self.R[i].T + self.b[i])
-        return out
+        return s + nn.functional.silu(s @ self.R[i].T + self.b[i])
 
 
 class BlockHeads(nn.Module):
@@ -65,8 +64,7 @@ class BlockHeads(nn.Module):
 
     def said(self, s: Tensor, i: int) -> Tensor:
         """As `CloverDrafter`."""
-        out: Tensor = s @ self.P[i].T + nn.functional.silu(s @ self.R[i].T + self.b[i])
-        return out
+        return s @ self.P[i].T + nn.functional.silu(s @ self.R[i].T + self.b[i])
 
 
 def _squares(K: int, first: Tensor) -> nn.ParameterList:

@@ -75,7 +75,7 @@ class Attention(nn.Module):
     def reads(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, **options: Any) -> Tensor:
         """Queries [B, h, n, e] over one head of keys [B, 1, m, e] and of values [B, 1, m, w]: [B, n, h, w]."""
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-        return attend(self, q, k, v, mask, dropout=0.0, scaling=scale, **options)[0]  # type: ignore[no-any-return]
+        return attend(self, q, k, v, mask, dropout=0.0, scaling=scale, **options)[0]
 
 
 class MultiMatrixFactorizationAttention(Attention):

@@ -42,8 +42,7 @@ class PlainFFN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows [..., d] to [..., d]."""
-        out: Tensor = self.down_proj(gelu(self.up_proj(x)))
-        return out
+        return self.down_proj(gelu(self.up_proj(x)))
 
 
 def made_plain(layer: Any, config: LlamaConfig) -> Any:

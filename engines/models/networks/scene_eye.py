@@ -39,8 +39,7 @@ class Gate(nn.Module):
 
     def forward(self, x: Tensor, g: Tensor) -> Tensor:
         """x, g [B, c, h, w]."""
-        out: Tensor = x * self.w((self.x(x) + self.g(g)).relu()).sigmoid()
-        return out
+        return x * self.w((self.x(x) + self.g(g)).relu()).sigmoid()
 
 
 class Segmenter(nn.Module):
@@ -67,8 +66,7 @@ class Segmenter(nn.Module):
         for narrow, gate, up, skip in zip(self.narrow, self.gates, self.up, skips[-2::-1], strict=True):
             g = F.interpolate(narrow(x), scale_factor=2, mode="nearest")
             x = up(torch.cat([gate(skip, g), g], 1))
-        out: Tensor = self.last(x)[:, 0]
-        return out
+        return self.last(x)[:, 0]
 
 
 class Captioner(nn.Module):
@@ -83,8 +81,7 @@ class Captioner(nn.Module):
 
     def features(self, pictures: Tensor) -> Tensor:
         """[B, V, d]."""
-        x: Tensor = self.norm(self.convolutions(F.avg_pool2d(pictures, 2)).flatten(2).transpose(1, 2))
-        return x
+        return self.norm(self.convolutions(F.avg_pool2d(pictures, 2)).flatten(2).transpose(1, 2))
 
 
 class SceneEye(nn.Module):

@@ -69,8 +69,7 @@ class SizedDraft(nn.Module):
         """tokens [b, n] -> [b, n, D], to be read with E."""
         E: Tensor = self.E  # type: ignore[assignment]
         x = self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
-        out: Tensor = self.W_out(self.body(inputs_embeds=x, use_cache=False).last_hidden_state)
-        return out
+        return self.W_out(self.body(inputs_embeds=x, use_cache=False).last_hidden_state)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [b, n] -> logits [b, n, V]; every token sees those before it."""
@@ -93,8 +92,7 @@ class Entrance(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """See the class."""
         E: Tensor = self.E  # type: ignore[assignment]
-        x: Tensor = self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
-        return x
+        return self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
 
 
 class Exit(nn.Module):

@@ -161,14 +161,12 @@ class Memory(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """[n, 2, r, D_k]: for every rank a query of its own to the rows and one to the columns."""
-        normed: Tensor = self.query_norm(self.query_proj(x).unflatten(-1, (2, self.r, -1)))
-        return normed
+        return self.query_norm(self.query_proj(x).unflatten(-1, (2, self.r, -1)))
 
     def keys(self) -> Tensor:
         """[2, K, r, D_k]."""
         both = torch.stack([self.row_keys, self.column_keys]).unflatten(1, (self.K, self.r))
-        normed: Tensor = self.key_norm(both)
-        return normed
+        return self.key_norm(both)
 
     def slots(self, crossings: Tensor) -> Tensor:
         """Where in the pool the slots of crossings of keys are: permuted, behind the layer's offset."""

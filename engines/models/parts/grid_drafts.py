@@ -57,7 +57,7 @@ def load(name: str, load_model: Callable[..., Model], **options: Any) -> Model |
         return draft(name, checkpoint, model)
     twin = copy.copy(model)
     twin.record = msgspec.structs.replace(model.record, name=name)
-    return twin  # type: ignore[no-any-return]
+    return twin
 
 
 def checkpoints(target: str) -> list[str]:

@@ -58,8 +58,7 @@ class StoreIndex:
                 return []
             key = key * self._base + token
         first, end = keys.searchsorted(key), keys.searchsorted(key, "right")
-        found: list[int] = places[max(first, end - most) : end].tolist()
-        return found
+        return places[max(first, end - most) : end].tolist()
 
     def _sorted(self, tokens: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of all n tokens that something follows, rising, and the places behind them."""

@@ -77,8 +77,7 @@ class Maps:
         return operator
 
     def _levels(self, G: Tensor) -> np.ndarray:
-        levels: np.ndarray = (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
-        return levels
+        return (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
 
     def _packed(self, levels: np.ndarray) -> Packed:
         edge = MOST * self.grain

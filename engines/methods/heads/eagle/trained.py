@@ -32,15 +32,15 @@ class Trained:
 
     def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
         """See `Rows`."""
-        return self.layer(self.model.embed(tokens), S, self.past)  # type: ignore[no-any-return]
+        return self.layer(self.model.embed(tokens), S, self.past)
 
     def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
         """See `Rows`."""
-        return self.layer(self.model.embed(tokens), before, self.past, at, sees)  # type: ignore[no-any-return]
+        return self.layer(self.model.embed(tokens), before, self.past, at, sees)
 
     def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
         """See `Rows`."""
-        return self.model.unembed(F, self.vocabulary, normed=True, predicts=predicts)  # type: ignore[no-any-return]
+        return self.model.unembed(F, self.vocabulary, normed=True, predicts=predicts)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Rows`."""

@@ -130,8 +130,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def through(model: Any, tokens: Sequence[int], cache: Any, mask: Tensor) -> Tensor:
     """Rows [n, d] behind all layers, every row with the channels of its own expert: mask [n, L, F]."""
     taps = None if bool(mask.all()) else Taps(channels=lambda layer, u: u * mask[:, layer])
-    h: Tensor = model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
-    return h
+    return model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
 
 
 def active(mask: Tensor, queued: Sequence[int]) -> float:

@@ -89,8 +89,7 @@ def count_accepted(
 
 
 def _uniforms(n: int, rng: Generator) -> list[float]:
-    uniforms: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-    return uniforms
+    return torch.rand(n, dtype=torch.float64, generator=rng).tolist()
 
 
 PROMPTS = [

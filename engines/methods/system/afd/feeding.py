@@ -25,11 +25,9 @@ class Feeding(Protocol):
 
     def give(self, j: int, layer: int, u: Tensor) -> None:
         """Hand over the rows u [b, d] of microbatch j."""
-        ...
 
     def take(self, j: int) -> Taken:
         """What came of them; waits for it. Raises UserError where the other process has ended."""
-        ...
 
 
 class Here:
@@ -88,8 +86,7 @@ class Elsewhere:
                 f"the feed-forward process has ended (exit code {self.process.wait()}); decode in one process, with "
                 "execution=one process."
             )
-        answer: tuple[int, float, float] = feed_forward.ANSWER.unpack(packet)
-        return answer
+        return feed_forward.ANSWER.unpack(packet)
 
     def __enter__(self) -> Self:
         """Wait until it has its weights."""
