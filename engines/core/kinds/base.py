@@ -107,9 +107,12 @@ class Counted:
         stand_in = min(self.eos_ids, default=0)
         return [token if token < self.vocab_size else stand_in for token in map(int, tokens)]
 
-    def _call(self, fed: int, compute: Callable[[], Any]) -> Any:
-        """A whole forward of `fed` rows."""
-        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=fed * self.num_layers)
+    def _call(
+        self, fed: int, compute: Callable[[], Any], layer_rows: int | None = None, *, forward: bool = True
+    ) -> Any:
+        """A call of `fed` rows, a whole forward where nothing else is said: see `Meter.call`."""
+        work = fed * self.num_layers if layer_rows is None else layer_rows
+        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=work, forward=forward)
 
     def _allowed(self, logits: Tensor, first: int) -> Tensor:
         """Logits [..., n, V] of positions from `first` on, in place with -inf for the tokens forbidden there."""

@@ -51,14 +51,7 @@ class CountedCanvas(Counted):
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """See `CanvasLM`."""
-        return self._meter.call(
-            self._role,
-            self.record.device,
-            len(tokens),
-            lambda: self._model.encode(tokens, cache),
-            layer_rows=len(tokens) * self.num_layers,
-            forward=False,
-        )
+        return self._call(len(tokens), lambda: self._model.encode(tokens, cache), forward=False)
 
     def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """See `CanvasLM`; forbidden tokens get -inf in the rows of their positions."""

@@ -209,7 +209,7 @@ class CountedLayered(CountedCausal):
             forbid(logits, at, self._meter.forbidden, columns)
         return logits
 
-    def _part(self, compute: Callable[[], Any], *, fed: int = 0, layer_rows: int = 0, forward: bool = False) -> Tensor:
+    def _part(self, compute: Callable[[], Any], *, fed: int = 0, layer_rows: int = 0, forward: bool = False) -> Any:
         return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=layer_rows, forward=forward)
 
 

@@ -83,37 +83,20 @@ class CountedReader(Counted):
     def see(self, picture: Any, prompt: int) -> Seen:
         """See `WordReaderLM`."""
         rows = self.features * (picture.shape[0] if picture.ndim == 3 else 1)
-        return self._meter.call(
-            self._role,
-            self.record.device,
-            rows,
-            lambda: self._model.see(picture, prompt),
-            layer_rows=rows * self._model.encoder_layers,
-            forward=False,
-        )
+        work = rows * self._model.encoder_layers
+        return self._call(rows, lambda: self._model.see(picture, prompt), work, forward=False)
 
     def glance(self, seen: Seen) -> Places:
         """See `WordReaderLM`; no place proposes a token forbidden there."""
-        found: Places = self._meter.call(
-            self._role,
-            self.record.device,
-            self.places,
-            lambda: self._model.glance(seen),
-            layer_rows=self._model.pass_rows(),
-        )
+        found: Places = self._call(self.places, lambda: self._model.glance(seen), self._model.pass_rows())
         self._allowed(found.logits, seen.prompt)
         return found
 
     def glances(self, seen: Seen) -> list[Places]:
         """See `WordReaderLM`; one forward of many rows."""
         n = int(getattr(seen, "pictures", 1))
-        found: list[Places] = self._meter.call(
-            self._role,
-            self.record.device,
-            self.places * n,
-            lambda: self._model.glances(seen),
-            layer_rows=self._model.pass_rows() * n,
-        )
+        work = self._model.pass_rows() * n
+        found: list[Places] = self._call(self.places * n, lambda: self._model.glances(seen), work)
         for one in found:
             self._allowed(one.logits, seen.prompt)
         return found

@@ -51,13 +51,7 @@ class CountedScene(Counted):
 
     def look(self, picture: Any) -> Looked:
         """See `SceneLM`. One row: the picture."""
-        return self._meter.call(
-            self._role,
-            self.record.device,
-            1,
-            lambda: self._model.look(picture),
-            layer_rows=self._model.eye_layers,
-        )
+        return self._call(1, lambda: self._model.look(picture), self._model.eye_layers)
 
     def new_cache(self, seen: Looked) -> KVCache:
         """See `SceneLM`."""

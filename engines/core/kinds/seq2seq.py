@@ -71,14 +71,8 @@ class CountedSeq2Seq(Counted):
 
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
-        return self._meter.call(
-            self._role,
-            self.record.device,
-            len(prompt),
-            lambda: self._model.encode(prompt, marks=marks),
-            layer_rows=len(prompt) * self.encoder_layers,
-            forward=False,
-        )
+        work = len(prompt) * self.encoder_layers
+        return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
         """See `Seq2SeqLM`."""

@@ -53,18 +53,15 @@ class CountedSplit(CountedMoE):
 
     def attend(self, x: Tensor, cache: KVCache, layer: int) -> tuple[Tensor, Tensor]:
         """See `SplitLM`."""
-        return self._book(lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x))
+        return self._part(lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x))
 
     def feed(self, u: Tensor, layer: int) -> Tensor:
         """See `SplitLM`."""
-        return self._book(lambda: self._model.feed(u, layer))
+        return self._part(lambda: self._model.feed(u, layer))
 
     def wait(self, compute: Callable[[], Any]) -> Any:
         """The value of `compute`, which waits until another process has computed a part of this model."""
-        return self._book(compute)
-
-    def _book(self, compute: Callable[[], Any], fed: int = 0, layer_rows: int = 0) -> Any:
-        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=layer_rows, forward=False)
+        return self._part(compute)
 
 
 KIND = Kind("split", SplitLM, CountedSplit, "tiny-mfa", role="target", of="causal")
