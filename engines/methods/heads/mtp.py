@@ -29,8 +29,7 @@ from engines.kit import (
     method,
     part,
 )
-from engines.methods.heads._confident_tree import grown
-from engines.methods.heads._rows import Drafter
+from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published

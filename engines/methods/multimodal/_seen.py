@@ -20,7 +20,7 @@ from engines.kit import (
     top_ids,
     torch,
 )
-from engines.methods.heads._confident_tree import Fan
+from engines.methods.heads._rows import Fan
 from engines.methods.speculative._turn import Turn, temperature
 from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class

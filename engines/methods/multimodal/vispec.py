@@ -16,7 +16,7 @@ token, z what enters the draft's layer, k guesses of a node."""
 from __future__ import annotations
 
 from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, show, torch
-from engines.methods.heads._confident_tree import grown
+from engines.methods.heads._rows import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.speculative._turn import EMITS, LANES, Target
 from engines.methods.speculative._verify import Draft

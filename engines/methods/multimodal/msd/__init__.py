@@ -14,7 +14,7 @@ guesses of a node."""
 from __future__ import annotations
 
 from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
-from engines.methods.heads._confident_tree import grown
+from engines.methods.heads._rows import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.multimodal.msd.inputs import Beside, Inputs
 from engines.methods.speculative._turn import EMITS, LANES, Target
