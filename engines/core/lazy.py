@@ -1,8 +1,6 @@
 """`from engines.core.lazy import torch`: torch, imported at its first use, so that listing methods or starting the page
 never waits for it. `Generator` and `Tensor` are its types, for annotations alone."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule
 commits."""
 
-from __future__ import annotations
-
 from engines.core.errors import UserError
 from engines.core.lazy import Tensor, torch
 

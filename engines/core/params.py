@@ -1,8 +1,6 @@
 """Parameters as data: type, default, range, symbol and sentence stand once (the sentence perhaps in the paper's file);
 slider, flag, docs and validation all come from here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace

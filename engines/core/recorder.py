@@ -4,8 +4,6 @@ the chosen detail.
 Recording is timed apart from the model and from the method's own work, so that looking closely does not change what is
 reported."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

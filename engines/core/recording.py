@@ -1,7 +1,5 @@
 """Facts of a step as the trace holds them: packed scores and candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@ known rules (top-k, top-p, min-p) as functions of the ranked probabilities, and 
 
 Letters: V vocabulary, n tokens with a probability above 0, p [n] their probabilities, falling."""
 
-from __future__ import annotations
-
 from engines.core.lazy import Tensor, torch
 from engines.core.sampling import distribution
 from engines.core.trace import Count, Position, Probability, Record, TokenId, Unit

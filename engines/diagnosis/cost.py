@@ -4,8 +4,6 @@ drafting itself, each timed here and in turn.
 A draft is timed as a loop makes it behind a text that the drafter has read: one new row of the text, then what it takes
 to draft k tokens, the greedy choice of each included."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

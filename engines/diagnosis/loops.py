@@ -4,8 +4,6 @@ a watched loop or of a server, round by round and token by token.
 
 For drafters that go from row to row and draft chains (EAGLE-1, -2 and -3, MTP layers)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

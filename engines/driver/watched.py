@@ -1,8 +1,6 @@
 """Going on from a loop that was watched (`engines.watching`): it has no engine that could repeat it, but its board is
 known after every step, and a method can take over from there."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping

@@ -11,8 +11,6 @@ Departures: 13 of the 17 tasks (no paraphrase, no summary, one length of word li
 is; the board is only as long as the answer, as in the benchmark's infill mode, so that the ten list tasks have six
 positions each and the closed forms hold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ searched from the measured accuracies of the prompt tokens, real runs give the t
 with f the accepted candidates that the search expects per forward, t(B) the middle time of a forward with that budget
 and t(1) that of plain decoding. The B with the largest gain is this machine's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median

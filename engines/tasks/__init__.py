@@ -1,8 +1,6 @@
 """Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked
 against."""
 
-from __future__ import annotations
-
 import re
 
 from engines.tasks.asking import ASKING

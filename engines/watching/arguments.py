@@ -1,8 +1,6 @@
 """What a forward was given and what it gave: token ids, cache, places and logits, found among arguments and results of
 modules that nobody here has written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

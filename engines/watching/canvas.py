@@ -2,8 +2,6 @@
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

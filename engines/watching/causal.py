@@ -5,8 +5,6 @@ the next forward: its root is the last token written, and the rows that the cach
 
 Several sequences at once are read in `lockstep`. Shapes: B sequences, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

@@ -7,8 +7,6 @@ token that both draws gave is told apart by its entropy.
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any

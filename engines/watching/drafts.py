@@ -1,7 +1,5 @@
 """A draft tree as it was fed, and what became of its rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

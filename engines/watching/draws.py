@@ -6,8 +6,6 @@ found before its next forward. Where no list of draws does, none is told.
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

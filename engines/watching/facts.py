@@ -1,8 +1,6 @@
 """What a row of logits says, taken down while the forward's result still is what the model made: confidence, entropy,
 the likeliest tokens, and the probabilities until it is known which token was written."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A hook never raises: whatever it cannot read becomes a sentence (`Hooks.fault`) and the loop goes on. While torch
 compiles, a hook does nothing, so a compiled graph is what it would have been."""
 
-from __future__ import annotations
-
 import inspect
 import time
 import weakref

@@ -1,7 +1,5 @@
 """One sequence that a watched loop writes left to right: its text as far as known, and each forward's part in it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

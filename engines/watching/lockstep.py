@@ -5,8 +5,6 @@ Where they only ever follow themselves, each is an answer of its own; otherwise 
 
 Shapes: B sequences, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 
 Shapes: B sequences, n rows fed, K columns of a mask."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@ the cache themselves.
 
 Shapes: B sequences, n rows fed, K columns of a mask or rows of a cache, h key-value heads, d head size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any

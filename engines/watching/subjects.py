@@ -1,8 +1,6 @@
 """What is watched: torch modules of anyone, or models that were loaded here; their names, vocabularies and
 tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Block diffusion: bidirectional inside a block, causal between blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 

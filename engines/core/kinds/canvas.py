@@ -1,8 +1,6 @@
 """Canvas diffusion: a causal encoder reads the prompt and finished canvases, a bidirectional decoder reads a canvas of
 tokens that holds no masks and says what each of them should be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 

@@ -8,8 +8,6 @@ Shapes: n rows fed, d hidden size, V vocabulary, h query heads, g key-value head
 experts of which k are used, F channels of the feed-forward part, K rows and K columns of keys of a memory with h heads
 of scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable

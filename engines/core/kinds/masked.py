@@ -1,7 +1,5 @@
 """Masked diffusion: a bidirectional model over a board with masks."""
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 from engines.core.errors import UserError

@@ -3,8 +3,6 @@ makes of the text, or by one that is given.
 
 Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

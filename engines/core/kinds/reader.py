@@ -2,8 +2,6 @@
 
 Shapes: V features of the picture, P places, C tokens (the end mark and the letters), m letters of the prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

@@ -2,8 +2,6 @@
 
 Shapes: n words fed, C words of captions and the end mark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

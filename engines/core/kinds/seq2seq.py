@@ -1,7 +1,5 @@
 """Encoder-decoder: the prompt is read once, the answer is written left to right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 

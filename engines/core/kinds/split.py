@@ -3,8 +3,6 @@ process may compute (attention-FFN disaggregation). Decoding runs several texts 
 
 Shapes: B texts, one row of each, d hidden size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 

@@ -4,8 +4,6 @@ Nemotron-Labs-Diffusion (arXiv 2607.05722) is one: the same weights write left t
 it has all that makes up a layered model, every method for causal models runs on it as it is. A method that asks for it
 (`needs="two-way"`) has `denoise` beside `extend`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 

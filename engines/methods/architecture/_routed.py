@@ -2,8 +2,6 @@
 
 Letters: n rows, N experts of a layer, U the union."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ reads the same rows beside it; above temperature 0 the usual rule accepts.
 
 Letters: n tokens of a draft, S_t the experts of token t, U their union over the chunk, N experts in a layer."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engines.kit import (

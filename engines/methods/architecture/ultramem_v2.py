@@ -14,8 +14,6 @@ in; the twins read the same rows, and what that takes stands beside the run's to
 
 Letters: m slots of a token in a layer, K rows and columns of keys, c tokens of a chunk, L layers with memories."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 No paper; the loop every speculative method must reproduce token by token. The first forward reads the whole prompt.
 """
 
-from __future__ import annotations
-
 from engines.kit import (
     CausalLM,
     Params,

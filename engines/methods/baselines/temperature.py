@@ -1,8 +1,6 @@
 """Plain sampling: the next token is drawn from softmax(z / T), nothing cut off (Ackley, Hinton and Sejnowski 1985 for
 the temperature). The control of every sampler that cuts."""
 
-from __future__ import annotations
-
 from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method, show
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature

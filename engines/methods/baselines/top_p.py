@@ -1,8 +1,6 @@
 """Top-p or nucleus sampling: only the fewest tokens that together reach the mass p may be drawn (Holtzman et al.,
 arXiv:1904.09751)."""
 
-from __future__ import annotations
-
 from engines.core.truncated import Truncation
 from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method, show
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature

@@ -1,8 +1,6 @@
 """What the samplers of canvases share: text and canvas, the encoder's cache, draws, tokens that a person holds, the end
 of a canvas and of the text, and the record of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 

@@ -3,8 +3,6 @@ place of tokens, and what is recorded of both.
 
 Letters: a block [a, b) of a board [L], n of its positions outside the prompt, V vocabulary."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from engines.kit import (

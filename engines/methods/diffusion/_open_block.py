@@ -5,8 +5,6 @@ by a forward of their own, where the official loops feed the whole text every ti
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from engines.kit import (

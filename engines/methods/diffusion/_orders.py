@@ -4,8 +4,6 @@ in order, and the drawing of positions.
 Shapes: m masked positions, V vocabulary. Scores are float32, as in the official loops.
 """
 
-from __future__ import annotations
-
 from engines.kit import Float, Generator, Int, LaneInfo, Tensor, token_probability, torch, within_mass, within_rank
 
 EPS = 1e-3  # the end of the time grid

@@ -10,8 +10,6 @@ wider set).
 We depart in two points: the mask token is never proposed, and delimiters are recognised by their text, not by one
 tokenizer's ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from engines.kit import (

@@ -12,8 +12,6 @@ A token that a person forces counts as committed and is not edited.
 
 Letters: L positions of a canvas, V vocabulary, i = 0 ... N - 1 steps."""
 
-from __future__ import annotations
-
 from engines.kit import (
     CanvasLM,
     Float,

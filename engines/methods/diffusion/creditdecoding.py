@@ -12,8 +12,6 @@ at a threshold above 1.
 We depart in two points: the credit belongs to the run (the official decoder object can leak it into the next prompt),
 and confidences are float64 (an option there, float32 by default), so that equals are equals in both decoders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines.kit import (

@@ -14,8 +14,6 @@ A token that a person forces is kept in the canvas of every later step.
 
 Letters: L positions of a canvas, K vocabulary, i = 0 ... N - 1 steps, c sweeps."""
 
-from __future__ import annotations
-
 import math
 
 from engines.kit import (

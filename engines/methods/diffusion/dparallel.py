@@ -13,8 +13,6 @@ Follows `LLaDA/generate.py` @ 2ca4d147: entropy in float64, nats, over the whole
 the mask token is never proposed; the last block may be shorter; Dream's loop rejects H = tau and takes the entropy at
 the sampling temperature, here one rule without temperature serves both."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Float,
     Int,

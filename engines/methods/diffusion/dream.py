@@ -17,8 +17,6 @@ Without a cache every step commits what the official loops commit, in all orders
 token is never proposed; a drawn position is always a mask; with a cache every order may be used (the official cached
 loop knows the threshold and entropy) and holds from the first forward of a block on."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Choice,
     Int,

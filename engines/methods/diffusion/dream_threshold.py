@@ -11,8 +11,6 @@ not. Ours commits what is sure at once and makes about one forward less per bloc
 0.9) 98 against 153 with three blocks of 16, 157 against 271 with six of 8, texts equal in 18 or 19 of 20. With one
 token from that forward and without the position before the block all steps of 80 runs were equal."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Float,
     Int,

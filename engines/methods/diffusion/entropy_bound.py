@@ -14,8 +14,6 @@ an end mark. A token that a person forces is kept in the canvas of every later s
 
 Letters: L positions of a canvas, V vocabulary, n = N ... 1 steps that are left."""
 
-from __future__ import annotations
-
 from engines.kit import (
     CanvasLM,
     Choice,

@@ -11,8 +11,6 @@ We depart in three points: the mask token is never proposed, the last block may 
 cache a model that predicts the next token is also fed the position before the block (the official loop for Dream
 commits the block's first token without a rule instead)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from engines.kit import (

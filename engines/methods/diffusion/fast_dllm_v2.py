@@ -20,8 +20,6 @@ Those forwards (up to four a prompt there; in 24 of the 38 prompts at b = 4, in 
 end mark and are not made here; up to them both are the same.
 """
 
-from __future__ import annotations
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,

@@ -8,8 +8,6 @@ it: what of the right tokens it missed, and what it accepts that is wrong.
 Ours: where all proposals stay wrong, the reference is copied. Blocks, filter, EoTP and the rest are those of
 `learn2pd`."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from functools import cache
 

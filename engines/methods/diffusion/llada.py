@@ -8,8 +8,6 @@ of forwards is `steps`, whatever happens.
 We depart in one point: the mask token is never proposed (its logit is -inf), where the official loop could leave holes.
 The caches are those that Fast-dLLM adds to this loop (arXiv:2505.22618, see `_forward`)."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Choice,
     Float,

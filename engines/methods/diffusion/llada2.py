@@ -12,8 +12,6 @@ again each time), which changes no distribution; what the last block holds past 
 (official: cut off); an end mark in the prompt ends nothing; there is no `eos_early_stop`, which ends
 inside a block where its end mark and everything before it are written."""
 
-from __future__ import annotations
-
 from engines.kit import (
     BlockMaskedLM,
     Float,

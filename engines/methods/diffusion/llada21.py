@@ -17,8 +17,6 @@ stays in the answer.
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,

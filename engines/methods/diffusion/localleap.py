@@ -12,8 +12,6 @@ We depart in three points: the mask token is never proposed, the last block may 
 above the strict one relaxes nothing. Where the official loop leaves both thresholds out it runs the fixed schedule:
 that is the method `llada`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

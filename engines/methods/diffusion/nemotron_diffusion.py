@@ -13,8 +13,6 @@ an end mark that begins a block ends the text at once; the mask is never propose
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

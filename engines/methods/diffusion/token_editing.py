@@ -9,8 +9,6 @@ The paper does not mean this for such models: they saw right tokens only and wer
 depart from it in what a forward sees: the whole board, with the masks of later blocks, and nothing is stored. The mask
 token is never proposed."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Int,
     MaskedLM,

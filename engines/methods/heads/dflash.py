@@ -13,8 +13,6 @@ is the same, plain sampling's; the prompt is read in the first turn, which draft
 
 Letters: b tokens of a block, n rows of context, v draft vocabulary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import (

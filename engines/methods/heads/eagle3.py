@@ -16,8 +16,6 @@ three places; a smaller tree as default, made for a CPU; the prompt is read in t
 
 Letters: l, m, h states of three layers, g what fc makes of them, a outputs of the layer, k guesses of a row (top_k)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, max_new_tokens, method, part, torch

@@ -12,8 +12,6 @@ typical acceptance).
 
 Letters: K heads, a[d][r] the measured chance that guess r of head d is right behind true tokens, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -14,8 +14,6 @@ which the code lacks, drafts are drawn and tested by speculative sampling.
 Letters: l layers of n in front of the exit, gamma drafts at most, eta the line; c rows of text that the cache lacked, d
 hidden size, V vocabulary, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines.kit import (

@@ -12,8 +12,6 @@ and not with it (see its card); exact verification; the prompt is read in the fi
 
 Letters: h the model's last state, h' the layer's, e the embedding of a token, k runs of the layer, M the projection."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engines.kit import (

@@ -13,8 +13,6 @@ first turn, which drafts nothing.
 
 Letters: k drafted tokens, n rows of text that are new, D numbers of the model's states for a row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import (

@@ -8,8 +8,6 @@ Departures: a reader of 1.2 M weights whose encoder (convolutions and one layer 
 the autoregressive control and was trained with both; words of 2 to 10 small letters; the counts that are shown are
 computed beside the pass, which does without the character nodes, as the official inference does."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Params,
     Recorder,

@@ -4,8 +4,6 @@ on every picture. Boxes come from the same segmenter; there is no caption, no ga
 Departures: the autoregressive decoder of the word reader with five beams, over every box and six sliding windows, each
 turned five ways and at three scales, stands for an end-to-end spotter."""
 
-from __future__ import annotations
-
 from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method, show
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, shown

@@ -13,8 +13,6 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from __future__ import annotations
-
 from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, show, torch
 from engines.methods.heads._rows import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision

@@ -4,8 +4,6 @@ and values kept.
 
 Departures: two layers of width 96, norms in front; trained together with CPPD's decoder on the same images."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Params,
     Recorder,

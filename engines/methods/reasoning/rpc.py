@@ -17,8 +17,6 @@ in P.
 
 Letters: n paths, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from engines.kit import (

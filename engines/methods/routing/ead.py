@@ -10,8 +10,6 @@ where it says nothing: the entropy read is the writer's own; a decision takes ef
 small; prompt tokens do not count; the window lives through a switch; the model that takes over first reads what it
 missed in one forward, whose positions and seconds are counted."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import ClassVar
 

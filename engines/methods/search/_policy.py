@@ -1,8 +1,6 @@
 """A policy that writes step by step on several paths, and the judge of its partial solutions: what all searches over
 steps share, with one count of tokens and of calls of the reward model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 from engines.core.errors import UserError

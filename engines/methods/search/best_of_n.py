@@ -9,8 +9,6 @@ max_new_tokens does not take part unless all are; the lower number wins a tie.
 
 Letters: n solutions, r in [0, 1] the reward of a state, T the temperature of the policy."""
 
-from __future__ import annotations
-
 from math import prod
 
 from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part, show

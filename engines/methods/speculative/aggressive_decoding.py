@@ -9,8 +9,6 @@ Written after the loop that the authors' command runs (microsoft/unilm, decoding
 whose source is a part of its prompt, a paste of at most `length` tokens, and temperatures above 0, where a paste is
 verified by the model's own draws, so that the distribution is that of plain sampling."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from engines.kit import (

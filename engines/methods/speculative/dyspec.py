@@ -16,8 +16,6 @@ draw first.
 Letters: m budget, t threshold, v value of a slot (a node where the next child would be drawn), R what is left of the
 node's distribution q [V]."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count

@@ -11,8 +11,6 @@ beta tokens whose logits are at most tau below the best one's: fewer rounds, and
 Written after the authors' loop (microsoft/unilm, decoding/GAD, MIT). Ours: the drafter is a masked-diffusion model with
 the verifier's tokens, which was not trained to draft for it."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Choice,
     Float,

@@ -16,8 +16,6 @@ official one may be a round longer); a token that a person put there is read bef
 
 Letters: B the block with the token that begins it, V vocabulary."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Float,
     Int,

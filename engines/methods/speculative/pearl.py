@@ -15,8 +15,6 @@ devices ("scheduled"), each model busy from the start of the iteration. With exe
 on this machine and share its cores: two cores gain little, the matrix products of each model are already spread over
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

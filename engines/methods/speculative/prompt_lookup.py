@@ -9,8 +9,6 @@ plain sampling above.
 Ours: several matches may be tried at once, as a tree of their continuations.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

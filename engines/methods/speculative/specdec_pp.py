@@ -10,8 +10,6 @@ The head sees a token only when the drafter reads it, which is the forward that 
 all tokens but the last, which is submitted unseen. head=confidence is ours, for pairs without a trained head: the
 drafter's own q(x) in place of the head, known as soon as the token is drawn, so that A covers the last one too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

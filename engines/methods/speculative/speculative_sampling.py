@@ -7,8 +7,6 @@ the target adds one token. The text has exactly the target's distribution; at te
 Ours: the draft's temperature is a parameter of its own; at 0 its first choices are verified as the deterministic
 candidates they are."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Generator,
     Int,

@@ -6,8 +6,6 @@ length would not be a draw of the target's distribution), and `branches` hold al
 
 Store, draft, check and what is ours in them are those of `stand`, which writes one sample after the other."""
 
-from __future__ import annotations
-
 from engines.kit import (
     CausalLM,
     Fed,

@@ -14,8 +14,6 @@ place of one; the copies of the text are there for the clock alone; the four run
 
 Letters: n positions in the cache, L layers, c elements kept of a token in a layer, h query heads of width w."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,8 +1,6 @@
 """What the adapters over transformers models share: weights that stay as they are, where they lie, and the first, slow
 calls made apart."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

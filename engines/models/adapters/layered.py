@@ -8,8 +8,6 @@ once a call, the cache counts rows by layer anyway. On a CPU the layers of Llama
 
 Shapes: n rows fed, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@ given.
 
 Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Our word reader behind `WordReaderLM`: from a folder with config.json and weights, with its letters as tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ and several caches can share them. Positions are relative in T5, so a draft tree
 Shapes: m prompt tokens, n rows fed, V vocabulary, d hidden size, h heads.
 """
 
-from __future__ import annotations
-
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 A tapped layer is a shallow copy that shares the weights of the original and has hooks of its own. The original is never
 touched, so other runs on the same model, in other threads too, notice nothing."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable

@@ -6,8 +6,6 @@ block is [newest token, mask, mask ...], and its rows see the context and each o
 token at slot i. Embeddings and head are the target's. z-lab's files (`target_layer_ids`: outputs of layers) and
 speculators' (`aux_hidden_state_layer_ids`: inputs)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

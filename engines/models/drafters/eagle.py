@@ -5,8 +5,6 @@ A row is fc [e; h] + b, the token's embedding and the target's state one place b
 decoder layers, of which the first has no norm before its attention. The target's head reads the raw output, and so does
 the next row: there is no norm behind the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ attention reads [norm(e); norm(s)], twice as wide; what it adds to is s (or its 
 is the drafter's own, over a draft vocabulary; the next row reads the output before the norm (or behind it,
 `norm_output`). fc acts on states of the target only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Weights are safetensors, whole or in shards, or a PyTorch archive (`pytorch_model.bin`, `*_lm_head.pt`) of tensors
 alone. Code that a checkpoint brings (`auto_map`, *.py) is never run."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -3,8 +3,6 @@
 
 The files count: published Medusa configs say 2 heads where there are 5."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ and Qwen3.5 (`mtp.`).
 A row is fc [norm(e); norm(h)], embedding first; a decoder layer; a final norm. The target's head and the next row read
 what is behind that norm. h is the target's state behind its own final norm, as Qwen's engines feed it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@ one place before it, and its output is the state of the row behind it.
 
 Shapes: n rows, d width of the drafter, D numbers of the target's states for a row, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

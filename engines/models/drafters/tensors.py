@@ -1,8 +1,6 @@
 """What a format takes from a checkpoint: each tensor by name, its shape checked before it is read, and nothing left
 over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

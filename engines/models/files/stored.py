@@ -12,8 +12,6 @@ format misses NAME itself and fails, instead of taking codes for weights. A file
 `python -m engines.training.core.coding` codes and decodes files.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Collection, Mapping

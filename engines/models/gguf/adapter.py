@@ -2,8 +2,6 @@
 
 Shapes: L board positions, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 from typing import Any

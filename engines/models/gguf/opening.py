@@ -1,7 +1,5 @@
 """A GGUF file as a model in this process, without the checks and the trial that `loading` puts before it."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -9,8 +9,6 @@ own type. Only torch is needed, on any device.
 transformers' way, bitsandbytes, leaves stacked experts as they are, and in 8 bits computes something else with a layer
 whose weight is another one's, too, as all of DiffusionGemma's are."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import Any

@@ -9,8 +9,6 @@ forget it.
 
 Layers may hold different numbers of rows: a forward that leaves early fills the first ones only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Which adapter makes a model of a loaded network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.core.kinds import Model

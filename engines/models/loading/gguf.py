@@ -1,7 +1,5 @@
 """From a GGUF file to a model behind our protocols."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,8 +1,6 @@
 """From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes
 only."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Collection, Iterator

@@ -1,8 +1,6 @@
 """How much memory a checkpoint needs, from its config.json alone: the network of its plan, built without numbers (on
 torch's device meta), tells every parameter that it has. A GGUF file tells them in its header."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ and the two losses that shape them (BlockFFN, arXiv 2507.08771, sections 3 and 4
 A pattern is boolean [T, N]: which of N experts are on for each of T tokens in a row. Router scores a0 [..., T, N] are
 those before the ReLU."""
 
-from __future__ import annotations
-
 from engines.core.lazy import Tensor, torch
 
 

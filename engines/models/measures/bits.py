@@ -2,8 +2,6 @@
 than several. In llama.cpp it depends on how the weights are coded (Q4_0, Q4_1, Q8_0: all agree; F16: from two rows on
 other bits; Q4_K_M: from four on, in some texts), in torch on the type, the shape and the processor."""
 
-from __future__ import annotations
-
 import time
 
 import torch

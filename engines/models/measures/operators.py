@@ -2,8 +2,6 @@
 
 Shapes: P texts, L layers, h heads of size d."""
 
-from __future__ import annotations
-
 from engines.core.lazy import Tensor, torch
 
 

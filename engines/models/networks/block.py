@@ -3,8 +3,6 @@ encoder of arXiv 2402.15758.
 
 Shapes: n rows, m rows that they see, d hidden size, H heads of size e, f channels of the feed-forward part."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

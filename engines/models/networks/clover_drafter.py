@@ -3,8 +3,6 @@
 
 Shapes: n rows, d hidden size, K depths, m entries of a row's memory, H heads of size e, f channels of the block."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

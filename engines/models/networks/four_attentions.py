@@ -4,8 +4,6 @@ for keys and values (MLA, arXiv 2405.04434) and one key and one value head for m
 
 Shapes: B texts, n rows of each, m rows that they see, H hidden size, h query heads of size d, N experts of width f."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

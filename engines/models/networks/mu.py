@@ -7,8 +7,6 @@ layer, which has cross-attention too, 16 d^2: 8 + 3 layers have exactly those of
 
 Shapes: B inputs, m tokens of an input, n rows of an answer, d width, h heads, V vocabulary."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

@@ -2,8 +2,6 @@
 norms have no gains, so that a layer of width d has exactly 12 d^2 weights; and these parts, for its encoder-decoder
 twin (`mu.py`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

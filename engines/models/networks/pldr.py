@@ -8,8 +8,6 @@ said of every earlier one.
 
 Shapes: B texts, n rows, m positions seen, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

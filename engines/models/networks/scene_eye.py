@@ -4,8 +4,6 @@ seen. They share nothing but the picture.
 
 Shapes: B pictures [B, 3, 128, 256] with values from -1 to 1, halved before anything else; V = 32 features, d width."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

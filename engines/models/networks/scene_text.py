@@ -8,8 +8,6 @@ there as ids far above the vocabulary, one for each patch, which are its pixels 
 
 Shapes: B rows of ids, n places, V patches, d width, p pixels of a patch's side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -3,8 +3,6 @@ reached by two projections, so that nearly all that is learnt is the body.
 
 Shapes: b rows of n tokens, D the target's hidden size, d the draft's, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

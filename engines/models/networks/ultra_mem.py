@@ -4,8 +4,6 @@ it finds by a key of two parts (arXiv 2508.18756, section 3), in a Llama; withou
 Shapes: n rows, d hidden size, K rows and K columns of keys, r ranks, h heads of scores, m slots read by a row, N slots
 of the pool that all layers share, D_k, D_v, D_p sizes of a key, a value and a pre-value."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import isqrt
 from typing import Any, NamedTuple

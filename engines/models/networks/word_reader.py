@@ -4,8 +4,6 @@ layers), so that both see the same features.
 Shapes: B images of 32 x 128, V = 32 features, one for every four columns of pixels, d width, h heads, C classes, P
 places, n characters fed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ sha256, by role where there are several. A part for other weights is refused, so
 missing part says which command makes it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A head belongs to a pair: the drafter whose states it reads and the target whose
 stands beside the target's, with `-accept-head` behind the name; it is made by `python -m
 engines.training accept-head TARGET`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ A filter belongs to the weights whose confidences it was trained on; its folder 
 `-filter` behind the name. It is made by `python -m engines.training filter MODEL`, which also converts the
 PyTorch state dicts that others publish."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

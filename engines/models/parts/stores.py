@@ -6,8 +6,6 @@ tokens.npz, the same compressed and named `tokens`, and card.json, which names t
 `tokenizer` of a model's record) and says where the text came from. It serves every model of that tokenizer. The ones
 that ship are made by `python -m engines.training store`."""
 
-from __future__ import annotations
-
 import functools
 import zipfile
 from collections.abc import Collection, Sequence

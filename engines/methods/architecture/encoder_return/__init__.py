@@ -12,8 +12,6 @@ We depart from the paper in: 1.4 M weights trained here (`engines/training/archi
 layers against 12; the times are those of this machine, where the arithmetic allows a third off the first token and 3.4
 times the speed of later ones (42 d^2 of 144 d^2 weights are read), and no more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import (

@@ -3,8 +3,6 @@ decoder-only model (prefill, decode) fed one token at a time, each layer's time 
 
 Letters: n_in tokens of the input, n rows fed, t rows before them, L layers, d width of keys and values."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

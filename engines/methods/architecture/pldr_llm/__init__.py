@@ -14,8 +14,6 @@ Departures: greedy only; a model of 1.2 M parameters, trained here on 2 M tokens
 the text; random G has the size of the model's own, layer by layer; no end mark is dropped from the prompt, which has
 none."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engines.kit import (

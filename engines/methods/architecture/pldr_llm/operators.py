@@ -3,8 +3,6 @@ beside it for the record.
 
 Shapes: L layers, h heads of size d."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -15,8 +15,6 @@ and M-RoPE are not loaded; prefilling is off unless it is asked for (the officia
 are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest is
 committed (the official loop raises)."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Bool,
     Choice,

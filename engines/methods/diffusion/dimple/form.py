@@ -1,7 +1,5 @@
 """The answer as a form: what is printed in it, and what a forward proposes for each field that is open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

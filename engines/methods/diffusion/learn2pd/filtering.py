@@ -1,7 +1,5 @@
 """What the filter reads and what it makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from engines.kit import Alternatives, Position, Probability, Record, Stops, Tensor, TokenId, exact, slider

@@ -17,8 +17,6 @@ published network, which picks a set of experts for each block, is not here.
 
 Letters: L positions of the board, B of a block, m masks, n positions written, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from engines.kit import (

@@ -2,8 +2,6 @@
 
 Letters: L positions of the board, B of a block, n of those that may be written, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ where that takes fewer tokens; without constraints and without a given start the
 answer (the code then watches nothing); a constraint that a person's edit changes is not written back. Constraints stand
 among the tokens of the first step and are counted with them, though nobody decoded them."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Choice,
     Decision,

@@ -1,8 +1,6 @@
 """When Prophet stops early (arXiv:2508.19982, `generate_earlyexit.py`): the mean gap of the watched region against the
 bar of its phase; and the bars of another model than those it was published for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from engines.kit import (

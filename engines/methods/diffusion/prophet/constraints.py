@@ -1,8 +1,6 @@
 """Words that stand in the answer from the beginning, and the region in which the answer is then expected: the
 constraints of Prophet (arXiv 2508.19982, section 4)."""
 
-from __future__ import annotations
-
 import re
 
 from engines.kit import MaskedLM, Params, Tensor, UserError

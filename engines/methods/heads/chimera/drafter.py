@@ -3,8 +3,6 @@
 Letters: T rows of text with true states, d hidden size, H heads of size e, g the vector of a run of tokens, f what is
 foreseen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

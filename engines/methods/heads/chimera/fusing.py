@@ -1,8 +1,6 @@
 """What the two encoders fuse at each row of a tree, for the record: with each length of window, since the weights were
 trained with all of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import Packed, Record, Tensor, pack, torch

@@ -12,8 +12,6 @@ a draft vocabulary where the model's is large; exact verification above temperat
 Letters: h the model's last states, a those behind the block, s the running state, M the states on a path (its memory),
 e the embedding of a guess, K depths, R_i the head of depth i."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What each depth ranks, given the guesses that came back to it, and what the control ranks, which no guess reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

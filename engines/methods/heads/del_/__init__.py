@@ -14,8 +14,6 @@ to the cost (0 as in the paper); the shadow product is booked as a draft's forwa
 
 Letters: L layers, l the exit, d drafts, T columns of a round, c rows of text that the cache lacked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,8 +1,6 @@
 """What each exit would have drafted right, counted with fading memory, and the exit and draft length that follow (DEL,
 arXiv:2504.05598; code class DEL, equal to it on the golden cases)."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass

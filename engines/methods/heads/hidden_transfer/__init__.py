@@ -13,8 +13,6 @@ from accuracies on held-out text; exact verification above temperature 0.
 Letters: l the transfer layer of n, m maps W, b; N rows of the tree, c rows of text that the cache lacked, d hidden
 size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What the output head reads of pseudo rows after each layer above the one that they entered at (the logit lens)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

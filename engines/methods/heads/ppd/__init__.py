@@ -10,8 +10,6 @@ is a parameter, small for a CPU (the study `row-budget` measures which one pays 
 accuracies on the model's own held-out answers; a draft vocabulary for the guesses of a large model; training as its
 file says, with one copy of each prompt token (the released decoder has one, too)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

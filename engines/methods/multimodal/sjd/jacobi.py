@@ -4,8 +4,6 @@
 Letters: W positions of the window, V vocabulary; p [W, V] the distributions of this iteration (p_1 is sure, the others
 hold if the drafts before them stay), q the distributions that the W - 1 drafts were drawn from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The window of a run of Jacobi decoding: its drafts from one forward to the next, and its record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@ how sure the model is of it. Two forms: the marked steps of the tiny reasoners, 
 
 Letters: V vocabulary, z [V] the logits behind the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ prompt first; look-ahead knows the rest of the prompt and nothing of what is not
 
 Letters: E experts, L layers, F channels, c slots, W tokens looked ahead, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

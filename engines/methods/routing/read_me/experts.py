@@ -2,8 +2,6 @@
 
 Letters: E experts, L layers, F channels of a feed-forward part, n tokens, c slots of a cache, W tokens looked ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar

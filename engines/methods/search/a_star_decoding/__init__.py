@@ -13,8 +13,6 @@ the budget is spent (the best state that has ended, else the best open one is fi
 
 Letters: k children, r, h, g, f as above, T the temperature of the policy."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from engines.kit import (

@@ -13,8 +13,6 @@ replayed prompts (the worst 0.96 of plain decoding's speed by the costs, 1.00 wi
 The trees weigh cost against expected tokens as SpecMemo, Sequoia and DySpec do; there the drafts' own probabilities or
 fixed budgets decide, here counts and a clock."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

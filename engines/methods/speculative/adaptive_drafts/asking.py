@@ -2,8 +2,6 @@
 
 What it would have guessed where nobody asked is found when it next reads the text, at no further price."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from engines.kit import CausalLM, Params, Tensor

@@ -5,8 +5,6 @@ Each guess carries the key that its acceptance is counted by: how many tokens ag
 places in the store went on so, how likely the token was to the target when it last read the one before, or is to the
 draft model."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence

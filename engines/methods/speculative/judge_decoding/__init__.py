@@ -12,8 +12,6 @@ drafter goes on.
 
 Letters: gamma drafted tokens x, m the standard test, e [gamma, d] states, w [d] and b the judge, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The two tests of Judge Decoding, and the token behind what they keep."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Generator,
     Params,

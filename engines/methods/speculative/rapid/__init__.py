@@ -14,8 +14,6 @@ are those of temperature 1.
 Letters: gamma drafted tokens, p and q of target and drafter, p' = softmax(z'), eta strength, alpha mask, c tokens of a
 passage, rho floor, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

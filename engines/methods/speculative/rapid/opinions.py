@@ -1,7 +1,5 @@
 """What two readers of a text give the same drafted tokens, as a record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

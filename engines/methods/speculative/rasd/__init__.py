@@ -15,8 +15,6 @@ as unread. All candidates are verified as chosen without chance.
 Letters: q(x|P) the drafter's distribution after path P, c(prefix) the continuations through a node of the trie, B the
 retrieval budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What was retrieved, pruned by the drafter (RASD, arXiv:2503.03434; the rule and its budget are ours)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

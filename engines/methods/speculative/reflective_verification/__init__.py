@@ -12,8 +12,6 @@ extra rows.
 
 Letters: gamma drafted tokens d, R tokens of r, S of s, c rows of text that the cache lacked, V vocabulary."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Float,
     Generator,

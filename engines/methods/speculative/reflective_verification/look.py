@@ -1,7 +1,5 @@
 """Both opinions of a drafted round: what they say, where they differ, and with which weights the draft would win."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -12,8 +12,6 @@ independent sequences beside RSD-S. At a draft temperature of 0 there is one tok
 Letters: V vocabulary, B beams, q the drafter's distribution, phi = log q of a path, psi its perturbed score, r and d
 what refusals leave of p and q."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import mul

@@ -4,8 +4,6 @@ keep the best (STAND, 2506.04708).
 A template is the list of its nodes' child counts, breadth first. Run as a module it makes STAND's again with SmolLM2,
 on prompts of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines.kit import CausalLM, Generator, children, from_child_counts, torch

@@ -3,8 +3,6 @@ attention of a whole step, part by part.
 
 Letters: m microbatches of b texts each, B = m b, L layers, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple

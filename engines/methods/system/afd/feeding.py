@@ -3,8 +3,6 @@ the rows through memory that both map.
 
 Shapes: b rows of a microbatch, d hidden size."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

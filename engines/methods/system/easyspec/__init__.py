@@ -13,8 +13,6 @@ that are modelled.
 
 Letters: L layers, N layers of a group, gamma drafted tokens, G devices, n rows fed, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import (

@@ -3,8 +3,6 @@
 Letters: L layers, N layers of a group, G devices, n rows fed, d hidden size, V vocabulary. first: layer -> the first
 layer of its group."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -15,8 +15,6 @@ GPU, and a second launch stands for FlashDecoding's second kernel; ranges follow
 Letters: L layers, H heads that have keys of their own, N context, b tokens of a tile, t tiles of a head, T of all, W
 slots for workers, G workers, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext

@@ -3,8 +3,6 @@ workers in real threads with a flag for every piece that another worker waits fo
 
 Letters: r queries that share a key-value head, N context, e head size, b tokens of a tile, m, l, o a triple."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor

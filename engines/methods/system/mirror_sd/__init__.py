@@ -18,8 +18,6 @@ With execution=turns the stages run one after another; beside their measured tim
 Letters: N layers, l_e the exit, gamma tokens d of a window, kappa guesses of a row, A accepted, c rows of text that the
 cache lacked, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -3,8 +3,6 @@
 Letters: gamma tokens of a window, kappa guesses for each of its gamma + 1 rows, M branches of at most gamma tokens, J
 internal steps of the draft, A accepted tokens, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -14,8 +14,6 @@ modelled, as the weights are. The memory of the whole process stands beside them
 Letters: B sequences, T nodes of the tree with its root, n positions of the cache, V vocabulary, M the table, k guesses
 of each of its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

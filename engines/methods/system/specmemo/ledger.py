@@ -6,8 +6,6 @@ our own definition, as the memory formula of SpecMemo (arXiv:2506.01986) was not
 Letters: B sequences, T nodes of the tree with its root, P its leaf paths, D the length of the longest, K draft heads,
 V vocabulary, n positions, b bytes of a number."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -16,8 +16,6 @@ modelled.
 Letters: B rows of a forward, k experts of each, N experts, G devices, T counts, R token -> device, C expert -> device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

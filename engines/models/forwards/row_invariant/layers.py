@@ -10,8 +10,6 @@ A function of single numbers such as SiLU or a cosine has two codes, one for who
 what is left at the end of a thread's share, which round otherwise. It is given whole vectors only, in pieces that one
 thread takes."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
