@@ -11,10 +11,10 @@ their cells, in a sequence that nobody reads, until there is no more room."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.models.gguf.library import GUARD
+from engines.models.gguf.library import GUARD, Context
 from engines.models.layers.slots import check_crop, check_kept, check_room
 
 if TYPE_CHECKING:
@@ -26,36 +26,11 @@ SLACK = 512  # cells beside those that were asked for, for dropped rows
 BLOCK = 256  # llama.cpp rounds the cells up to a multiple of it
 
 
-class Cells(Protocol):
-    """What is needed of `library.Context`."""
-
-    cells: int
-
-    def feed(
-        self,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sequences: Sequence[Sequence[int]],
-        last_only: bool = False,
-    ) -> npt.NDArray[np.float32]:
-        """Logits of the rows."""
-
-    def join(self, source: int, target: int, begin: int, end: int) -> None:
-        """Cells of one sequence belong to another, too."""
-
-    def leave(self, sequence: int, begin: int, end: int = -1) -> None:
-        """Cells leave a sequence."""
-
-    def gather(self, sequence: int) -> None:
-        """The cells of the only sequence move together."""
-
-
 class SequenceCache:
     """See `KVCache`. length: rows in use. capacity: positions; cells: the context, which has SLACK more of them."""
 
-    def __init__(self, cells: Any, capacity: int, position_bytes: int = 0) -> None:
-        self.cells: Cells = cells
-        self.capacity, self.bytes = capacity, cells.cells * position_bytes
+    def __init__(self, cells: Context, capacity: int, position_bytes: int = 0) -> None:
+        self.cells, self.capacity, self.bytes = cells, capacity, cells.cells * position_bytes
         self.length = 0
         self.positions, self.parents = list[int](), list[int]()  # of every row; a parent is a row, -1 for none
         self._tips: dict[int, int] = {}  # sequence -> its last row: it holds this row's path and nothing else
