@@ -1,7 +1,7 @@
 """What a method file or a study needs, in one place: `from engines.kit import method, Float, ...`. The templates use
 nothing else (`decoding-explorer template`)."""
 
-from collections.abc import Generator
+import collections.abc
 
 from engines.core.errors import UserError
 from engines.core.kinds import (
@@ -20,13 +20,11 @@ from engines.core.kinds import (
     TwoWayLM,
     WordReaderLM,
 )
-from engines.core.kinds.causal import CountedCausal
 from engines.core.kinds.layered import AttentionInputs, Routing, SlotsRead, Taps
-from engines.core.kinds.memory import CountedMemory, MemoryTable
-from engines.core.kinds.moe import CountedMoE
+from engines.core.kinds.memory import MemoryTable
 from engines.core.kinds.power_law import CountedPowerLaw
 from engines.core.kinds.split import CountedSplit
-from engines.core.lazy import torch
+from engines.core.lazy import Generator, Tensor, torch
 from engines.core.masks import block_of, mask_positions, on_board, require_divisor, transfer_schedule
 from engines.core.method import LaneInfo, method, part
 from engines.core.params import Bool, Choice, Code, Float, Int, Param, Params, Text, max_new_tokens
@@ -70,7 +68,6 @@ from engines.core.trace import (
     Tree,
     bytes_held,
     pack,
-    pack_exact,
 )
 from engines.core.trees import behind, children, from_child_counts, row_depths
 from engines.core.truncated import (
@@ -85,117 +82,4 @@ from engines.core.wording import many
 from engines.driver.roles import Roles
 from engines.driver.show import show
 
-Steps = Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in
-__all__ = [
-    "Alternatives",
-    "AttentionInputs",
-    "Axis",
-    "BlockMaskedLM",
-    "Bool",
-    "Branch",
-    "CachedMaskedLM",
-    "CanvasLM",
-    "CausalLM",
-    "Choice",
-    "Code",
-    "Column",
-    "Decision",
-    "Edit",
-    "Extended",
-    "Fed",
-    "Figure",
-    "Float",
-    "GuessSource",
-    "Int",
-    "Interval",
-    "KVCache",
-    "LaneInfo",
-    "LayeredLM",
-    "Mark",
-    "MaskedLM",
-    "Media",
-    "Memory",
-    "MemoryTable",
-    "CountedCausal",
-    "CountedMemory",
-    "CountedMoE",
-    "CountedSplit",
-    "CountedPowerLaw",
-    "NumBytes",
-    "Packed",
-    "PackedTokens",
-    "Position",
-    "Probability",
-    "Record",
-    "TokenId",
-    "Param",
-    "Params",
-    "Path",
-    "Paths",
-    "Played",
-    "Progress",
-    "Receipt",
-    "Recorder",
-    "Roles",
-    "RowCosts",
-    "Routing",
-    "SceneLM",
-    "Seq2SeqLM",
-    "Series",
-    "SlotsRead",
-    "Span",
-    "Step",
-    "Steps",
-    "Stops",
-    "Study",
-    "Table",
-    "Taps",
-    "Text",
-    "Tokenizer",
-    "Trace",
-    "Tree",
-    "TwoWayLM",
-    "UserError",
-    "WordReaderLM",
-    "accept_probability",
-    "behind",
-    "block_of",
-    "bytes_held",
-    "children",
-    "common_samplers",
-    "distribution",
-    "draw",
-    "entropy",
-    "exact",
-    "from_child_counts",
-    "gumbel_argmax",
-    "kept_by_mass",
-    "kept_by_rank",
-    "kept_by_ratio",
-    "let_through",
-    "many",
-    "mask_positions",
-    "max_new_tokens",
-    "method",
-    "on_board",
-    "pack",
-    "pack_exact",
-    "pack_placement",
-    "pack_routing",
-    "pack_slots",
-    "part",
-    "ranked",
-    "require_divisor",
-    "residual",
-    "row_depths",
-    "show",
-    "slider",
-    "study",
-    "token_probability",
-    "top_ids",
-    "torch",
-    "transfer_schedule",
-    "within_mass",
-    "within_rank",
-    "without",
-]
+Steps = collections.abc.Generator[Step, Edit | None, None]  # what `decode` returns: a step out, an edit or nothing in

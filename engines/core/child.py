@@ -1,8 +1,6 @@
 """Programs of ours that work on what a stranger wrote: each is a process of its own, without the environment of this
 one, that can be ended where it takes too long; one thread here talks to it, in lines of JSON."""
 
-from __future__ import annotations
-
 import atexit
 import importlib.util
 import json

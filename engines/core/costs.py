@@ -8,8 +8,6 @@ the same text.
 Where what was kept holds for something else or cannot be read, the table that is measured instead says so
 (`RowCosts.warning`). So does one that was measured on a busy machine, and the next process measures it again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Where something can be computed, and how much room is there."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Mapping

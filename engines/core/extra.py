@@ -4,8 +4,6 @@ names it.
 
 Its method files are run like any Python program, so a public host refuses them (`explorer.page.server`)."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`from engines.core.lazy import torch`: torch, imported at its first use, so that listing methods or starting the page
-never waits for it."""
-
-from __future__ import annotations
+never waits for it. `Generator` and `Tensor` are its types, for annotations alone."""
 
 import functools
 import importlib
@@ -13,6 +11,7 @@ R = TypeVar("R")
 
 if TYPE_CHECKING:
     import torch
+    from torch import Generator, Tensor
 else:
 
     class _Lazy:
@@ -25,6 +24,7 @@ else:
             return value
 
     torch = _Lazy("torch")
+    Generator = Tensor = Any  # for annotations
 
 
 def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
@@ -38,4 +38,4 @@ def without_gradients(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-__all__ = ["torch", "without_gradients"]
+__all__ = ["Generator", "Tensor", "torch", "without_gradients"]

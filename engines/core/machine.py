@@ -1,8 +1,6 @@
 """The machine in words: its processor's or accelerator's own name, because the same code gives other ratios on another
 one."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

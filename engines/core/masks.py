@@ -1,15 +1,8 @@
 """Small helpers for masked boards x [L]: where the masks are, which block is next, how many tokens a fixed schedule
 commits."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.core.errors import UserError
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 def mask_positions(x: Tensor, mask_id: int) -> Tensor:

@@ -1,8 +1,6 @@
 """Measurements of a model by itself: the logits of given tokens behind a text, its likelihood, what its network chooses
 without our cache, and what a forward of n rows costs on this machine."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping, Sequence

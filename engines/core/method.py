@@ -1,8 +1,6 @@
 """What a method declares. One decorated generator per paper; the registry finds it, the driver runs it, the page reads
 its declaration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath

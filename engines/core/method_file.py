@@ -3,8 +3,6 @@ beside it: read, run as a module of its own, and what goes wrong in it told with
 
 The file is run like any Python program, with everything that the person who started it may do."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.machinery
 import importlib.util

@@ -1,18 +1,17 @@
 """Parameters as data: type, default, range, symbol and sentence stand once (the sentence perhaps in the paper's file);
 slider, flag, docs and validation all come from here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import msgspec
 
 from engines.core.errors import UserError
 
 Kind = Literal["int", "float", "bool", "choice", "text", "code"]
+YES, NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 MOST = {"text": 2000, "code": 12_000}  # characters
 LENGTH = "max_new_tokens"  # the one parameter that every method has and no edit may change
 
@@ -46,7 +45,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         understood."""
         try:
             value = _coerce(self.kind, value)
-        except (TypeError, ValueError, KeyError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{self.name}={_short(value)} is not {_article(self.kind)}; {self.allowed()}.") from None
         if self.kind == "choice" and value not in self.choices:
             raise UserError(f"{self.name}={_short(value)} is not offered; {self.allowed()}.")
@@ -84,110 +83,46 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         return f"give a number from {self.low:g} to {self.high:g}"
 
 
-def Int(
-    name: str,
-    default: int,
-    low: int,
-    high: int,
-    *,
-    help: str = "",
-    symbol: str = "",
-    neutral: int | None = None,
-    source: str = "",
-) -> Param:
+class Said(TypedDict, total=False):
+    """What a parameter may say beside its type, default and range: see `Param`."""
+
+    help: str
+    symbol: str
+    neutral: Any
+    fair: Any
+    source: str
+
+
+def Int(name: str, default: int, low: int, high: int, **said: Unpack[Said]) -> Param:
     """A whole number in [low, high]."""
-    return Param(
-        name=name,
-        kind="int",
-        default=default,
-        low=low,
-        high=high,
-        step=1,
-        help=help,
-        symbol=symbol,
-        neutral=neutral,
-        source=source,
-    )
+    return Param(name=name, kind="int", default=default, low=low, high=high, step=1, **said)
 
 
-def Float(
-    name: str,
-    default: float,
-    low: float,
-    high: float,
-    *,
-    help: str = "",
-    step: float = 0.01,
-    symbol: str = "",
-    neutral: float | None = None,
-    source: str = "",
-) -> Param:
+def Float(name: str, default: float, low: float, high: float, *, step: float = 0.01, **said: Unpack[Said]) -> Param:
     """A number in [low, high]."""
-    return Param(
-        name=name,
-        kind="float",
-        default=default,
-        low=low,
-        high=high,
-        step=step,
-        help=help,
-        symbol=symbol,
-        neutral=neutral,
-        source=source,
-    )
+    return Param(name=name, kind="float", default=default, low=low, high=high, step=step, **said)
 
 
-def Bool(
-    name: str,
-    default: bool,
-    *,
-    help: str = "",
-    symbol: str = "",
-    neutral: bool | None = None,
-    fair: bool | None = None,
-    source: str = "",
-) -> Param:
+def Bool(name: str, default: bool, **said: Unpack[Said]) -> Param:
     """A switch."""
-    return Param(
-        name=name, kind="bool", default=default, help=help, symbol=symbol, neutral=neutral, fair=fair, source=source
-    )
+    return Param(name=name, kind="bool", default=default, **said)
 
 
-def Choice(
-    name: str,
-    default: str,
-    choices: Sequence[str],
-    *,
-    help: str = "",
-    symbol: str = "",
-    neutral: str | None = None,
-    source: str = "",
-) -> Param:
+def Choice(name: str, default: str, choices: Sequence[str], **said: Unpack[Said]) -> Param:
     """One of several named options."""
-    return Param(
-        name=name,
-        kind="choice",
-        default=default,
-        choices=tuple(choices),
-        help=help,
-        symbol=symbol,
-        neutral=neutral,
-        source=source,
-    )
+    return Param(name=name, kind="choice", default=default, choices=tuple(choices), **said)
 
 
-def Text(
-    name: str, default: str, *, help: str = "", source: str = "", file: bool = False, longest: int | None = None
-) -> Param:
+def Text(name: str, default: str, *, file: bool = False, longest: int | None = None, **said: Unpack[Said]) -> Param:
     """Free text of at most `longest` characters (2,000); `file` if it names a file of this machine, which a page that
     strangers use does not offer."""
-    return Param(name=name, kind="text", default=default, help=help, source=source, file=file, longest=longest)
+    return Param(name=name, kind="text", default=default, file=file, longest=longest, **said)
 
 
-def Code(name: str, default: str, presets: Mapping[str, str], *, help: str = "", source: str = "") -> Param:
+def Code(name: str, default: str, presets: Mapping[str, str], **said: Unpack[Said]) -> Param:
     """A longer text with names for those that ship, such as the files of a project. A tool of this machine reads it, so
     a page that strangers use takes the names alone."""
-    return Param(name=name, kind="code", default=default, presets=dict(presets), help=help, source=source)
+    return Param(name=name, kind="code", default=default, presets=dict(presets), **said)
 
 
 def max_new_tokens(default: int = 48, high: int = 4096) -> Param:
@@ -243,18 +178,9 @@ def resolve(declared: Sequence[Param], given: Mapping[str, Any] | None, what: st
 
 def _coerce(kind: Kind, value: Any) -> Any:
     if kind == "bool":
-        if isinstance(value, bool):
-            return value
-        return {
-            "true": True,
-            "1": True,
-            "yes": True,
-            "on": True,
-            "false": False,
-            "0": False,
-            "no": False,
-            "off": False,
-        }[str(value).strip().lower()]
+        if (word := str(value).strip().lower()) not in (*YES, *NO):
+            raise ValueError
+        return word in YES
     if kind in ("choice", "text", "code"):
         if not isinstance(value, str):
             raise TypeError

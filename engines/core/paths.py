@@ -18,16 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engines.core.errors import UserError
 from engines.core.kinds import CausalLM
-from engines.core.lazy import torch
+from engines.core.lazy import Generator, Tensor, torch
 from engines.core.recorder import Recorder
 from engines.core.trace import Branch, Edit
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 class DraftTree(Protocol):

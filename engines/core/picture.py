@@ -1,7 +1,5 @@
 """What the tokens of a model draw: a raster of cells, one token each."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A path that a person typed, where the program's own data lies, and where what can be made again is kept."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

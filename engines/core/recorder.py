@@ -4,18 +4,16 @@ the chosen detail.
 Recording is timed apart from the model and from the method's own work, so that looking closely does not change what is
 reported."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from engines.core.errors import UserError
 from engines.core.kinds import KVCache, Tokenizer
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import Meter, OverBudget
 from engines.core.method import MethodInfo
 from engines.core.params import Params
@@ -47,9 +45,6 @@ from engines.core.trace import (
 from engines.core.trace.authors import accepted_sources, authors_of
 from engines.core.trace.records import places
 from engines.core.wording import many
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 GAP = -1  # no token: it stands where nothing was written
 

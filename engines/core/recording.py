@@ -1,20 +1,16 @@
 """Facts of a step as the trace holds them: packed scores and candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engines.core.kinds.layered import Routing as Routed
 from engines.core.kinds.layered import SlotsRead
+from engines.core.lazy import Tensor
 from engines.core.method import LaneInfo
 from engines.core.trace import Candidates, Commits, Lane, Record, Routing, pack, packed_record
 from engines.core.trace.groups.commits import moved
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RecordFacts = Record | None | Callable[[], Record | None]  # what a method gives for a record
 CommitFacts = (  # positions, tokens, causes, probabilities, authors

@@ -1,8 +1,6 @@
 """Finds the methods: walks the family folders, imports each file or folder of a method, and reports a broken one
 instead of hiding it."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import traceback

@@ -7,12 +7,8 @@ Letters: L positions, n rows, V vocabulary; z logits, p and q distributions (p t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from engines.core.lazy import Generator, Tensor, torch
 
 BLOCK = 64  # ids that the largest logit is looked for together
 FEW = 4  # times k blocks from which looking at blocks pays

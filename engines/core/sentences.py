@@ -4,8 +4,6 @@ holds the words. What a method file says itself wins, so that a person's own fil
 
 Of a file's common sentences each goes to all of its methods that declare the name; `methods` holds those of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

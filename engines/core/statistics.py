@@ -1,7 +1,5 @@
 """Statistics that results are told with: the interval of a share, of a mean, of a median, and of anything else."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

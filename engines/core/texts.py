@@ -1,7 +1,5 @@
 """Text that comes from elsewhere: in which encoding a file is, and where a line ends."""
 
-from __future__ import annotations
-
 import codecs
 import re
 

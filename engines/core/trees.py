@@ -1,8 +1,6 @@
 """Draft trees: depths, children and shapes. A tree is a list of parents, row 0 the root with parent
 -1, parents first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 

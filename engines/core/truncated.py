@@ -3,16 +3,9 @@ known rules (top-k, top-p, min-p) as functions of the ranked probabilities, and 
 
 Letters: V vocabulary, n tokens with a probability above 0, p [n] their probabilities, falling."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.sampling import distribution
 from engines.core.trace import Count, Position, Probability, Record, TokenId, Unit
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LISTED, REFUSED = 48, 3  # tokens recorded of those let through, and of those behind them
 

@@ -4,8 +4,6 @@ becomes a sentence with its line.
 The file is run like any Python program, with everything that the person who started it may do. It is for files that you
 wrote or have read; a public host refuses it (`explorer.page.server`)."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from collections.abc import Generator

@@ -1,8 +1,6 @@
 """What is asked of a run, checked before anything is loaded or computed: prompt, seed, detail, room and edits. Every
 refusal is a UserError."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 

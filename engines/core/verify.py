@@ -3,8 +3,6 @@
 A checker registers for a file's topic with `@checks("name")`; files without one are reported as not covered. Those of
 our own golden data lie in the repository, not in the wheel: a folder of modules that import each other relatively."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

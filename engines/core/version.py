@@ -1,8 +1,6 @@
 """Which code is running: the versions of the libraries, and one sum over everything here that decides what a run
 gives."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from functools import lru_cache

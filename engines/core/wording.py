@@ -1,7 +1,5 @@
 """Counts as a sentence says them."""
 
-from __future__ import annotations
-
 
 def many(n: int, word: str, plural: str = "") -> str:
     """A count with its word in the right number: "1 token", "1,200 tokens", "3 branches". plural: where it is not the

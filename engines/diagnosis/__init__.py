@@ -11,8 +11,6 @@ a drafter that is computed otherwise than it was trained is far too sure, and wh
 much too sure it is (minus its entropy, less the log-probability of what came, in nats) also tells of a slip that nobody
 knows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Generator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ drafting itself, each timed here and in turn.
 A draft is timed as a loop makes it behind a text that the drafter has read: one new row of the text, then what it takes
 to draft k tokens, the greedy choice of each included."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,8 +86,7 @@ def _rows(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
 
     def row(e: Tensor, s: Tensor) -> Tensor:
         m = pasts.length
-        out: Tensor = run.call(1, lambda: run.rows(e, s, pasts, torch.tensor([m], device=e.device), None))
-        return out
+        return run.call(1, lambda: run.rows(e, s, pasts, torch.tensor([m], device=e.device), None))
 
     if n > 1:
         sees = torch.ones(n - 1, n - 1, dtype=torch.bool, device=S.device).tril()
@@ -136,7 +133,7 @@ def _filled(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
 
 
 def _heads(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:
-    return lambda k: run.guess(run, S[-1], 0, k).argmax(-1).tolist()  # type: ignore[no-any-return]
+    return lambda k: run.guess(run, S[-1], 0, k).argmax(-1).tolist()
 
 
 def _sequential(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:

@@ -7,8 +7,6 @@ its own, which see the text up to there and their own line.
 Shapes: T tokens of a text, P places (a place t has the state t and the newest token t + 1), k depth, v draft
 vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

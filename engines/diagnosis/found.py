@@ -1,7 +1,5 @@
 """What a diagnosis holds."""
 
-from __future__ import annotations
-
 import msgspec
 
 from engines.diagnosis.cost import Cost

@@ -1,7 +1,5 @@
 """What kind of token a target wrote, as far as its text tells."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ a watched loop or of a server, round by round and token by token.
 
 For drafters that go from row to row and draft chains (EAGLE-1, -2 and -3, MTP layers)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -159,18 +157,16 @@ def _rows(run: Any, e: Tensor, s: Tensor, pasts: Any) -> Tensor:
     """Rows of a chain behind those that are held."""
     m, n = pasts.length, len(e)
     at = torch.arange(m, m + n, device=e.device)
-    out: Tensor = run.rows(e, s, pasts, at, torch.arange(m + n, device=e.device)[None] <= at[:, None])
-    return out
+    return run.rows(e, s, pasts, at, torch.arange(m + n, device=e.device)[None] <= at[:, None])
 
 
 def _speak(target: Any, run: Any, F: Tensor, loop: Loop) -> Tensor:
     """Logits [1, v] of an output."""
     if loop.normed:
-        return run.logits(run.spoken(F), [0])  # type: ignore[no-any-return]
+        return run.logits(run.spoken(F), [0])
     if run.head is not None:
-        return run.logits(F, [0])  # type: ignore[no-any-return]
-    z: Tensor = target.unembed(F, run.vocabulary)
-    return z
+        return run.logits(F, [0])
+    return target.unembed(F, run.vocabulary)
 
 
 def _same(target: Any, drafter: Any, ids: list[int], hidden: Any, rounds: Sequence[Round], loop: Loop) -> int:

@@ -4,8 +4,6 @@ its target writes once a slip is turned, somebody made it. Sources: the list in 
 Most are tried on the drafter itself. Three are slips of a loop, not of a checkpoint, and show in what a loop or a
 server drafted: rows that keep the first token, no norm at the output, and rows that stay though they should go."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ Nothing is restored from the recording. The run is deterministic, so running it 
 whatever it keeps; the replayed steps are held against the recorded ones, and where they differ (other weights, another
 number type, another machine) the fork says so."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

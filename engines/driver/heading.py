@@ -1,7 +1,5 @@
 """The header of a run: everything that is known before its first step, enough to run it again."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Mapping
 

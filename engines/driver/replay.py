@@ -1,7 +1,5 @@
 """Whether a fork's replay is what was recorded: step by step, tokens and positions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from engines.core.trace import Origin, Step

@@ -1,7 +1,5 @@
 """Which loaded model plays which role of a method."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

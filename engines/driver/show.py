@@ -1,8 +1,6 @@
 """A run in the terminal, one line per step: what each method file's main block uses. What a model wrote is printed so
 that it cannot drive the terminal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.core.errors import visible

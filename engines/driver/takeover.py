@@ -1,8 +1,6 @@
 """Another method takes over a run: which one, with which models and parameters, what the header says of it, and how
 much is left for it to write. `Run` has it begin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Going on from a loop that was watched (`engines.watching`): it has no engine that could repeat it, but its board is
 known after every step, and a method can take over from there."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
@@ -71,8 +69,9 @@ def board_after(trace: Trace, step: int) -> list[int]:
 
 def canvas_after(trace: Trace, step: int) -> int:
     """Positions of the canvas of noise that the board ends with after `step` steps; 0 where it holds none."""
-    told = next((one.records["canvas"] for one in reversed(trace.steps[:step]) if "canvas" in one.records), {})
-    return len(told.get("before", ()))
+    spans = (span for one in reversed(trace.steps[:step]) for span in one.spans if span.kind == "canvas")
+    last = next(spans, None)
+    return last.end - last.start if last else 0
 
 
 class FromBoard(Run):

@@ -5,8 +5,6 @@ For sampling from perfect marginals, one token per list item, different items (P
 forms for one forward and their proofs by enumeration stand in `engines.models.measures.joint`). Everything here is
 derived, nothing is measured."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence

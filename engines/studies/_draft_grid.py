@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from engines.core.lazy import torch, without_gradients
+from engines.core.lazy import Tensor, torch, without_gradients
+from engines.models.parts import Part
 from engines.studies._scaling import Found, rounds
 from engines.tasks import TASKS
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.networks.sized_draft import Size, SizedDraft
-    from engines.models.parts import Part
 
 CONTEXT, TURNS = 64, 3
 

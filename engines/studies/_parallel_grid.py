@@ -1,7 +1,5 @@
 """ParallelBench's grid: which settings run on which task, found by what the methods declare."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any

@@ -1,7 +1,5 @@
 """ParallelBench's record: a point per setting and task, the oracle view, and the file that ships."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ logarithm of training tokens or of a draft's size, and the best draft length ove
 The fitted constants of the paper were not available; nothing here asserts one. Letters: p the target's distribution, q
 the draft's, gamma tokens of a window, B sequences of a batch, n tokens verified per sequence (n = 1 drafts nothing)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean

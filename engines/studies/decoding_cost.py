@@ -5,8 +5,6 @@ attention and feed-forward servers with 1 to 6 microbatches.
 Nothing runs: all of it is the report's cost model. A published throughput is quoted as published and stands beside what
 the model gives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from engines.core.params import Float, Int, Params, Text

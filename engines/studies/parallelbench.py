@@ -11,8 +11,6 @@ Departures: 13 of the 17 tasks (no paraphrase, no summary, one length of word li
 is; the board is only as long as the answer, as in the benchmark's infill mode, so that the ten list tasks have six
 positions each and the closed forms hold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,34 +49,6 @@ from engines.studies._parallel_points import (
     written,
 )
 from engines.tasks import TASKS, Example, check
-
-__all__ = [
-    "ADAPTIVE",
-    "ALL",
-    "GRID",
-    "ITEMS",
-    "LEFT_TO_RIGHT",
-    "LENIENT",
-    "ORDERS",
-    "PROMPTS",
-    "STRICT",
-    "VALUE_FREE",
-    "WRONG",
-    "Derived",
-    "Outcome",
-    "Part",
-    "Point",
-    "Setting",
-    "Speedup",
-    "chance",
-    "derived",
-    "recorded",
-    "run",
-    "settings",
-    "speedups",
-    "trace_of",
-    "written",
-]
 
 
 @study(
@@ -177,8 +147,8 @@ def _theory(model: Any, trace: Trace, setting: Setting) -> tuple[float, float | 
 
 def commit_sets(trace: Trace, start: int, n: int) -> list[list[int]]:
     """Which of the n answer positions behind `start` each step wrote."""
-    written = [step.commits.positions if step.commits else [] for step in trace.steps]
-    return [[p - start for p in positions if start <= p < start + n] for positions in written]
+    committed = [step.commits.positions if step.commits else [] for step in trace.steps]
+    return [[p - start for p in positions if start <= p < start + n] for positions in committed]
 
 
 def mark(example: Example, text: str) -> str:

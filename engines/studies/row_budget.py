@@ -7,21 +7,17 @@ searched from the measured accuracies of the prompt tokens, real runs give the t
 with f the accepted candidates that the search expects per forward, t(B) the middle time of a forward with that budget
 and t(1) that of plain decoding. The B with the largest gain is this machine's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
 from engines.core.params import Int, Params, Text
 from engines.core.study import Axis, Column, Figure, Progress, Receipt, Series, Study, Table, study
+from engines.core.trace import Trace
 from engines.methods.heads.ppd import decode
 from engines.methods.heads.ppd.dynamic_tree import Trees, search
-
-if TYPE_CHECKING:
-    from engines.core.trace import Trace
 
 BUDGETS = (20, 24, 28, 32, 40, 48, 64)
 

@@ -9,8 +9,6 @@ by the sum of the probabilities of the distinct paths it has seen; both expectat
 
 The papers' text was not available: the split and the laws below follow from the definitions in the abstracts."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ measured in three ways, always named. A line over the logarithm is fitted, held 
 was not shown, and given with an interval over prompts. At last forwards of whole batches are timed, and the best number
 of tokens to verify follows for each batch; and training is timed, so that a budget of it can be planned."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Small tasks with exact checks: what the tiny models are trained on and what every run on them can be marked
 against."""
 
-from __future__ import annotations
-
 import re
 
 from engines.tasks.asking import ASKING
@@ -25,33 +23,6 @@ from engines.tasks.puzzles import PUZZLES
 from engines.tasks.reading import READING
 from engines.tasks.stories import STORIES
 from engines.tasks.sums import SUMS, difference_with_steps, sum_with_steps
-
-__all__ = [
-    "ASKING",
-    "CHAINS",
-    "TASKS",
-    "Dereference",
-    "Dereferences",
-    "Example",
-    "Group",
-    "Split",
-    "Task",
-    "Verdict",
-    "check",
-    "dark_on_light",
-    "dereferences",
-    "difference_with_steps",
-    "example_of",
-    "numbered_scene",
-    "picture_asked",
-    "picture_prompt",
-    "picture_size",
-    "recognise",
-    "scene_words",
-    "split_of",
-    "task_of",
-    "sum_with_steps",
-]
 
 TASKS: dict[str, Task] = {
     task.slug: task for task in (*LISTS, *SUMS, *PUZZLES, *LANGUAGE, *READING, *PROGRAMS, *STORIES)

@@ -5,8 +5,6 @@ The question stands first, so that a model that reads from left to right knows w
 ways does. A task of two models that are compared (`engines/training/architectures/encoder_decoder.py`); those of the
 other tasks are not trained on it."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -4,8 +4,6 @@ output.
 The three splits never share a prompt: membership is decided by a hash of the prompt's words, so it cannot drift with
 the order of generation."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

@@ -5,8 +5,6 @@ run, linked and recorded is what the model sees.
 
 Shapes: H x W pixels of C channels, n blocks in reading order, m = 16 pixels of a block."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_letters, digits

@@ -4,8 +4,6 @@ from left to right, ((4+8)-9)*7, and only the last digit of each value counts.
 A prompt has no first word, unlike those of the other tasks: it is read by its form, and the models of the other tasks
 are not trained on it."""
 
-from __future__ import annotations
-
 import random
 import re
 

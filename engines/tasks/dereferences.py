@@ -4,8 +4,6 @@ something made from one is about to be named.
 What may stand there is asked of the static analyser (`engines.tools.completion`), before any model is. A place counts
 where it knows; how many it was asked about is told, too. The result depends on the Python that runs this."""
 
-from __future__ import annotations
-
 import ast
 import random
 import sysconfig

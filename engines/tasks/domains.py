@@ -2,8 +2,6 @@
 documentation and the source of Python's own library, lines of arithmetic and short stories; for a tiny model the tasks
 that it knows."""
 
-from __future__ import annotations
-
 import ast
 import random
 import sysconfig

@@ -4,8 +4,6 @@ said of them. One function draws what a model is trained on and what a person as
 A scene is written as `small red circle top left, large blue square middle right`. An image is a uint8 array [24, 24, 3]
 of red, green and blue. Needs numpy where something is drawn."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

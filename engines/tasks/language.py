@@ -1,7 +1,5 @@
 """Sentences: built from given words, and corrected where a word is misspelt or the grammar is broken."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,8 +1,6 @@
 """What the models of pictures are asked: a digit or a caption of two shapes to draw, a word or a scene to read. There
 is no task behind these; a prompt is recognised so that a page can say which model it is for."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Small typed Python: classes and functions from a one-line specification, for methods that watch types while
 decoding."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

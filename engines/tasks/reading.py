@@ -1,7 +1,5 @@
 """Short passages about people and a question whose answer stands in the passage."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -4,8 +4,6 @@ on rows that no training saw.
 A document is a prompt with its answer, as the models see it. Every row begins with a document and the last one of a row
 is cut, so that no place is padding. Rows are made from their number, so the same number gives the same row."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

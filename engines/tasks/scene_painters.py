@@ -1,8 +1,6 @@
 """What the kinds of scenes look like. A painter fills the canvas and tells the colour that the word is written on and
 the room (left, top, right, bottom) for it; chance gives what the caption does not say, `side` where the thing is."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from math import cos, pi, sin

@@ -5,8 +5,6 @@ Needs Pillow. A scene is a uint8 array [128, 256, 3]; beside it lies where the w
 seen and never copies the word: half of the kinds have captions with a word that is typical of them, whatever is written
 there, the others have none."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Very short stories about a person and things: many are right, all must hold the given words."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Arithmetic in columns with the carry written out, and word problems with their working."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@ draws what a reader is trained on and what a person types.
 
 Needs Pillow. An image is a uint8 array [32, 128] of greys, 0 black."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 Arguments: a folder for the cache, then the folders that hold jedi and parso. Once those are imported, only the standard
 library can be found from here; jedi imports modules without source to look at them, and nothing else is ever run."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A project as one text: its files behind lines that name them, "# file: book.py". A few small ones ship."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ logarithm that is never negative, as Lucene has it), over words in lower case.
 A word counts more the fewer passages have it, and less with every time it is repeated; longer passages pay for their
 length."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ The official code minimises with SciPy's L-BFGS-B and numerical gradients. Ours 
 bounds and exact gradients, so that nothing further has to be installed. The likelihood has several maxima and no bound
 (two equal values let k grow for ever): what is compared between the two are decisions on well-conditioned sets."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Hooks on a torch module see what goes into each forward and what comes out. From
 over a board with masks in `masked`, left to right in `causal`. What cannot be known is marked missing, never guessed.
 """
 
-from __future__ import annotations
-
 from engines.watching.session import Watch, watch
 
 __all__ = ["Watch", "watch"]

@@ -1,15 +1,10 @@
 """What a forward was given and what it gave: token ids, cache, places and logits, found among arguments and results of
 modules that nobody here has written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 DECODED = ("decoder_input_ids", "decoder_ids", "decoder_tokens", "tgt", "tgt_ids", "tgt_tokens")  # beside a source
 IDS = (*DECODED, "input_ids", "ids", "tokens", "idx", "x", "input", "inputs")
@@ -105,7 +100,7 @@ def keys_of(cache: Any) -> Tensor | None:
             keys = data[..., :length, :]
     else:
         keys = None
-    return keys if torch.is_tensor(keys) and keys.ndim == 4 else None  # type: ignore[no-any-return]
+    return keys if torch.is_tensor(keys) and keys.ndim == 4 else None
 
 
 def logits_of(output: Any, ids: Tensor | None = None, decides: bool = True) -> Tensor | None:

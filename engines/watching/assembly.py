@@ -3,8 +3,6 @@
 What the loop does not show is listed in the header's `missing`: its parameters, its seed, a warm-up, and the tokens of
 the last step where no output was given."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,21 +2,16 @@
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.watching.arguments import Unreadable
 from engines.watching.denoised import INFO, Bound, Denoised, Seen, accept_last, finish, settle, spans, temperature
 from engines.watching.draws import Draws, Drew
 from engines.watching.facts import Describer, broken, said_broken
 from engines.watching.hooks import Call
 from engines.watching.iteration import Reading, Turn, Written
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ROUNDED = 2e-3  # by which a temperature may be off that is read from logits in bfloat16
 ANOTHER = "another prompt began; use one `with` for each answer."

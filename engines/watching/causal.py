@@ -5,12 +5,11 @@ the next forward: its root is the last token written, and the rows that the cach
 
 Several sequences at once are read in `lockstep`. Shapes: B sequences, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engines.core.lazy import Tensor
 from engines.watching.arguments import Unreadable
 from engines.watching.hooks import Call
 from engines.watching.iteration import Reading
@@ -19,9 +18,6 @@ from engines.watching.lockstep import Lockstep
 from engines.watching.packed import check_one_text
 from engines.watching.place import look
 from engines.watching.rows import grown
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 DRAFT = "draft"  # the role of a module's own first layers, where they draft for the whole of it
 

@@ -7,23 +7,16 @@ token that both draws gave is told apart by its entropy.
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.recording import exact
 from engines.core.trace import RecordInfo, Span
+from engines.watching.draws import Drew
+from engines.watching.facts import Facts
 from engines.watching.iteration import Turn, Written
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torch import Tensor
-
-    from engines.watching.draws import Drew
-    from engines.watching.facts import Facts
 
 SLACK = 1e-4  # nats by which entropies of ours and of the loop may differ
 AGREED = 0.9  # share of the tokens that must be those drawn again; less than one where a loop hands back rounded logits

@@ -1,18 +1,13 @@
 """A draft tree as it was fed, and what became of its rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from engines.core.lazy import Tensor
 from engines.core.trace import Tree
 from engines.core.trees import row_depths
 from engines.watching.facts import Facts
 from engines.watching.hooks import Call
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def tree_of(

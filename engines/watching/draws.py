@@ -6,15 +6,10 @@ found before its next forward. Where no list of draws does, none is told.
 
 Shapes: L positions of a canvas, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 TOKENS, ROUTES, NOISE = "tokens", "routes", "noise"
 LISTS = ((TOKENS, NOISE), (NOISE,), (ROUTES, NOISE), (TOKENS, ROUTES, NOISE))
@@ -46,7 +41,7 @@ class Draws:
             source = torch.default_generator
         elif source is None and device.type == "cuda":
             source = torch.cuda.default_generators[device.index or 0]
-        return None if source is None else source.get_state().clone()  # type: ignore[no-any-return]
+        return None if source is None else source.get_state().clone()
 
     def fresh(self, before: Tensor | None, after: Tensor | None, size: int, length: int, device: Any) -> Tensor | None:
         """A canvas [L] of V = `size` that was drawn between two states; None where it was not, or they are unknown."""

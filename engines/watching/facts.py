@@ -1,18 +1,12 @@
 """What a row of logits says, taken down while the forward's result still is what the model made: confidence, entropy,
 the likeliest tokens, and the probabilities until it is known which token was written."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.recording import TOP_K
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LONG, PIECE = 8192, 256  # rows as long as this are searched in pieces of so many numbers
 BLOCK = 2**18  # numbers that are worked on at once

@@ -11,14 +11,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import synchronise
 from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.hooks import Call, Hooks
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.watching.canvas import CanvasReader
 
 

@@ -3,17 +3,15 @@
 A hook never raises: whatever it cannot read becomes a sentence (`Hooks.fault`) and the loop goes on. While torch
 compiles, a hook does nothing, so a compiled graph is what it would have been."""
 
-from __future__ import annotations
-
 import inspect
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import synchronise
 from engines.watching.arguments import (
     Unreadable,
@@ -27,9 +25,6 @@ from engines.watching.arguments import (
     place_of,
     positions_of,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST_LABELS = 8  # caches whose branch is remembered
 

@@ -1,11 +1,10 @@
 """One sequence that a watched loop writes left to right: its text as far as known, and each forward's part in it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from engines.core.lazy import Tensor
 from engines.watching.arguments import Unreadable, cache_length
 from engines.watching.drafts import follow, likeliest_rows, tree_of
 from engines.watching.facts import Describer, Facts, said_broken
@@ -14,9 +13,6 @@ from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.open_forward import Fed, put_in, said_of
 from engines.watching.place import unguess, whole_root
 from engines.watching.rows import fingerprint, parents_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 512  # rows of a forward that are taken down
 ANOTHER = (

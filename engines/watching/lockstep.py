@@ -5,24 +5,19 @@ Where they only ever follow themselves, each is an answer of its own; otherwise 
 
 Shapes: B sequences, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.trace import Branch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.facts import Describer, Facts, said_broken
 from engines.watching.hooks import Call
 from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.rows import Fingerprint, fingerprint, grown
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass

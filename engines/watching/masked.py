@@ -5,10 +5,11 @@ Shapes: B rows, L positions of the board, n of them fed, V vocabulary."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from engines.core.lazy import Tensor
 from engines.core.trace import Span
 from engines.watching.arguments import Unreadable
 from engines.watching.facts import Describer, said_broken
@@ -16,9 +17,6 @@ from engines.watching.hooks import Call
 from engines.watching.iteration import Reading, Turn, Written
 from engines.watching.packed import check_one_text
 from engines.watching.rows import PADDING, SECOND_LOOK, first_look, fitting, grown, guidance, padding, rivals, row_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CLEAR = 5.0  # nats by which one reading of the rows must explain the written tokens better than the other
 MOST = 10.0  # nats that a single token may say about it

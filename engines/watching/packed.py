@@ -2,20 +2,14 @@
 
 Shapes: B sequences, n rows fed, K columns of a mask."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.watching.arguments import Unreadable, given_to_decoder
 from engines.watching.hooks import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
 
 BORDERS = ("cu_seq", "cumulative_seq")  # in the names of arguments that say where each text of a packed row begins
 NUMBERS = ("seq_idx", "segment_ids", "sequence_ids", "document_ids")  # that say for each row which text it is of
@@ -61,7 +55,7 @@ def _several(call: Call) -> Iterator[str]:
 def seen_by(mask: Tensor) -> np.ndarray:
     """Which columns each row sees [n, K], by a mask of that shape: True, or a number that is not hugely negative."""
     sees = mask if mask.dtype == torch.bool else mask > -1e4 if mask.is_floating_point() else mask.bool()
-    return sees.detach().cpu().numpy()  # type: ignore[no-any-return]
+    return sees.detach().cpu().numpy()
 
 
 def _apart(seen: np.ndarray) -> int:

@@ -3,21 +3,16 @@ the cache themselves.
 
 Shapes: B sequences, n rows fed, K columns of a mask or rows of a cache, h key-value heads, d head size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.watching.arguments import Unreadable, given_to_decoder, keys_of
 from engines.watching.hooks import Call
 from engines.watching.packed import seen_by
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PADDING = (
     "The calls gave a mask of two dimensions, which tells padding and nothing of blocks: unless the module makes "

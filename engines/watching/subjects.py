@@ -1,8 +1,6 @@
 """What is watched: torch modules of anyone, or models that were loaded here; their names, vocabularies and
 tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +126,7 @@ def tokenizer_of(given: Any, main: Subject) -> Tokenizer:
     if given is None:
         return main.loaded.tokenizer if main.loaded is not None else IdTokenizer(main.vocab_size)
     if hasattr(given, "piece") and hasattr(given, "decode"):
-        return given  # type: ignore[no-any-return]
+        return given
     if hasattr(given, "backend_tokenizer"):
         return HFTokenizer(given)
     if not hasattr(given, "decode") or not hasattr(given, "encode"):

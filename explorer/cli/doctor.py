@@ -168,7 +168,9 @@ def recordings() -> Iterator[Check]:
     """The recorded runs, each read whole, and the player's files."""
     from explorer.runs.gallery import read_bytes
 
-    absent = [name for name in ("client/player/player.js", "theme.json", "scenarios.json") if not (ASSETS / name).is_file()]
+    absent = [
+        name for name in ("client/player/player.js", "theme.json", "scenarios.json") if not (ASSETS / name).is_file()
+    ]
     damaged = []
     paths = sorted((ASSETS / "traces").glob("*.json.gz"))
     for path in paths:

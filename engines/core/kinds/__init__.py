@@ -10,12 +10,10 @@ from engines.core.kinds.block import BlockMaskedLM
 from engines.core.kinds.canvas import CanvasLM
 from engines.core.kinds.causal import CausalLM
 from engines.core.kinds.layered import LayeredLM, Taps
-from engines.core.kinds.masked import CachedMaskedLM, CountedMasked, MaskedLM
-from engines.core.kinds.moe import MoELM
+from engines.core.kinds.masked import CachedMaskedLM, MaskedLM
 from engines.core.kinds.reader import WordReaderLM
 from engines.core.kinds.scene import SceneLM
 from engines.core.kinds.seq2seq import Encoded, Mark, Seq2SeqLM
-from engines.core.kinds.split import SplitLM
 from engines.core.kinds.two_way import TwoWayLM
 from engines.core.meter import Meter
 
@@ -42,32 +40,3 @@ def counted(model: Model, role: str, meter: Meter, kind: str | None = None) -> C
     """The model as a method sees it. kind: the one that the method asked for; by default the record's: a
     block-diffusion model also has everything that makes up a `MaskedLM`."""
     return KINDS[kind or model.record.kind].counted(model, role, meter)
-
-
-__all__ = [
-    "KINDS",
-    "BlockMaskedLM",
-    "CachedMaskedLM",
-    "CanvasLM",
-    "CausalLM",
-    "Counted",
-    "CountedMasked",
-    "Encoded",
-    "Extended",
-    "KVCache",
-    "Kind",
-    "LayeredLM",
-    "Mark",
-    "MaskedLM",
-    "MoELM",
-    "SceneLM",
-    "Model",
-    "Seq2SeqLM",
-    "SplitLM",
-    "Taps",
-    "Tokenizer",
-    "TwoWayLM",
-    "WordReaderLM",
-    "counted",
-    "kinds_of",
-]

@@ -3,19 +3,14 @@
 Shapes: L board positions, n rows fed, m prompt tokens, V vocabulary, d hidden size, h heads. Logits are float32
 whatever the weights' dtype."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.meter import Meter
 from engines.core.picture import Picture, Pictured
 from engines.core.trace import ModelRecord, Piece
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Tokenizer(Protocol):
@@ -23,19 +18,15 @@ class Tokenizer(Protocol):
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a user's prompt in the model's own chat format (or plain, where it has none)."""
-        ...
 
     def encode(self, text: str) -> list[int]:
         """Ids of a piece of text as it stands, without chat format and without a beginning or end mark."""
-        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids; special tokens are left out, broken bytes become U+FFFD."""
-        ...
 
     def piece(self, token: int) -> Piece:
         """How one id looks: its text, or that it is special or a lone byte."""
-        ...
 
 
 @runtime_checkable
@@ -50,7 +41,6 @@ class Model(Protocol):
 
     def warm_up(self) -> float:
         """Run one untimed forward the first time; return the seconds it took (0.0 later)."""
-        ...
 
 
 class KVCache(Protocol):
@@ -60,11 +50,9 @@ class KVCache(Protocol):
 
     def crop(self, length: int) -> None:
         """Forget everything from position `length` on. Raises ValueError if there is less."""
-        ...
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending)."""
-        ...
 
 
 @dataclass
@@ -117,9 +105,12 @@ class Counted:
         stand_in = min(self.eos_ids, default=0)
         return [token if token < self.vocab_size else stand_in for token in map(int, tokens)]
 
-    def _call(self, fed: int, compute: Callable[[], Any]) -> Any:
-        """A whole forward of `fed` rows."""
-        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=fed * self.num_layers)
+    def _call(
+        self, fed: int, compute: Callable[[], Any], layer_rows: int | None = None, *, forward: bool = True
+    ) -> Any:
+        """A call of `fed` rows, a whole forward where nothing else is said: see `Meter.call`."""
+        work = fed * self.num_layers if layer_rows is None else layer_rows
+        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=work, forward=forward)
 
     def _allowed(self, logits: Tensor, first: int) -> Tensor:
         """Logits [..., n, V] of positions from `first` on, in place with -inf for the tokens forbidden there."""

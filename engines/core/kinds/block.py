@@ -1,16 +1,12 @@
 """Block diffusion: bidirectional inside a block, causal between blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind, KVCache, Model
 from engines.core.kinds.masked import CountedMasked
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -31,14 +27,12 @@ class BlockMaskedLM(Model, Protocol):
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` positions. A crop has to end at a block's edge; any crop forgets the
         unfinished block."""
-        ...
 
     def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """Feed one or more finished blocks behind the cache, which then holds them.
 
         Returns logits [V] of the last row: with `shift` the distribution of the position behind them (a free next
         token), else of their last position. Raises ValueError where these are no whole blocks."""
-        ...
 
     def denoise(self, tokens: Sequence[int] | Tensor, cache: KVCache, start: int = 0) -> Tensor:
         """Feed the block behind the cache, or only its positions start ... start + n - 1; `cache.length` stays.
@@ -47,14 +41,12 @@ class BlockMaskedLM(Model, Protocol):
         is the distribution of position cache.length + start + i. With `shift` row 0 keeps its own: its position's
         distribution stands before what was fed, so it should be decided already. Raises ValueError for a part of a
         block that was not fed as a whole before."""
-        ...
 
     def __call__(self, x: Tensor) -> Tensor:
         """The whole board without a cache, of any length: x [L] -> logits [L, V], or [B, L] -> [B, L, V].
 
         Row i is the distribution of position i. With `shift` the first row of a block comes from the block before it:
         it is what `store` of that block gives."""
-        ...
 
 
 class CountedBlock(CountedMasked):
@@ -66,8 +58,7 @@ class CountedBlock(CountedMasked):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `BlockMaskedLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def store(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """See `BlockMaskedLM`."""

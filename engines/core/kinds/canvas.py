@@ -1,16 +1,12 @@
 """Canvas diffusion: a causal encoder reads the prompt and finished canvases, a bidirectional decoder reads a canvas of
 tokens that holds no masks and says what each of them should be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -26,12 +22,10 @@ class CanvasLM(Model, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` encoded positions. It can be cropped at any position."""
-        ...
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """Feed n tokens behind the cache, each of which sees those before it; the cache then holds n more. Returns the
         states [n, d] behind the last norm, which nothing needs for decoding."""
-        ...
 
     def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """Feed a canvas [L] behind the cache, where every position sees all of the canvas and what was encoded;
@@ -40,7 +34,6 @@ class CanvasLM(Model, Protocol):
         conditioning [L, V]: the logits of the step before, whose expected embeddings are added to the canvas's
         (self-conditioning); None at the first step. Returns logits [L, V]; row i is the distribution of position
         cache.length + i."""
-        ...
 
 
 class CountedCanvas(Counted):
@@ -52,20 +45,11 @@ class CountedCanvas(Counted):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CanvasLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def encode(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Tensor:
         """See `CanvasLM`."""
-        states: Tensor = self._meter.call(
-            self._role,
-            self.record.device,
-            len(tokens),
-            lambda: self._model.encode(tokens, cache),
-            layer_rows=len(tokens) * self.num_layers,
-            forward=False,
-        )
-        return states
+        return self._call(len(tokens), lambda: self._model.encode(tokens, cache), forward=False)
 
     def denoise(self, canvas: Sequence[int] | Tensor, cache: KVCache, conditioning: Tensor | None = None) -> Tensor:
         """See `CanvasLM`; forbidden tokens get -inf in the rows of their positions."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
 from engines.core.row_costs import KNOWN, RowCosts
 from engines.core.trees import row_depths
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -22,7 +20,6 @@ class CausalLM(Model, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` positions."""
-        ...
 
     def extend(
         self,
@@ -39,7 +36,6 @@ class CausalLM(Model, Protocol):
         chain. A list longer than the tokens says that the tree's first rows lie behind the text in the cache already,
         from earlier calls, and gives their parents too. Row i sees the text, its ancestors and itself, at position
         (length of the text) + depth. last_only: logits [1, V] of the last row."""
-        ...
 
 
 class CountedCausal(Counted):
@@ -70,8 +66,7 @@ class CountedCausal(Counted):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `CausalLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def extend(
         self,

@@ -8,18 +8,13 @@ Shapes: n rows fed, d hidden size, V vocabulary, h query heads, g key-value head
 experts of which k are used, F channels of the feed-forward part, K rows and K columns of keys of a memory with h heads
 of scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.causal import CausalLM, CountedCausal
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 @runtime_checkable
@@ -32,7 +27,6 @@ class LayeredCache(KVCache, Protocol):
     @property
     def lengths(self) -> tuple[int, ...]:
         """Rows that each layer holds."""
-        ...
 
 
 class AttentionInputs(NamedTuple):
@@ -120,11 +114,9 @@ class LayeredLM(CausalLM, Protocol):
 
     def new_cache(self, capacity: int) -> LayeredCache:
         """An empty cache for up to `capacity` positions."""
-        ...
 
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Embeddings [n, d] of n tokens, as the first layer reads them."""
-        ...
 
     def layers(
         self,
@@ -143,17 +135,14 @@ class LayeredLM(CausalLM, Protocol):
         parents: as in `CausalLM.extend`, counted over the rows of these layers. positions: of the n rows, where they
         are not those that follow from the cache and the parents. Raises UserError for layers that the model does not
         have, ValueError where these layers hold different numbers of rows."""
-        ...
 
     def normed(self, h: Tensor) -> Tensor:
         """Rows [n, d] behind the last layer through the final norm: what the output head reads."""
-        ...
 
     def unembed(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, normed: bool = False) -> Tensor:
         """Logits [n, V] of rows [n, d] behind any layer: the final norm, then the output head. vocabulary: the tokens
         [v] of whom logits [n, v] are wanted, by default all; given as the same tensor each time, its rows of the head
         are taken out once. normed: h went through a norm already."""
-        ...
 
 
 class CountedLayered(CountedCausal):
@@ -218,11 +207,8 @@ class CountedLayered(CountedCausal):
             forbid(logits, at, self._meter.forbidden, columns)
         return logits
 
-    def _part(self, compute: Callable[[], Any], *, fed: int = 0, layer_rows: int = 0, forward: bool = False) -> Tensor:
-        result: Tensor = self._meter.call(
-            self._role, self.record.device, fed, compute, layer_rows=layer_rows, forward=forward
-        )
-        return result
+    def _part(self, compute: Callable[[], Any], *, fed: int = 0, layer_rows: int = 0, forward: bool = False) -> Any:
+        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=layer_rows, forward=forward)
 
 
 def forbid(

@@ -1,15 +1,11 @@
 """Masked diffusion: a bidirectional model over a board with masks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from engines.core.errors import UserError
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -21,7 +17,6 @@ class MaskedLM(Model, Protocol):
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [L] -> logits [L, V], or [B, L] -> [B, L, V]. The mask token is never proposed: its logit is -inf."""
-        ...
 
 
 @runtime_checkable
@@ -36,7 +31,6 @@ class CachedMaskedLM(MaskedLM, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """A cache for boards of up to `capacity` positions. Raises UserError where the network cannot do it."""
-        ...
 
     def feed(self, x: Tensor, cache: KVCache, start: int, end: int) -> Tensor:
         """Feed the positions start ... end - 1 of a board x [L]; their keys and values replace those in the cache.
@@ -46,7 +40,6 @@ class CachedMaskedLM(MaskedLM, Protocol):
         position start + i. With `shift` and start > 0, row 0 keeps its own: its position's distribution stands before
         what was fed, so it should be decided already. Raises ValueError for a part of a board that was not fed as a
         whole before."""
-        ...
 
 
 class CountedMasked(Counted):

@@ -1,8 +1,6 @@
 """Memory layers: a layered model that keeps a table of small vectors beside its feed-forward parts, of which every row
 reads a few slots. What it read is handed out through `Taps.memory`."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind

@@ -3,8 +3,6 @@ row. What it picked is handed out through `Taps.router`.
 
 Shapes: n rows, k experts of a row at most."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind

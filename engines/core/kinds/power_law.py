@@ -3,16 +3,12 @@ makes of the text, or by one that is given.
 
 Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Kind, KVCache, Model
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor
 
 
 @dataclass
@@ -39,7 +35,6 @@ class PowerLawLM(Model, Protocol):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache for up to `capacity` positions."""
-        ...
 
     def forward(
         self,
@@ -51,7 +46,6 @@ class PowerLawLM(Model, Protocol):
     ) -> Deduced:
         """Feed n tokens behind the cache, which then holds n more rows; without one they are the whole text. Without G
         it is made of the rows fed, or of the cache's A, which an earlier call left there."""
-        ...
 
 
 class CountedPowerLaw(Counted):
@@ -63,8 +57,7 @@ class CountedPowerLaw(Counted):
 
     def new_cache(self, capacity: int) -> KVCache:
         """See `PowerLawLM`."""
-        cache: KVCache = self._model.new_cache(capacity)
-        return cache
+        return self._model.new_cache(capacity)
 
     def forward(self, tokens: Sequence[int], cache: KVCache | None = None, G: Tensor | None = None) -> Deduced:
         """See `PowerLawLM`; the last row never proposes a token forbidden at the position it predicts."""

@@ -2,17 +2,13 @@
 
 Shapes: V features of the picture, P places, C tokens (the end mark and the letters), m letters of the prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Seen(Protocol):
@@ -52,33 +48,26 @@ class WordReaderLM(Model, Protocol):
     def see(self, picture: Any, prompt: int) -> Seen:
         """Run the encoder over a picture, uint8 [32, 128] of greys, or over b of them at once, [b, 32, 128], behind a
         prompt of so many tokens."""
-        ...
 
     def glance(self, seen: Seen) -> Places:
         """The whole word in one pass."""
-        ...
 
     def glances(self, seen: Seen) -> list[Places]:
         """The words of all pictures that were seen at once, in one pass."""
-        ...
 
     def counts(self, seen: Seen) -> list[int]:
         """How often each of the C tokens occurs, as the counting part tells it."""
-        ...
 
     def pass_rows(self) -> int:
         """Rows times layers of one pass."""
-        ...
 
     def new_cache(self, seen: Seen) -> KVCache:
         """A cache of the decoder that writes letter by letter; of b pictures it has b rows, which `take(rows)`
         reorders and repeats."""
-        ...
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; with attention [h, n, V] over the picture.
         Tokens [b, n] go to the b rows of a cache, and logits [b, n, C] come back."""
-        ...
 
 
 class CountedReader(Counted):
@@ -92,51 +81,31 @@ class CountedReader(Counted):
     def see(self, picture: Any, prompt: int) -> Seen:
         """See `WordReaderLM`."""
         rows = self.features * (picture.shape[0] if picture.ndim == 3 else 1)
-        seen: Seen = self._meter.call(
-            self._role,
-            self.record.device,
-            rows,
-            lambda: self._model.see(picture, prompt),
-            layer_rows=rows * self._model.encoder_layers,
-            forward=False,
-        )
-        return seen
+        work = rows * self._model.encoder_layers
+        return self._call(rows, lambda: self._model.see(picture, prompt), work, forward=False)
 
     def glance(self, seen: Seen) -> Places:
         """See `WordReaderLM`; no place proposes a token forbidden there."""
-        found: Places = self._meter.call(
-            self._role,
-            self.record.device,
-            self.places,
-            lambda: self._model.glance(seen),
-            layer_rows=self._model.pass_rows(),
-        )
+        found: Places = self._call(self.places, lambda: self._model.glance(seen), self._model.pass_rows())
         self._allowed(found.logits, seen.prompt)
         return found
 
     def glances(self, seen: Seen) -> list[Places]:
         """See `WordReaderLM`; one forward of many rows."""
         n = int(getattr(seen, "pictures", 1))
-        found: list[Places] = self._meter.call(
-            self._role,
-            self.record.device,
-            self.places * n,
-            lambda: self._model.glances(seen),
-            layer_rows=self._model.pass_rows() * n,
-        )
+        work = self._model.pass_rows() * n
+        found: list[Places] = self._call(self.places * n, lambda: self._model.glances(seen), work)
         for one in found:
             self._allowed(one.logits, seen.prompt)
         return found
 
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`. For the record: reading does without, so this is on no clock but the recording's."""
-        found: list[int] = self._model.counts(seen)
-        return found
+        return self._model.counts(seen)
 
     def new_cache(self, seen: Seen) -> KVCache:
         """See `WordReaderLM`."""
-        cache: KVCache = self._model.new_cache(seen)
-        return cache
+        return self._model.new_cache(seen)
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `WordReaderLM`; a row never proposes a token forbidden at the position it predicts."""

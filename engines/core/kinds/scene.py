@@ -2,17 +2,13 @@
 
 Shapes: n words fed, C words of captions and the end mark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass
@@ -35,15 +31,12 @@ class SceneLM(Model, Protocol):
 
     def look(self, picture: Any) -> Looked:
         """Run both eyes over a picture, uint8 [128, 256, 3]."""
-        ...
 
     def new_cache(self, seen: Looked) -> KVCache:
         """A cache of the caption's decoder."""
-        ...
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """Feed n tokens behind the cache, which then holds n more rows; logits [n, C]."""
-        ...
 
 
 class CountedScene(Counted):
@@ -56,24 +49,15 @@ class CountedScene(Counted):
 
     def look(self, picture: Any) -> Looked:
         """See `SceneLM`. One row: the picture."""
-        seen: Looked = self._meter.call(
-            self._role,
-            self.record.device,
-            1,
-            lambda: self._model.look(picture),
-            layer_rows=self._model.eye_layers,
-        )
-        return seen
+        return self._call(1, lambda: self._model.look(picture), self._model.eye_layers)
 
     def new_cache(self, seen: Looked) -> KVCache:
         """See `SceneLM`."""
-        cache: KVCache = self._model.new_cache(seen)
-        return cache
+        return self._model.new_cache(seen)
 
     def extend(self, tokens: Sequence[int] | Tensor, cache: KVCache) -> Extended:
         """See `SceneLM`. What a person forbids concerns the board of the reader, and no caption."""
-        result: Extended = self._call(len(tokens), lambda: self._model.extend(tokens, cache))
-        return result
+        return self._call(len(tokens), lambda: self._model.extend(tokens, cache))
 
 
 KIND = Kind("scene", SceneLM, CountedScene, "tiny-scenes", role="scene")

@@ -1,15 +1,11 @@
 """Encoder-decoder: the prompt is read once, the answer is written left to right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Counted, Extended, Kind, KVCache, Model
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Encoded(Protocol):
@@ -43,12 +39,10 @@ class Seq2SeqLM(Model, Protocol):
 
     def encode(self, prompt: Sequence[int] | Tensor) -> Encoded:
         """Run the encoder over m prompt tokens."""
-        ...
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
         """A decoder cache for a board of up to `capacity` positions, prompt included. One memory may serve several
         caches."""
-        ...
 
     def extend(
         self,
@@ -61,7 +55,6 @@ class Seq2SeqLM(Model, Protocol):
     ) -> Extended:
         """Feed n answer tokens behind the cache, which then holds n more rows. last_only: logits [1, V] of the last
         row. attention: see `Extended`. marks: gets when each layer ran."""
-        ...
 
 
 class CountedSeq2Seq(Counted):
@@ -76,20 +69,12 @@ class CountedSeq2Seq(Counted):
 
     def encode(self, prompt: Sequence[int] | Tensor, *, marks: list[Mark] | None = None) -> Encoded:
         """See `Seq2SeqLM`."""
-        memory: Encoded = self._meter.call(
-            self._role,
-            self.record.device,
-            len(prompt),
-            lambda: self._model.encode(prompt, marks=marks),
-            layer_rows=len(prompt) * self.encoder_layers,
-            forward=False,
-        )
-        return memory
+        work = len(prompt) * self.encoder_layers
+        return self._call(len(prompt), lambda: self._model.encode(prompt, marks=marks), work, forward=False)
 
     def new_cache(self, memory: Encoded, capacity: int) -> KVCache:
         """See `Seq2SeqLM`."""
-        cache: KVCache = self._model.new_cache(memory, capacity)
-        return cache
+        return self._model.new_cache(memory, capacity)
 
     def extend(
         self,

@@ -3,17 +3,13 @@ process may compute (attention-FFN disaggregation). Decoding runs several texts 
 
 Shapes: B texts, one row of each, d hidden size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.moe import CountedMoE, MoELM
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -30,16 +26,13 @@ class SplitLM(MoELM, Protocol):
 
     def spread(self, cache: KVCache, B: int, capacity: int) -> KVCache:
         """A cache of B texts for up to `capacity` positions, each with a copy of what the cache of one text holds."""
-        ...
 
     def attend(self, x: Tensor, cache: KVCache, layer: int) -> tuple[Tensor, Tensor]:
         """The attention half of a layer on rows x [B, d], the next one of each text: x with the attention added, and
         what the feed-forward half reads, both [B, d]. The layer's cache holds one row more of each text then."""
-        ...
 
     def feed(self, u: Tensor, layer: int) -> Tensor:
         """The feed-forward half of a layer on what it reads, [B, d] to [B, d]."""
-        ...
 
 
 class CountedSplit(CountedMoE):
@@ -54,26 +47,19 @@ class CountedSplit(CountedMoE):
 
     def spread(self, cache: KVCache, B: int, capacity: int) -> KVCache:
         """See `SplitLM`."""
-        found: KVCache = self._model.spread(cache, B, capacity)
-        return found
+        return self._model.spread(cache, B, capacity)
 
     def attend(self, x: Tensor, cache: KVCache, layer: int) -> tuple[Tensor, Tensor]:
         """See `SplitLM`."""
-        found: tuple[Tensor, Tensor] = self._book(
-            lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x)
-        )
-        return found
+        return self._part(lambda: self._model.attend(x, cache, layer), fed=0 if layer else len(x), layer_rows=len(x))
 
     def feed(self, u: Tensor, layer: int) -> Tensor:
         """See `SplitLM`."""
-        return self._book(lambda: self._model.feed(u, layer))  # type: ignore[no-any-return]
+        return self._part(lambda: self._model.feed(u, layer))
 
     def wait(self, compute: Callable[[], Any]) -> Any:
         """The value of `compute`, which waits until another process has computed a part of this model."""
-        return self._book(compute)
-
-    def _book(self, compute: Callable[[], Any], fed: int = 0, layer_rows: int = 0) -> Any:
-        return self._meter.call(self._role, self.record.device, fed, compute, layer_rows=layer_rows, forward=False)
+        return self._part(compute)
 
 
 KIND = Kind("split", SplitLM, CountedSplit, "tiny-mfa", role="target", of="causal")

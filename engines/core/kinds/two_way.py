@@ -4,17 +4,13 @@ Nemotron-Labs-Diffusion (arXiv 2607.05722) is one: the same weights write left t
 it has all that makes up a layered model, every method for causal models runs on it as it is. A method that asks for it
 (`needs="two-way"`) has `denoise` beside `extend`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from engines.core.kinds.base import Kind, KVCache
 from engines.core.kinds.layered import CountedLayered, LayeredLM
+from engines.core.lazy import Tensor
 from engines.core.meter import Meter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @runtime_checkable
@@ -34,7 +30,6 @@ class TwoWayLM(LayeredLM, Protocol):
         Returns logits [n, V]; row i is the distribution of position cache.length + i, and the mask token is never
         proposed. With `shift` row 0 keeps its own: its position's distribution stands in the causal row before it.
         keep: the cache then holds the block, as it was read here; else it stays as it was."""
-        ...
 
 
 class CountedTwoWay(CountedLayered):

@@ -2,8 +2,6 @@
 record of tables, figures and receipts comes out."""
 
 from engines.core.study.declaration import (
-    Broken,
-    DeclaredStudy,
     Partial,
     Progress,
     StudyInfo,
@@ -19,7 +17,6 @@ from engines.core.study.record import (
     Column,
     Figure,
     Played,
-    Provenance,
     Receipt,
     Series,
     Study,
@@ -27,28 +24,3 @@ from engines.core.study.record import (
     check_study,
     read_study,
 )
-
-__all__ = [
-    "Axis",
-    "Broken",
-    "Column",
-    "DeclaredStudy",
-    "Figure",
-    "Partial",
-    "Played",
-    "Progress",
-    "Provenance",
-    "Receipt",
-    "STUDY_VERSION",
-    "Series",
-    "Study",
-    "StudyInfo",
-    "Table",
-    "broken_studies",
-    "check_study",
-    "get_study",
-    "list_studies",
-    "read_study",
-    "run_study",
-    "study",
-]

@@ -5,8 +5,6 @@ def dice(p: Params, progress: Progress) -> Study:
     return Study(tables=[...])
 """
 
-from __future__ import annotations
-
 import datetime
 import importlib
 import pkgutil

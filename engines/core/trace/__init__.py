@@ -1,6 +1,6 @@
 """THE schema of a trace; see `engines.core.trace.trace`."""
 
-from engines.core.trace.base import EXACT, Count, Detail, Index, Record, Seconds, Small, TraceError, Unit
+from engines.core.trace.base import Count, Detail, Index, Record, Small, TraceError, Unit
 from engines.core.trace.groups import (
     Box,
     Branch,
@@ -21,7 +21,6 @@ from engines.core.trace.header import (
     IMPORTED,
     SCHEMA_VERSION,
     WATCHED,
-    Absent,
     Edit,
     End,
     Header,
@@ -30,7 +29,7 @@ from engines.core.trace.header import (
     Piece,
     TimedEdit,
 )
-from engines.core.trace.packed import MISSING, Packed, pack, pack_exact
+from engines.core.trace.packed import Packed, pack, pack_exact
 from engines.core.trace.reading import check_consistency
 from engines.core.trace.records import (
     NumBytes,
@@ -43,61 +42,4 @@ from engines.core.trace.records import (
     packed_record,
 )
 from engines.core.trace.step import GROUPS, Step, step_tokens
-from engines.core.trace.trace import Totals, Trace, read_trace, totals
-
-__all__ = [
-    "bytes_held",
-    "Absent",
-    "Box",
-    "Branch",
-    "Candidates",
-    "Decision",
-    "Commits",
-    "Count",
-    "Detail",
-    "EXACT",
-    "Edit",
-    "End",
-    "Header",
-    "Index",
-    "Interval",
-    "Lane",
-    "MISSING",
-    "Media",
-    "Memory",
-    "ModelRecord",
-    "Origin",
-    "Packed",
-    "Piece",
-    "GROUPS",
-    "GuessSource",
-    "NumBytes",
-    "PackedTokens",
-    "Position",
-    "Probability",
-    "Record",
-    "RecordInfo",
-    "TokenId",
-    "described",
-    "packed_record",
-    "Routing",
-    "SCHEMA_VERSION",
-    "Seconds",
-    "Small",
-    "Span",
-    "Step",
-    "TimedEdit",
-    "Totals",
-    "Trace",
-    "TraceError",
-    "Tree",
-    "Unit",
-    "IMPORTED",
-    "WATCHED",
-    "pack",
-    "pack_exact",
-    "step_tokens",
-    "totals",
-    "check_consistency",
-    "read_trace",
-]
+from engines.core.trace.trace import Trace, read_trace

@@ -1,7 +1,5 @@
 """Who proposed a token, from why it was written: a commit keeps its author, so that colour can stay on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 PERSON = frozenset({"forced", "remasked", "withdrawn"})

@@ -1,7 +1,5 @@
 """What all parts of a trace are made of: the base record and the bounded numbers. Times are seconds."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 import msgspec

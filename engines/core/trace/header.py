@@ -1,7 +1,5 @@
 """What is known before the first step and after the last: header, models, edits, token table entries, end."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """Numeric arrays inside JSON: base64 of little-endian values."""
 
-from __future__ import annotations
-
 import base64
 import math
 from typing import Literal

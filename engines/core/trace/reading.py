@@ -1,8 +1,6 @@
 """Reading a trace that may come from anywhere: decoded, checked against the schema, then for what types cannot say.
 Nothing in it is trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 

@@ -4,8 +4,6 @@ A record type is a `Record`, a small struct beside the method's loop. A step car
 and the header says once what each is and what its fields hold, so that a reader who does not know the method can check
 and show them: tokens as text, positions as places on the board, numbers with their units."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

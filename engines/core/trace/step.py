@@ -1,7 +1,5 @@
 """One turn of a decoding loop."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -2,17 +2,11 @@
 
 Letters: n rows, N experts of a layer, U the union."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engines.kit import Interval, Routing, bytes_held, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.core.kinds.moe import Mixture
+from engines.core.kinds.moe import Mixture
+from engines.kit import Interval, Routing, Tensor, bytes_held, torch
 
 
 class Reading(NamedTuple):

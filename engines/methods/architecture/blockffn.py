@@ -12,8 +12,6 @@ reads the same rows beside it; above temperature 0 the usual rule accepts.
 
 Letters: n tokens of a draft, S_t the experts of token t, U their union over the chunk, N experts in a layer."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engines.kit import (
@@ -27,6 +25,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     pack_routing,
+    show,
 )
 from engines.methods.architecture._routed import arena, reading
 from engines.methods.speculative._retrieval import find, spans
@@ -125,6 +124,4 @@ class Twin:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("blockffn", "tiny-blockffn", "python: class Robot(size: int, owner: str)")

@@ -14,10 +14,8 @@ in; the twins read the same rows, and what that takes stands beside the run's to
 
 Letters: m slots of a token in a layer, K rows and columns of keys, c tokens of a chunk, L layers with memories."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,20 +30,17 @@ from engines.kit import (
     SlotsRead,
     Steps,
     Taps,
+    Tensor,
     entropy,
     max_new_tokens,
     method,
     pack_routing,
     pack_slots,
+    show,
     token_probability,
     torch,
 )
 from engines.methods.architecture._routed import pattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.kit import Roles
 
 MATRICES = ("gate_proj", "up_proj", "down_proj")  # of a dense feed-forward part
 
@@ -193,8 +188,7 @@ class Beside:
         x = self.dense.embed(ids[base:])
         x = self.dense.layers(x, self.caches[1], 0, self.dense.num_layers, taps=Taps(linear=sized))
         self.dense_bytes = sum(size for (_, name), size in sizes.items() if name in MATRICES)
-        z: Tensor = self.dense.unembed(x[-1:])
-        return z
+        return self.dense.unembed(x[-1:])
 
     def chunk(self, length: int) -> int:
         """Bytes of routers and experts that the last so many positions read together."""
@@ -210,6 +204,4 @@ def probability(z: Tensor, token: int) -> float:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("ultramem-v2", "tiny-ultramem", "fact: Ada Raven")

@@ -25,6 +25,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     top_ids,
     torch,
 )
@@ -158,6 +159,4 @@ def distinct(paths: Paths) -> list[Path]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("beam", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -3,8 +3,6 @@
 No paper; the loop every speculative method must reproduce token by token. The first forward reads the whole prompt.
 """
 
-from __future__ import annotations
-
 from engines.kit import (
     CausalLM,
     Params,
@@ -13,6 +11,7 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 
@@ -58,6 +57,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("greedy", "tiny-ar-l", "sort: Mia, Leo, Ada")

@@ -1,10 +1,8 @@
 """Plain sampling: the next token is drawn from softmax(z / T), nothing cut off (Ackley, Hinton and Sejnowski 1985 for
 the temperature). The control of every sampler that cuts."""
 
-from __future__ import annotations
-
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method
+from engines.kit import CausalLM, Params, Recorder, Steps, max_new_tokens, method, show
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
 
@@ -28,6 +26,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("temperature", "tiny-ar-l", "sort: Mia, Leo, Ada")

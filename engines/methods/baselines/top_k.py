@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Int, Params, Recorder, Steps, kept_by_rank, max_new_tokens, method, torch
+from engines.kit import CausalLM, Int, Params, Recorder, Steps, kept_by_rank, max_new_tokens, method, show, torch
 from engines.methods.baselines._sampled import EMITS, LANES, Cut, sample, temperature
 
 
@@ -36,6 +36,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("top-k", "tiny-ar-l", "sort: Mia, Leo, Ada")

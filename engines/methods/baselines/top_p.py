@@ -1,10 +1,8 @@
 """Top-p or nucleus sampling: only the fewest tokens that together reach the mass p may be drawn (Holtzman et al.,
 arXiv:1904.09751)."""
 
-from __future__ import annotations
-
 from engines.core.truncated import Truncation
-from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method
+from engines.kit import CausalLM, Float, Params, Recorder, Steps, kept_by_mass, max_new_tokens, method, show
 from engines.methods.baselines._sampled import EMITS, LANES, mass, sample, temperature
 
 
@@ -40,6 +38,4 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("top-p", "tiny-ar-l", "sort: Mia, Leo, Ada")

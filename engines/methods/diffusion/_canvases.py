@@ -1,10 +1,8 @@
 """What the samplers of canvases share: text and canvas, the encoder's cache, draws, tokens that a person holds, the end
 of a canvas and of the text, and the record of a step."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -19,12 +17,10 @@ from engines.kit import (
     Record,
     Recorder,
     Span,
+    Tensor,
     TokenId,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STEPS = Int("max_denoising_steps", 48, 1, 1024, symbol="N", source="the default of transformers' generate")
 STABILITY = Int("stability_threshold", 1, 0, 16, symbol="s")
@@ -133,12 +129,15 @@ class Canvases:
         self.step += 1
         return self.model.denoise(self.canvas, self._cache, conditioning).cpu()
 
-    def write(self, canvas: Tensor) -> Tensor:
-        """Put a canvas [L] in the place of the one that stands there, with what a person holds; returns it."""
+    def write(self, canvas: Tensor, record: Canvas, ended: bool) -> Tensor:
+        """Put a canvas [L] in the place of the one that stands there, with what a person holds; returns it. The step's
+        record says so, unless what it left was replaced by the answer."""
         canvas = canvas.clone()
         for position, token in self._held.items():
             canvas[position - self.start] = token
         self.x = torch.cat([self.x[: self.start], canvas])
+        if not ended:
+            record.after = canvas.tolist()
         return canvas
 
     def held(self) -> Tensor:
@@ -172,25 +171,39 @@ class Canvases:
         """The canvas, and what is encoded before it."""
         return [Span("canvas", self.start, self.start + self.length), Span("cache", 0, self._cache.length, "exact")]
 
-    def positions(self, mask: Tensor) -> list[int]:
-        """Positions on the board of a mask [L] of the canvas."""
-        return [self.start + i for i in mask.nonzero()[:, 0].tolist()]
-
-    def record(
-        self, kind: Literal["denoise", "correct"], steps: int, before: Tensor, after: Tensor, p: Params
-    ) -> Canvas:
-        """The record of a step over this canvas, with what every sampler says."""
+    def record(self, kind: Literal["denoise", "correct"], steps: int, p: Params, **facts: Any) -> Canvas:
+        """The record of a step over this canvas, before it is written: of a tensor its numbers, of a mask [L] its
+        positions."""
         return Canvas(
             kind,
             self.number,
             self.step,
             steps,
             self.start,
-            before.tolist(),
-            after.tolist(),
+            self.canvas.tolist(),
             held=sorted(self._held),
             quiet=p.confidence_threshold,
+            **{name: self._listed(fact) if isinstance(fact, torch.Tensor) else fact for name, fact in facts.items()},
         )
+
+    def _listed(self, fact: Tensor) -> list[Any]:
+        if fact.dtype != torch.bool:
+            return fact.tolist()
+        return [self.start + i for i in fact.nonzero()[:, 0].tolist()]
+
+    def commits(
+        self, record: Canvas, named: dict[str, Sequence[int]], rest: str, chance: Tensor, known: Collection[str]
+    ) -> tuple[list[int], list[int], list[str], list[float | None]] | None:
+        """What stands on the canvas now, without the positions that kept their token unless all of it is "settled".
+        named: cause -> its positions, of which the first holds; `rest` is the others'. chance [L]: of the tokens, for
+        the causes that are known."""
+        causes = {position: cause for cause, positions in reversed(named.items()) for position in positions}
+        places = [at for at in self.places if named["settled"] or at not in record.kept]
+        tokens, why = [int(self.x[at]) for at in places], [causes.get(at, rest) for at in places]
+        chances = [
+            float(chance[at - self.start]) if cause in known else None for at, cause in zip(places, why, strict=True)
+        ]
+        return (places, tokens, why, chances) if places else None
 
 
 def temper(z: Tensor, t_min: float, t_max: float, n: int, steps: int) -> tuple[Tensor, float]:
@@ -210,7 +223,6 @@ def confident(H: Tensor, line: float) -> tuple[bool, float]:
     return mean < line, mean
 
 
-def causes(places: Sequence[int], named: dict[str, Sequence[int]], rest: str) -> list[str]:
-    """The cause of each of these positions: the first name whose list holds it, else `rest`."""
-    known = {position: name for name, those in reversed(named.items()) for position in those}
-    return [known.get(position, rest) for position in places]
+def of(tokens: Tensor, P: Tensor) -> Tensor:
+    """The probability [L] of each of these tokens [L] in P [L, V]."""
+    return P.gather(-1, tokens[:, None])[:, 0]

@@ -3,9 +3,8 @@ place of tokens, and what is recorded of both.
 
 Letters: a block [a, b) of a board [L], n of its positions outside the prompt, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from engines.kit import (
     Edit,
@@ -19,6 +18,7 @@ from engines.kit import (
     Recorder,
     Span,
     Step,
+    Tensor,
     TokenId,
     entropy,
     many,
@@ -26,9 +26,6 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, enough, propose
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EDITING = "rival"  # the lane of tokens that stand: how likely the token is that would take their place
 PARAMS = [
@@ -87,53 +84,77 @@ class Past:
         return self.held[position].count(token)
 
 
+class BlockForward:
+    """A forward z [B, V] of the block that begins at a, and what stood there. masked, free [B]: where a mask is, and
+    where a token is that may be replaced."""
+
+    def __init__(self, run: Recorder, x: Tensor, z: Tensor, a: int, past: Past, p: Params) -> None:
+        b = a + len(z)
+        self.run, self.a, self.z, self.past, self.p = run, a, z, past, p
+        self.stood, self.masked = x[a:b].clone(), x[a:b] == past.mask_id
+        mine = torch.tensor([i >= run.prompt_length and i not in past.fixed for i in range(a, b)])
+        self.free = ~self.masked & mine.to(x.device)
+
+    def rivals(self, v: Tensor) -> Tensor:
+        """The tokens [r] in whose place something else is proposed: v [B]."""
+        return (self.free & (v != self.stood)).nonzero()[:, 0]
+
+    def edits(self, v: Tensor, chance: Tensor) -> Tensor:
+        """Those of them [e] that are replaced: their proposals are more probable than θ_e. chance [B]."""
+        rivals = self.rivals(v)
+        return rivals[chance[rivals] > self.p.editing_threshold]
+
+    def groups(self, v: Tensor, chance: Tensor, fate: Callable[[int], str], spans: list[Span]) -> dict[str, Any]:
+        """What a step says of proposals v [B] and their probabilities, and of the fate of each position."""
+        a, p, z = self.a, self.p, self.z
+        masks, rivals = self.masked.nonzero()[:, 0], self.rivals(v)  # [m], [r]
+        looked = (self.masked | self.free).nonzero()[:, 0]  # [n]: outside the prompt, and no person forced them
+        return {
+            "scores": lambda: {
+                "confidence": (a + masks, chance[masks]),
+                "entropy": (a + masks, entropy(z[masks])),
+                EDITING: (a + rivals, chance[rivals]),
+            },
+            "thresholds": {"confidence": p.threshold},
+            "candidates": lambda: (a + looked, z[looked]),
+            "spans": spans,
+            "records": {
+                "edits": lambda: Edits(
+                    threshold=p.threshold,
+                    editing_threshold=p.editing_threshold,
+                    positions=(a + looked).tolist(),
+                    stood=self.stood[looked].tolist(),
+                    says=v[looked].tolist(),
+                    chances=chance[looked].tolist(),
+                    fates=[fate(i) for i in looked.tolist()],
+                    before=[self.past.times(a + i, int(v[i])) for i in looked.tolist()],
+                )
+            },
+        }
+
+
 def forward(
     run: Recorder, x: Tensor, z: Tensor, block: tuple[int, int], spans: list[Span], past: Past, quota: int, p: Params
 ) -> tuple[Step, int]:
     """What one forward z [b - a, V] writes, `quota` masks at least, and replaces in the block [a, b), into x; how many
     tokens it replaced."""
     a, b = block
-    z = penalised(z, x[a:b], p.penalty)
-    x0, chance = propose(z, p.temperature, p.top_k, p.top_p, run.rng)  # [b - a]
-    masked = x[a:b] == past.mask_id
-    masks = masked.nonzero()[:, 0]  # [m]
-    mine = ~masked & torch.tensor([i >= run.prompt_length and i not in past.fixed for i in range(a, b)]).to(x.device)
-    rivals = (mine & (x0 != x[a:b])).nonzero()[:, 0]  # [r]
-    edits = rivals[chance[rivals] > p.editing_threshold]
+    made = BlockForward(run, x, penalised(z, x[a:b], p.penalty), a, past, p)
+    x0, chance = propose(made.z, p.temperature, p.top_k, p.top_p, run.rng)  # [b - a]
+    masks, edits = made.masked.nonzero()[:, 0], made.edits(x0, chance)  # [m], [e]
     best, causes = enough(chance[masks], p.threshold, quota)
     chosen = torch.cat([masks[best], edits])
-    looked = (masked | mine).nonzero()[:, 0]  # [n]
-    stood = x[a + looked]
     x[a + chosen] = x0[chosen]
     step = run.step(
         commits=(a + chosen, x0[chosen], [*causes, *["changed"] * len(edits)], chance[chosen]) if len(chosen) else None,
-        scores=lambda: {
-            "confidence": (a + masks, chance[masks]),
-            "entropy": (a + masks, entropy(z[masks])),
-            EDITING: (a + rivals, chance[rivals]),
-        },
-        thresholds={"confidence": p.threshold},
-        candidates=lambda: (a + looked, z[looked]),
-        spans=spans,
-        records={
-            "edits": lambda: Edits(
-                threshold=p.threshold,
-                editing_threshold=p.editing_threshold,
-                positions=(a + looked).tolist(),
-                stood=stood.tolist(),
-                says=x0[looked].tolist(),
-                chances=chance[looked].tolist(),
-                fates=[fate(i, masked, rivals, chosen) for i in looked],
-                before=[past.times(a + i, int(x0[i])) for i in looked.tolist()],
-            )
-        },
+        **made.groups(x0, chance, lambda i: fate(i, made.masked, made.rivals(x0), chosen), spans),
         facts={"changed": len(edits)},
         note=sentence(len(best), len(masks), len(edits)),
     )
     return step, len(edits)
 
 
-def fate(i: Tensor, masked: Tensor, rivals: Tensor, chosen: Tensor) -> str:
+def fate(i: int, masked: Tensor, rivals: Tensor, chosen: Tensor) -> str:
     """What became of position i of the block: see `Edits`."""
     done = bool((chosen == i).any())
     if masked[i]:

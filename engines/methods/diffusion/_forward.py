@@ -18,15 +18,9 @@ older than its forward.
 An edit can change a position that is not fed. Its keys and values are then those of another token, so the whole board
 is fed again. Where a board is cut, what stood behind the cut is forgotten, and what is left stays as old as it was."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Span
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import CachedMaskedLM, Choice, KVCache, MaskedLM, Span, Tensor
 
 CACHE = Choice(
     "cache",

@@ -5,27 +5,24 @@ by a forward of their own, where the official loops feed the whole text every ti
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engines.kit import (
     BlockMaskedLM,
     Edit,
     Float,
+    Generator,
     Int,
     LaneInfo,
     Recorder,
     Span,
     Step,
+    Tensor,
     token_probability,
     torch,
     within_mass,
     within_rank,
 )
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 TEMPERATURE = Float("temperature", 0.0, 0.0, 2.0, step=0.05, symbol="τ")
 TOP_K = Int("top_k", 0, 0, 1024)

@@ -4,14 +4,7 @@ in order, and the drawing of positions.
 Shapes: m masked positions, V vocabulary. Scores are float32, as in the official loops.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from engines.kit import Float, Int, LaneInfo, token_probability, torch, within_mass, within_rank
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from engines.kit import Float, Generator, Int, LaneInfo, Tensor, token_probability, torch, within_mass, within_rank
 
 EPS = 1e-3  # the end of the time grid
 COLD = 1e-4  # temperatures above 0 count as at least this much, so that nothing divided by them leaves float32

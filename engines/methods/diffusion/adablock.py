@@ -10,10 +10,7 @@ wider set).
 We depart in two points: the mask token is never proposed, and delimiters are recognised by their text, not by one
 tokenizer's ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -28,6 +25,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     Text,
     TokenId,
     Tokenizer,
@@ -39,12 +37,10 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def check(p: Params) -> None:
@@ -234,6 +230,4 @@ def _ids(p: Params) -> set[int]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("adablock", "tiny-dlm", "add: 457 + 86")

@@ -12,24 +12,30 @@ A token that a person forces counts as committed and is not edited.
 
 Letters: L positions of a canvas, V vocabulary, i = 0 ... N - 1 steps."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from engines.kit import CanvasLM, Float, Params, Recorder, Step, Steps, entropy, exact, max_new_tokens, method, torch
+from engines.kit import (
+    CanvasLM,
+    Float,
+    Params,
+    Recorder,
+    Step,
+    Steps,
+    Tensor,
+    entropy,
+    exact,
+    max_new_tokens,
+    method,
+    torch,
+)
 from engines.methods.diffusion._canvases import (
     CONFIDENCE,
     STABILITY,
     STEPS,
     Canvas,
     Canvases,
-    causes,
     confident,
     drawn,
+    of,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -73,12 +79,31 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             edited = committed & ~board.held() & (sampled != board.canvas) & (chance > p.editing_threshold)
             noise = board.noise()
             after = torch.where(new | edited, sampled, board.canvas)
-            after = torch.where(committed | new, after, noise)
             sure, mean = confident(entropy(z), p.confidence_threshold)
-            stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
+            argmax = z.argmax(-1)
+            stop = board.stable(argmax, p.stability_threshold) & sure
             i += 1
             done = stop or i >= N
-            edit = yield stepped(board, p, run, z, (sampled, chance, noise, after), (new, edited), (mean, stop, done))
+            record = board.record(
+                "denoise",
+                N,
+                p,
+                after=torch.where(committed | new, after, noise),
+                sampled=sampled,
+                noise=noise,
+                argmax=argmax,
+                accepted=new,
+                edited=edited,
+                kept=board.source & ~edited,
+                line=p.threshold,
+                temperature=p.temperature,
+                mean_entropy=mean,
+                stop=stop,
+                last=done,
+                chances=exact(chance),
+            )
+            board.source = board.source | new
+            edit = yield written(board, p, run, record, z, chance)
             board.edit(edit)
             done = done and not (edit and edit.remask)
 
@@ -87,53 +112,24 @@ def proposed(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tens
     """A token [L] for each position and its probability [L], under its temperature; the likeliest at 0."""
     chances = (z / temperature if temperature else z).softmax(-1)
     tokens = drawn(chances, run) if temperature else z.argmax(-1)
-    return tokens, chances.gather(-1, tokens[:, None])[:, 0]
+    return tokens, of(tokens, chances)
 
 
-def stepped(
-    board: Canvases,
-    p: Params,
-    run: Recorder,
-    z: Tensor,
-    drew: tuple[Tensor, Tensor, Tensor, Tensor],
-    took: tuple[Tensor, Tensor],
-    ends: tuple[float, bool, bool],
-) -> Step:
-    """Write the canvas that a step leaves and record it. drew: proposals, their probabilities, noise, the canvas after
-    it; took: what is committed and what is edited; ends: mean entropy, whether it ends early, and whether it ends."""
-    (sampled, chance, noise, after), (new, edited), (mean, stop, done) = drew, took, ends
-    record = board.record("denoise", p.max_denoising_steps, board.canvas, after, p)
-    record.sampled, record.noise, record.argmax = sampled.tolist(), noise.tolist(), z.argmax(-1).tolist()
-    record.accepted, record.edited = board.positions(new), board.positions(edited)
-    record.line = p.threshold
-    record.kept = board.positions(board.source & ~edited)
-    record.temperature, record.mean_entropy, record.stop, record.last = p.temperature, mean, stop, done
-    record.chances = exact(chance)
-    board.source = board.source | new
-    written = board.write(z.argmax(-1) if stop else after)
-    record.after = after.tolist() if stop else written.tolist()
-    sure = board.positions(new & (chance > p.threshold))
-    places = list(board.places)
-    shown = places if stop else [at for at in places if at not in record.kept]
-    why = causes(
-        shown,
-        {"forced": record.held, "settled": places if stop else [], "changed": record.edited}
-        | {"threshold": sure, "quota": record.accepted},
-        "noise",
-    )
-    tokens = [int(written[at - board.start]) for at in shown]
-    chances = [
-        None if cause in ("noise", "forced", "settled") else float(chance[at - board.start])
-        for at, cause in zip(shown, why, strict=True)
-    ]
+def written(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, chance: Tensor) -> Step:
+    """Write the canvas that a step leaves and record it."""
+    stop, places = record.stop, list(board.places)
+    board.write(torch.tensor(record.argmax if stop else record.after), record, stop)
+    sure = [at for at in record.accepted if chance[at - board.start] > p.threshold]
+    why = {"forced": record.held, "settled": places if stop else [], "changed": record.edited}
+    why |= {"threshold": sure, "quota": record.accepted}
     return run.step(
-        commits=(shown, tokens, why, chances) if shown else None,
+        commits=board.commits(record, why, "noise", chance, {"changed", "threshold", "quota"}),
         scores=lambda: {"confidence": (places, chance)},
         thresholds={"confidence": p.threshold},
         candidates=lambda: (places, z),
         spans=board.spans(),
-        facts={"mean_entropy": mean, "committed": float(board.source.sum())},
+        facts={"mean_entropy": record.mean_entropy, "committed": float(board.source.sum())},
         records={"canvas": record},
-        note=f"{int(new.sum())} of {board.length} are written, {int(edited.sum())} edited"
+        note=f"{len(record.accepted)} of {board.length} are written, {len(record.edited)} edited"
         + ("; the likeliest tokens are kept, since they stayed the same and are sure." if stop else "."),
     )

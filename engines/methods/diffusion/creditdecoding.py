@@ -12,10 +12,7 @@ at a threshold above 1.
 We depart in two points: the credit belongs to the run (the official decoder object can leak it into the next prompt),
 and confidences are float64 (an option there, float32 by default), so that equals are equals in both decoders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -31,6 +28,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     TokenId,
     block_of,
     exact,
@@ -39,13 +37,11 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Earned(Record):
@@ -208,6 +204,4 @@ def note(causes: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("creditdecoding", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -14,10 +14,7 @@ A token that a person forces is kept in the canvas of every later step.
 
 Letters: L positions of a canvas, K vocabulary, i = 0 ... N - 1 steps, c sweeps."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     CanvasLM,
@@ -28,6 +25,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     entropy,
     exact,
     max_new_tokens,
@@ -40,13 +38,10 @@ from engines.methods.diffusion._canvases import (
     STEPS,
     Canvas,
     Canvases,
-    causes,
     confident,
     drawn,
+    of,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CLEAN, STAY, NOISE = 0, 1, 2
 
@@ -95,16 +90,35 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             noise = board.noise()
             after = torch.where(routes == CLEAN, x0, torch.where(routes == NOISE, noise, board.canvas))
             sure, mean = confident(entropy(z), p.confidence_threshold)
-            stop = board.stable(z.argmax(-1), p.stability_threshold) & sure
+            argmax = z.argmax(-1)
+            stop = board.stable(argmax, p.stability_threshold) & sure
             sweeps = p.corrector_steps if i < corrected else 0
             i += 1
             done = stop or i >= N
-            ends = (mean, i / N, stop and not sweeps, done and not sweeps)
-            edit = yield stepped(board, p, run, z, (x0, chance, noise, after, routes), ends)
+            record = board.record(
+                "denoise",
+                N,
+                p,
+                after=after,
+                sampled=x0,
+                noise=noise,
+                argmax=argmax,
+                routes=routes,
+                accepted=routes == CLEAN,
+                kept=routes == STAY,
+                renoised=(routes == NOISE) & board.source,
+                temperature=p.temperature,
+                mean_entropy=mean,
+                stop=stop and not sweeps,
+                last=done and not sweeps,
+                chances=exact(chance),
+            )
+            board.source = (routes == CLEAN) | ((routes == STAY) & board.source)
+            edit = yield written(board, run, record, z, chance, i / N)
             board.edit(edit)
             for sweep in range(sweeps):
                 z_now = board.denoise(z)
-                edit = yield swept(board, p, run, z_now, i / N, z.argmax(-1) if stop and sweep == sweeps - 1 else None)
+                edit = yield swept(board, p, run, z_now, i / N, argmax if stop and sweep == sweeps - 1 else None)
                 board.edit(edit)
             if edit and edit.remask and done:  # a position hidden at the end is written after all
                 i, done = min(i, N - 1), False
@@ -120,7 +134,7 @@ def budget(forwards: int, sweeps: int) -> tuple[int, int]:
 def clean(z: Tensor, temperature: float, run: Recorder) -> tuple[Tensor, Tensor]:
     """A clean token [L] for each position and its probability [L], which knows no temperature."""
     tokens = drawn((z / temperature).softmax(-1), run) if temperature else z.argmax(-1)
-    return tokens, z.softmax(-1).gather(-1, tokens[:, None])[:, 0]
+    return tokens, of(tokens, z.softmax(-1))
 
 
 def posterior(x: Tensor, x0: Tensor, i: int, N: int, K: int) -> Tensor:
@@ -155,7 +169,7 @@ def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tens
     u = torch.rand(len(x), generator=run.rng)
     if p.corrector_selection == "random":
         return u.topk(k).indices, u
-    own = log_p.gather(-1, x[:, None])[:, 0]
+    own = of(x, log_p)
     if p.corrector_selection == "lowest_maxprob":
         doubt = -log_p.max(-1).values
     elif p.corrector_selection == "lowest_current_prob":
@@ -166,49 +180,20 @@ def least_sure(log_p: Tensor, x: Tensor, p: Params, run: Recorder) -> tuple[Tens
     return (doubt / p.corrector_selection_tau + gumbel).topk(k).indices, u
 
 
-def stepped(
-    board: Canvases,
-    p: Params,
-    run: Recorder,
-    z: Tensor,
-    drew: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    ends: tuple[float, float, bool, bool],
-) -> Step:
-    """Write the canvas that a step leaves and record it. drew: clean tokens, their probabilities, noise, the canvas
-    after it, routes; ends: mean entropy, α_s, whether it ends early, and whether it is the last step."""
-    (x0, chance, noise, after, routes), (mean, a_s, stop, done) = drew, ends
-    _, N = budget(p.max_denoising_steps, p.corrector_steps)
-    record = board.record("denoise", N, board.canvas, after, p)
-    record.sampled, record.noise, record.argmax = x0.tolist(), noise.tolist(), z.argmax(-1).tolist()
-    record.routes, record.accepted = routes.tolist(), board.positions(routes == CLEAN)
-    record.kept = board.positions(routes == STAY)
-    record.renoised = board.positions((routes == NOISE) & board.source)
-    record.temperature, record.mean_entropy, record.stop, record.last = p.temperature, mean, stop, done
-    record.chances = exact(chance)
-    board.source = (routes == CLEAN) | ((routes == STAY) & board.source)
-    written = board.write(z.argmax(-1) if stop else after)
-    record.after = after.tolist() if stop else written.tolist()
-    places = list(board.places)
-    shown = places if stop or done else [at for at in places if at not in record.kept]
-    why = causes(
-        shown,
-        {"forced": record.held, "settled": places if stop or done else []}
-        | {"accepted": record.accepted, "renoised": record.renoised},
-        "noise",
-    )
-    tokens = [int(written[at - board.start]) for at in shown]
-    known = [
-        float(chance[at - board.start]) if cause == "accepted" else None for at, cause in zip(shown, why, strict=True)
-    ]
-    counts = [int((routes == route).sum()) for route in (CLEAN, STAY, NOISE)]
+def written(board: Canvases, run: Recorder, record: Canvas, z: Tensor, chance: Tensor, a_s: float) -> Step:
+    """Write the canvas that a step leaves, at survival α_s, and record it."""
+    stop, places, noise = record.stop, list(board.places), record.routes.count(NOISE)
+    board.write(torch.tensor(record.argmax if stop else record.after), record, stop)
+    why = {"forced": record.held, "settled": places if record.last else []}
+    why |= {"accepted": record.accepted, "renoised": record.renoised}
     return run.step(
-        commits=(shown, tokens, why, known) if shown else None,
+        commits=board.commits(record, why, "noise", chance, {"accepted"}),
         scores=lambda: {"confidence": (places, chance)},
         candidates=lambda: (places, z),
         spans=board.spans(),
-        facts={"mean_entropy": mean, "survival": a_s},
+        facts={"mean_entropy": record.mean_entropy, "survival": a_s},
         records={"canvas": record},
-        note=f"{counts[0]} take the clean token, {counts[1]} stay, {counts[2]} are noise"
+        note=f"{len(record.accepted)} take the clean token, {len(record.kept)} stay, {noise} are noise"
         + ("; the likeliest tokens are kept, since they stayed the same and are sure." if stop else "."),
     )
 
@@ -216,27 +201,23 @@ def stepped(
 def swept(board: Canvases, p: Params, run: Recorder, z: Tensor, a_s: float, kept: Tensor | None) -> Step:
     """A sweep of the corrector at survival α_s, and its record; kept: the likeliest tokens [L] where the canvas ends
     with it."""
-    before = board.canvas
-    log_p = conditional(z, before, a_s)
-    at, u = least_sure(log_p, before, p, run)  # [k], in the order of the draws
+    x = board.canvas
+    log_p = conditional(z, x, a_s)
+    at, u = least_sure(log_p, x, p, run)  # [k], in the order of the draws
     chances = log_p[at].exp()
     tokens = drawn(chances, run)
-    after = before.clone()
+    after, ends = x.clone(), kept is not None
     after[at] = tokens
-    record = board.record("correct", budget(p.max_denoising_steps, p.corrector_steps)[1], before, after, p)
-    record.accepted, record.uniform = [board.start + i for i in at.tolist()], u.tolist()
-    record.stop = record.last = kept is not None
+    N = budget(p.max_denoising_steps, p.corrector_steps)[1]
+    record = board.record("correct", N, p, after=after, accepted=board.start + at, uniform=u, stop=ends, last=ends)
     board.source[at] = True
-    written = board.write(after if kept is None else kept)
-    record.after = after.tolist() if kept is not None else written.tolist()
-    known = chances.gather(-1, tokens[:, None])[:, 0].tolist()
-    places = list(board.places) if kept is not None else record.accepted
-    why = "settled" if kept is not None else "corrected"
-    own = log_p.gather(-1, before[:, None])[:, 0].exp()
+    canvas = board.write(after if kept is None else kept, record, ends)
+    places, own = list(board.places), of(x, log_p).exp()
+    commits = (places, canvas, "settled") if ends else (record.accepted, canvas[at], "corrected", of(tokens, chances))
     return run.step(
-        commits=(places, [int(written[i - board.start]) for i in places], why, known if kept is None else None),
-        scores=lambda: {"confidence": (list(board.places), own)},
-        candidates=lambda: (list(board.places), log_p),
+        commits=commits,
+        scores=lambda: {"confidence": (places, own)},
+        candidates=lambda: (places, log_p),
         spans=board.spans(),
         facts={"survival": a_s},
         records={"canvas": record},

@@ -13,10 +13,6 @@ Follows `LLaDA/generate.py` @ 2ca4d147: entropy in float64, nats, over the whole
 the mask token is never proposed; the last block may be shorter; Dream's loop rejects H = tau and takes the entropy at
 the sampling temperature, here one rule without temperature serves both."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Float,
     Int,
@@ -25,19 +21,18 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     block_of,
     entropy,
     gumbel_argmax,
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
 from engines.methods.diffusion._forward import some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -96,6 +91,4 @@ def certain(H: Tensor, tau: float) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dparallel", "tiny-dlm", "sort: Mia, Leo, Ada")

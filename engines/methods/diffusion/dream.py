@@ -17,10 +17,6 @@ Without a cache every step commits what the official loops commit, in all orders
 token is never proposed; a drawn position is always a mask; with a cache every order may be used (the official cached
 loop knows the threshold and entropy) and holds from the first forward of a block on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Int,
@@ -29,12 +25,14 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     many,
     mask_positions,
     max_new_tokens,
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
 )
@@ -54,9 +52,6 @@ from engines.methods.diffusion._orders import (
     score,
     time_grid,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LANE_OF = {
     "maskgit_plus": "confidence",
@@ -179,6 +174,4 @@ def note(alg: str, filled: int, masks: int, freed: float) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dream", "tiny-dlm", "sort: Mia, Leo, Ada", steps=12)

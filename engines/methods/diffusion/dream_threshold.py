@@ -11,8 +11,6 @@ not. Ours commits what is sure at once and makes about one forward less per bloc
 0.9) 98 against 153 with three blocks of 16, 157 against 271 with six of 8, texts equal in 18 or 19 of 20. With one
 token from that forward and without the position before the block all steps of 80 runs were equal."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Float,
     Int,
@@ -27,6 +25,7 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
 )
@@ -118,6 +117,4 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dream-threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -14,10 +14,6 @@ an end mark. A token that a person forces is kept in the canvas of every later s
 
 Letters: L positions of a canvas, V vocabulary, n = N ... 1 steps that are left."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     CanvasLM,
     Choice,
@@ -26,6 +22,7 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     exact,
     max_new_tokens,
     method,
@@ -37,14 +34,11 @@ from engines.methods.diffusion._canvases import (
     STEPS,
     Canvas,
     Canvases,
-    causes,
     confident,
     drawn,
+    of,
     temper,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -80,9 +74,9 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
         n, done = p.max_denoising_steps, False
         while n > 0 and not done:
             z, t = temper(board.denoise(z), p.t_min, p.t_max, n, p.max_denoising_steps)  # [L, V], 1.c.i and ii
-            chance = z.softmax(-1)  # [L, V], once: with a large vocabulary each pass over it counts
-            sampled = drawn(chance, run)  # [L]
-            H = torch.special.entr(chance).sum(-1)  # [L]
+            P = z.softmax(-1)  # [L, V], once: with a large vocabulary each pass over it counts
+            sampled = drawn(P, run)  # [L]
+            H = torch.special.entr(P).sum(-1)  # [L]
             joint, accepted = within_bound(H, p.entropy_bound)
             noise = board.noise()  # 1.c.iii
             argmax = z.argmax(-1)
@@ -90,28 +84,31 @@ def decode(model: CanvasLM, prompt: list[int], p: Params, run: Recorder) -> Step
             sure, mean = confident(H, p.confidence_threshold)
             stop, n = stable and sure, n - 1
             done = stop or n == 0
-            edit = yield stepped(
-                board,
+            record = board.record(
+                "denoise",
+                p.max_denoising_steps,
                 p,
-                run,
-                (z, chance),
-                Drawn(sampled, noise, argmax, accepted, joint, H),
-                (t, mean, stable, stop, done),
+                after=torch.where(accepted, sampled, noise),
+                sampled=sampled,
+                noise=noise,
+                argmax=argmax,
+                accepted=accepted,
+                renoised=board.source & ~accepted,
+                line=p.entropy_bound,
+                temperature=t,
+                mean_entropy=mean,
+                stable=stable,
+                stop=stop,
+                last=done,
+                entropies=exact(H),
+                joint=exact(joint),
+                chances=exact(of(sampled, P)),
             )
+            board.source = accepted
+            edit = yield written(board, p, run, record, z, P)
             board.edit(edit)
             if edit and edit.remask and done:  # a position hidden at the end is written after all
                 n, done = max(n, 1), False
-
-
-class Drawn:
-    """What a step drew and decided, each [L]: tokens of the model, noise, its likeliest tokens, where the model's are
-    accepted, the entropies that add up before each, and its own."""
-
-    def __init__(
-        self, sampled: Tensor, noise: Tensor, argmax: Tensor, accepted: Tensor, joint: Tensor, entropies: Tensor
-    ) -> None:
-        self.sampled, self.noise, self.argmax = sampled, noise, argmax
-        self.accepted, self.joint, self.entropies = accepted, joint, entropies
 
 
 def within_bound(H: Tensor, bound: float) -> tuple[Tensor, Tensor]:
@@ -123,53 +120,27 @@ def within_bound(H: Tensor, bound: float) -> tuple[Tensor, Tensor]:
     return joint, joint <= bound
 
 
-def stepped(
-    board: Canvases,
-    p: Params,
-    run: Recorder,
-    scored: tuple[Tensor, Tensor],
-    d: Drawn,
-    end: tuple[float, float, bool, bool, bool],
-) -> Step:
-    """Write what a step leaves, a canvas or the answer, and record it. scored: logits and probabilities [L, V]. end:
-    temperature, mean entropy, whether the argmax is stable, whether that and the entropy end the canvas, whether it is
-    its last step."""
-    (z, chance), (t, mean, stable, stop, done) = scored, end
-    before, was = board.canvas, board.source
-    after = torch.where(d.accepted, d.sampled, d.noise)
-    record = board.record("denoise", p.max_denoising_steps, before, after, p)
-    record.line = p.entropy_bound
-    renoised, board.source = was & ~d.accepted, d.accepted
-    record.sampled, record.noise, record.argmax = d.sampled.tolist(), d.noise.tolist(), d.argmax.tolist()
-    record.accepted, record.renoised = board.positions(d.accepted), board.positions(renoised)
-    record.temperature, record.mean_entropy, record.stable, record.stop, record.last = t, mean, stable, stop, done
-    places = list(board.places)
-    record.entropies, record.joint = exact(d.entropies), exact(d.joint)
-    record.chances = exact(chance.gather(-1, d.sampled[:, None])[:, 0])
-    keep = d.argmax if done and (p.answer == "argmax" or stop) else after
-    settled = done and keep is d.argmax
-    padded: list[int] = []
+def written(board: Canvases, p: Params, run: Recorder, record: Canvas, z: Tensor, P: Tensor) -> Step:
+    """Write what a step leaves, a canvas or the answer, and record it."""
+    done, places = record.last, list(board.places)
+    settled, padded = done and (record.stop or p.answer == "argmax"), list[int]()
+    tokens = torch.tensor(record.argmax if settled else record.sampled)
+    canvas = tokens if settled else torch.tensor(record.after)
     if settled and p.answer == "argmax":
-        keep, padded = padded_behind(keep, board)
-    written = board.write(keep)
-    record.after = after.tolist() if done else written.tolist()
-    why = causes(
-        places,
-        {"padding": padded, "forced": record.held, "settled": places if settled else []}
-        | {"accepted": record.accepted, "renoised": [] if done else record.renoised},
-        "kept" if done else "noise",  # with its noise the canvas is the answer
-    )
-    likely = chance.gather(-1, (d.argmax if settled else d.sampled)[:, None])[:, 0].tolist()
-    known = [c if w in ("accepted", "settled") else None for c, w in zip(likely, why, strict=True)]
+        canvas, padded = padded_behind(canvas, board)
+    board.write(canvas, record, done)
+    why = {"padding": padded, "forced": record.held, "settled": places if settled else []}
+    why |= {"accepted": record.accepted, "renoised": [] if done else record.renoised}
+    rest = "kept" if done else "noise"  # with its noise the canvas is the answer
     return run.step(
-        commits=(places, written, why, known),
-        scores=lambda: {"entropy": (places, d.entropies), "joint": (places, d.joint)},
+        commits=board.commits(record, why, rest, of(tokens, P), {"accepted", "settled"}),
+        scores=lambda: {"entropy": (places, record.entropies), "joint": (places, record.joint)},
         thresholds={"joint": p.entropy_bound},
         candidates=lambda: (places, z),
         spans=board.spans(),
-        facts={"temperature": t, "mean_entropy": mean},
+        facts={"temperature": record.temperature, "mean_entropy": record.mean_entropy},
         records={"canvas": record},
-        note=note(int(d.accepted.sum()), int(renoised.sum()), mean, settled, stop),
+        note=note(len(record.accepted), len(record.renoised), record.mean_entropy, settled, record.stop),
     )
 
 

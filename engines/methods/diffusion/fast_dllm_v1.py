@@ -11,10 +11,7 @@ We depart in three points: the mask token is never proposed, the last block may 
 cache a model that predicts the next token is also fed the position before the block (the official loop for Dream
 commits the block's first token without a rule instead)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Float,
@@ -24,19 +21,18 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     block_of,
     entropy,
     gumbel_argmax,
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
 from engines.methods.diffusion._forward import CACHE, Forward, some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LANES = {"confidence": "probability", "entropy": "nats"}
 BLOCK = Int("block_length", 16, 1, 1024, symbol="b", source="32 in the paper's scripts")
@@ -161,6 +157,4 @@ def within_factor(conf: Tensor, f: float) -> tuple[Tensor, list[str]]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("threshold", "tiny-dlm", "sort: Mia, Leo, Ada")

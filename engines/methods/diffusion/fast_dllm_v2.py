@@ -20,10 +20,6 @@ Those forwards (up to four a prompt there; in 24 of the 38 prompts at b = 4, in 
 end mark and are not made here; up to them both are the same.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,
@@ -34,18 +30,17 @@ from engines.kit import (
     Span,
     Step,
     Steps,
+    Tensor,
     UserError,
     entropy,
     mask_positions,
     max_new_tokens,
     method,
+    show,
     torch,
     within_mass,
 )
 from engines.methods.diffusion._forward import some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TOP_P = 0.95  # official, where a temperature is set
 
@@ -183,6 +178,4 @@ def ended(x: Tensor, start: int, first_mask: int, eos_ids: frozenset[int]) -> bo
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("fast-dllm-v2", "tiny-blockdlm", "add: 457 + 86")

@@ -8,11 +8,8 @@ it: what of the right tokens it missed, and what it accepts that is wrong.
 Ours: where all proposals stay wrong, the reference is copied. Blocks, filter, EoTP and the rest are those of
 `learn2pd`."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
@@ -23,10 +20,12 @@ from engines.kit import (
     Span,
     Step,
     Steps,
+    Tensor,
     block_of,
     mask_positions,
     max_new_tokens,
     method,
+    show,
     token_probability,
     torch,
 )
@@ -42,9 +41,6 @@ from engines.methods.diffusion.learn2pd.board import (
 )
 from engines.methods.diffusion.learn2pd.filtering import Filtering, filtering
 from engines.models.parts.filters import filter_of, read_filter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -153,6 +149,4 @@ def allowed(y: Tensor, edit: Edit | None, mask_id: int) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("learn2pd-oracle", "tiny-dlm", "add: 457 + 286", decides="oracle")

@@ -8,10 +8,6 @@ of forwards is `steps`, whatever happens.
 We depart in one point: the mask token is never proposed (its logit is -inf), where the official loop could leave holes.
 The caches are those that Fast-dLLM adds to this loop (arXiv:2505.22618, see `_forward`)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Float,
@@ -21,6 +17,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     UserError,
     entropy,
     gumbel_argmax,
@@ -29,14 +26,12 @@ from engines.kit import (
     method,
     on_board,
     require_divisor,
+    show,
     token_probability,
     torch,
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import CACHE, Distributions, Forward, some
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def check_schedule(p: Params) -> None:
@@ -132,6 +127,4 @@ def guided(model: MaskedLM, x: Tensor, prompt_length: int, w: float) -> Distribu
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada", "tiny-dlm", "sort: Mia, Leo, Ada")

@@ -12,10 +12,6 @@ again each time), which changes no distribution; what the last block holds past 
 (official: cut off); an end mark in the prompt ends nothing; there is no `eos_early_stop`, which ends
 inside a block where its end mark and everything before it are written."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Float,
@@ -24,17 +20,16 @@ from engines.kit import (
     Recorder,
     Step,
     Steps,
+    Tensor,
     entropy,
     mask_positions,
     max_new_tokens,
     method,
+    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._forward import some
 from engines.methods.diffusion._open_block import LANES, TEMPERATURE, TOP_K, TOP_P, OpenBlock, enough, propose
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -107,6 +102,4 @@ def ended(answer: Tensor, eos_ids: frozenset[int]) -> bool:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada2", "tiny-blockdlm", "add: 457 + 86")

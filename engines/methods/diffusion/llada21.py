@@ -17,10 +17,6 @@ stays in the answer.
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     BlockMaskedLM,
     Bool,
@@ -28,15 +24,14 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
+    Tensor,
     max_new_tokens,
     method,
+    show,
     transfer_schedule,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 from engines.methods.diffusion._open_block import OpenBlock
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(
@@ -94,6 +89,4 @@ def over(x: Tensor, P: int, model: BlockMaskedLM) -> bool:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("llada21", "tiny-blockdlm", "sort: Ella, Alan, Vera, Finn, Zoe, Fred")

@@ -12,11 +12,8 @@ We depart in three points: the mask token is never proposed, the last block may 
 above the strict one relaxes nothing. Where the official loop leaves both thresholds out it runs the fixed schedule:
 that is the method `llada`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
@@ -32,6 +29,7 @@ from engines.kit import (
     Span,
     Steps,
     Stops,
+    Tensor,
     TokenId,
     block_of,
     entropy,
@@ -40,13 +38,11 @@ from engines.kit import (
     mask_positions,
     max_new_tokens,
     method,
+    show,
     slider,
     token_probability,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Leaps(Record):
@@ -197,6 +193,4 @@ def note(causes: list[str], masks: int, filled: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("localleap", "tiny-dlm", "add: 457 + 286")

@@ -13,8 +13,6 @@ an end mark that begins a block ends the text at once; the mask is never propose
 
 Letters: B positions of a block, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +31,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     torch,
     transfer_schedule,
 )
@@ -215,6 +214,4 @@ def kept(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("nemotron-diffusion", "tiny-two-way", "add: 457 + 86")

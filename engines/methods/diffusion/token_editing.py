@@ -9,8 +9,6 @@ The paper does not mean this for such models: they saw right tokens only and wer
 depart from it in what a forward sees: the whole board, with the masks of later blocks, and nothing is stored. The mask
 token is never proposed."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Int,
     MaskedLM,
@@ -21,6 +19,7 @@ from engines.kit import (
     block_of,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past, forward
 
@@ -64,6 +63,4 @@ def decode(model: MaskedLM, prompt: list[int], p: Params, run: Recorder) -> Step
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("token-editing", "tiny-dlm", "latin: B S I")

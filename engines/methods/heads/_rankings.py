@@ -4,12 +4,7 @@ Letters: n rows, v tokens of the draft vocabulary."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from engines.kit import Probability, Record, TokenId, top_ids
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Probability, Record, Tensor, TokenId, top_ids
 
 RANKS = 10  # guesses of each head
 

@@ -6,8 +6,6 @@ children of different parents at one depth share their candidates.
 
 Letters: a[d][r] the measured chance that guess r of head d is right, n nodes without the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 

@@ -13,9 +13,7 @@ is the same, plain sampling's; the prompt is read in the first turn, which draft
 
 Letters: b tokens of a block, n rows of context, v draft vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Int,
@@ -25,20 +23,17 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     TokenId,
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.speculative._turn import Turn
 
 MOST = 32
 SHOWN = 3  # guesses of a slot in the record
@@ -148,6 +143,4 @@ class Drafter:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dflash", "tiny-ar-l", "add: 457 + 86")

@@ -16,13 +16,10 @@ three places; a smaller tree as default, made for a CPU; the prompt is read in t
 
 Letters: l, m, h states of three layers, g what fc makes of them, a outputs of the layer, k guesses of a row (top_k)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engines.kit import Int, Params, Record, Recorder, Roles, Steps, TokenId, max_new_tokens, method, part, torch
-from engines.methods.heads._confident_tree import grown
-from engines.methods.heads._rows import Drafter
+from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published

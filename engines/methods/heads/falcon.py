@@ -28,11 +28,13 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     many,
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
@@ -42,9 +44,6 @@ from engines.methods.speculative._verify import Draft
 from engines.models.networks.exits import Past
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.heads._template import Path
     from engines.models.networks.falcon_layer import FalconLayer, State
 
 
@@ -241,6 +240,4 @@ def grown(drafter: Drafter, paths: Sequence[Path], ids: Sequence[int], first: Gr
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("falcon", "tiny-ar-l", "add: 457 + 86")

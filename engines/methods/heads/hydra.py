@@ -12,20 +12,13 @@ typical acceptance).
 
 Letters: K heads, a[d][r] the measured chance that guess r of head d is right behind true tokens, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part, top_ids, torch
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show, top_ids, torch
 from engines.methods.heads._template import Path, likeliest, parents_of
-from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
+from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.speculative._turn import Turn
 
 RANKS = 10  # guesses of each head
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
@@ -94,8 +87,7 @@ class Trained:
         """Logits [n, v] of head i behind n paths of i + 1 tokens, from the state h [d]; they speak of position `at`."""
         e = self.model.embed([token for line in lines for token in line]).unflatten(0, (len(lines), i + 1))
         x = self.heads(h.expand(len(lines), -1), e)  # [n, d]
-        z: Tensor = self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
-        return z
+        return self.model.unembed(x, self.vocabulary, normed=True, predicts=[at] * len(lines))
 
     def tokens(self, columns: Tensor) -> Tensor:
         """The model's tokens of columns."""
@@ -115,13 +107,11 @@ class Published:
         begin = len(turn.before) - 1 - len(turn.chain)
         self.pasts.crop(min(begin, length))
         new = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: max(0, length - begin)]
-        h: Tensor | None = self.heads.state(self.heads, new, self.pasts) if len(new) else None
-        return h
+        return self.heads.state(self.heads, new, self.pasts) if len(new) else None
 
     def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
         """See `Trained`."""
-        z: Tensor = self.heads.guess(self.heads, i, h, lines, at)
-        return z
+        return self.heads.guess(self.heads, i, h, lines, at)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Trained`."""
@@ -154,6 +144,4 @@ def grown(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("hydra", "tiny-ar-l", "add: 457 + 86")

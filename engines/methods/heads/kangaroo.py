@@ -14,15 +14,13 @@ which the code lacks, drafts are drawn and tested by speculative sampling.
 Letters: l layers of n in front of the exit, gamma drafts at most, eta the line; c rows of text that the cache lacked, d
 hidden size, V vocabulary, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Alternatives,
     Decision,
     Float,
+    Generator,
     Int,
     Params,
     Probability,
@@ -31,21 +29,20 @@ from engines.kit import (
     Roles,
     Steps,
     Stops,
+    Tensor,
     distribution,
     draw,
     many,
     max_new_tokens,
     method,
     part,
+    show,
     slider,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.networks.exits import Past
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 MOST = 10
 
@@ -183,6 +180,4 @@ def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("kangaroo", "tiny-ar-l", "add: 457 + 86")

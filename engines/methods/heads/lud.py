@@ -24,6 +24,7 @@ from engines.kit import (
     Alternatives,
     Bool,
     Float,
+    Generator,
     Int,
     KVCache,
     Params,
@@ -36,6 +37,7 @@ from engines.kit import (
     Steps,
     Stops,
     Taps,
+    Tensor,
     UserError,
     distribution,
     draw,
@@ -43,14 +45,13 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     slider,
     token_probability,
     torch,
 )
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
     from engines.models.networks.lora import LoRA
 
 STOPS = {
@@ -211,11 +212,8 @@ def forward(
     on[:c] = float(everywhere)
     taps = Taps(linear=lambda layer, name, x, y: y + (lora.added(layer, name, x) * on).to(y.dtype))
     changed = everywhere or pads
-    h: Tensor = model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
-    return h
+    return model.layers(x, cache, 0, model.num_layers, parents=parents, taps=taps if changed else None)
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("lud", "tiny-ar-l", "story: Mia, boat")

@@ -18,24 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 from engines.kit import (
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     many,
     max_new_tokens,
     method,
     part,
     row_depths,
+    show,
 )
 from engines.methods.heads.lud import check_window, forward
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
     from engines.models.networks.lora import LoRA
 
 
@@ -120,6 +121,4 @@ def lay(target: Target, ids: list[int], draft: Draft, lora: LoRA, rng: Generator
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("lud-verified", "tiny-ar-l", "story: Mia, boat")

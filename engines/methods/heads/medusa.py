@@ -13,30 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Choice,
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
     torch,
 )
 from engines.methods.heads._template import filled, from_heads, likeliest, parents_of
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, verify
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 RANKS = 10  # guesses of each head, as released
 ASSUMED = [0.5 * 0.4**rank for rank in range(RANKS)]  # chance of each guess of published heads, for the tree's shape
@@ -114,8 +114,7 @@ class Trained:
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """Logits [K, v] of the first K heads behind the state h [d]; the first speaks of position `at`."""
-        z: Tensor = self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
-        return z
+        return self.model.unembed(hidden(self.tensors, h, K), self.vocabulary, normed=True, predicts=at)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """The model's tokens of columns."""
@@ -132,8 +131,7 @@ class Published:
 
     def guess(self, h: Tensor, at: int, K: int) -> Tensor:
         """See `Trained`."""
-        z: Tensor = self.heads.guess(self.heads, h, at, K)
-        return z
+        return self.heads.guess(self.heads, h, at, K)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Trained`."""
@@ -196,6 +194,4 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("medusa", "tiny-ar-l", "add: 457 + 86")

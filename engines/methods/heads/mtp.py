@@ -12,8 +12,6 @@ and not with it (see its card); exact verification; the prompt is read in the fi
 
 Letters: h the model's last state, h' the layer's, e the embedding of a token, k runs of the layer, M the projection."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from engines.kit import (
@@ -29,8 +27,7 @@ from engines.kit import (
     method,
     part,
 )
-from engines.methods.heads._confident_tree import grown
-from engines.methods.heads._rows import Drafter
+from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published

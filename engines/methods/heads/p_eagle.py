@@ -13,8 +13,6 @@ first turn, which drafts nothing.
 
 Letters: k drafted tokens, n rows of text that are new, D numbers of the model's states for a row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.kit import (
@@ -29,6 +27,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     top_ids,
 )
 from engines.methods.heads._rows import Drafter
@@ -125,6 +124,4 @@ class Parallel(Drafter):
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("p-eagle", "tiny-ar-l", "add: 457 + 86")

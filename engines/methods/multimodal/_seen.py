@@ -14,19 +14,18 @@ from engines.core.trace import Count, NumBytes, Packed, Record, pack
 from engines.kit import (
     Int,
     Param,
+    Tensor,
     UserError,
     max_new_tokens,
     top_ids,
     torch,
 )
-from engines.methods.heads._confident_tree import Fan
+from engines.methods.heads._rows import Fan
 from engines.methods.speculative._turn import Turn, temperature
 from engines.models.networks.exits import Past
 from engines.tasks.grid_scenes import word_class
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.networks.vision_draft import VisionDraft
 
 MOST = 63

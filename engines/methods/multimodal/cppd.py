@@ -8,8 +8,6 @@ Departures: a reader of 1.2 M weights whose encoder (convolutions and one layer 
 the autoregressive control and was trained with both; words of 2 to 10 small letters; the counts that are shown are
 computed beside the pass, which does without the character nodes, as the official inference does."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Params,
     Recorder,
@@ -18,6 +16,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight, until_end
@@ -77,6 +76,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("cppd", "tiny-reader", "address")

@@ -4,9 +4,7 @@ on every picture. Boxes come from the same segmenter; there is no caption, no ga
 Departures: the autoregressive decoder of the word reader with five beams, over every box and six sliding windows, each
 turned five ways and at three scales, stands for an end-to-end spotter."""
 
-from __future__ import annotations
-
-from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method
+from engines.kit import Params, Recorder, Roles, Steps, max_new_tokens, method, show
 from engines.methods.multimodal._heavy import WINDOWS, Heavy, heavily
 from engines.methods.multimodal._scene import SCENES, Scene, blocks, picture, shown
 
@@ -40,6 +38,4 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("scene-heavy", "tiny-reader", "cafe")

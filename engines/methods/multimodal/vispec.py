@@ -13,10 +13,8 @@ stage on long answers and on the draft's own outputs is left out; no ranking los
 Letters: A what the queries found, g the global vector, F the draft's estimate of a hidden state h, e the embedding of a
 token, z what enters the draft's layer, k guesses of a node."""
 
-from __future__ import annotations
-
-from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, torch
-from engines.methods.heads._confident_tree import grown
+from engines.kit import Bool, Params, Recorder, Roles, Steps, method, part, show, torch
+from engines.methods.heads._rows import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.speculative._turn import EMITS, LANES, Target
 from engines.methods.speculative._verify import Draft
@@ -78,6 +76,4 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("vispec", "tiny-vlm", "scene 12")

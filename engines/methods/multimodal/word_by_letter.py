@@ -4,8 +4,6 @@ and values kept.
 
 Departures: two layers of width 96, norms in front; trained together with CPPD's decoder on the same images."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Params,
     Recorder,
@@ -14,6 +12,7 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.multimodal._word import LOOKS, Sight, picture, sight
@@ -57,6 +56,4 @@ def decode(model: WordReaderLM, prompt: list[int], p: Params, run: Recorder) -> 
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("word-by-letter", "tiny-reader", "address")

@@ -2,8 +2,6 @@
 (perplexity), sums of probabilities (perplexity consistency), and those without the improbable mode (RPC,
 arXiv:2502.00511, 2510.15444; official `compute_rpc.py`, `compute_sc.py`)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass

@@ -17,8 +17,6 @@ in P.
 
 Letters: n paths, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from engines.kit import (
@@ -37,6 +35,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.reasoning._votes import RULES, Ballot, Vote, Voter, answer_of
 
@@ -154,6 +153,4 @@ def told(ballot: Ballot, rule: str) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("rpc", "tiny-ar-s", "subtract: 8754 - 4184")

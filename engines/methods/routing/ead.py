@@ -10,8 +10,6 @@ where it says nothing: the entropy read is the writer's own; a decision takes ef
 small; prompt tokens do not count; the window lives through a switch; the model that takes over first reads what it
 missed in one forward, whose positions and seconds are counted."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import ClassVar
 
@@ -35,6 +33,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     slider,
 )
 
@@ -130,6 +129,4 @@ def next_model(active: str, mean: float, c: int, tau: float, d_min: int) -> tupl
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("ead", "tiny-ar-l", "add: 457 + 86")

@@ -40,6 +40,7 @@ from engines.kit import (
     entropy,
     max_new_tokens,
     method,
+    show,
     slider,
     top_ids,
     torch,
@@ -243,6 +244,4 @@ def told(H: float, threshold: float, paused: bool, rank: int, scores: Sequence[f
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("adadec", "smollm2", "Write a Python function that counts the vowels of a word.")

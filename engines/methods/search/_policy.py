@@ -1,19 +1,13 @@
 """A policy that writes step by step on several paths, and the judge of its partial solutions: what all searches over
 steps share, with one count of tokens and of calls of the reward model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.kit import Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
+from engines.core.params import Params
+from engines.kit import CausalLM, Edit, Float, Path, Paths, Recorder, Roles, Text, distribution, draw, torch
 from engines.models.parts.step_reward import StepReward
 from engines.tasks.chains import CHAINS, sound
-
-if TYPE_CHECKING:
-    from engines.core.params import Params
-    from engines.kit import CausalLM, Edit
 
 TEMPERATURE = Float(
     "temperature",
@@ -98,8 +92,7 @@ def scorer(name: str, models: Roles, prompt: Sequence[int], run: Recorder) -> Sc
     if name == "model":
 
         def call(rows: int, compute: Callable[[], float], layer_rows: int) -> float:
-            r: float = run.call("prm", "cpu", rows, compute, layer_rows=layer_rows)
-            return r
+            return run.call("prm", "cpu", rows, compute, layer_rows=layer_rows)
 
         return StepReward(models.prm.tensors, call).score
     decode, start = models.target.tokenizer.decode, len(prompt)

@@ -9,11 +9,9 @@ max_new_tokens does not take part unless all are; the lower number wins a tie.
 
 Letters: n solutions, r in [0, 1] the reward of a state, T the temperature of the policy."""
 
-from __future__ import annotations
-
 from math import prod
 
-from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part
+from engines.kit import Choice, Int, Params, Path, Recorder, Roles, Steps, many, max_new_tokens, method, part, show
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
 
 RULES = {"last": lambda r: r[-1], "minimum": min, "product": prod}
@@ -98,6 +96,4 @@ def told(policy: Policy, best: Path, written: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("best-of-n", "tiny-reasoner", "4+8-9*7")

@@ -27,6 +27,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     torch,
 )
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, Policy
@@ -142,6 +143,4 @@ def told(policy: Policy, best: Path, particles: list[Path], kept: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("particle-filtering", "tiny-reasoner", "4+8-9*7")

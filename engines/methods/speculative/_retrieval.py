@@ -4,8 +4,6 @@ continuations.
 Letters: n the length of a match, c(prefix) the number of continuations that begin with the prefix. A prefix is a tuple
 of tokens below the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

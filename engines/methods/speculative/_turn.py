@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     CausalLM,
     Extended,
     Float,
+    Generator,
     LaneInfo,
     Param,
     Params,
+    Tensor,
     Tree,
     behind,
     distribution,
@@ -27,9 +29,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._verify import Draft, Verdict, record_tree, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 EMITS = {"commits", "scores", "candidates", "tree", "intervals", "facts", "note"}
 LANES = {

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from engines.kit import (
+    Generator,
     GuessSource,
+    Tensor,
     Tree,
     accept_probability,
     children,
@@ -30,9 +32,6 @@ from engines.kit import (
     torch,
     without,
 )
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 FLOOR = -99.0  # log-probabilities in the record end here, so that the trace holds no infinities
 

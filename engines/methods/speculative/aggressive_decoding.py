@@ -9,8 +9,6 @@ Written after the loop that the authors' command runs (microsoft/unilm, decoding
 whose source is a part of its prompt, a paste of at most `length` tokens, and temperatures above 0, where a paste is
 verified by the model's own draws, so that the distribution is that of plain sampling."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from engines.kit import (
@@ -26,6 +24,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
@@ -155,6 +154,4 @@ def note(anchored: Anchor, pasted: int, turn: Turn) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("aggressive-decoding", "tiny-ar-l", "grammar: He are cold today. Cara sees an spoon.")

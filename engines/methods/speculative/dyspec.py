@@ -16,12 +16,9 @@ draw first.
 Letters: m budget, t threshold, v value of a slot (a node where the next child would be drawn), R what is left of the
 node's distribution q [V]."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
@@ -31,16 +28,15 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     draw,
     max_new_tokens,
     method,
+    show,
     without,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 48  # rows that any setting drafts
 EMPTY = 1e-9  # a residual with less mass than this has nothing left to draw
@@ -197,6 +193,4 @@ def note(turn: Turn, growth: Growth) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("dyspec", "tiny-ar-l", "add: 457 + 86")

@@ -39,6 +39,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     part,
+    show,
     slider,
     torch,
 )
@@ -185,6 +186,4 @@ class School:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("fastdraft", "tiny-ar-l", "add: 457 + 86")

@@ -11,10 +11,6 @@ beta tokens whose logits are at most tau below the best one's: fewer rounds, and
 Written after the authors' loop (microsoft/unilm, decoding/GAD, MIT). Ours: the drafter is a masked-diffusion model with
 the verifier's tokens, which was not trained to draft for it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Float,
@@ -24,18 +20,17 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
     top_ids,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 25  # masks of a block
 VERBS = {"filler": "fill", "target": "verify"}
@@ -143,6 +138,4 @@ def note(turn: Turn, relaxed: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("generalized-aggressive-decoding", "tiny-ar-l", "add: 457 + 86")

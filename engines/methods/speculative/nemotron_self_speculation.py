@@ -16,13 +16,10 @@ official one may be a round longer); a token that a person put there is read bef
 
 Letters: B the block with the token that begins it, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Float,
     Int,
+    KVCache,
     Params,
     Probability,
     Record,
@@ -32,13 +29,11 @@ from engines.kit import (
     TwoWayLM,
     max_new_tokens,
     method,
+    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from engines.kit import KVCache
 
 MOST = 256
 
@@ -119,6 +114,4 @@ def fill(
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("nemotron-self-speculation", "tiny-two-way", "add: 457 + 86")

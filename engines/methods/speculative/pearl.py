@@ -15,12 +15,10 @@ devices ("scheduled"), each model busy from the start of the iteration. With exe
 on this machine and share its cores: two cores gain little, the matrix products of each model are already spread over
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -35,19 +33,18 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     TokenId,
     draw,
     many,
     max_new_tokens,
     method,
+    show,
     torch,
 )
+from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator as Rng
-    from torch import Tensor
 
 LONGEST = 12
 
@@ -235,6 +232,4 @@ def note(turn: Turn, was: str, discarded: int) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("pearl", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

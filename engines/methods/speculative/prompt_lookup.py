@@ -9,13 +9,11 @@ plain sampling above.
 Ours: several matches may be tried at once, as a tree of their continuations.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
 
-from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method
+from engines.kit import CausalLM, Choice, Int, Params, Recorder, Steps, many, max_new_tokens, method, show
 from engines.methods.speculative._retrieval import Match, copied, find, fuse, spans, trie
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
@@ -77,6 +75,4 @@ def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> 
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("prompt-lookup", "tiny-ar-l", "copy: Ada, Ada, Ada, Ada")

@@ -10,11 +10,8 @@ The head sees a token only when the drafter reads it, which is the forward that 
 all tokens but the last, which is submitted unseen. head=confidence is ours, for pairs without a trained head: the
 drafter's own q(x) in place of the head, known as soon as the token is drawn, so that A covers the last one too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engines.core.trace import Small
 from engines.kit import (
@@ -34,14 +31,13 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
     slider,
 )
+from engines.kit import Generator as Rng
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.parts.accept_head import AcceptHead, head_of
-
-if TYPE_CHECKING:
-    from torch import Generator as Rng
 
 MOST = 32
 
@@ -195,6 +191,4 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("specdec-pp", "tiny-ar-l", "sort: Zoe, Mia, Leo, Ada, Kim")

@@ -7,28 +7,24 @@ the target adds one token. The text has exactly the target's distribution; at te
 Ours: the draft's temperature is a parameter of its own; at 0 its first choices are verified as the deterministic
 candidates they are."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     max_new_tokens,
     method,
     residual,
+    show,
     torch,
 )
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 @method(
@@ -116,6 +112,4 @@ def leftover(p: Tensor, q: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("speculative-sampling", "tiny-ar-l", "add: 457 + 86")

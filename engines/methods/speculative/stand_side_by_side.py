@@ -6,8 +6,6 @@ length would not be a draw of the target's distribution), and `branches` hold al
 
 Store, draft, check and what is ours in them are those of `stand`, which writes one sample after the other."""
 
-from __future__ import annotations
-
 from engines.kit import (
     CausalLM,
     Fed,
@@ -21,6 +19,7 @@ from engines.kit import (
     many,
     max_new_tokens,
     method,
+    show,
 )
 from engines.methods.speculative._turn import EMITS, Turn
 from engines.methods.speculative._verify import verify
@@ -125,6 +124,4 @@ def judged(paths: Paths, path: Path, fed: Fed, tree: Grown, p: Params, end: int)
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("stand-side-by-side", "tiny-ar-l", "add: 457 + 86", temperature=0.7)

@@ -9,8 +9,6 @@ We depart from the released code in: unknown entries are -1 and draft nothing (o
 from the prompt (switchable) and lives as long as the run; at temperature > 0 the tree is verified exactly (the official
 flag is ignored); small templates for a CPU, chosen by hits on other prompts than the ones shipped with the app."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from functools import partial
 
@@ -30,6 +28,7 @@ from engines.kit import (
     max_new_tokens,
     method,
     row_depths,
+    show,
     top_ids,
     torch,
 )
@@ -199,6 +198,4 @@ def entries(M: np.ndarray, read: Collection[int], written: Sequence[int]) -> lis
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("token-recycling", "tiny-ar-l", "add: 457 + 86")

@@ -14,11 +14,9 @@ place of one; the copies of the text are there for the clock alone; the four run
 
 Letters: n positions in the cache, L layers, c elements kept of a token in a layer, h query heads of width w."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from engines.core.trace import Count, Detail
 from engines.kit import (
@@ -33,18 +31,17 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     entropy,
     many,
     max_new_tokens,
     method,
+    show,
     token_probability,
 )
 from engines.methods.system.afd.batch import Part, prefilled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TWINS = ("mha", "gqa", "mla")
 
@@ -155,6 +152,4 @@ def interval(name: str, part: Part, run: Recorder) -> list[Interval]:
 
 
 if __name__ == "__main__":
-    from engines.kit import show
-
     show("factorised-attention", "tiny-mfa", "python: class Robot(size: int, owner: str)")

@@ -1,8 +1,6 @@
 """What the adapters over transformers models share: weights that stay as they are, where they lie, and the first, slow
 calls made apart."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -57,20 +55,17 @@ class HFModel(Warmed):
     @property
     def picture_ids(self) -> range:
         """Ids above the vocabulary that a prompt may hold, as parts of a picture; none of a model that does not see."""
-        found: range = getattr(self.model.get_input_embeddings(), "picture_ids", range(0))
-        return found
+        return getattr(self.model.get_input_embeddings(), "picture_ids", range(0))
 
     def pictured(self, ids: Sequence[int]) -> Pictured | None:
         """The picture among these ids, of a model whose embedding sees one."""
         find = getattr(self.model.get_input_embeddings(), "pictured", None)
-        found: Pictured | None = None if find is None else find(ids)
-        return found
+        return None if find is None else find(ids)
 
     @property
     def device(self) -> torch.device:
         """Where token ids have to be."""
-        where: torch.device = self.model.get_input_embeddings().weight.device
-        return where
+        return self.model.get_input_embeddings().weight.device
 
     def _logits_of(
         self, ids: Tensor, at: Tensor, seen: int, cache: Any, mask: Tensor | None = None, last_only: bool = False

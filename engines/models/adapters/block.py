@@ -7,8 +7,6 @@ Finished blocks are the cache's rows in use, the block being written is its boar
 Shapes: B boards, L positions, n rows fed, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

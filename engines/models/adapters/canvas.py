@@ -7,8 +7,6 @@ window from a cache of its own.
 
 Shapes: L positions of a canvas, n rows fed, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -123,8 +123,7 @@ class HFCausalLM(HFModel):
     def by_itself(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """Logits [n, V] of a whole text as the network's own forward gives them: without our cache, masks and
         positions, so that these can be held against it."""
-        logits: Tensor = self.model(input_ids=self._ids(tokens), use_cache=False).logits[0].float()
-        return logits
+        return self.model(input_ids=self._ids(tokens), use_cache=False).logits[0].float()
 
     def _check(self, new: Rows, capacity: int) -> None:
         """Refuse rows that this model or a cache of that capacity cannot take."""

@@ -5,8 +5,6 @@ Its folder holds a few Llama layers, a final norm and `draft_ids`, the tokens it
 are -inf. The embedding is read from the target's folder, whose name stands in config.json as `draft_of`. Shapes: n rows
 fed, V vocabulary, v draft vocabulary, d hidden size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

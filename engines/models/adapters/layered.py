@@ -8,8 +8,6 @@ once a call, the cache counts rows by layer anyway. On a CPU the layers of Llama
 
 Shapes: n rows fed, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,8 +75,7 @@ class HFLayeredLM(HFCausalLM):
     @torch.no_grad()
     def embed(self, tokens: Sequence[int] | Tensor) -> Tensor:
         """See `LayeredLM`."""
-        x: Tensor = self._embedding(self._ids(tokens))[0]
-        return x
+        return self._embedding(self._ids(tokens))[0]
 
     @torch.no_grad()
     def layers(
@@ -128,8 +125,7 @@ class HFLayeredLM(HFCausalLM):
                 position_embeddings=rotations,
             )
         show(last, h[0])
-        result: Tensor = h[0]
-        return result
+        return h[0]
 
     def _place(
         self,
@@ -161,7 +157,7 @@ class HFLayeredLM(HFCausalLM):
             return new.mask(self._dtype, h.device)
         if self.body and kind == "full_attention":
             return new.sees(h.device)
-        mask: Tensor | None = MASKS[kind](
+        return MASKS[kind](
             config=self.config,
             inputs_embeds=h,
             attention_mask=None,
@@ -169,12 +165,11 @@ class HFLayeredLM(HFCausalLM):
             position_ids=at,
             layer_idx=layer,
         )
-        return mask
 
     @torch.no_grad()
     def normed(self, h: Tensor) -> Tensor:
         """See `LayeredLM`."""
-        return self._norm(h.to(self._dtype)[None])[0]  # type: ignore[no-any-return]
+        return self._norm(h.to(self._dtype)[None])[0]
 
     @torch.no_grad()
     def unembed(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None = None, *, normed: bool = False) -> Tensor:
@@ -184,14 +179,13 @@ class HFLayeredLM(HFCausalLM):
 
     def _logits(self, h: Tensor, vocabulary: Sequence[int] | Tensor | None) -> Tensor:
         head = self._head if vocabulary is None else self._rows_of_head(vocabulary)
-        logits: Tensor = head(h)
-        return logits
+        return head(h)
 
     def _rows_of_head(self, vocabulary: Sequence[int] | Tensor) -> nn.Module:
         """The output head of these tokens only. Raises UserError for one that is not in the vocabulary."""
         known = self._heads.get(vocabulary) if isinstance(vocabulary, Tensor) else None
         if known is not None:
-            return known  # type: ignore[no-any-return]
+            return known
         ids = torch.as_tensor(vocabulary, dtype=torch.long, device=self.device)
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
             raise UserError(

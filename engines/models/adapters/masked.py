@@ -8,8 +8,6 @@ forward, which is the same where positions stay what they are.
 Shapes: B boards, L positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

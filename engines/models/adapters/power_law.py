@@ -3,8 +3,6 @@ given.
 
 Shapes: L layers, n rows fed, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +15,7 @@ from engines.core.kinds.power_law import Deduced
 from engines.core.meter import synchronise
 from engines.core.trace import ModelRecord
 from engines.models.adapters.base import HFModel, check_position
-from engines.models.layers.slots import SlotLayer, check_room
+from engines.models.layers.slots import SlotLayer, check_crop, check_room
 from engines.models.networks.pldr import attend
 
 
@@ -35,8 +33,7 @@ class PowerLawCache:
 
     def crop(self, length: int) -> None:
         """Forget everything from position `length` on; A stays. Raises ValueError if there is less."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        check_crop(self.length, length)
         for layer in self.rows:
             layer.crop(length)
 

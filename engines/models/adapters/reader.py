@@ -1,7 +1,5 @@
 """Our word reader behind `WordReaderLM`: from a folder with config.json and weights, with its letters as tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,8 +170,7 @@ class HFWordReader(Warmed):
         assert isinstance(seen, SeenPicture)
         told = self.network.parallel(seen.features).counts
         assert told is not None
-        found: list[int] = told[0].argmax(-1).tolist()
-        return found
+        return told[0].argmax(-1).tolist()
 
     def pass_rows(self) -> int:
         """See `WordReaderLM`: both stacks, two layers each, and the joining one."""

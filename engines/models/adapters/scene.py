@@ -1,7 +1,5 @@
 """Our scene network behind `SceneLM`: from a folder with config.json and weights, with words of captions as tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ and several caches can share them. Positions are relative in T5, so a draft tree
 Shapes: m prompt tokens, n rows fed, V vocabulary, d hidden size, h heads.
 """
 
-from __future__ import annotations
-
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -250,8 +248,7 @@ class HFSeq2SeqLM(EncoderDecoder):
         return k, v
 
     def _encode(self, ids: Tensor) -> Tensor:
-        hidden: Tensor = self.model.encoder(input_ids=ids).last_hidden_state
-        return hidden
+        return self.model.encoder(input_ids=ids).last_hidden_state
 
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
         asked: list[Tensor] = []  # [1, n, d], what the last layer looks up
@@ -298,8 +295,7 @@ class MuSeq2SeqLM(EncoderDecoder):
         return k, v
 
     def _encode(self, ids: Tensor) -> Tensor:
-        hidden: Tensor = self.model.encode(ids)
-        return hidden
+        return self.model.encode(ids)
 
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
         slots, n = cache.self_attention_cache, ids.shape[1]

@@ -1,8 +1,6 @@
 """Layered models of which a row uses a part: mixtures of experts behind `MoELM`, whose routers stand as `mlp.gate`,
 ours and the stock ones of transformers alike, and memories behind `MemoryLM`, which stand as `mlp.memory`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

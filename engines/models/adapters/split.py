@@ -3,8 +3,6 @@ texts; the feed-forward half in numpy, the same here and in a process of its own
 
 Shapes: B texts, h query heads on g key-value heads, e head size, m positions."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

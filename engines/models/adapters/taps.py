@@ -3,8 +3,6 @@
 A tapped layer is a shallow copy that shares the weights of the original and has hooks of its own. The original is never
 touched, so other runs on the same model, in other threads too, notice nothing."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable
@@ -155,8 +153,7 @@ def _attend(
     out = module.tap(AttentionInputs(module.number, query[0], key[0], value[0], scale, sees))
     if out is not None:
         return out.to(query.dtype).transpose(0, 1)[None].contiguous(), None
-    found: tuple[Tensor, Tensor | None] = module.tapped_function(module, query, key, value, attention_mask, **options)
-    return found
+    return module.tapped_function(module, query, key, value, attention_mask, **options)
 
 
 def visible(mask: Any, n: int, m: int, device: torch.device) -> Tensor:

@@ -5,8 +5,6 @@ its keys and values stand on the cache's board (see `slots`) and are forgotten w
 
 Shapes: n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any

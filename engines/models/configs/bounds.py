@@ -1,8 +1,6 @@
 """What a stranger's checkpoint may ask of this machine before anything of it is built or run: a network that its
 weights can fill, and a chat template that comes to an end."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import threading

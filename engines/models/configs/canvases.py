@@ -1,8 +1,6 @@
 """What the config.json of a DiffusionGemma asks for: the stock class of transformers, without the layers of its vision
 tower."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

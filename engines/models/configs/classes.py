@@ -1,7 +1,5 @@
 """From a config.json to the config of a transformers class, and what is said where there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

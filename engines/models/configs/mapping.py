@@ -6,8 +6,6 @@ without one and with shifted rows, Fast-dLLM v2 a Qwen2, SDAR a Qwen3 and LLaDA2
 Tiny-A2D a Qwen3 with either, Nemotron-Labs-Diffusion a Ministral 3; DiffusionGemma has a class of its own. No code from
 the checkpoint is ever run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How a checkpoint is loaded: what was read out of its config.json."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

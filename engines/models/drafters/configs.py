@@ -1,7 +1,5 @@
 """What a drafter's config.json says, checked for its types: numbers that are none end here, in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 

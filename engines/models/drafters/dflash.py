@@ -6,10 +6,8 @@ block is [newest token, mask, mask ...], and its rows see the context and each o
 token at slot i. Embeddings and head are the target's. z-lab's files (`target_layer_ids`: outputs of layers) and
 speculators' (`aux_hidden_state_layer_ids`: inputs)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, arange
 from torch.nn import functional as F
@@ -17,11 +15,9 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, Drafter
 from engines.models.drafters.configs import layer_config
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count, integer, token_id
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 
 class DFlash(Drafter):

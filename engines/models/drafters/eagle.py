@@ -5,20 +5,16 @@ A row is fc [e; h] + b, the token's embedding and the target's state one place b
 decoder layers, of which the first has no norm before its attention. The target's head reads the raw output, and so does
 the next row: there is no norm behind the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, cat
 from torch.nn import functional as F
 
 from engines.models.drafters.base import RowDrafter
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 
 class Eagle(RowDrafter):

@@ -6,10 +6,8 @@ attention reads [norm(e); norm(s)], twice as wide; what it adds to is s (or its 
 is the drafter's own, over a draft vocabulary; the next row reads the output before the norm (or behind it,
 `norm_output`). fc acts on states of the target only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, arange, cat
 from torch.nn import functional as F
@@ -17,11 +15,9 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RAW, CountedDrafter, RowDrafter
 from engines.models.drafters.configs import EagleConfig, layer_config, said
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count, token_id
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 
 class Eagle3(RowDrafter):

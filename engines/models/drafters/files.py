@@ -3,8 +3,6 @@
 Weights are safetensors, whole or in shards, or a PyTorch archive (`pytorch_model.bin`, `*_lm_head.pt`) of tensors
 alone. Code that a checkpoint brings (`auto_map`, *.py) is never run."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -12,15 +10,13 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.lazy import Tensor
 from engines.core.places import expanded
 from engines.models.files import hub
 from engines.models.files.unread import unread
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 ARCHIVES = ("pytorch_model.bin", "medusa_lm_head.pt", "hydra_lm_head.pt")
 SAFE = ("model.safetensors", "medusa_lm_head.safetensors", "hydra_lm_head.safetensors")

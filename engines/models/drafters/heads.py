@@ -3,11 +3,9 @@
 
 The files count: published Medusa configs say 2 heads where there are 5."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, cat
@@ -15,11 +13,9 @@ from torch.nn import functional as F
 
 from engines.core.errors import UserError
 from engines.models.drafters.base import CountedDrafter, Drafter
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes, causal
 from engines.models.drafters.tensors import Tensors, count
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 INSIDE = "medusa_head."  # Medusa-1.0: heads in the files of a target that was trained with them
 BLOCK = re.compile(r"(\d+)\.(\d+)\.linear\.weight")
@@ -169,8 +165,7 @@ class Hydra(Heads):
             x = self.layer(states, turn, pasts.layers[0], causal(n, m, states.device))
             return self.layer.norm(x[-1:], self.prefix_norm)[0]
 
-        made: Tensor = run.call(n, compute)
-        return made
+        return run.call(n, compute)
 
     def guess(self, run: CountedDrafter, i: int, h: Tensor, tokens: list[list[int]], at: int) -> Tensor:
         """Logits [n, V] of head i behind n paths, each the next token and i guesses (`tokens` [n][i + 1]), from the

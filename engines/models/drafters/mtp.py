@@ -5,10 +5,8 @@ and Qwen3.5 (`mtp.`).
 A row is fc [norm(e); norm(h)], embedding first; a decoder layer; a final norm. The target's head and the next row read
 what is behind that norm. h is the target's state behind its own final norm, as Qwen's engines feed it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, cat
 from torch.nn import functional as F
@@ -16,11 +14,9 @@ from torch.nn import functional as F
 from engines.core.errors import UserError
 from engines.models.drafters.base import RowDrafter
 from engines.models.drafters.configs import layer_config
+from engines.models.drafters.files import Checkpoint
 from engines.models.drafters.network import Layer, Pasts, Rotation, Sizes
 from engines.models.drafters.tensors import Tensors, count
-
-if TYPE_CHECKING:
-    from engines.models.drafters.files import Checkpoint
 
 SPECULATORS, NATIVE = "mtp_layers.", "mtp."
 SHIFTED = ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")  # their norms hold w - 1

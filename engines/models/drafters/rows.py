@@ -3,15 +3,10 @@ one place before it, and its output is the state of the row behind it.
 
 Shapes: n rows, d width of the drafter, D numbers of the target's states for a row, v draft vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 class Rows(Protocol):
@@ -22,28 +17,22 @@ class Rows(Protocol):
 
     def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
         """States [n, D] of the target for n rows."""
-        ...
 
     def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
         """Outputs [n, d] of rows of text: each token with the target's state before it."""
-        ...
 
     def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
         """Outputs [n, d] of rows of a tree: each token with the output before it [n, d], at positions [n]; sees
         [n, length + n]."""
-        ...
 
     def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
         """Logits [n, v] of outputs."""
-        ...
 
     def tokens(self, columns: Tensor) -> Tensor:
         """The target's tokens of columns of the logits."""
-        ...
 
     def crop(self, length: int) -> None:
         """Forget the rows behind the first `length`."""
-        ...
 
 
 class Published:
@@ -55,11 +44,11 @@ class Published:
     @property
     def length(self) -> int:
         """Rows that it holds."""
-        return self.pasts.length  # type: ignore[no-any-return]
+        return self.pasts.length
 
     def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
         """See `Rows`."""
-        return self.drafter.states(hidden)  # type: ignore[no-any-return]
+        return self.drafter.states(hidden)
 
     def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
         """See `Rows`; the states go through the drafter's projection, which those of a tree do not."""
@@ -68,25 +57,22 @@ class Published:
         sees = torch.arange(m + n, device=S.device)[None] <= at[:, None]
 
         def compute() -> Tensor:
-            out: Tensor = self.drafter.rows(e, self.drafter.project(S), self.pasts, at, sees)
-            return out
+            return self.drafter.rows(e, self.drafter.project(S), self.pasts, at, sees)
 
-        return self.drafter.call(n, compute)  # type: ignore[no-any-return]
+        return self.drafter.call(n, compute)
 
     def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
         """See `Rows`."""
         e, s = self.drafter.embed(tokens), self.drafter.fed_back(before)
-        return self.drafter.call(  # type: ignore[no-any-return]
-            len(tokens), lambda: self.drafter.rows(e, s, self.pasts, at, sees)
-        )
+        return self.drafter.call(len(tokens), lambda: self.drafter.rows(e, s, self.pasts, at, sees))
 
     def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
         """See `Rows`."""
-        return self.drafter.logits(self.drafter.spoken(F), predicts)  # type: ignore[no-any-return]
+        return self.drafter.logits(self.drafter.spoken(F), predicts)
 
     def tokens(self, columns: Tensor) -> Tensor:
         """See `Rows`."""
-        return self.drafter.tokens(columns)  # type: ignore[no-any-return]
+        return self.drafter.tokens(columns)
 
     def crop(self, length: int) -> None:
         """See `Rows`."""

@@ -1,19 +1,14 @@
 """What a format takes from a checkpoint: each tensor by name, its shape checked before it is read, and nothing left
 over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from engines.core.errors import UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.models.drafters.files import Checkpoint
+from engines.core.lazy import Tensor
+from engines.models.drafters.files import Checkpoint
 
 
 class Tensors:

@@ -3,8 +3,6 @@ library does in its threads, and the next one goes on with the files that are th
 
 Importing this loads nothing heavy."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

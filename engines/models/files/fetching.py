@@ -3,8 +3,6 @@ library keeps the contents of a model's files, each under its sum. What broke of
 
 The library (2.4) throws the begun part of a file away, which with shards of 5 GB, several at a time, is all of them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

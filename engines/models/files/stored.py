@@ -12,21 +12,16 @@ format misses NAME itself and fails, instead of taking codes for weights. A file
 `python -m engines.training.core.coding` codes and decodes files.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 FORMAT = "coded, version 1"
 MARK, IDENTITY = "stored", "weights_sha256"  # keys of the metadata

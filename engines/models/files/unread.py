@@ -1,8 +1,6 @@
 """What lies in a model's folder and is not read: weights under other names, and tokenizers in other formats. It is
 named, with what to do."""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence

@@ -18,8 +18,6 @@ What they lean on, which is private to transformers and can change with any vers
 So nothing is taken on trust: a network's first layer is tried when it is loaded. Where it lacks a part, or its own
 modules give other bits, the model runs with transformers' modules, and the log says so."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -11,8 +11,6 @@ gained: their bits are those of transformers.
 
 Shapes: B texts, h key heads, g query heads for each, n rows, d head size, C columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -108,7 +108,7 @@ def _function(module: Any) -> Function:
     if type(module) is PackedLinear:
         product, packed, shift = torch.ops.mkldnn._linear_pointwise.default, module._packed, module.bias
         return lambda x: product(x, packed, shift, "none", [], "")
-    return module.forward  # type: ignore[no-any-return]
+    return module.forward
 
 
 def _norm(module: Any) -> Function:
@@ -172,5 +172,4 @@ class MergedBody:
         for i, layer in enumerate(self._layers):
             x = layer(x, len(h), mask, turns, cache and cache.layers[i], causal=False)
         h = x.view(h.shape)
-        logits: Tensor = self._head(self._norm(h[:, -1:] if last_only else h))
-        return logits
+        return self._head(self._norm(h[:, -1:] if last_only else h))

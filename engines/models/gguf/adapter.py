@@ -2,8 +2,6 @@
 
 Shapes: L board positions, n rows fed, V vocabulary."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +18,7 @@ from engines.models.gguf.header import GGUFHeader
 from engines.models.gguf.library import Context, Weights
 from engines.models.gguf.sequences import BLOCK, SLACK, SequenceCache
 from engines.models.gguf.tokenizer import GGUFTokenizer
+from engines.models.layers.slots import check_capacity
 
 ROWS, MOST_ROWS = 64, 512  # computed at once: so that a row keeps its bits, and as llama.cpp's own programs do
 
@@ -87,8 +86,7 @@ class GGUFCausalLM(GGUFModel):
 
     def new_cache(self, capacity: int) -> SequenceCache:
         """An empty cache for up to `capacity` positions. Raises UserError where there is no memory for it."""
-        if capacity < 1:
-            raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
+        check_capacity(capacity)
         cells = capacity + SLACK
         context = self._idle.pop() if self._idle and self._idle[0].cells >= cells else self._context(cells)
         context.clear()

@@ -5,8 +5,6 @@ The parameters of a context are handed over whole, in a form that changes betwee
 is told by the values that llama.cpp itself puts there: a form fits where every field has its documented default. Behind
 the fields that are read there is room for more, which keep what llama.cpp put there."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import os

@@ -3,8 +3,6 @@
 The package `gguf` reads files, too, but makes an array of every token and merge (seconds for 150,000 of each); here
 they are counted and passed over. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md."""
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct

@@ -1,21 +1,17 @@
 """A GGUF file as a model in this process, without the checks and the trial that `loading` puts before it."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from engines.core.kinds import Model
 from engines.core.places import expanded
 from engines.core.trace import ModelRecord
 from engines.models.gguf.header import ORIGINAL, GGUFHeader
 from engines.models.gguf.library import NOTHING, Weights, library
 from engines.models.gguf.tokenizer import GGUFTokenizer
 from engines.models.tokenizers.tokens import check_end_ids, mask_of
-
-if TYPE_CHECKING:
-    from engines.core.kinds import Model
 
 
 def opened(header: GGUFHeader, name: str, layers: int, **options: Any) -> Model:

@@ -11,12 +11,11 @@ their cells, in a sequence that nobody reads, until there is no more room."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.models.gguf.library import GUARD
-from engines.models.layers.slots import check_room
+from engines.models.gguf.library import GUARD, Context
+from engines.models.layers.slots import check_crop, check_kept, check_room
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,40 +26,11 @@ SLACK = 512  # cells beside those that were asked for, for dropped rows
 BLOCK = 256  # llama.cpp rounds the cells up to a multiple of it
 
 
-class Cells(Protocol):
-    """What is needed of `library.Context`."""
-
-    cells: int
-
-    def feed(
-        self,
-        tokens: Sequence[int],
-        positions: Sequence[int],
-        sequences: Sequence[Sequence[int]],
-        last_only: bool = False,
-    ) -> npt.NDArray[np.float32]:
-        """Logits of the rows."""
-        ...
-
-    def join(self, source: int, target: int, begin: int, end: int) -> None:
-        """Cells of one sequence belong to another, too."""
-        ...
-
-    def leave(self, sequence: int, begin: int, end: int = -1) -> None:
-        """Cells leave a sequence."""
-        ...
-
-    def gather(self, sequence: int) -> None:
-        """The cells of the only sequence move together."""
-        ...
-
-
 class SequenceCache:
     """See `KVCache`. length: rows in use. capacity: positions; cells: the context, which has SLACK more of them."""
 
-    def __init__(self, cells: Any, capacity: int, position_bytes: int = 0) -> None:
-        self.cells: Cells = cells
-        self.capacity, self.bytes = capacity, cells.cells * position_bytes
+    def __init__(self, cells: Context, capacity: int, position_bytes: int = 0) -> None:
+        self.cells, self.capacity, self.bytes = cells, capacity, cells.cells * position_bytes
         self.length = 0
         self.positions, self.parents = list[int](), list[int]()  # of every row; a parent is a row, -1 for none
         self._tips: dict[int, int] = {}  # sequence -> its last row: it holds this row's path and nothing else
@@ -149,19 +119,13 @@ class SequenceCache:
 
     def crop(self, length: int) -> None:
         """Forget the rows from `length` on. Raises ValueError if there are fewer."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"the cache holds {self.length} positions; it cannot be cropped to {length}")
+        check_crop(self.length, length)
         self.keep(length, [])
 
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending). Raises ValueError
         for rows that the cache lacks, or whose parents are dropped."""
-        held = self.length
-        ordered = all(a < b for a, b in pairwise(rows))
-        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= held)) or base > held:
-            raise ValueError(
-                f"the cache holds {held} positions; cannot keep {base} and then the rows {list(rows)} behind them"
-            )
+        check_kept(self.length, base, rows)
         place = {base + row: base + i for i, row in enumerate(rows)}
 
         def stays(row: int) -> bool:

@@ -2,8 +2,6 @@
 
 Both programs keep plain files, which are read where they are; their servers are never asked."""
 
-from __future__ import annotations
-
 import glob
 import json
 import os

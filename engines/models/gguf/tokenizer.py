@@ -1,8 +1,6 @@
 """The tokenizer inside a GGUF file behind `Tokenizer`: llama.cpp's own pieces and merges, and the file's chat template,
 rendered as those of other models are."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any

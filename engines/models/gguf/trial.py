@@ -4,8 +4,6 @@ on a machine, and what is measured of it (`bits`) is kept.
 
 `python -m engines.models.gguf.trial [FILE LAYERS THREADS]` writes what it finds as lines of JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -7,8 +7,6 @@ starts in a tenth of a second.
 
 Shapes: n rows, H hidden size, N experts of width f."""
 
-from __future__ import annotations
-
 import struct
 import sys
 import time

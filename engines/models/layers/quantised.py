@@ -9,8 +9,6 @@ own type. Only torch is needed, on any device.
 transformers' way, bitsandbytes, leaves stacked experts as they are, and in 8 bits computes something else with a layer
 whose weight is another one's, too, as all of DiffusionGemma's are."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -44,8 +42,7 @@ class CodedMatrices(nn.Module):
         return decoded(self.codes[index], self.scales[index], self.shape[1:], self.dtype)
 
     def __getitem__(self, index: Tensor | int) -> Tensor:
-        out: Tensor = self(index)
-        return out
+        return self(index)
 
 
 class CodedLinear(nn.Module):

@@ -9,8 +9,6 @@ forget it.
 
 Layers may hold different numbers of rows: a forward that leaves early fills the first ones only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -99,8 +97,7 @@ class SlotCache(Cache):
     layers: list[SlotLayer]
 
     def __init__(self, num_layers: int, capacity: int, layer: type[SlotLayer] = SlotLayer) -> None:
-        if capacity < 1:
-            raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
+        check_capacity(capacity)
         super().__init__(layers=[layer(capacity) for _ in range(num_layers)])
         self.capacity = capacity
 
@@ -144,8 +141,7 @@ class SlotCache(Cache):
     def crop(self, length: int) -> None:
         """Forget the board and everything from position `length` on (transformers' own caches take a negative count);
         layers that hold less stay as they are. Raises ValueError if none holds that much."""
-        if not 0 <= length <= (held := max(self.lengths)):
-            raise ValueError(f"the cache holds {held} positions; it cannot be cropped to {length}")
+        check_crop(max(self.lengths), length)
         for layer in self.layers:
             layer.crop(length)
 
@@ -153,12 +149,7 @@ class SlotCache(Cache):
     def keep(self, base: int, rows: Sequence[int]) -> None:
         """Keep the first `base` rows and, behind them, the rows base + r for r in `rows` (ascending); a layer that
         lags behind keeps those of them that it holds. Raises ValueError for rows that no layer holds."""
-        held = max(self.lengths)
-        ordered = all(a < b for a, b in pairwise(rows))
-        if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= held)) or base > held:
-            raise ValueError(
-                f"the cache holds {held} positions; cannot keep {base} and then the rows {list(rows)} behind them"
-            )
+        check_kept(held := max(self.lengths), base, rows)
         same = next((i for i, row in enumerate(rows) if i != row), len(rows))  # a leading 0, 1, 2 ... stays where it is
         if same == len(rows):
             return self.crop(base + same)
@@ -174,4 +165,25 @@ def check_room(used: int, new: int, capacity: int) -> None:
         raise UserError(
             f"the cache has room for {capacity} positions; {used} are used and {new} more were fed. Give new_cache a "
             "larger capacity."
+        )
+
+
+def check_capacity(capacity: int) -> None:
+    """Raise UserError for a cache that holds nothing."""
+    if capacity < 1:
+        raise UserError(f"a cache needs room for at least one position; capacity={capacity} was given.")
+
+
+def check_crop(held: int, length: int) -> None:
+    """Raise ValueError where a cache of `held` positions cannot be cropped to that length."""
+    if not 0 <= length <= held:
+        raise ValueError(f"the cache holds {held} positions; it cannot be cropped to {length}")
+
+
+def check_kept(held: int, base: int, rows: Sequence[int]) -> None:
+    """Raise ValueError where a cache of `held` positions cannot keep `base` of them and those rows behind them."""
+    ordered = all(a < b for a, b in pairwise(rows))
+    if base < 0 or not ordered or (rows and (rows[0] < 0 or base + rows[-1] >= held)) or base > held:
+        raise ValueError(
+            f"the cache holds {held} positions; cannot keep {base} and then the rows {list(rows)} behind them"
         )

@@ -1,13 +1,10 @@
 """Which adapter makes a model of a loaded network."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from engines.core.kinds import Model
-    from engines.core.trace import ModelRecord
-    from engines.models.configs.plans import Plan
+from engines.core.kinds import Model
+from engines.core.trace import ModelRecord
+from engines.models.configs.plans import Plan
 
 
 def model_of(

@@ -1,13 +1,12 @@
 """From a GGUF file to a model behind our protocols."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 
 from engines.core.errors import UserError
+from engines.core.kinds import Model
 from engines.models.files.hub import sha256
 from engines.models.gguf import refusals
 from engines.models.gguf.header import read_header
@@ -16,9 +15,6 @@ from engines.models.gguf.opening import opened
 from engines.models.gguf.trial import tried
 from engines.models.loading.sizing import check_gguf, refuse_options, size_of_header
 from engines.models.loading.wanted import still_wanted
-
-if TYPE_CHECKING:
-    from engines.core.kinds import Model
 
 USUAL = 4096  # positions of cache for which there has to be room
 ALL_LAYERS = -1

@@ -1,7 +1,5 @@
 """How much memory the models take that stay loaded, and how much they may."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """Which models are here by name, and which belong together. Importing this and listing load neither torch nor
 transformers."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,6 @@
 """From a folder with config.json and safetensors to a model behind our protocols, through transformers' own classes
 only."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Collection, Iterator
@@ -232,8 +230,7 @@ def _told(options: dict[str, Any]) -> dict[str, Any]:
     dictionary."""
     given = {name: value for name, value in options.items() if value is not None}
     found = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
-    return plain
+    return json.loads(json.dumps(found, default=str))
 
 
 def _record(

@@ -1,12 +1,10 @@
 """How much memory a checkpoint needs, from its config.json alone: the network of its plan, built without numbers (on
 torch's device meta), tells every parameter that it has. A GGUF file tells them in its header."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.devices import GIGABYTE, cards, chosen_device, free_bytes, gigabytes
 from engines.core.errors import UserError
@@ -16,10 +14,8 @@ from engines.models.configs.mapping import plan
 from engines.models.configs.plans import Plan
 from engines.models.files.hub import count_parameters, header, read_json, shards, tokenizer_folder
 from engines.models.files.unread import check_tokenizer
+from engines.models.gguf.header import GGUFHeader
 from engines.models.layers.quantised import BITS, codable, coded_bytes
-
-if TYPE_CHECKING:
-    from engines.models.gguf.header import GGUFHeader
 
 LARGE = GIGABYTE  # bytes of weights from which on it is told what they need, and refused where there is no room
 SMALL = 100e6  # bytes of weights up to which float32 is the default

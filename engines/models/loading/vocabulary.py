@@ -1,7 +1,5 @@
 """What the tokens of a checkpoint are: its tokenizer behind `Tokenizer`, the ids that end an answer, and the mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from engines.core.errors import UserError

@@ -1,8 +1,6 @@
 """Whether a model that is being loaded is still wanted: asked when everything about it has been checked, and nothing of
 it is in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """From the weight files of a folder, plain or coded, to a network of a transformers class."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,14 +4,7 @@ and the two losses that shape them (BlockFFN, arXiv 2507.08771, sections 3 and 4
 A pattern is boolean [T, N]: which of N experts are on for each of T tokens in a row. Router scores a0 [..., T, N] are
 those before the ReLU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 def cls(on: Tensor, length: int) -> float | None:

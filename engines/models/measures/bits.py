@@ -2,16 +2,12 @@
 than several. In llama.cpp it depends on how the weights are coded (Q4_0, Q4_1, Q8_0: all agree; F16: from two rows on
 other bits; Q4_K_M: from four on, in some texts), in torch on the type, the shape and the processor."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from engines.core.kinds import CausalLM
+from engines.core.kinds import CausalLM
 
 TEXT = 16  # tokens before the rows
 SIZES = (2, 3, 4, 5, 8, 16, 32)  # rows fed at once

@@ -2,14 +2,7 @@
 
 Shapes: P texts, L layers, h heads of size d."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from engines.core.lazy import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.core.lazy import Tensor, torch
 
 
 def spread(G: Tensor) -> Tensor:

@@ -3,8 +3,6 @@
 Letters: N experts of a layer, G devices, V token ids; T [V, N] how often a token id used an expert, a [V] how often it
 came, C [N] expert -> device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 NOWHERE = -1  # of a token id that a table does not know, of an expert that is not placed yet

@@ -3,8 +3,6 @@
 A whole model among them is a transformers class with a `model_type` of its own in its config.json. It is named in
 `OURS` and loads like any other checkpoint (`engines.models.loading.loader`); no code of a checkpoint is ever run."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -3,8 +3,6 @@ encoder of arXiv 2402.15758.
 
 Shapes: n rows, m rows that they see, d hidden size, H heads of size e, f channels of the feed-forward part."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
@@ -45,5 +43,4 @@ class Block(nn.Module):
         read = nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=sees)[0]
         x = x.float() + read.transpose(0, 1).reshape(len(x), -1) @ self.O.T
         gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
-        out: Tensor = x + (nn.functional.silu(gate) * up) @ self.down.T
-        return out
+        return x + (nn.functional.silu(gate) * up) @ self.down.T

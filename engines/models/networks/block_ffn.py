@@ -3,8 +3,6 @@ uses (arXiv 2507.08771, section 3.1), in a Llama; and its twin, the usual router
 
 Shapes: n rows, d hidden size, N experts of width e. Expert i of a row is on iff its entry of `a` is not 0."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

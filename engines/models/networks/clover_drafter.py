@@ -3,8 +3,6 @@
 
 Shapes: n rows, d hidden size, K depths, m entries of a row's memory, H heads of size e, f channels of the block."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch
@@ -45,8 +43,7 @@ class CloverDrafter(nn.Module):
 
     def said(self, s: Tensor, i: int) -> Tensor:
         """What the head of depth i (from 0) makes of states s [n, d], on the scale of the model's last norm."""
-        out: Tensor = s + nn.functional.silu(s @ self.R[i].T + self.b[i])
-        return out
+        return s + nn.functional.silu(s @ self.R[i].T + self.b[i])
 
 
 class BlockHeads(nn.Module):
@@ -65,8 +62,7 @@ class BlockHeads(nn.Module):
 
     def said(self, s: Tensor, i: int) -> Tensor:
         """As `CloverDrafter`."""
-        out: Tensor = s @ self.P[i].T + nn.functional.silu(s @ self.R[i].T + self.b[i])
-        return out
+        return s @ self.P[i].T + nn.functional.silu(s @ self.R[i].T + self.b[i])
 
 
 def _squares(K: int, first: Tensor) -> nn.ParameterList:

@@ -4,8 +4,6 @@ read in one pass (arXiv 2307.12270; Topdu/OpenOCR, openrec/modeling/decoders/cpp
 Shapes: B images, V features of an image, d width, h heads, C classes of which 0 is the end mark, M letters of the
 longest word, P = M + 1 places, n queries, m keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

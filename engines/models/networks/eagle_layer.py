@@ -60,8 +60,7 @@ class EagleLayer(nn.Module):
         read = nn.functional.scaled_dot_product_attention(turned(q, at)[None], k[None], v[None], attn_mask=sees)[0]
         x = x + read.transpose(0, 1).reshape(len(x), -1) @ self.O.T
         gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
-        out: Tensor = x + (nn.functional.silu(gate) * up) @ self.down.T
-        return out
+        return x + (nn.functional.silu(gate) * up) @ self.down.T
 
 
 def layer_of(part: Part) -> EagleLayer:

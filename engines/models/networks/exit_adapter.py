@@ -38,8 +38,7 @@ class ExitAdapter(nn.Module):
         k, v = past.add(turned(k, at), v)
         sees = torch.arange(k.shape[1], device=h.device)[None] <= at[:, None]  # [n, m + n]
         read = nn.functional.scaled_dot_product_attention(turned(q, at)[None], k[None], v[None], attn_mask=sees)[0]
-        out: Tensor = x @ self.R.T + read.transpose(0, 1).reshape(len(x), -1) @ self.O.T
-        return out
+        return x @ self.R.T + read.transpose(0, 1).reshape(len(x), -1) @ self.O.T
 
 
 def turned(x: Tensor, at: Tensor) -> Tensor:

@@ -10,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.parts import Part
 
 EPS = 1e-6

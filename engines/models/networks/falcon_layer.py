@@ -31,8 +31,7 @@ class FalconLayer(EagleLayer):
 
     def run(self, z: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Rows z [n, B, 2 d] along the tokens, behind a state: what the LSTM gives [n, B, d], and its state."""
-        found: tuple[Tensor, State] = self.lstm(z, state)
-        return found
+        return self.lstm(z, state)
 
     def mixed(self, z: Tensor, r: Tensor) -> Tensor:
         """Rows x [.., d] of inputs z [.., 2 d] and what the LSTM gave for them, r [.., d]."""

@@ -4,8 +4,6 @@ for keys and values (MLA, arXiv 2405.04434) and one key and one value head for m
 
 Shapes: B texts, n rows of each, m rows that they see, H hidden size, h query heads of size d, N experts of width f."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +73,7 @@ class Attention(nn.Module):
     def reads(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, **options: Any) -> Tensor:
         """Queries [B, h, n, e] over one head of keys [B, 1, m, e] and of values [B, 1, m, w]: [B, n, h, w]."""
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-        return attend(self, q, k, v, mask, dropout=0.0, scaling=scale, **options)[0]  # type: ignore[no-any-return]
+        return attend(self, q, k, v, mask, dropout=0.0, scaling=scale, **options)[0]
 
 
 class MultiMatrixFactorizationAttention(Attention):

@@ -34,8 +34,7 @@ class HydraHeads(nn.Module):
     def forward(self, h: Tensor, e: Tensor) -> Tensor:
         """What the head for i + 1 tokens makes of h [n, d] and e [n, i + 1, d]: states [n, d]."""
         x, i = self.inputs(h, e), e.shape[1] - 1
-        out: Tensor = x @ self.R[i].T + nn.functional.silu(x @ self.W[i].T + self.b[i])
-        return out
+        return x @ self.R[i].T + nn.functional.silu(x @ self.W[i].T + self.b[i])
 
 
 def heads_of(part: Part) -> HydraHeads:

@@ -31,8 +31,7 @@ class LoRA(nn.Module):
     def added(self, layer: int, name: str, x: Tensor) -> Tensor:
         """B A x of rows [n, in]."""
         key = f"{layer}-{name}"
-        out: Tensor = (x.float() @ self.A[key].T) @ self.B[key].T
-        return out
+        return (x.float() @ self.A[key].T) @ self.B[key].T
 
 
 def lora_of(part: Part) -> LoRA:

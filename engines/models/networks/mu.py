@@ -7,8 +7,6 @@ layer, which has cross-attention too, 16 d^2: 8 + 3 layers have exactly those of
 
 Shapes: B inputs, m tokens of an input, n rows of an answer, d width, h heads, V vocabulary."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch
@@ -58,13 +56,11 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor | None = None) -> Tensor:
         """Rows [B, n, d] to [B, n, d]. mask [B, 1, 1, m]: which tokens of the input there are, boolean."""
-        out: Tensor = self.o_proj(attention(self.queries(x), *memory, attn_mask=mask).transpose(1, 2).flatten(-2))
-        return out
+        return self.o_proj(attention(self.queries(x), *memory, attn_mask=mask).transpose(1, 2).flatten(-2))
 
     def queries(self, x: Tensor) -> Tensor:
         """What rows [B, n, d] ask for, [B, h, n, d / h]."""
-        q: Tensor = self.q_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return q
+        return self.q_proj(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def looked_up(self, x: Tensor, memory: tuple[Tensor, Tensor]) -> Tensor:
         """How much of each input token every row takes in, [B, h, n, m]; rows sum to 1."""
@@ -92,8 +88,7 @@ class MuDecoderLayer(LlamaDecoderLayer):  # type: ignore[misc]
         """Rows [B, n, d] behind those in the cache."""
         x = x + self.self_attn(self.input_layernorm(x), rotations, mask, past_key_values=cache)[0]
         x = x + self.cross(self.cross_norm(x), memory, cross_mask)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+        return x + self.mlp(self.post_attention_layernorm(x))
 
 
 class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
@@ -134,8 +129,7 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         mask = None if present is None else present[:, None, None]
         for layer in self.encoder:
             x = layer(x, attention_mask=mask, position_embeddings=rotations)
-        out: Tensor = self.encoder_norm(x)
-        return out
+        return self.encoder_norm(x)
 
     def memory(self, encoded: Tensor) -> Memory:
         """The cross-attention keys and values of every decoder layer."""
@@ -157,8 +151,7 @@ class MuForSeq2Seq(PreTrainedModel):  # type: ignore[misc]
         rotations, cross = self.rotary_emb(x, places), None if present is None else present[:, None, None]
         for layer, keys in zip(self.decoder, memory, strict=True):
             x = layer(x, keys, rotations, mask, cross, cache)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
 
     def forward(
         self, input_ids: Tensor, decoder_input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any

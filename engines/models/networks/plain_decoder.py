@@ -2,8 +2,6 @@
 norms have no gains, so that a layer of width d has exactly 12 d^2 weights; and these parts, for its encoder-decoder
 twin (`mu.py`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn
@@ -42,8 +40,7 @@ class PlainFFN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows [..., d] to [..., d]."""
-        out: Tensor = self.down_proj(gelu(self.up_proj(x)))
-        return out
+        return self.down_proj(gelu(self.up_proj(x)))
 
 
 def made_plain(layer: Any, config: LlamaConfig) -> Any:

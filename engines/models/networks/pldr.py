@@ -8,8 +8,6 @@ said of every earlier one.
 
 Shapes: B texts, n rows, m positions seen, h heads of size d, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,8 +104,7 @@ class Gated(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows [..., outer] to [..., outer]."""
-        out: Tensor = self.w3(silu(self.w1(x)) * self.w2(x))
-        return out
+        return self.w3(silu(self.w1(x)) * self.w2(x))
 
 
 class Unit(nn.Module):
@@ -119,8 +116,7 @@ class Unit(nn.Module):
 
     def forward(self, A: Tensor) -> Tensor:
         """[..., d, d] to [..., d, d]."""
-        out: Tensor = self.norm(A + self.dense(A))
-        return out
+        return self.norm(A + self.dense(A))
 
 
 class PowerLawAttention(nn.Module):
@@ -156,8 +152,7 @@ class PowerLawAttention(nn.Module):
 
     def joined(self, heads: Tensor) -> Tensor:
         """Heads [B, h, n, d] through the output matrix -> [B, n, h d]."""
-        out: Tensor = self.o(heads.transpose(1, 2).flatten(-2))
-        return out
+        return self.o(heads.transpose(1, 2).flatten(-2))
 
 
 class Layer(nn.Module):
@@ -171,8 +166,7 @@ class Layer(nn.Module):
     def finish(self, x: Tensor, heads: Tensor) -> Tensor:
         """What follows attention: rows [B, n, h d] and its heads [B, h, n, d] -> [B, n, h d]."""
         x = self.norm1(x + self.attention.joined(heads))
-        out: Tensor = self.norm2(x + self.ffn(x))
-        return out
+        return self.norm2(x + self.ffn(x))
 
     def forward(self, x: Tensor, G: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Rows of whole texts [B, n, h d] -> the next rows and G_LM [B, h, d, d]: the text's own, or the given one."""
@@ -233,8 +227,7 @@ class PLDRModel(PLDRPreTrained):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Ids [B, n] -> rows [B, n, h d]."""
-        out: Tensor = self.norm(self.embedding(ids) * self.config.hidden_size**0.5)
-        return out
+        return self.norm(self.embedding(ids) * self.config.hidden_size**0.5)
 
     def forward(self, input_ids: Tensor, G: Tensor | None = None, **_: Any) -> Deduced:
         """Whole texts [B, n], each with its own G or all with a given one [layers, 1 or B, h, d, d]."""

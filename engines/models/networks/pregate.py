@@ -44,8 +44,7 @@ class PreGate(nn.Module):
         read = nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], sees, is_causal=sees is None)
         x = x + read[0].transpose(0, 1).reshape(len(x), -1) @ self.O.T
         x = x + nn.functional.silu(scaled(x) @ self.U.T) @ self.D.T
-        logits: Tensor = scaled(x) @ self.C.T
-        return logits
+        return scaled(x) @ self.C.T
 
 
 def router_of(part: Part) -> PreGate:

@@ -4,8 +4,6 @@ seen. They share nothing but the picture.
 
 Shapes: B pictures [B, 3, 128, 256] with values from -1 to 1, halved before anything else; V = 32 features, d width."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,8 +37,7 @@ class Gate(nn.Module):
 
     def forward(self, x: Tensor, g: Tensor) -> Tensor:
         """x, g [B, c, h, w]."""
-        out: Tensor = x * self.w((self.x(x) + self.g(g)).relu()).sigmoid()
-        return out
+        return x * self.w((self.x(x) + self.g(g)).relu()).sigmoid()
 
 
 class Segmenter(nn.Module):
@@ -67,8 +64,7 @@ class Segmenter(nn.Module):
         for narrow, gate, up, skip in zip(self.narrow, self.gates, self.up, skips[-2::-1], strict=True):
             g = F.interpolate(narrow(x), scale_factor=2, mode="nearest")
             x = up(torch.cat([gate(skip, g), g], 1))
-        out: Tensor = self.last(x)[:, 0]
-        return out
+        return self.last(x)[:, 0]
 
 
 class Captioner(nn.Module):
@@ -83,8 +79,7 @@ class Captioner(nn.Module):
 
     def features(self, pictures: Tensor) -> Tensor:
         """[B, V, d]."""
-        x: Tensor = self.norm(self.convolutions(F.avg_pool2d(pictures, 2)).flatten(2).transpose(1, 2))
-        return x
+        return self.norm(self.convolutions(F.avg_pool2d(pictures, 2)).flatten(2).transpose(1, 2))
 
 
 class SceneEye(nn.Module):

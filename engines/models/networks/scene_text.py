@@ -8,8 +8,6 @@ there as ids far above the vocabulary, one for each patch, which are its pixels 
 
 Shapes: B rows of ids, n places, V patches, d width, p pixels of a patch's side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -76,8 +74,7 @@ class SceneEmbedding(nn.Embedding):
         n, p = SIDE // self.p, self.p
         x = (pixels.to(self.weight.device, self.weight.dtype) / 127.5 - 1).view(-1, n, p, n, p, 3)
         x = x.permute(0, 1, 3, 2, 4, 5).reshape(-1, self.V, 3 * p * p)
-        out: Tensor = self.second(gelu(self.first(x) + self.place))
-        return out
+        return self.second(gelu(self.first(x) + self.place))
 
     def pictured(self, ids: Sequence[int]) -> Pictured | None:
         """The first picture among these ids."""

@@ -3,8 +3,6 @@ reached by two projections, so that nearly all that is learnt is the body.
 
 Shapes: b rows of n tokens, D the target's hidden size, d the draft's, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -69,8 +67,7 @@ class SizedDraft(nn.Module):
         """tokens [b, n] -> [b, n, D], to be read with E."""
         E: Tensor = self.E  # type: ignore[assignment]
         x = self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
-        out: Tensor = self.W_out(self.body(inputs_embeds=x, use_cache=False).last_hidden_state)
-        return out
+        return self.W_out(self.body(inputs_embeds=x, use_cache=False).last_hidden_state)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [b, n] -> logits [b, n, V]; every token sees those before it."""
@@ -93,8 +90,7 @@ class Entrance(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """See the class."""
         E: Tensor = self.E  # type: ignore[assignment]
-        x: Tensor = self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
-        return x
+        return self.W_in(nn.functional.embedding(tokens, E) * E.shape[1] ** 0.5)
 
 
 class Exit(nn.Module):

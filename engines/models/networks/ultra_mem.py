@@ -4,8 +4,6 @@ it finds by a key of two parts (arXiv 2508.18756, section 3), in a Llama; withou
 Shapes: n rows, d hidden size, K rows and K columns of keys, r ranks, h heads of scores, m slots read by a row, N slots
 of the pool that all layers share, D_k, D_v, D_p sizes of a key, a value and a pre-value."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import isqrt
 from typing import Any, NamedTuple
@@ -161,14 +159,12 @@ class Memory(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """[n, 2, r, D_k]: for every rank a query of its own to the rows and one to the columns."""
-        normed: Tensor = self.query_norm(self.query_proj(x).unflatten(-1, (2, self.r, -1)))
-        return normed
+        return self.query_norm(self.query_proj(x).unflatten(-1, (2, self.r, -1)))
 
     def keys(self) -> Tensor:
         """[2, K, r, D_k]."""
         both = torch.stack([self.row_keys, self.column_keys]).unflatten(1, (self.K, self.r))
-        normed: Tensor = self.key_norm(both)
-        return normed
+        return self.key_norm(both)
 
     def slots(self, crossings: Tensor) -> Tensor:
         """Where in the pool the slots of crossings of keys are: permuted, behind the layer's offset."""

@@ -73,8 +73,7 @@ class VisionDraft(nn.Module):
         if self.adaptor is not None:
             h = torch.cat([h, torch.zeros_like(h) if seen is None else seen[..., None, :].expand_as(h)], -1)
             h = h @ self.img_fc.T
-        z: Tensor = torch.cat([e.float() * self.get_buffer("s"), h.float()], -1) @ self.fc.T + self.bias
-        return z
+        return torch.cat([e.float() * self.get_buffer("s"), h.float()], -1) @ self.fc.T + self.bias
 
     def visual(self, e: Tensor, h: Tensor) -> Tensor:
         """Visual rows, where they are not compressed."""
@@ -111,8 +110,7 @@ class VisionDraft(nn.Module):
         read = scaled_dot_product_attention(turned(q, at), k, v, attn_mask=sees)
         x = x + read.transpose(-3, -2).flatten(-2) @ self.O.T
         gate, up = ((scaled(x) * self.g) @ self.gate_up.T).chunk(2, -1)
-        out: Tensor = x + (silu(gate) * up) @ self.down.T
-        return out
+        return x + (silu(gate) * up) @ self.down.T
 
     def _qkv(self, x: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values, each [..., H, n, e]."""
@@ -122,8 +120,7 @@ class VisionDraft(nn.Module):
         """How much a row x [d] at a position [1] takes from each of the rows with keys k [H, m, e], its own among them:
         [m], the mean over the heads; for the record."""
         q = turned(self._qkv(x[None])[0], at)
-        found: Tensor = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)[:, 0].mean(0)
-        return found
+        return (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)[:, 0].mean(0)
 
 
 def drafts_of(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -4,8 +4,6 @@ layers), so that both see the same features.
 Shapes: B images of 32 x 128, V = 32 features, one for every four columns of pixels, d width, h heads, C classes, P
 places, n characters fed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,8 +44,7 @@ class Encoder(nn.Module):
         read = self.norm(x)
         x = x + self.attention(read, self.attention.keys_values(read))[0]
         x = x + self.mlp(self.mlp_norm(x))
-        out: Tensor = self.last_norm(x)
-        return out
+        return self.last_norm(x)
 
 
 class WritingLayer(nn.Module):
@@ -124,8 +121,7 @@ class WordReader(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """What the encoder makes of grey images, uint8 [B, 32, 128]: [B, V, d]."""
-        out: Tensor = self.encoder((images.to(self.device, self.dtype) / 127.5 - 1)[:, None])
-        return out
+        return self.encoder((images.to(self.device, self.dtype) / 127.5 - 1)[:, None])
 
 
 def build(config: Mapping[str, Any]) -> WordReader:

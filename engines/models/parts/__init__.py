@@ -6,22 +6,18 @@ sha256, by role where there are several. A part for other weights is refused, so
 missing part says which command makes it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.core.errors import UserError
+from engines.core.lazy import Tensor
 from engines.core.places import assets
 from engines.core.trace import ModelRecord
 from engines.models.files import stored
 from engines.models.files.hub import expected_file, header, read_json, sha256
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 LARGEST = 200_000_000  # bytes; two blocks for a hidden size of 4096 have 134 MB in float32
 WEIGHTS, CARD = "model.safetensors", "card.json"

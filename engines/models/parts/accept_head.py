@@ -5,19 +5,13 @@ A head belongs to a pair: the drafter whose states it reads and the target whose
 stands beside the target's, with `-accept-head` behind the name; it is made by `python -m
 engines.training accept-head TARGET`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.trace import ModelRecord
 from engines.models import parts
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 COMMAND = "python -m engines.training accept-head"
 

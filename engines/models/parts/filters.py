@@ -5,20 +5,14 @@ A filter belongs to the weights whose confidences it was trained on; its folder 
 `-filter` behind the name. It is made by `python -m engines.training filter MODEL`, which also converts the
 PyTorch state dicts that others publish."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engines.core.errors import UserError
-from engines.core.lazy import torch
+from engines.core.lazy import Tensor, torch
 from engines.core.trace import ModelRecord
 from engines.models import parts
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 KEYS = ("linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias")
 LARGEST = 4_000_000  # bytes; a filter for blocks of 32 has 8,448

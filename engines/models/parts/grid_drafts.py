@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engines.core.errors import UserError
+from engines.core.kinds import Model
+from engines.core.lazy import Tensor
 from engines.models.files.hub import read_json
-from engines.models.parts import CARD, folder_of, load_part
+from engines.models.parts import CARD, Part, folder_of, load_part
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.core.kinds import Model
     from engines.models.networks.sized_draft import SizedDraft
-    from engines.models.parts import Part
 
 PART, MARK, ROLE = "draft-grid", "@", "draft"
 
@@ -59,7 +57,7 @@ def load(name: str, load_model: Callable[..., Model], **options: Any) -> Model |
         return draft(name, checkpoint, model)
     twin = copy.copy(model)
     twin.record = msgspec.structs.replace(model.record, name=name)
-    return twin  # type: ignore[no-any-return]
+    return twin
 
 
 def checkpoints(target: str) -> list[str]:

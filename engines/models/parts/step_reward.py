@@ -40,8 +40,7 @@ def build(vocab_size: int, width: int, layers: int, mlp: int, positions: int) ->
 
 def states(network: nn.ModuleDict, ids: Tensor) -> Tensor:
     """Token ids [n, L] -> what the body holds behind each token [n, L, width]."""
-    found: Tensor = network["body"](ids, use_cache=False).last_hidden_state
-    return found
+    return network["body"](ids, use_cache=False).last_hidden_state
 
 
 class StepReward:

@@ -6,8 +6,6 @@ tokens.npz, the same compressed and named `tokens`, and card.json, which names t
 `tokenizer` of a model's record) and says where the text came from. It serves every model of that tokenizer. The ones
 that ship are made by `python -m engines.training store`."""
 
-from __future__ import annotations
-
 import functools
 import zipfile
 from collections.abc import Collection, Sequence
@@ -58,8 +56,7 @@ class StoreIndex:
                 return []
             key = key * self._base + token
         first, end = keys.searchsorted(key), keys.searchsorted(key, "right")
-        found: list[int] = places[max(first, end - most) : end].tolist()
-        return found
+        return places[max(first, end - most) : end].tolist()
 
     def _sorted(self, tokens: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of all n tokens that something follows, rising, and the places behind them."""

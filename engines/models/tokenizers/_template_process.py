@@ -2,8 +2,6 @@
 lines of JSON in, {template, messages, given}; answers out, {text} or {refused}. Started by `templates`;
 arguments: a folder, then those that hold jinja2 and markupsafe. What a template can use is what transformers offers."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

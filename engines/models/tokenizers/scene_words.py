@@ -5,8 +5,6 @@ Prompts: `small red circle top left, large blue square middle right` or `scene 1
 behind `form:` for a filled form, behind `answer:` for either; behind `words:` there is no picture, only the words.
 `picture:` and the text of its blocks (engines/tasks/blocks.py) is a picture of a person's own."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Chat templates, which come with checkpoints: rendered in a process of their own, bounded in time and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

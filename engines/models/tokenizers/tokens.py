@@ -1,8 +1,6 @@
 """Text to ids and back, and how one id looks: over a transformers fast tokenizer, or over bare ids for models that have
 none."""
 
-from __future__ import annotations
-
 import copy
 import re
 from abc import ABC, abstractmethod

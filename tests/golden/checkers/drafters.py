@@ -14,8 +14,7 @@ from engines.core.lazy import torch
 from engines.core.meter import Meter
 from engines.core.trees import row_depths
 from engines.core.verify import Case, checks, differ, loading
-from engines.methods.heads._confident_tree import expanded, reranked
-from engines.methods.heads._rows import Drafter
+from engines.methods.heads._rows import Drafter, expanded, reranked
 from engines.methods.speculative._turn import Target, Turn
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published

@@ -9,7 +9,7 @@ from pathlib import Path
 from engines.core.lazy import torch
 from engines.core.trees import row_depths
 from engines.core.verify import Case, checks, differ
-from engines.methods.heads._confident_tree import Fan, expanded, reranked
+from engines.methods.heads._rows import Fan, expanded, reranked
 from engines.methods.heads._template import filled, parents_of
 from engines.methods.heads.del_ import ended
 from engines.methods.heads.del_.exit_choice import Counts, choose

@@ -11,20 +11,3 @@ from engines.core.trace.groups.routing import Routing
 from engines.core.trace.groups.scores import Lane
 from engines.core.trace.groups.spans import Span
 from engines.core.trace.groups.tree import GuessSource, Tree
-
-__all__ = [
-    "Box",
-    "Branch",
-    "Candidates",
-    "Decision",
-    "GuessSource",
-    "Commits",
-    "Interval",
-    "Lane",
-    "Media",
-    "Memory",
-    "Routing",
-    "Span",
-    "Tree",
-    "bytes_held",
-]

@@ -1,7 +1,5 @@
 """Several continuations at once: beams, samples in a race, reasoning paths, nodes of a search."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta

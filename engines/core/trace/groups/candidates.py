@@ -1,7 +1,5 @@
 """The most likely tokens of a position."""
 
-from __future__ import annotations
-
 from engines.core.trace.base import Index, Record
 from engines.core.trace.packed import Packed
 

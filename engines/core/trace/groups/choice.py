@@ -1,7 +1,5 @@
 """A decision between models, exits or modes."""
 
-from __future__ import annotations
-
 from engines.core.trace.base import Record, Unit
 
 

@@ -1,7 +1,5 @@
 """Tokens written in a step, and places that it takes out of the board or puts in."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence

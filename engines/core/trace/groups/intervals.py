@@ -1,7 +1,5 @@
 """Work between two times, and memory between two addresses."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

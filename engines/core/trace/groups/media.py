@@ -1,7 +1,5 @@
 """A picture made of tokens."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

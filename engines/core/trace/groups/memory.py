@@ -1,7 +1,5 @@
 """What a method remembers."""
 
-from __future__ import annotations
-
 from engines.core.trace.base import Index, Record
 
 

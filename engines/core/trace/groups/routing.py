@@ -1,7 +1,5 @@
 """Experts, layers and memory slots that served positions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from engines.core.trace.base import Index, Record

@@ -1,7 +1,5 @@
 """Named scores over positions."""
 
-from __future__ import annotations
-
 from engines.core.trace.base import Index, Record, Unit
 from engines.core.trace.packed import Packed
 

@@ -1,7 +1,5 @@
 """Stretches of the board."""
 
-from __future__ import annotations
-
 from engines.core.trace.base import Index, Record
 
 

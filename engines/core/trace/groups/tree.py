@@ -1,7 +1,5 @@
 """A draft tree and what became of its rows."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

@@ -12,9 +12,7 @@ We depart from the paper in: 1.4 M weights trained here (`engines/training/archi
 layers against 12; the times are those of this machine, where the arithmetic allows a third off the first token and 3.4
 times the speed of later ones (42 d^2 of 144 d^2 weights are read), and no more."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Bool,
@@ -24,6 +22,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     draw,
     many,
@@ -33,9 +32,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.architecture.encoder_return.phases import DecoderOnly, EncoderDecoder, Turn, cells, itemsize
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

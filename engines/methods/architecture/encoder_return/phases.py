@@ -3,20 +3,14 @@ decoder-only model (prefill, decode) fed one token at a time, each layer's time 
 
 Letters: n_in tokens of the input, n rows fed, t rows before them, L layers, d width of keys and values."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import KVCache, Mark, Recorder, Taps, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.core.trace import Interval
+from engines.core.trace import Interval
+from engines.kit import KVCache, Mark, Recorder, Taps, Tensor, torch
 
 
 @dataclass

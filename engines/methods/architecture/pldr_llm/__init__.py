@@ -14,10 +14,7 @@ Departures: greedy only; a model of 1.2 M parameters, trained here on 2 M tokens
 the text; random G has the size of the model's own, layer by layer; no end mark is dropped from the prompt, which has
 none."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -26,6 +23,7 @@ from engines.kit import (
     Params,
     Recorder,
     Steps,
+    Tensor,
     Text,
     UserError,
     many,
@@ -35,9 +33,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.architecture.pldr_llm.operators import Beside, Maps, Now, Operators, given
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MODES, SOURCES = ("none", "KV", "KV+G", "G only"), ("own", "other prompt", "identity", "random")
 

@@ -3,21 +3,15 @@ beside it for the record.
 
 Shapes: L layers, h heads of size d."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from engines.core.kinds.power_law import Deduced
 from engines.core.trace import Index, Packed, Record, TokenId, pack
-from engines.kit import CountedPowerLaw, Interval, Recorder, torch
+from engines.kit import CountedPowerLaw, Interval, Recorder, Tensor, torch
 from engines.models.measures import operators
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.core.kinds.power_law import Deduced
 
 LEVELS = 31  # steps of a map between 0 and its largest entry
 MOST = 127  # steps that a packed map reaches on either side of 0
@@ -81,8 +75,7 @@ class Maps:
         return operator
 
     def _levels(self, G: Tensor) -> np.ndarray:
-        levels: np.ndarray = (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
-        return levels
+        return (G / self.grain).round().clamp(-MOST, MOST).cpu().numpy()
 
     def _packed(self, levels: np.ndarray) -> Packed:
         edge = MOST * self.grain

@@ -15,10 +15,6 @@ and M-RoPE are not loaded; prefilling is off unless it is asked for (the officia
 are not shifted is fed the answer alone; the mask token is never proposed; where less than 0.1 % is masked the rest is
 committed (the official loop raises)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Bool,
     Choice,
@@ -30,6 +26,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     Text,
     UserError,
     mask_positions,
@@ -57,9 +54,6 @@ from engines.methods.diffusion._orders import (
 from engines.methods.diffusion.dimple.form import Form, form
 from engines.methods.diffusion.dimple.structure_prior import placed, segments
 from engines.methods.multimodal._seen import Vision, shown
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MODES = ["confident", "fallback", "final"]
 

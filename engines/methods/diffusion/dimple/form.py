@@ -1,15 +1,9 @@
 """The answer as a form: what is printed in it, and what a forward proposes for each field that is open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from engines.kit import Alternatives, Position, Record, Stops, TokenId, exact, slider
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Alternatives, Position, Record, Stops, Tensor, TokenId, exact, slider
 
 
 class Form(Record):

@@ -1,7 +1,5 @@
 """Structure priors: words that stand in the answer before the first forward, as in a form (Dimple, 2505.16990)."""
 
-from __future__ import annotations
-
 import re
 from typing import TYPE_CHECKING
 

@@ -21,8 +21,6 @@ not looked at again, where the official dual cache keeps its keys and values. Th
 is a method of its own, `learn2pd_oracle`. Filters are read from safetensors; the authors' file is
 converted once, see `engines/models/parts/filters.py`."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from engines.kit import MaskedLM, Params, Recorder, Steps, mask_positions, max_new_tokens, method, torch

@@ -6,7 +6,7 @@ Letters: L positions of the board, m masks that were fed, b positions of a block
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from engines.kit import (
     Bool,
@@ -16,6 +16,7 @@ from engines.kit import (
     Params,
     Recorder,
     Span,
+    Tensor,
     Text,
     UserError,
     block_of,
@@ -27,9 +28,6 @@ from engines.kit import (
 )
 from engines.methods.diffusion._forward import CACHE, Forward
 from engines.models.parts.filters import BlockFilter, read_filter
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SHARED = [
     Int("block_length", 16, 1, 1024, symbol="b", source="32 official"),

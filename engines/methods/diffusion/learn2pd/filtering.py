@@ -1,16 +1,9 @@
 """What the filter reads and what it makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import Alternatives, Position, Probability, Record, Stops, TokenId, exact, slider
+from engines.kit import Alternatives, Position, Probability, Record, Stops, Tensor, TokenId, exact, slider
 from engines.methods.diffusion.learn2pd.board import Proposed, with_best
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 PLAIN = 0.8  # what the published filter amounts to
 

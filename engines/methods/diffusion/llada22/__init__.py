@@ -17,18 +17,24 @@ published network, which picks a set of experts for each block, is not here.
 
 Letters: L positions of the board, B of a block, m masks, n positions written, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from engines.kit import BlockMaskedLM, Bool, Int, Params, Recorder, Steps, UserError, max_new_tokens, method, torch
-from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, Edits, Past
+from engines.kit import (
+    BlockMaskedLM,
+    Bool,
+    Int,
+    Params,
+    Recorder,
+    Steps,
+    Tensor,
+    UserError,
+    max_new_tokens,
+    method,
+    torch,
+)
+from engines.methods.diffusion._editing import EMITS, LANES_TOO, PARAMS, BlockForward, Edits, Past
 from engines.methods.diffusion._open_block import OpenBlock, enough, propose
-from engines.methods.diffusion.llada22.moves import NEW, Look, follow, moved, recorded
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.methods.diffusion.llada22.moves import NEW, follow, moved, recorded
 
 NONE = -1  # the id of an order that a model does not have
 
@@ -77,22 +83,22 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
         if blocks.lacks(a):
             edit = yield blocks.store(run, x, a)
         else:
-            look = Look(run, x, blocks(x, a), a, past, p)
-            v, chance = propose(look.z, 0.0, 0, 1.0, run.rng)  # [B]
-            owed = look.masked & original[a : a + B]
+            forward = BlockForward(run, x, blocks(x, a), a, past, p)
+            v, chance = propose(forward.z, 0.0, 0, 1.0, run.rng)  # [B]
+            owed = forward.masked & original[a : a + B]
             block.forwards, block.post = block.forwards + 1, block.post + (not owed.any())
             last = block.forwards > B + R or (not owed.any() and block.post >= R)
-            filled, causes = fill(look, owed, chance, p.threshold, last)
+            filled, causes = fill(forward, owed, chance, p.threshold, last)
             if R == 0 and owed.sum() == owed[filled].sum() and not last:
-                last, (filled, causes) = True, fill(look, owed, chance, p.threshold, True)
-            chosen = torch.cat([filled, look.edits(v, chance)])  # [n]
+                last, (filled, causes) = True, fill(forward, owed, chance, p.threshold, True)
+            chosen = torch.cat([filled, forward.edits(v, chance)])  # [n]
             if last:
-                words_alone(look.z, v, chosen, orders)
+                words_alone(forward.z, v, chosen, orders)
             else:
-                leave_circle(block, look, v, chance, chosen)
+                leave_circle(block, forward, v, chance, chosen)
             causes += ["changed"] * (len(chosen) - len(filled))
-            places = moved(look, v, dict(zip(chosen.tolist(), causes, strict=True)), orders)
-            step, done = recorded(look, v, places, blocks.spans(a)), last or not len(chosen)
+            places = moved(forward, v, dict(zip(chosen.tolist(), causes, strict=True)), orders)
+            step, done = recorded(forward, v, places, blocks.spans(a)), last or not len(chosen)
             origins = [place.origin for place in places[:B]]
             x[a : a + B] = torch.tensor([place.token for place in places[:B]]).to(x)
             original[a : a + B] = torch.tensor([i != NEW and bool(original[a + i]) for i in origins]).to(original)
@@ -110,11 +116,11 @@ def decode(model: BlockMaskedLM, prompt: list[int], p: Params, run: Recorder) ->
                 return
 
 
-def fill(look: Look, owed: Tensor, chance: Tensor, threshold: float, last: bool) -> tuple[Tensor, list[str]]:
+def fill(forward: BlockForward, owed: Tensor, chance: Tensor, threshold: float, last: bool) -> tuple[Tensor, list[str]]:
     """The masks [m] that are filled, and why: all in a last forward and where no original one is left; else all above
     the threshold, but one and as many as moves brought in, so that an original one is among them. owed [B]: the
     original ones."""
-    masks = look.masked.nonzero()[:, 0]
+    masks = forward.masked.nonzero()[:, 0]
     quota = len(masks) if last or not owed.any() else 1 + len(masks) - int(owed.sum())
     best, causes = enough(chance[masks], threshold, quota)
     return masks[best], causes
@@ -129,13 +135,13 @@ def words_alone(z: Tensor, v: Tensor, chosen: Tensor, orders: tuple[int, int]) -
     v[spoilt] = z.argmax(-1)
 
 
-def leave_circle(block: Block, look: Look, v: Tensor, chance: Tensor, chosen: Tensor) -> None:
+def leave_circle(block: Block, forward: BlockForward, v: Tensor, chance: Tensor, chosen: Tensor) -> None:
     """Where the block [B] had this state before, change the least probable change of the proposals v [B] at the chosen
     positions [n]: to the best token not given to that position yet. Note the state and what is given."""
-    state, changing = tuple(look.stood.tolist()), chosen[v[chosen] != look.stood[chosen]]
+    state, changing = tuple(forward.stood.tolist()), chosen[v[chosen] != forward.stood[chosen]]
     if state in block.seen and len(changing):
         i = int(changing[chance[changing].argmin()])
-        z = look.z[i].clone()
+        z = forward.z[i].clone()
         z[[*block.given.get(i, ())]] = -torch.inf
         v[i] = z.argmax()
     block.seen.add(state)

@@ -13,10 +13,6 @@ where that takes fewer tokens; without constraints and without a given start the
 answer (the code then watches nothing); a constraint that a person's edit changes is not written back. Constraints stand
 among the tokens of the first step and are counted with them, though nobody decoded them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Choice,
     Decision,
@@ -27,6 +23,7 @@ from engines.kit import (
     Recorder,
     Span,
     Steps,
+    Tensor,
     Text,
     gumbel_argmax,
     mask_positions,
@@ -42,9 +39,6 @@ from engines.methods.diffusion.llada import check_schedule
 from engines.methods.diffusion.prophet.bars import gaps, verdict
 from engines.methods.diffusion.prophet.constraints import behind, parse, placed, region, require_region
 from engines.methods.diffusion.prophet.watched import Watched, watched
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def check(p: Params) -> None:

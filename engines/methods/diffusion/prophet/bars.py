@@ -1,22 +1,16 @@
 """When Prophet stops early (arXiv:2508.19982, `generate_earlyexit.py`): the mean gap of the watched region against the
 bar of its phase; and the bars of another model than those it was published for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Decision,
     Params,
+    Tensor,
     Trace,
     UserError,
     torch,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 PHASES = ["early", "mid", "late"]
 

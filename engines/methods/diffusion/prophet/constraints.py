@@ -1,15 +1,9 @@
 """Words that stand in the answer from the beginning, and the region in which the answer is then expected: the
 constraints of Prophet (arXiv 2508.19982, section 4)."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from engines.kit import MaskedLM, Params, UserError
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import MaskedLM, Params, Tensor, UserError
 
 FORM = "offset:word|offset:word, as 27:answer, or a token id as 27:#7"
 

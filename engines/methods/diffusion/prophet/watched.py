@@ -1,15 +1,8 @@
 """What is watched of an answer: how it would read now, and how far its first choices lead."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.core.trace import Small
-from engines.kit import Alternatives, Params, Position, Record, Stops, TokenId, exact, slider
+from engines.kit import Alternatives, Params, Position, Record, Stops, Tensor, TokenId, exact, slider
 from engines.methods.diffusion.prophet.bars import PHASES, gaps, phase_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Watched(Record):

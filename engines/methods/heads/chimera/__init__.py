@@ -14,8 +14,6 @@ text; a draft vocabulary where the model's is large; exact verification above te
 Letters: h the model's last states, g the vector of a run of tokens, f what the encoder foresees, W tokens of a run, K
 heads A_i, T rows of text with true states."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

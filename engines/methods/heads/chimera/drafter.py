@@ -3,18 +3,13 @@
 Letters: T rows of text with true states, d hidden size, H heads of size e, g the vector of a run of tokens, f what is
 foreseen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Params, torch
+from engines.kit import Params, Tensor, torch
 from engines.methods.heads._rankings import rankings_of
 from engines.methods.heads._template import Path
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 WINDOW = 3  # tokens of the longest run
 

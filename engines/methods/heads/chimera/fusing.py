@@ -1,19 +1,12 @@
 """What the two encoders fuse at each row of a tree, for the record: with each length of window, since the weights were
 trained with all of them."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from engines.kit import Packed, Record, pack, torch
+from engines.kit import Packed, Record, Tensor, pack, torch
 from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.methods.heads.chimera.drafter import WINDOW, Drafter, TreeEncoder, run_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.speculative._turn import Turn
-
+from engines.methods.speculative._turn import Turn
 
 SHOWN = 5  # tokens of a ranking
 

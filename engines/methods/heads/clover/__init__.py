@@ -12,11 +12,9 @@ a draft vocabulary where the model's is large; exact verification above temperat
 Letters: h the model's last states, a those behind the block, s the running state, M the states on a path (its memory),
 e the embedding of a guess, K depths, R_i the head of depth i."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Bool,
@@ -26,6 +24,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     max_new_tokens,
     method,
@@ -37,9 +36,6 @@ from engines.methods.heads._template import Path, likeliest, parents_of
 from engines.methods.heads.clover.rankings import Control, Rankings
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @method(

@@ -1,16 +1,11 @@
 """What each depth ranks, given the guesses that came back to it, and what the control ranks, which no guess reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Params, Record, torch
+from engines.kit import Params, Record, Tensor, torch
 from engines.methods.heads._rankings import Ranking, rankings_of
 from engines.models.networks.exits import Past
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Rankings(Record):

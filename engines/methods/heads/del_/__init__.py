@@ -14,11 +14,8 @@ to the cost (0 as in the paper); the shadow product is booked as a draft's forwa
 
 Letters: L layers, l the exit, d drafts, T columns of a round, c rows of text that the cache lacked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Choice,
@@ -30,6 +27,7 @@ from engines.kit import (
     Roles,
     Steps,
     Taps,
+    Tensor,
     distribution,
     draw,
     many,
@@ -42,9 +40,6 @@ from engines.methods.heads.del_.exit_choice import Best, Counts, ShadowTokens, c
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.models.networks.exits import exits_of, maps_of, scaled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST, CONTEXT = 18, 32
 ENDS = {"eos": "the end mark was drafted", "tau": "a draft fell below the threshold", "cap": "at the maximum length"}

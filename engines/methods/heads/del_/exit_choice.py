@@ -1,19 +1,13 @@
 """What each exit would have drafted right, counted with fading memory, and the exit and draft length that follow (DEL,
 arXiv:2504.05598; code class DEL, equal to it on the golden cases)."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING
 
 from engines.core.trace import Small
-from engines.kit import Alternatives, Probability, Record, Stops, TokenId, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Alternatives, Probability, Record, Stops, Tensor, TokenId, torch
 
 
 class ShadowTokens(Record):

@@ -13,18 +13,18 @@ from accuracies on held-out text; exact verification above temperature 0.
 Letters: l the transfer layer of n, m maps W, b; N rows of the tree, c rows of text that the cache lacked, d hidden
 size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
+    Generator,
     Int,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     UserError,
     many,
     max_new_tokens,
@@ -38,9 +38,6 @@ from engines.methods.heads._template import filled, from_heads, likeliest, paren
 from engines.methods.heads.hidden_transfer.lens import Transfer, above, read
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 RANKS = 10  # guesses taken of each pseudo row
 

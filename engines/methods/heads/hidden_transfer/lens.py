@@ -1,14 +1,9 @@
 """What the output head reads of pseudo rows after each layer above the one that they entered at (the logit lens)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Probability, Record, Taps, TokenId, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Probability, Record, Taps, Tensor, TokenId, torch
 
 
 class Transfer(Record):

@@ -10,19 +10,18 @@ is a parameter, small for a CPU (the study `row-budget` measures which one pays 
 accuracies on the model's own held-out answers; a draft vocabulary for the guesses of a large model; training as its
 file says, with one copy of each prompt token (the released decoder has one, too)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Generator,
     Int,
     LayeredLM,
     Params,
     Recorder,
     Roles,
     Steps,
+    Tensor,
     many,
     max_new_tokens,
     method,
@@ -35,9 +34,6 @@ from engines.methods.heads._template import Path, filled, from_heads, parents_of
 from engines.methods.heads.ppd.dynamic_tree import SMALLEST, Node, search
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft, verify, written
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 RANKS = 10  # guesses taken of each prompt token
 

@@ -6,8 +6,6 @@ and their prompt tokens; the root and its m come on top), state s the number of 
 candidates in its tree, P(v) the chance that node v is accepted, q(v) that acceptance ends there, f(s) the expected
 number of accepted candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ C = alpha S + beta L: S, how well the meaning fits the caption, L, how well the 
 reading with the whole caption, so that a word of five letters reaches at most 0.05 against 200; by word, ours, with the
 run of one to three words of it that is most alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp

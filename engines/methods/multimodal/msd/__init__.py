@@ -11,10 +11,8 @@ of 15 guesses; three controls with the same layer, steps and scenes beside it.
 Letters: F the draft's estimate of a hidden state h, e the embedding of a token, z what enters the draft's layer, k
 guesses of a node."""
 
-from __future__ import annotations
-
 from engines.kit import Choice, Params, Recorder, Roles, Steps, method, part, torch
-from engines.methods.heads._confident_tree import grown
+from engines.methods.heads._rows import grown
 from engines.methods.multimodal._seen import MOST, Drafter, Vision, picture_of, tree_params, vision
 from engines.methods.multimodal.msd.inputs import Beside, Inputs
 from engines.methods.speculative._turn import EMITS, LANES, Target

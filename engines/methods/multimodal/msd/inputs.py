@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from engines.core.picture import Pictured
 from engines.core.trace import Count
-from engines.kit import Record, TokenId, top_ids
+from engines.kit import Record, Tensor, TokenId, top_ids
 from engines.models.networks.exits import Past
+from engines.models.parts import Part
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from engines.models.networks.vision_draft import VisionDraft
-    from engines.models.parts import Part
 
 
 class Inputs(Record):

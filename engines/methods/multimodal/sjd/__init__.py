@@ -8,8 +8,6 @@ Departures: the first forward reads the prompt and a first window together (the 
 by one), on a text model the window guesses words; `jacobi` is the rule that SJD replaces, a draft stays only where the
 fresh token is the same."""
 
-from __future__ import annotations
-
 from engines.kit import (
     CausalLM,
     Choice,

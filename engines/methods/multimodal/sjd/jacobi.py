@@ -4,17 +4,11 @@
 Letters: W positions of the window, V vocabulary; p [W, V] the distributions of this iteration (p_1 is sure, the others
 hold if the drafts before them stay), q the distributions that the W - 1 drafts were drawn from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from engines.core.sampling import inverse_cdf
-from engines.kit import accept_probability, residual
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Tensor, accept_probability, residual
 
 
 @dataclass(frozen=True)

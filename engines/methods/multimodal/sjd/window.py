@@ -1,21 +1,14 @@
 """The window of a run of Jacobi decoding: its drafts from one forward to the next, and its record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engines.core.picture import Picture
 from engines.core.trace import pack
-from engines.kit import CausalLM, KVCache, Media, Params, Tree, UserError, many, torch
+from engines.kit import CausalLM, Generator, KVCache, Media, Params, Tensor, Tree, UserError, many, torch
 from engines.methods.multimodal.sjd.jacobi import Iteration, first_guess
 from engines.methods.speculative._verify import Draft, Test, Verdict, record_tree
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
-
-    from engines.core.picture import Picture
 
 
 class Window:

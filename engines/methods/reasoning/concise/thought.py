@@ -3,17 +3,11 @@ how sure the model is of it. Two forms: the marked steps of the tiny reasoners, 
 
 Letters: V vocabulary, z [V] the logits behind the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from engines.kit import CausalLM, KVCache
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import CausalLM, KVCache, Tensor
 
 # Ours: the paper's own pool was not found; public digests name the first.
 PHRASES = ("It is clear that", "Clearly,", "We can be sure that", "It follows that", "Without doubt,")

@@ -15,8 +15,6 @@ answer. `let_finish` lets all paths go on behind the winner, to see what a vote 
 
 Letters: n paths, k votes, V vocabulary."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Bool,
     CausalLM,

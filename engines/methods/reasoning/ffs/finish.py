@@ -1,8 +1,6 @@
 """Rules over traces of which some came to their end: the first to finish, and a vote of the shortest (FFS-k@N of
 github.com/Aradhye2002/art_of_tts, `ffs_k`)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,13 +14,11 @@ prompt first; look-ahead knows the rest of the prompt and nothing of what is not
 
 Letters: E experts, L layers, F channels, c slots, W tokens looked ahead, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Decision,
@@ -33,6 +31,7 @@ from engines.kit import (
     Span,
     Steps,
     Taps,
+    Tensor,
     distribution,
     draw,
     entropy,
@@ -55,9 +54,6 @@ from engines.methods.routing.read_me.experts import (
     permanent,
     runs,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RULES = (LRU, LOOKAHEAD, RANDOM)
 MATRICES, GB, MB = 3, 1e9, 1e6  # gate, up and down have a row or column for each channel
@@ -132,8 +128,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 def through(model: Any, tokens: Sequence[int], cache: Any, mask: Tensor) -> Tensor:
     """Rows [n, d] behind all layers, every row with the channels of its own expert: mask [n, L, F]."""
     taps = None if bool(mask.all()) else Taps(channels=lambda layer, u: u * mask[:, layer])
-    h: Tensor = model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
-    return h
+    return model.layers(model.embed(tokens), cache, 0, model.num_layers, taps=taps)
 
 
 def active(mask: Tensor, queued: Sequence[int]) -> float:

@@ -2,20 +2,15 @@
 
 Letters: E experts, L layers, F channels of a feed-forward part, n tokens, c slots of a cache, W tokens looked ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from engines.core.trace import Count, Detail, Index, Routing
 from engines.core.trace.packed import pack_exact
-from engines.kit import Alternatives, Position, Record, Stops, UserError, torch
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+from engines.kit import Alternatives, Generator, Position, Record, Stops, Tensor, UserError, torch
 
 NEVER, FREE, HIT = 1_000_000_000, -2, -1
 LRU, LOOKAHEAD, RANDOM = "lru", "look-ahead", "random"

@@ -15,8 +15,6 @@ together they are the intersection of their masks.
 
 Letters: x the text, C the names that are possible, L the logits [V]."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Bool,
     CausalLM,

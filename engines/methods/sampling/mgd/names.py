@@ -5,8 +5,6 @@ A name is a text; what is left of it behind the part that stands is its rest, ""
 follow if it is a beginning of a rest, or a rest and then a character that ends a name. The strings of the vocabulary
 are kept sorted, so that a trie's question, what begins with this text, is a range."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

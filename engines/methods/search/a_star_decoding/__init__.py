@@ -13,13 +13,12 @@ the budget is spent (the best state that has ended, else the best open one is fi
 
 Letters: k children, r, h, g, f as above, T the temperature of the policy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from engines.kit import (
     Branch,
     Choice,
+    Edit,
     Int,
     Params,
     Path,
@@ -32,11 +31,6 @@ from engines.kit import (
 )
 from engines.methods.search._policy import DELIMITER, TEMPERATURE, WAITING, Policy
 from engines.methods.search.a_star_decoding.frontier import COSTS, Frontier, Standing, State
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from engines.kit import Edit
 
 ROOT = 0.5  # r of the question itself: any value gives the same order
 

@@ -2,18 +2,16 @@
 
 Three sources guess for nothing: the text itself (prompt lookup), a table of what the model ranked highest when it last
 read a token (Token Recycling), and a store of texts in the model's tokens where there is one (REST). A draft model,
-where the target has one beside it, guesses for a forward of its own (`asking`). What a guess is worth is counted in the
-run; what a forward of n rows costs is measured on the machine. Each round takes the draft tree with the most expected
-tokens for its cost (`bets`), and where nothing pays, one plain row.
+where the target has one beside it, guesses for a forward of its own (`draft_model`). What a guess is worth is counted
+in the run; what a forward of n rows costs is measured on the machine. Each round takes the draft tree with the most
+expected tokens for its cost (`tree_choice`), and where nothing pays, one plain row.
 
 Nothing has to be tried out: what each source would have guessed is compared with the text as it comes, drafted or not.
-So the means of the counts decide: bets by their lower sides, while a run is behind plain decoding, were no safer on 18
-replayed prompts (the worst 0.96 of plain decoding's speed by the costs, 1.00 without) and in no class faster.
+So the means of the counts decide: choices by their lower sides, while a run is behind plain decoding, were no safer on
+18 replayed prompts (the worst 0.96 of plain decoding's speed by the costs, 1.00 without) and in no class faster.
 
 The trees weigh cost against expected tokens as SpecMemo, Sequoia and DySpec do; there the drafts' own probabilities or
 fixed budgets decide, here counts and a clock."""
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,9 +19,9 @@ from functools import partial
 from engines.kit import Bool, Float, Int, Params, Recorder, Roles, RowCosts, Steps, many, max_new_tokens, method, torch
 from engines.methods.speculative._turn import EMITS, LANES, Target, Turn, temperature
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.adaptive_drafts.asking import DraftModel
-from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Bet, Bets, bet
+from engines.methods.speculative.adaptive_drafts.draft_model import DraftModel
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, SeenTable, StoreCopy, TextCopy, ranked
+from engines.methods.speculative.adaptive_drafts.tree_choice import Acceptance, DraftTree, TreeChoice, choose_tree
 from engines.models.parts.stores import index_of
 
 Source = TextCopy | SeenTable | StoreCopy | DraftModel
@@ -54,7 +52,7 @@ MEASURED = -1.0
     ],
     signature="bets",
     emits=EMITS - {"intervals"},
-    records={"bets": Bets},
+    records={"bets": TreeChoice},
     lanes=LANES,
     baseline="greedy",
     lossless=True,
@@ -62,13 +60,13 @@ MEASURED = -1.0
     costs=True,
 )
 def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
-    """Bet, verify, look at what came, learn: one round per step."""
+    """Choose a tree, verify it, count what came, learn: one round per step."""
     model, costs = models.target, Costs(models, p)
     target, C = Target(model, prompt, p, rows=1 + MOST), costs.target
     text, table, a = TextCopy(prompt), SeenTable(), Acceptance()
     index, helper = index_of(model.record) if p.store else None, models.models.get("draft") if p.draft else None
     store = StoreCopy(index) if index else None
-    asked = DraftModel(helper, prompt, p, model.vocab_size, costs.draft) if helper else None
+    draft_model = DraftModel(helper, prompt, p, model.vocab_size, costs.draft) if helper else None
     spent, gained, ids, warned = 0.0, 0, prompt, ""
     if len(prompt) > READ:
         model.extend(prompt[:-READ], target.cache, last_only=True)
@@ -81,9 +79,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
 
     while target.unfinished(ids):
         unread = len(ids) - target.cache.length  # the prompt is read with the first draft, and in any case
-        if asked:
-            asked.begin(ids)
-        chosen = bet(
+        if draft_model:
+            draft_model.begin(ids)
+        chosen = choose_tree(
             ids,
             guesses,
             a,
@@ -91,26 +89,27 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             depth=min(p.depth, target.room(ids)),
             branches=model.takes_trees,
             ends=model.eos_ids,
-            asked=asked,
+            draft_model=draft_model,
         )
         turn = target.verify(ids, drafted(ids[-1], chosen), run.rng)
         places = range(len(ids), len(turn.ids))
-        known = [a.see(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at]) for at in places]
-        if asked:
-            asked.settle(turn.gained, known, a)
+        known = [a.observe(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at]) for at in places]
+        if draft_model:
+            draft_model.settle(turn.gained, known, a)
         text.read(turn.gained)
         learn(table, turn)
         if ids is not prompt:
             spent, gained = spent + chosen.cost[chosen.taken], gained + len(turn.gained)
-        odds, calls = [*free(), *([asked] if asked else [])], {"asked": chosen.asked} if asked else {}
+        sources = [*free(), draft_model] if draft_model else free()
+        calls = {"asked": chosen.queries} if draft_model else {}
         edit = yield run.step(
             **turn.groups(),
             facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken], **calls),
-            records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, odds)},
+            records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, sources)},
             note=note(chosen, turn, p, C.warning if C.warning != warned else ""),
         )
         warned = C.warning
-        ids = run.apply_edit(edit, turn.ids, target.cache, *([asked.cache] if asked else []))
+        ids = run.apply_edit(edit, turn.ids, target.cache, *([draft_model.cache] if draft_model else []))
         if ids != turn.ids:  # someone has changed it
             text = TextCopy(ids)
 
@@ -133,7 +132,7 @@ class Costs:
         return self._share * self._draft(n)
 
 
-def drafted(root: int, chosen: Bet) -> Draft:
+def drafted(root: int, chosen: DraftTree) -> Draft:
     """The rows that were taken as a draft tree."""
     draft, rows = Draft(root), {(): 0}
     for path, source in zip(chosen.paths[: chosen.taken], chosen.sources, strict=False):
@@ -148,14 +147,16 @@ def learn(table: SeenTable, turn: Turn) -> None:
     table.learn([*turn.chain, *turn.draft.tokens], *ranked(z))
 
 
-def account(chosen: Bet, came: int, gained: int, spent: float, a: Acceptance, sources: Sequence[Source]) -> Bets:
-    """The round's bet for the record."""
+def account(
+    chosen: DraftTree, came: int, gained: int, spent: float, a: Acceptance, sources: Sequence[Source]
+) -> TreeChoice:
+    """The round's choice for the record."""
     odds = [a.odds(source.name) for source in sources]
-    return Bets(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
+    return TreeChoice(chosen.expected, chosen.cost, chosen.taken, came, gained, spent, odds)
 
 
-def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
-    """One sentence on the round; before it the warning of the costs it bet by."""
+def note(chosen: DraftTree, turn: Turn, p: Params, warning: str) -> str:
+    """One sentence on the round; before it the warning of the costs it chose by."""
     promised, cost = chosen.expected[chosen.taken], chosen.cost[chosen.taken]
     if not (p.copies or p.table or p.store or p.draft):
         outcome = "All sources are switched off, so nothing can be drafted; one plain row."
@@ -168,6 +169,6 @@ def note(chosen: Bet, turn: Turn, p: Params, warning: str) -> str:
             f"{many(chosen.taken, 'drafted row')}: {promised:.1f} tokens expected for the time of {cost:.1f} plain "
             f"rows; {many(len(turn.gained), 'token')} came{turn.ending()}."
         )
-    if chosen.asked:
-        outcome += f" The draft model was asked about {many(chosen.asked, 'row')}."
+    if chosen.queries:
+        outcome += f" The draft model was asked about {many(chosen.queries, 'row')}."
     return f"{warning} {outcome}" if warning else outcome

@@ -5,18 +5,12 @@ Each guess carries the key that its acceptance is counted by: how many tokens ag
 places in the store went on so, how likely the token was to the target when it last read the one before, or is to the
 draft model."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import top_ids
+from engines.kit import Tensor, top_ids
 from engines.models.parts.stores import GRAM, StoreIndex
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Key = tuple[str, int]  # source, and the class of its guesses that are accepted alike
 Guess = tuple[int, Key]  # a token that may come next

@@ -19,8 +19,6 @@ prompt once where the code never sees more than its last window, and fewer itera
 starts from an empty table, or from answers that the model itself gave to other prompts (`corpus`), the store of its
 tokens. The code was read in full, of the paper only the abstract."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Sequence
 

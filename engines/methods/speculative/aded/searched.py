@@ -3,8 +3,6 @@
 Beside it the drafts that the same search would have found in the table as it was loaded, with the same random
 numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

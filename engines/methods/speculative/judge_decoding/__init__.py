@@ -12,16 +12,15 @@ drafter goes on.
 
 Letters: gamma drafted tokens x, m the standard test, e [gamma, d] states, w [d] and b the judge, V vocabulary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from engines.core.trace import Detail
 from engines.kit import (
     Alternatives,
     Decision,
     Float,
+    Generator,
     Int,
     Params,
     Probability,
@@ -30,6 +29,7 @@ from engines.kit import (
     Roles,
     Steps,
     Stops,
+    Tensor,
     Text,
     draw,
     many,
@@ -41,9 +41,6 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, Test, Verdict, written
 from engines.methods.speculative.judge_decoding.rule import last_token, or_mask, standard
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 MOST = 32
 

@@ -1,11 +1,9 @@
 """The two tests of Judge Decoding, and the token behind what they keep."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
+    Generator,
     Params,
+    Tensor,
     accept_probability,
     distribution,
     draw,
@@ -13,9 +11,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 def standard(z: Tensor, draft: Draft, p: Params, rng: Generator) -> tuple[list[bool], list[float | None], list[float]]:

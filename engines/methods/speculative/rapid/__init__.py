@@ -14,17 +14,17 @@ are those of temperature 1.
 Letters: gamma drafted tokens, p and q of target and drafter, p' = softmax(z'), eta strength, alpha mask, c tokens of a
 passage, rho floor, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
     Steps,
+    Tensor,
     draw,
     max_new_tokens,
     method,
@@ -34,9 +34,6 @@ from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rapid.opinions import Opinions, pack_opinions
 from engines.methods.speculative.rapid.passages import retrieve
 from engines.methods.speculative.rapid.transfer import Look, Transfer
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 MOST = 16
 LISTED, LIKELY = 12, 4  # tokens of a drafted place whose p and q are recorded, and of them the likeliest of p

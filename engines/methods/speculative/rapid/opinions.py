@@ -1,19 +1,13 @@
 """What two readers of a text give the same drafted tokens, as a record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engines.core.lazy import Tensor
 from engines.core.recording import floats
 from engines.core.stops import Alternatives, Stops
 from engines.core.trace import Count, Index, Packed, PackedTokens, Record, pack_exact
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 STRENGTHS = (0, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50)  # eta, as a person may try it
 

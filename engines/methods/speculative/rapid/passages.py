@@ -3,8 +3,6 @@
 Positions are those of the prompt's tokens. The question is the last line of what a person wrote, or its last sentence
 where that is one line only; what is before it is the document. The chat format around both is kept as it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

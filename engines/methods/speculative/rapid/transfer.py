@@ -4,18 +4,16 @@ test of drafted tokens against what comes of it."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from engines.kit import (
+    Generator,
+    Tensor,
     accept_probability,
     distribution,
     draw,
     torch,
 )
 from engines.methods.speculative._verify import Draft, Test, Verdict
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ as unread. All candidates are verified as chosen without chance.
 Letters: q(x|P) the drafter's distribution after path P, c(prefix) the continuations through a node of the trie, B the
 retrieval budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,6 +29,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     max_new_tokens,
     method,
     top_ids,
@@ -41,9 +39,6 @@ from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Targ
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rasd.pruning import Found, Pruned, prune
 from engines.models.parts.stores import store_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 FAN, DEPTH, ROWS, MATCHES = 4, 6, 48, 64  # the most of each
 LONGEST = 16  # the most last tokens that are looked up, as in REST

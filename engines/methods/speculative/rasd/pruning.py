@@ -1,19 +1,15 @@
 """What was retrieved, pruned by the drafter (RASD, arXiv:2503.03434; the rule and its budget are ours)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from engines.kit import (
+    Tensor,
     top_ids,
 )
 from engines.methods.speculative._retrieval import Prefix
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Found(NamedTuple):

@@ -12,12 +12,9 @@ extra rows.
 
 Letters: gamma drafted tokens d, R tokens of r, S of s, c rows of text that the cache lacked, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from engines.kit import (
     Float,
+    Generator,
     Int,
     Params,
     Recorder,
@@ -34,9 +31,6 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft, verify, written
 from engines.methods.speculative.reflective_verification.look import Look, Reflection, fuse
-
-if TYPE_CHECKING:
-    from torch import Generator
 
 MOST, PREFIX, REQUEST = 10, 32, 64  # tokens of a draft, of s and of r
 ASK = "\nCheck the draft and write the corrected continuation:\n"

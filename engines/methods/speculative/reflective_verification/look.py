@@ -1,11 +1,9 @@
 """Both opinions of a drafted round: what they say, where they differ, and with which weights the draft would win."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Alternatives,
@@ -13,6 +11,7 @@ from engines.kit import (
     Probability,
     Record,
     Stops,
+    Tensor,
     TokenId,
     accept_probability,
     distribution,
@@ -21,9 +20,6 @@ from engines.kit import (
     torch,
 )
 from engines.methods.speculative._turn import Turn
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Reflection(Record):

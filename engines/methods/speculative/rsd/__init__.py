@@ -12,12 +12,9 @@ independent sequences beside RSD-S. At a draft temperature of 0 there is one tok
 Letters: V vocabulary, B beams, q the drafter's distribution, phi = log q of a path, psi its perturbed score, r and d
 what refusals leave of p and q."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING
 
 from engines.kit import (
     Bool,
@@ -27,6 +24,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     Text,
     UserError,
     max_new_tokens,
@@ -36,9 +34,6 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, VERBS, Drafter, Target, Turn, draft_temperature, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.speculative.rsd.draws import Draws, draws_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST = 48  # rows that any setting drafts
 TINY = 1e-12  # uniforms stay this far from 0 and 1, so that their noise is finite

@@ -15,8 +15,6 @@ the prompt's positions are stored; what is stored is the distribution at the sam
 distribution at 1; fresh noise for every node; small templates for a CPU, by an assumed chance per rank; `templates.py`
 counts what is really accepted."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Branch,
     CausalLM,

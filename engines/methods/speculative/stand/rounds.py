@@ -59,8 +59,7 @@ def drafted(
     """A draft tree behind a text, with fresh noise for every node unless the most likely tokens are wanted."""
 
     def noise(_: int, n: int) -> list[float]:
-        uniforms: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-        return uniforms
+        return torch.rand(n, dtype=torch.float64, generator=rng).tolist()
 
     drawn: Callable[[int, int], list[float]] | None = noise if p.drafting == "stochastic" else None
     return grow(store, ids, parents, lengths(p), vocab_size=vocab_size, noise=drawn, deepest=deepest)

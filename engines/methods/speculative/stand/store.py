@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from engines.kit import GuessSource, children, distribution, row_depths, top_ids, torch
+from engines.kit import GuessSource, Tensor, children, distribution, row_depths, top_ids, torch
 from engines.methods.speculative._verify import Draft
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Which suffix each token of a sample was drafted after, and what the store held after it."""
 
-from __future__ import annotations
-
 from engines.kit import Probability, Record, TokenId, children
 from engines.methods.speculative._turn import Turn
 from engines.methods.speculative.stand.store import Grown

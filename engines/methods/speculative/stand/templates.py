@@ -4,16 +4,10 @@ keep the best (STAND, 2506.04708).
 A template is the list of its nodes' child counts, breadth first. Run as a module it makes STAND's again with SmolLM2,
 on prompts of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import CausalLM, children, from_child_counts, torch
+from engines.kit import CausalLM, Generator, children, from_child_counts, torch
 from engines.methods.speculative._verify import Draft, verify
-
-if TYPE_CHECKING:
-    from torch import Generator
 
 
 def broad(width: int, depth: int) -> list[int]:
@@ -93,8 +87,7 @@ def count_accepted(
 
 
 def _uniforms(n: int, rng: Generator) -> list[float]:
-    uniforms: list[float] = torch.rand(n, dtype=torch.float64, generator=rng).tolist()
-    return uniforms
+    return torch.rand(n, dtype=torch.float64, generator=rng).tolist()
 
 
 PROMPTS = [

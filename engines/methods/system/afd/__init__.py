@@ -14,8 +14,6 @@ place of one out and two back; the B texts are continuations of one request; one
 
 Letters: m microbatches of b texts, B = m b, n positions in the cache, L layers, d hidden size."""
 
-from __future__ import annotations
-
 from engines.kit import (
     Choice,
     CountedSplit,

@@ -3,18 +3,12 @@ attention of a whole step, part by part.
 
 Letters: m microbatches of b texts each, B = m b, L layers, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from engines.kit import Branch, CountedSplit, Edit, KVCache, Recorder, distribution, draw, top_ids, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.system.afd.feeding import Feeding
+from engines.kit import Branch, CountedSplit, Edit, KVCache, Recorder, Tensor, distribution, draw, top_ids, torch
+from engines.methods.system.afd.feeding import Feeding
 
 SPREAD = 0x9E3779B97F4A7C15  # between the seeds of the texts
 

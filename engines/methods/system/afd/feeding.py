@@ -3,8 +3,6 @@ the rows through memory that both map.
 
 Shapes: b rows of a microbatch, d hidden size."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -12,13 +10,10 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
-from engines.kit import CountedSplit, UserError, torch
+from engines.kit import CountedSplit, Tensor, UserError, torch
 from engines.models.layers import feed_forward
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Taken = tuple[Any, float, float]  # rows [b, d], and when they were computed, by `time.perf_counter`
 
@@ -28,11 +23,9 @@ class Feeding(Protocol):
 
     def give(self, j: int, layer: int, u: Tensor) -> None:
         """Hand over the rows u [b, d] of microbatch j."""
-        ...
 
     def take(self, j: int) -> Taken:
         """What came of them; waits for it. Raises UserError where the other process has ended."""
-        ...
 
 
 class Here:
@@ -91,8 +84,7 @@ class Elsewhere:
                 f"the feed-forward process has ended (exit code {self.process.wait()}); decode in one process, with "
                 "execution=one process."
             )
-        answer: tuple[int, float, float] = feed_forward.ANSWER.unpack(packet)
-        return answer
+        return feed_forward.ANSWER.unpack(packet)
 
     def __enter__(self) -> Self:
         """Wait until it has its weights."""

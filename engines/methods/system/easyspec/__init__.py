@@ -13,19 +13,19 @@ that are modelled.
 
 Letters: L layers, N layers of a group, gamma drafted tokens, G devices, n rows fed, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Bool,
     Choice,
+    Generator,
     Int,
     KVCache,
     Params,
     Recorder,
     Span,
     Steps,
+    Tensor,
     distribution,
     draw,
     max_new_tokens,
@@ -34,9 +34,6 @@ from engines.kit import (
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.methods.system.easyspec.fuzzy import ATTENTION, WHOLE, Times, forward, groups_of, intervals
-
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
 
 MOST, WIDEST, ENDS = 8, 7, 3
 

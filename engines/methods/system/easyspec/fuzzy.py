@@ -3,17 +3,12 @@
 Letters: L layers, N layers of a group, G devices, n rows fed, d hidden size, V vocabulary. first: layer -> the first
 layer of its group."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from engines.kit import Interval, KVCache, Recorder, Taps, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Interval, KVCache, Recorder, Taps, Tensor, torch
 
 ATTENTION, WHOLE = "attention", "attention and feed-forward"
 

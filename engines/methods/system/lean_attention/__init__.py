@@ -15,12 +15,10 @@ GPU, and a second launch stands for FlashDecoding's second kernel; ranges follow
 Letters: L layers, H heads that have keys of their own, N context, b tokens of a tile, t tiles of a head, T of all, W
 slots for workers, G workers, V vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     AttentionInputs,
@@ -32,6 +30,7 @@ from engines.kit import (
     Recorder,
     Steps,
     Taps,
+    Tensor,
     UserError,
     distribution,
     draw,
@@ -40,7 +39,7 @@ from engines.kit import (
     max_new_tokens,
     method,
 )
-from engines.methods.system.lean_attention.attention import Work, said
+from engines.methods.system.lean_attention.attention import Work, softmax_state
 from engines.methods.system.lean_attention.partition import (
     SCHEDULES,
     Piece,
@@ -50,9 +49,6 @@ from engines.methods.system.lean_attention.partition import (
     tiles,
     timeline,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PURE, OFFICIAL = "stream-k", "as published"
 MOST = 256  # workers
@@ -96,7 +92,7 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = model.unembed(h, predicts=len(ids))  # [1, V]
         token = draw(distribution(z[0].double(), p.temperature), run.rng) if p.temperature else int(z[0].argmax())
         chance, at = float(z[0].softmax(-1)[token]), len(ids)
-        facts, lanes = told(layers, p, run)
+        facts, lanes = describe(layers, p, run)
         edit = yield run.step(
             commits=([at], [token], "sampled" if p.temperature else "greedy", [chance]),
             scores=lambda: {"confidence": ([at], [chance]), "entropy": ([at], entropy(z))},
@@ -146,7 +142,7 @@ class Layers:
         return schedule(kind, self.t, self.p.workers, self.p.grid == OFFICIAL)
 
 
-def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], list[Interval]]:
+def describe(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], list[Interval]]:
     """(facts, lanes): the plan of all three schedules in tile units, modelled; what the shown layer's threads did,
     measured; and how far its output is from softmax in float64."""
     work = layers.shown
@@ -171,7 +167,7 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
     lanes = [
         interval
         for kind, plan in plans.items()
-        for interval in drawn(kind, plan, work.found if kind == p.schedule else {})
+        for interval in intervals_of(kind, plan, work.triples if kind == p.schedule else {})
     ]
     threads = [
         interval
@@ -181,7 +177,7 @@ def told(layers: Layers, p: Params, run: Recorder) -> tuple[dict[str, float], li
     return facts, lanes + threads
 
 
-def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> list[Interval]:
+def intervals_of(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> list[Interval]:
     """A plan as intervals in tile units; of the one that was carried out with what each piece found."""
     return [
         Interval(
@@ -189,12 +185,12 @@ def drawn(kind: str, pieces: Sequence[Piece], triples: Mapping[Piece, Any]) -> l
             start,
             end,
             f"head {piece.problem + 1}, tiles {piece.first + 1}–{piece.end}"
-            + (f", {said(triples, piece)}" if piece in triples else ""),
+            + (f", {softmax_state(triples, piece)}" if piece in triples else ""),
             measured=False,
             unit="tiles",
             about={"way": kind, "worker": piece.worker + 1, "head": piece.problem + 1, "first": piece.first + 1}
             | {"last": piece.end}
-            | ({"found": said(triples, piece)} if piece in triples else {}),
+            | ({"found": softmax_state(triples, piece)} if piece in triples else {}),
             kind="tiles",
         )
         for piece, (start, end) in zip(pieces, timeline(pieces), strict=True)

@@ -3,21 +3,16 @@ workers in real threads with a flag for every piece that another worker waits fo
 
 Letters: r queries that share a key-value head, N context, e head size, b tokens of a tile, m, l, o a triple."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from engines.core.lazy import without_gradients
-from engines.kit import AttentionInputs, torch
+from engines.kit import AttentionInputs, Tensor, torch
 from engines.methods.system.lean_attention.partition import FLASH, Piece
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Triple(NamedTuple):
@@ -88,7 +83,7 @@ class Work:
     given: AttentionInputs
     pieces: Sequence[Piece]
     b: int
-    found: dict[Piece, Triple] = field(default_factory=dict)
+    triples: dict[Piece, Triple] = field(default_factory=dict)
     times: list[Timed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -114,7 +109,7 @@ class Work:
         for piece in own if compute else ():
             began = time.perf_counter()
             try:
-                self.found[piece] = self.triple(piece)
+                self.triples[piece] = self.triple(piece)
             finally:
                 self.flags[piece].set()  # in any case, so that no host waits for ever
             tiles = f"{piece.first + 1}–{piece.end}"
@@ -124,7 +119,7 @@ class Work:
             merged = empty(self.q[host.problem])
             for piece in of(self.pieces, host.problem):
                 self.flags[piece].wait()
-                merged = merge(merged, self.found[piece])
+                merged = merge(merged, self.triples[piece])
             self.out[host.problem] = merged.o / merged.l[:, None]
             self._note(thread, "merge", f"merge, head {host.problem + 1}", host.problem + 1, began)
 
@@ -155,7 +150,7 @@ def of(pieces: Sequence[Piece], problem: int) -> Iterator[Piece]:
     return iter(sorted((piece for piece in pieces if piece.problem == problem), key=lambda piece: piece.first))
 
 
-def said(triples: Mapping[Piece, Triple], piece: Piece) -> str:
+def softmax_state(triples: Mapping[Piece, Triple], piece: Piece) -> str:
     """m and l of a piece, of the first query that its head serves."""
     m, total, _ = triples[piece]
     return f"m {float(m[0]):.2f}, l {float(total[0]):.3g}"

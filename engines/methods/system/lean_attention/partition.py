@@ -4,8 +4,6 @@ per head, and FlashDecoding's equal split. The rules for grid and splits are tho
 Letters: B sequences, H key-value heads, a "problem" is one head of one sequence, N context, b tokens of a tile, t tiles
 of a problem, T tiles in all, P processors, W slots for workers, G workers, s splits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil

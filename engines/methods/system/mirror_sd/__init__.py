@@ -18,10 +18,8 @@ With execution=turns the stages run one after another; beside their measured tim
 Letters: N layers, l_e the exit, gamma tokens d of a window, kappa guesses of a row, A accepted, c rows of text that the
 cache lacked, d hidden size, V vocabulary."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engines.kit import (
     Choice,
@@ -32,6 +30,7 @@ from engines.kit import (
     Recorder,
     Roles,
     Steps,
+    Tensor,
     distribution,
     many,
     max_new_tokens,
@@ -54,9 +53,6 @@ from engines.methods.system.mirror_sd.rounds import (
     overlap,
 )
 from engines.models.networks.exits import exits_of, maps_of, scaled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 EVERY, FIRST, REUSED, ANEW = "every row", "first row", "reuse", "fresh draft"
 

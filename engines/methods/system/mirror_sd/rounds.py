@@ -3,23 +3,17 @@
 Letters: gamma tokens of a window, kappa guesses for each of its gamma + 1 rows, M branches of at most gamma tokens, J
 internal steps of the draft, A accepted tokens, V vocabulary."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from engines.kit import Branch, Interval, Recorder, top_ids
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from engines.methods.speculative._verify import Verdict
+from engines.kit import Branch, Interval, Recorder, Tensor, top_ids
+from engines.methods.speculative._verify import Verdict
 
 WIDEST, LONGEST = 16, 8  # kappa and gamma
 ROWS = (LONGEST + 1) * (1 + WIDEST * LONGEST)  # of the draft's cache, beside the text

@@ -14,8 +14,6 @@ modelled, as the weights are. The memory of the whole process stands beside them
 Letters: B sequences, T nodes of the tree with its root, n positions of the cache, V vocabulary, M the table, k guesses
 of each of its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -88,7 +86,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         outputs = paths.feed({i: tree for i, tree in trees.items() if len(tree) > 1})
         gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
         logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
-        turns = {path.id: judged(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
+        turns = {path.id: verified(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
         for turn in turns.values():
             likeliest = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
             update(M, [*turn.chain, *turn.draft.tokens], likeliest)
@@ -97,7 +95,7 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         bytes_of = account(
             plan, T, paths.cache_bytes, turns, {"logits": logits, "paths": live_bytes(gathered), "table": M.nbytes}
         )
-        facts, lanes = told(plan, T, p.budget, bytes_of)
+        facts, lanes = describe(plan, T, p.budget, bytes_of)
         edit = yield run.step(
             **turns[first.id].groups() if first.id in turns else {},
             branches=paths.branches(),
@@ -124,7 +122,7 @@ def grown(M: np.ndarray, ids: list[int], parents: Sequence[int], ranks: Sequence
     return Draft.of(tokens, tree, "matrix")
 
 
-def judged(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int) -> Turn:
+def verified(paths: Paths, path: Path, fed: Fed, draft: Draft, p: Params, end: int) -> Turn:
     """Walk a sequence's tree with what the model said, and write what was accepted and the token behind it."""
     ids, verdict = paths.read(path), verify(fed.z, draft, p.temperature, path.rng, paths.model.eos_ids)
     rows = verdict.path[1:][: end - len(ids)]
@@ -153,7 +151,7 @@ def account(
     }
 
 
-def told(
+def describe(
     plan: Plan, T: int, budget: float, bytes_of: Mapping[str, tuple[int, bool]]
 ) -> tuple[dict[str, float], list[Interval]]:
     """(facts, lanes) of an account: the arena by purpose, what the reference would hold with the same tree, the budget,

@@ -6,17 +6,11 @@ our own definition, as the memory formula of SpecMemo (arXiv:2506.01986) was not
 Letters: B sequences, T nodes of the tree with its root, P its leaf paths, D the length of the longest, K draft heads,
 V vocabulary, n positions, b bytes of a number."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from engines.kit import Interval, bytes_held, row_depths, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.kit import Interval, Tensor, bytes_held, row_depths, torch
 
 STATM = Path("/proc/self/statm")
 

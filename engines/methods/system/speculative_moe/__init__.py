@@ -16,10 +16,8 @@ modelled.
 Letters: B rows of a forward, k experts of each, N experts, G devices, T counts, R token -> device, C expert -> device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,9 +50,7 @@ from engines.methods.system.speculative_moe.exchanges import (
     shuffled,
 )
 from engines.models.measures.placement import grouped, in_order
-
-if TYPE_CHECKING:
-    from engines.models.parts import Part
+from engines.models.parts import Part
 
 OUT, BACK = 1, 2  # bytes of a number on the way to an expert and on the way back
 PLACES = ("both", "grouped", "shuffled", "ordinary")

@@ -4,8 +4,6 @@ tokens (Speculative MoE, arXiv 2503.04398).
 Letters: B tokens, k experts of each, N experts of a layer, G devices, V token ids; T [V, N] how often a token id used
 an expert, a [V] how often it came, R token -> device, C expert -> device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

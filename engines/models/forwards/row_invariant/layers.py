@@ -10,8 +10,6 @@ A function of single numbers such as SiLU or a cosine has two codes, one for who
 what is left at the end of a thread's share, which round otherwise. It is given whole vectors only, in pieces that one
 thread takes."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -113,7 +111,7 @@ class InVectors(nn.Module):
         """x [..., d] to [..., d]."""
         d = x.shape[-1]
         if d % VECTOR == 0 and x.numel() <= SHARE and x.is_contiguous():
-            return self.function(x)  # type: ignore[no-any-return]
+            return self.function(x)
         block = VECTOR // math.gcd(d, VECTOR)  # rows that are a whole number of vectors
         rows = filled(x, 1, block).contiguous()
         pieces = rows.split(max(SHARE // d // block, 1) * block)

@@ -1,7 +1,5 @@
 """A left-to-right model whose rows keep their bits, beside the plain one whose weights it shares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 from typing import Any

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from engines.methods.heads._confident_tree import expanded
-from engines.methods.heads._rows import Drafter
-from engines.methods.heads.eagle.trained import Trained
+from engines.methods.heads._rows import Drafter, expanded
+from engines.methods.heads.eagle import Trained
 from engines.models.networks.eagle_layer import layer_of
 from engines.models.parts import load_part
 from engines.training.heads.eagle import EagleTraining

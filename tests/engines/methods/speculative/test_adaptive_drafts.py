@@ -9,9 +9,9 @@ import pytest
 
 import engines
 from engines.core.row_costs import KNOWN, RowCosts
-from engines.methods.speculative.adaptive_drafts.asking import LONG, DraftModel
-from engines.methods.speculative.adaptive_drafts.bets import LEAST, WEIGHT, WORTH, Acceptance, bet
+from engines.methods.speculative.adaptive_drafts.draft_model import LONG, DraftModel
 from engines.methods.speculative.adaptive_drafts.sources import OLDER, SeenTable, StoreCopy, TextCopy
+from engines.methods.speculative.adaptive_drafts.tree_choice import LEAST, WEIGHT, WORTH, Acceptance, choose_tree
 from engines.models.parts.stores import StoreIndex
 from tests.engines.fakes import TableCausal, board
 
@@ -26,7 +26,7 @@ def grown(shares, cost, depth=4, worth=None, **options):
     if worth:
         a.alone = [round(1000 * worth), round(1000 * (1 - worth))]
     guesses = [(10 + i, ("text", share)) for i, share in enumerate(shares)]
-    return bet([1], lambda context: guesses, a, cost, depth=depth, **options)
+    return choose_tree([1], lambda context: guesses, a, cost, depth=depth, **options)
 
 
 def decode(model, prompt=(1, 2, 3, 1, 2), beside=None, **params):
@@ -64,8 +64,8 @@ def test_nothing_is_drafted_where_nothing_pays_and_nothing_stands_below_an_end_o
 
 def test_guesses_are_counted_whether_or_not_they_were_drafted():
     a, text, copies = Acceptance(), ("text", 3), ("table", 5)
-    a.see([(7, text), (8, text), (7, copies)], 7)
-    a.see([(9, text)], 7)
+    a.observe([(7, text), (8, text), (7, copies)], 7)
+    a.observe([(9, text)], 7)
     assert a.seen == {text: [1, 2], copies: [1, 0]} and a.places == {"text": 2, "table": 1}
     assert Acceptance().chance(copies) < a.chance(copies) < 1 and a.chance(text) < Acceptance().chance(text)
     assert (a.odds("text").right, a.odds("text").places) == (1, 2)
@@ -141,23 +141,23 @@ class Helper:
 
 
 def asking(helper, *shares, rows=8):
-    return grown(shares, [1 + 0.02 * n for n in range(rows + 1)], worth=0.5, asked=helper)
+    return grown(shares, [1 + 0.02 * n for n in range(rows + 1)], worth=0.5, draft_model=helper)
 
 
 def test_a_draft_model_is_asked_where_its_guess_is_worth_its_price():
     dear, cheap = Helper(0.49), Helper(0.47)  # half a token for it and a row of 0.02; one plain row has one for 1
-    assert asking(dear).asked == 0 and not dear.asked
+    assert asking(dear).queries == 0 and not dear.asked
     found = asking(cheap)
-    assert cheap.asked[0] == () and found.asked == len(cheap.asked)
-    assert found.cost[0] == pytest.approx(1 + 0.47 * found.asked)  # what was asked is spent, drafted or not
+    assert cheap.asked[0] == () and found.queries == len(cheap.asked)
+    assert found.cost[0] == pytest.approx(1 + 0.47 * found.queries)  # what was asked is spent, drafted or not
     assert found.sources[0] == "draft" and found.chances[0] == 0.8
     found = asking(helper := Helper(0.1))  # about rows that are likely to be reached
     assert helper.asked[:2] == [(), (50,)] and all(0.8 ** len(path) * 0.5 > 0.12 for path in helper.asked)
     assert found.taken == len(helper.asked)
-    assert asking(Helper(0.1), 0.95).asked == 0 < asking(Helper(0.1), 0.5).asked  # where others are silent
+    assert asking(Helper(0.1), 0.95).queries == 0 < asking(Helper(0.1), 0.5).queries  # where others are silent
     found = asking(late := Helper(5.0, overdue=True))  # one that was not heard for long, once
     assert late.asked == [()] and found.cost[0] == 6.0
-    assert asking(late, rows=0).asked == 0 and len(late.asked) == 1  # a draft of no rows asks nobody
+    assert asking(late, rows=0).queries == 0 and len(late.asked) == 1  # a draft of no rows asks nobody
 
 
 def test_a_draft_model_that_knows_the_text_is_asked_more_and_more_and_one_that_does_not_less():

@@ -2,19 +2,13 @@
 
 What it would have guessed where nobody asked is found when it next reads the text, at no further price."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from engines.kit import CausalLM, Params
+from engines.kit import CausalLM, Params, Tensor
 from engines.methods.speculative._turn import Drafter
 from engines.methods.speculative._verify import Draft
-from engines.methods.speculative.adaptive_drafts.bets import Acceptance, Path
 from engines.methods.speculative.adaptive_drafts.sources import Guess, by_chance, ranked
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from engines.methods.speculative.adaptive_drafts.tree_choice import Acceptance, Path
 
 RANKS = 4  # guesses behind a row
 ROWS = 64  # that lie in its cache at once
@@ -79,7 +73,7 @@ class DraftModel:
         self._known.update(zip(range(start, len(text)), known, strict=True))
         now = [(self._guesses[path[:n]], start + n) for n in range(len(path)) if path[:n] in self._guesses]
         for guesses, at in [*self._late, *now]:
-            right = a.see(guesses, text[at])
+            right = a.observe(guesses, text[at])
             if not self._known.pop(at, True):
                 a.alone[not right] += 1
         self._late = []

@@ -15,15 +15,18 @@ text that the layer has read, d hidden size, v draft vocabulary."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from engines.kit import Int, Params, Recorder, Roles, Steps, max_new_tokens, method, part
-from engines.methods.heads._confident_tree import grown
-from engines.methods.heads._rows import Drafter
-from engines.methods.heads.eagle.trained import Trained
+from engines.kit import Int, Params, Recorder, Roles, Steps, Tensor, max_new_tokens, method, part, show
+from engines.methods.heads._rows import Drafter, grown
 from engines.methods.speculative._turn import EMITS, LANES, Target, temperature
 from engines.methods.speculative._verify import Draft
 from engines.models.drafters.rows import Published, Rows
+from engines.models.networks.exits import Past
+
+if TYPE_CHECKING:
+    from engines.models.networks.eagle_layer import EagleLayer
 
 MOST = 63
 
@@ -77,3 +80,47 @@ def rows_of(model: Any, layer: Any) -> Rows:
     from engines.models.networks.eagle_layer import layer_of  # it needs torch, which listing methods does not load
 
     return Trained(model.playing("draft"), layer_of(layer).to(model.record.device), layer.tensors.get("vocabulary"))
+
+
+class Trained:
+    """The layer that was trained here (`engines.models.networks.eagle_layer`) as rows to draft with, with the model's
+    embeddings and head."""
+
+    def __init__(self, model: Any, layer: EagleLayer, vocabulary: Tensor | None) -> None:
+        """model: the target playing the draft."""
+        self.model, self.layer, self.past = model, layer, Past()
+        self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
+        self.reads = (model.num_layers,)
+
+    @property
+    def length(self) -> int:
+        """Rows that it holds."""
+        return self.past.length
+
+    def states(self, hidden: Mapping[int, Tensor]) -> Tensor:
+        """See `Rows`."""
+        return hidden[self.reads[0]]
+
+    def read(self, tokens: Sequence[int], S: Tensor) -> Tensor:
+        """See `Rows`."""
+        return self.layer(self.model.embed(tokens), S, self.past)
+
+    def grow(self, tokens: Sequence[int], before: Tensor, at: Tensor, sees: Tensor) -> Tensor:
+        """See `Rows`."""
+        return self.layer(self.model.embed(tokens), before, self.past, at, sees)
+
+    def logits(self, F: Tensor, predicts: Sequence[int]) -> Tensor:
+        """See `Rows`."""
+        return self.model.unembed(F, self.vocabulary, normed=True, predicts=predicts)
+
+    def tokens(self, columns: Tensor) -> Tensor:
+        """See `Rows`."""
+        return columns if self.vocabulary is None else self.vocabulary[columns]
+
+    def crop(self, length: int) -> None:
+        """See `Rows`."""
+        self.past.crop(length)
+
+
+if __name__ == "__main__":
+    show("eagle", "tiny-ar-l", "add: 457 + 86")

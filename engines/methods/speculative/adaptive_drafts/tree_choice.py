@@ -1,4 +1,4 @@
-"""The bet of a round: how many tokens a draft of n rows is expected to bring, over what n rows cost here.
+"""The draft tree of a round: how many tokens a draft of n rows is expected to bring, over what n rows cost here.
 
 Letters: a(key) the chance that a guess is accepted where its parent was, E(n) the expected tokens of a round that
 drafts the n most promising rows, 1 + the sum of their chances to be reached, C(n) the cost of 1 + n rows in forwards of
@@ -6,7 +6,7 @@ one row (in the round that reads the prompt: 1 + what the n rows add). The round
 E(n) / C(n); one plain row has 1.
 
 A draft model guesses for a price, so it is asked about one row at a time, and only where that pays: where the tokens
-that its guess adds cost less than the best bet so far, one more row included. They are the chance that the row is
+that its guess adds cost less than the best tree so far, one more row included. They are the chance that the row is
 reached, that nobody else is right there, and that it then is. What it was asked for is spent, whichever size is
 taken."""
 
@@ -22,7 +22,7 @@ from engines.kit import Record
 from engines.methods.speculative.adaptive_drafts.sources import LONGEST, Guess, Key
 
 if TYPE_CHECKING:
-    from engines.methods.speculative.adaptive_drafts.asking import DraftModel
+    from engines.methods.speculative.adaptive_drafts.draft_model import DraftModel
 
 Path = tuple[int, ...]  # tokens below the root
 Guesses = Callable[[Sequence[int]], Sequence[Guess]]  # context -> what may follow it
@@ -39,7 +39,7 @@ BEFORE: dict[Key, float] = {
 WORTH = 0.32  # the draft model's chance where no other source is right, there, too
 
 
-class Odds(Record):
+class HitRate(Record):
     """At how many places of the text a source had a guess, and at how many of them the right one."""
 
     source: str
@@ -47,7 +47,7 @@ class Odds(Record):
     places: int
 
 
-class Bets(Record):
+class TreeChoice(Record):
     """What a round could draft and what it took: expected tokens and cost, in forwards of one row, of 0, 1, 2 ...
     drafted rows; what came; and the account of the whole run."""
 
@@ -57,7 +57,7 @@ class Bets(Record):
     came: int
     gained: int  # tokens since the prompt was read
     spent: float  # for them, in forwards of one row; a plain run would have spent `gained`
-    odds: list[Odds]
+    odds: list[HitRate]
 
 
 class Acceptance:
@@ -69,7 +69,7 @@ class Acceptance:
         self.places: dict[str, int] = {}  # source -> places where it guessed
         self.alone = [0, 0]  # places where no guess for nothing was right: how often the draft model was, and was not
 
-    def see(self, guesses: Sequence[Guess], token: int) -> bool:
+    def observe(self, guesses: Sequence[Guess], token: int) -> bool:
         """What came where these were the guesses. Returns whether one of them was right."""
         for guess, key in guesses:
             self.seen.setdefault(key, [0, 0])[guess != token] += 1
@@ -88,14 +88,14 @@ class Acceptance:
         right, wrong = self.alone
         return (right + WEIGHT * WORTH) / (right + wrong + WEIGHT)
 
-    def odds(self, source: str) -> Odds:
+    def odds(self, source: str) -> HitRate:
         """The counts of one source, all its classes together."""
         right = sum(n for key, (n, _) in self.seen.items() if key[0] == source)
-        return Odds(source, right, self.places.get(source, 0))
+        return HitRate(source, right, self.places.get(source, 0))
 
 
 @dataclass
-class Bet:
+class DraftTree:
     """The rows of a round, the most promising first: of each its path, its chance to be reached and the source of its
     token; E(n), C(n) for n = 0, 1, ...; how many are taken."""
 
@@ -105,20 +105,20 @@ class Bet:
     expected: list[float] = field(default_factory=lambda: [1.0])
     cost: list[float] = field(default_factory=list)
     taken: int = 0
-    asked: int = 0  # rows that the draft model was asked about
+    queries: int = 0  # rows that the draft model was asked about
 
-    def pay(self, price: float) -> None:
+    def add_cost(self, price: float) -> None:
         """Something was spent, whatever is taken."""
         self.cost = [cost + price for cost in self.cost]
-        self.asked += 1
-        self.taken = max(range(len(self.cost)), key=self.rate)
+        self.queries += 1
+        self.taken = max(range(len(self.cost)), key=self.tokens_per_cost)
 
-    def rate(self, n: int) -> float:
+    def tokens_per_cost(self, n: int) -> float:
         """Expected tokens over the cost of n rows."""
         return self.expected[n] / self.cost[n]
 
 
-def bet(
+def choose_tree(
     end: Sequence[int],
     guesses: Guesses,
     a: Acceptance,
@@ -127,21 +127,21 @@ def bet(
     depth: int,
     branches: bool = True,
     ends: Collection[int] = (),
-    asked: DraftModel | None = None,
-) -> Bet:
+    draft_model: DraftModel | None = None,
+) -> DraftTree:
     """Grow the tree below the text's end where a row is most likely to be reached, and take the part of it that has the
     most expected tokens for its cost. cost: C(0), C(1) ... C(most). depth: of the rows at most. branches: whether rows
-    may have siblings. ends: tokens that nothing follows. asked: a source that has a price.
+    may have siblings. ends: tokens that nothing follows. draft_model: a source that has a price.
 
     The chance of a row is never above that of its parent, so the best n rows are always a tree."""
-    grown, most = Bet(cost=[cost[0]]), len(cost) - 1
+    tree, most = DraftTree(cost=[cost[0]]), len(cost) - 1
     heap: list[tuple[float, Path, str]] = []
 
-    def below(path: Path, chance: float) -> None:
+    def expand(path: Path, chance: float) -> None:
         here, left = list(guesses([*end, *path][-LONGEST:])), 1.0
-        if asked and pays(asked, path, chance * silence(here, a) * a.worth, grown, cost):
-            grown.pay(asked.price(path))
-            here += asked.guesses(path)
+        if draft_model and worth_asking(draft_model, path, chance * miss_probability(here, a) * a.worth, tree, cost):
+            tree.add_cost(draft_model.price(path))
+            here += draft_model.guesses(path)
         for token, share, source in shares(here, a):
             reached = chance * share * left  # one that is right leaves nothing to the others
             left *= 1 - share
@@ -152,23 +152,23 @@ def bet(
                 break
 
     if most and depth:
-        below((), 1.0)
-    while heap and len(grown.paths) < most:
+        expand((), 1.0)
+    while heap and len(tree.paths) < most:
         negative, path, source = heappop(heap)
-        grown.paths.append(path)
-        grown.chances.append(-negative)
-        grown.sources.append(source)
-        n, paid = len(grown.paths), grown.cost[0] - cost[0]
-        grown.expected.append(grown.expected[-1] - negative)
-        grown.cost.append(cost[n] + paid)
-        if grown.rate(n) > grown.rate(grown.taken):
-            grown.taken = n
-        best = grown.rate(grown.taken)
-        if all((grown.expected[-1] - negative * (m - n)) / (cost[m] + paid) <= best for m in range(n + 1, most + 1)):
+        tree.paths.append(path)
+        tree.chances.append(-negative)
+        tree.sources.append(source)
+        n, paid = len(tree.paths), tree.cost[0] - cost[0]
+        tree.expected.append(tree.expected[-1] - negative)
+        tree.cost.append(cost[n] + paid)
+        if tree.tokens_per_cost(n) > tree.tokens_per_cost(tree.taken):
+            tree.taken = n
+        best = tree.tokens_per_cost(tree.taken)
+        if all((tree.expected[-1] - negative * (m - n)) / (cost[m] + paid) <= best for m in range(n + 1, most + 1)):
             break  # even rows as likely as this one would not pay
         if len(path) < depth and path[-1] not in ends:
-            below(path, -negative)
-    return grown
+            expand(path, -negative)
+    return tree
 
 
 def shares(guesses: Sequence[Guess], a: Acceptance) -> list[tuple[int, float, str]]:
@@ -180,13 +180,15 @@ def shares(guesses: Sequence[Guess], a: Acceptance) -> list[tuple[int, float, st
     return sorted(((token, *chance) for token, chance in best.items()), key=lambda share: (-share[1], share[0]))
 
 
-def silence(guesses: Sequence[Guess], a: Acceptance) -> float:
+def miss_probability(guesses: Sequence[Guess], a: Acceptance) -> float:
     """The chance that none of these guesses is right."""
     return prod(1 - share for _, share, _ in shares(guesses, a))
 
 
-def pays(asked: DraftModel, path: Path, gain: float, grown: Bet, cost: Sequence[float]) -> bool:
-    """Whether to ask: the tokens gained are more than the best bet so far has for the price and a row more, or it has
+def worth_asking(draft_model: DraftModel, path: Path, gain: float, tree: DraftTree, cost: Sequence[float]) -> bool:
+    """Whether to ask: the tokens gained are more than the best tree so far has for the price and a row more, or it has
     not been heard for so long that nothing is known of it."""
-    row = cost[min(grown.taken + 1, len(cost) - 1)] - cost[grown.taken]
-    return gain > (asked.price(path) + row) * grown.rate(grown.taken) or (not path and asked.overdue)
+    row = cost[min(tree.taken + 1, len(cost) - 1)] - cost[tree.taken]
+    return gain > (draft_model.price(path) + row) * tree.tokens_per_cost(tree.taken) or (
+        not path and draft_model.overdue
+    )
