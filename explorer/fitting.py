@@ -18,7 +18,9 @@ def wants(info: MethodInfo) -> list[str]:
 def needed(info: MethodInfo, given: Collection[str] = ()) -> str:
     """The same in words, behind "needs a": the model, and what must be beside it. given: roles whose models are
     named."""
-    return " and ".join([f"{info.needs[info.role]} model", *(f"its {one}" for one in wants(info) if one not in given)])
+    return " and ".join(
+        [f"{info.needs[info.role]} model", *(f"its {role}" for role in wants(info) if role not in given)]
+    )
 
 
 def has(model: Any) -> set[str]:
@@ -58,6 +60,6 @@ def runs_on(info: MethodInfo, model: Any, models: Sequence[Any] | None = None) -
     """The same for a loaded model, which may be listed nowhere. models: the listed ones, where they were listed
     already, since that reads files."""
     listed = engines.list_models() if models is None else models
-    beside = next((has(one) for one in listed if one.name == model.record.name), set[str]())
+    beside = next((has(listed_model) for listed_model in listed if listed_model.name == model.record.name), set[str]())
     beside |= drafts(info, model)
     return info.needs[info.role] in engines.kinds_of(model) and {*wants(info)} <= beside

@@ -69,12 +69,12 @@ def sentence(origin: Origin, pieces: dict[int, str]) -> str:
     edit = origin.edit
     if edit is None:
         return "nothing changed"
-    said = [f"forced “{pieces.get(token, token)}” at {position}" for position, token in sorted(edit.force.items())]
-    said += [
+    changes = [f"forced “{pieces.get(token, token)}” at {position}" for position, token in sorted(edit.force.items())]
+    changes += [
         f"forbade {' and '.join(f'“{pieces.get(t, t)}”' for t in tokens)} at {position}"
         for position, tokens in sorted(edit.forbid.items())
     ]
-    said += [f"masked {', '.join(map(str, edit.remask))} again"] if edit.remask else []
-    said += [f"method {edit.method}"] if edit.method else []
-    said += [f"{name}={value}" for name, value in edit.params.items()]
-    return "; ".join(said)
+    changes += [f"masked {', '.join(map(str, edit.remask))} again"] if edit.remask else []
+    changes += [f"method {edit.method}"] if edit.method else []
+    changes += [f"{name}={value}" for name, value in edit.params.items()]
+    return "; ".join(changes)

@@ -72,8 +72,8 @@ class Lecture:
 
 def texts() -> list[str]:
     """Every sentence of the lecture that ships, for those who translate."""
-    told = ((one.title, one.question, one.say, *(say.say for say in one.says)) for one in own().entries)
-    return [text for one in told for text in one if text]
+    groups = ((entry.title, entry.question, entry.say, *(say.say for say in entry.says)) for entry in own().entries)
+    return [text for group in groups for text in group if text]
 
 
 def own() -> Lecture:
@@ -142,10 +142,10 @@ def _scene(number: int, entry: Entry, recorded: Gallery, kept: Callable[[str], N
 def _runs_of(link: str, cards: dict[str, Card]) -> tuple[tuple[str, ...], str]:
     """The runs that a link names, and the query that shows them. Raises UserError."""
     query = link.rpartition("?")[2].partition("#")[0]
-    found = read_query(query)
-    if found:
-        view = {name: str(value) for name, value in found.view.items()}
-        names = found.names or scene(found.scene, cards).traces
+    parsed = read_query(query)
+    if parsed:
+        view = {name: str(value) for name, value in parsed.view.items()}
+        names = parsed.names or scene(parsed.scene, cards).traces
         return names, _query(names, view)
     names = _told(parts_of(query), cards)
     return names, _query(names, {})
@@ -160,7 +160,7 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
     about = asked.get("lesson") or asked.get("method") or ""
     if not about:
         raise UserError("the link names no run, scene, lesson or method; write ?gallery=NAME, or copy a link here.")
-    own_run = next((one.trace for one in lessons() if one.method == about and one.trace in cards), "")
+    own_run = next((lesson.trace for lesson in lessons() if lesson.method == about and lesson.trace in cards), "")
     if not own_run and "method" in asked:
         own_run = next((card.id for card in cards.values() if card.method == about), "")
     if not own_run:
@@ -170,7 +170,7 @@ def _told(asked: dict[str, str], cards: dict[str, Card]) -> tuple[str, ...]:
 
 def _voice(entry: Entry, names: tuple[str, ...], cards: dict[str, Card]) -> Scenario:
     """What is said of the runs: as the scene with these runs says it, unless the entry says something else."""
-    known = next((one for one in scenarios(cards) if one.traces == names), None)
+    known = next((scenario for scenario in scenarios(cards) if scenario.traces == names), None)
     title = entry.title or (known.title if known else _caption(names, cards)) or entry.link
     watch = entry.say or (known.watch if known else next((cards[n].watch for n in names if n in cards), ""))
     question = entry.question or (known.question if known else "") or title

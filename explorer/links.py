@@ -29,30 +29,32 @@ def parts_of(query: object) -> dict[str, str]:
     if not isinstance(query, str) or len(query) > MAX_QUERY:
         raise UserError(f"the address is longer than {MAX_QUERY} characters; copy it again.")
     try:
-        return {name: said[-1].strip() for name, said in parse_qs(query.removeprefix("?"), max_num_fields=20).items()}
+        return {
+            name: values[-1].strip() for name, values in parse_qs(query.removeprefix("?"), max_num_fields=20).items()
+        }
     except ValueError:
         raise UserError("the address has more than 20 parts; copy it again.") from None
 
 
 def read_query(query: object) -> Link | None:
     """The link in a query; None if it names no run. Raises UserError for one that cannot be followed."""
-    found = parts_of(query)
-    names = tuple(name.strip() for key in ("run", "gallery") for name in found.get(key, "").split(",") if name.strip())
-    scene = "" if names else found.get("scene", "")
+    parts = parts_of(query)
+    names = tuple(name.strip() for key in ("run", "gallery") for name in parts.get(key, "").split(",") if name.strip())
+    scene = "" if names else parts.get("scene", "")
     if not names and not scene:
         return None
     if len(names) > SLOTS:
         raise UserError(f"the link names {len(names)} runs; at most {SLOTS} are shown at once.")
     view: dict[str, Any] = {}
-    if clock := found.get("clock"):
+    if clock := parts.get("clock"):
         if clock not in CLOCKS:
             raise UserError(f"clock={clock[:40]} in the link is not known; choose one of {', '.join(CLOCKS)}.")
         view["clock"] = clock
     for name, most in (("step", MAX_STEP), ("of", len(names) or SLOTS)):
-        if text := found.get(name):
+        if text := parts.get(name):
             if not (text.isascii() and text.isdigit() and len(text) < 8 and int(text) <= most):
                 raise UserError(f"{name}={text[:40]} in the link is not allowed; give a whole number up to {most:,}.")
             view[name] = int(text)
-    if lane := found.get("lane"):
+    if lane := parts.get("lane"):
         view["lane"] = lane[:80]
     return Link(names, view, scene)

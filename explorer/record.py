@@ -107,8 +107,8 @@ def _options(parser: Parser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Record all entries, or the named ones. Returns the exit status: 2 for a name that no paper has."""
     asked = of_module("explorer.record", __doc__, argv, _options)
-    found = papers.read()
-    entries = {one.id: one for one in found.recordings()}
+    collection = papers.read()
+    entries = {recording.id: recording for recording in collection.recordings()}
     if asked.list:
         print("\n".join(entries))
         return 0
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"no paper has a recording '{name}'; {advice}", file=sys.stderr)
             return BAD_INPUT
     for name in asked.ids or entries:
-        folder = found.homes[name]
+        folder = collection.homes[name]
         folder.mkdir(exist_ok=True)
         (retell if asked.words else record)(entries[name], folder)
     return 0

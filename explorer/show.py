@@ -43,10 +43,10 @@ class Show:
     def __repr__(self) -> str:
         from explorer.figures.calls import many
 
-        said = ", ".join(
+        summary = ", ".join(
             f"{t.header.title}: {many(t.totals.tokens, 'token')} in {many(len(t.steps), 'step')}" for t in self.traces
         )
-        return f"<{said}; shown as a page in Jupyter, or write .page to a file>"
+        return f"<{summary}; shown as a page in Jupyter, or write .page to a file>"
 
 
 def show(traces: Trace | Iterable[Trace], *, height: int = HEIGHT, limit_mb: float = LIMIT_MB) -> Show:

@@ -28,17 +28,17 @@ def heading(trace: Trace) -> Iterator[str]:
         )
     yield "prompt: " + printable(h.prompt)
     yield "params: " + printable(", ".join(f"{name}={value}" for name, value in h.params.items()))
-    found = {metric.name: metric for metric in measure(trace)}
+    metrics = {metric.name: metric for metric in measure(trace)}
     names = {
         "steps": "steps",
-        "target_calls": found["target_calls"].label.lower(),
-        **{name: metric.label.lower() for name, metric in found.items() if name.startswith("calls_")},
+        "target_calls": metrics["target_calls"].label.lower(),
+        **{name: metric.label.lower() for name, metric in metrics.items() if name.startswith("calls_")},
         "tokens": "tokens",
         "model_seconds": "model",
         "method_seconds": "method",
     }
     yield ", ".join(
-        f"{words} {found[name].shown}" if found[name].absent else f"{found[name].shown} {words}"
+        f"{words} {metrics[name].shown}" if metrics[name].absent else f"{metrics[name].shown} {words}"
         for name, words in names.items()
     )
     yield f"hindsight: {summary(hindsight(trace))}"

@@ -94,5 +94,5 @@ class Child:
 
 
 def _origin(name: str) -> str | None:
-    found = importlib.util.find_spec(name)
-    return found.origin if found else None
+    spec = importlib.util.find_spec(name)
+    return spec.origin if spec else None

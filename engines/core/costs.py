@@ -106,12 +106,12 @@ def _fields(key: str) -> list[str]:
     return key.rsplit(SEPARATOR, len(WORDS))
 
 
-def _table(found: Any) -> RowCosts | None:
+def _table(costs: Any) -> RowCosts | None:
     """What stands in the file for a model; None where that is no table."""
     try:
-        seconds = {int(n): float(s) for n, s in found["seconds"].items()}
+        seconds = {int(n): float(s) for n, s in costs["seconds"].items()}
         if set(seconds) == set(SIZES) and all(0 < s < float("inf") for s in seconds.values()):
-            return RowCosts.of(seconds, int(found["turns"]))
+            return RowCosts.of(seconds, int(costs["turns"]))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         pass
     return None

@@ -28,8 +28,8 @@ def extra_methods() -> list[Path]:
     """The method files of that folder, of a method's own folder its `__init__.py`, in the order of their families. Runs
     none of them. Raises UserError."""
     folder = extra_folder()
-    found = [*(folder / "methods").glob("*/*")] if folder else []
-    files = [path for path in found if path.suffix == ".py"] + [
-        path / "__init__.py" for path in found if (path / "__init__.py").is_file()
+    paths = [*(folder / "methods").glob("*/*")] if folder else []
+    files = [path for path in paths if path.suffix == ".py"] + [
+        path / "__init__.py" for path in paths if (path / "__init__.py").is_file()
     ]
     return sorted(path for path in files if path.relative_to(folder or path).parts[2][0] not in "_.")

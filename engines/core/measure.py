@@ -22,13 +22,13 @@ def next_logits(model: Model, ids: Sequence[int], tokens: Sequence[int]) -> dict
     target = _causal(model)
     if not ids or not all(takes(model, t) for t in ids) or any(not 0 <= t < model.vocab_size for t in tokens):
         raise UserError(f"logits need a text of at least one token and ids from 0 to {model.vocab_size - 1}.")
-    found: dict[str, list[float]] = {}
+    logits: dict[str, list[float]] = {}
     with torch.inference_mode():
         for name, parts in (("alone", [ids[:-1], ids[-1:]]), ("together", [ids])):
             cache = target.new_cache(len(ids))
             rows = [target.extend(part, cache, last_only=True).logits[0] for part in parts if len(part)]
-            found[name] = [float(rows[-1][token]) for token in tokens]
-    return found
+            logits[name] = [float(rows[-1][token]) for token in tokens]
+    return logits
 
 
 def network_choices(model: Model, ids: Sequence[int], start: int) -> list[int] | None:

@@ -121,8 +121,8 @@ class Meter:
     def check_numbers(self, result: Any, role: str) -> None:
         """Raises UserError where a row of the logits [..., V] that a call gave holds NaN or infinity, or -inf for every
         token: nothing can be chosen from it. -inf for some tokens is a mask. The largest of each row tells."""
-        for one in result if isinstance(result, list) else [result]:
-            z = getattr(one, "logits", one)
+        for output in result if isinstance(result, list) else [result]:
+            z = getattr(output, "logits", output)
             if not isinstance(z, torch.Tensor) or not z.is_floating_point() or not z.numel() or not z.ndim:
                 continue
             most = z.max() if z.numel() == z.shape[-1] else z.amax(-1).sum()  # of one row the first is fast

@@ -101,7 +101,9 @@ class MethodInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def condition(self) -> str:
         """The values of parameters with which it is lossless, in words; "" where it always or never is."""
-        entries = [", ".join(f"{name}={value}" for name, value in one.items()) for one in self.lossless_with]
+        entries = [
+            ", ".join(f"{name}={value}" for name, value in condition.items()) for condition in self.lossless_with
+        ]
         return " or ".join(entries)
 
     @property
@@ -244,12 +246,12 @@ def _emitted(
 
 def _lanes(slug: str, given: Mapping[str, LaneInfo | Unit]) -> dict[str, LaneInfo]:
     """The lanes, of which a unit alone may be given. Raises ValueError for one that is not known."""
-    for name, one in given.items():
-        if isinstance(one, str) and one not in get_args(Unit):
+    for name, spec in given.items():
+        if isinstance(spec, str) and spec not in get_args(Unit):
             raise ValueError(
-                f"method '{slug}' declares the lane '{name}' in '{one[:60]}'; a unit is {', '.join(get_args(Unit))}"
+                f"method '{slug}' declares the lane '{name}' in '{spec[:60]}'; a unit is {', '.join(get_args(Unit))}"
             )
-    return {name: LaneInfo(one) if isinstance(one, str) else one for name, one in given.items()}
+    return {name: LaneInfo(spec) if isinstance(spec, str) else spec for name, spec in given.items()}
 
 
 def _conditions(
@@ -257,14 +259,14 @@ def _conditions(
 ) -> tuple[dict[str, Any], ...]:
     """The values with which a method is lossless, in the parameters' own types."""
     declared = {p.name: p for p in params}
-    entries = [dict(one) for one in ([given] if isinstance(given, Mapping) else given)]
-    if not entries or not all(entries) or any(name not in declared for one in entries for name in one):
+    entries = [dict(condition) for condition in ([given] if isinstance(given, Mapping) else given)]
+    if not entries or not all(entries) or any(name not in declared for condition in entries for name in condition):
         raise ValueError(f"method '{slug}' is lossless with values of parameters that it has, or says True or False")
-    return tuple({name: declared[name].check(value) for name, value in one.items()} for one in entries)
+    return tuple({name: declared[name].check(value) for name, value in condition.items()} for condition in entries)
 
 
 def _any_holds(conditions: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> bool:
-    return any(all(values[name] == value for name, value in one.items()) for one in conditions)
+    return any(all(values[name] == value for name, value in condition.items()) for condition in conditions)
 
 
 def _roles(
@@ -273,14 +275,14 @@ def _roles(
     """(role -> kind of model, role -> name of a part, role -> formats of drafters). Raises ValueError for a kind that
     is not known, or a part without a model."""
     given = {KINDS[needs].role if needs in KINDS else "model": needs} if isinstance(needs, str) else dict(needs)
-    models = {role: one for role, one in given.items() if isinstance(one, str)}
+    models = {role: need for role, need in given.items() if isinstance(need, str)}
     if unknown := set(models.values()) - set(KINDS):
         raise ValueError(f"method '{slug}' needs unknown kinds of models {sorted(unknown)}; known are {sorted(KINDS)}")
     if not models or next(iter(given)) not in models:
         raise ValueError(f"method '{slug}' needs a model in its first role; a part belongs to the model before it")
-    parts = {role: one for role, one in given.items() if isinstance(one, PartNeed)}
-    formats = {role: one.formats for role, one in parts.items() if one.formats}
-    return models, {role: one.name for role, one in parts.items()}, formats
+    parts = {role: need for role, need in given.items() if isinstance(need, PartNeed)}
+    formats = {role: need.formats for role, need in parts.items() if need.formats}
+    return models, {role: need.name for role, need in parts.items()}, formats
 
 
 def arguments(info: MethodInfo, **values: Any) -> dict[str, Any]:

@@ -31,17 +31,18 @@ def declared_in(path: Path, papers: Callable[[], PaperFiles] | None = paper_file
     neither."""
     path = path / PACKAGE if (path / PACKAGE).is_file() else path
     source, here = _source(path), str(path.resolve())
-    found = [value for value in vars(_module(path, here, source)).values() if isinstance(value, Method)]
-    if not found:
+    methods = [value for value in vars(_module(path, here, source)).values() if isinstance(value, Method)]
+    if not methods:
         raise UserError(
             f"'{path}' declares no method; put @method(...) above a generator, as in `decoding-explorer template`."
         )
     version = hashlib.sha256(source if path.name != PACKAGE else b"\0".join(texts_of(path).values())).hexdigest()
     ours = [
-        Method(msgspec.structs.replace(one.info, file=here, version=version), one.decode, one.check) for one in found
+        Method(msgspec.structs.replace(method.info, file=here, version=version), method.decode, method.check)
+        for method in methods
     ]
     try:
-        return [told(one, papers) for one in ours] if papers else ours
+        return [told(method, papers) for method in ours] if papers else ours
     except UserError as error:
         raise UserError(f"'{path}': {error}") from None
 
@@ -52,7 +53,7 @@ def texts_of(path: Path) -> dict[str, bytes]:
     if path.name != PACKAGE:
         return {path.name: path.read_bytes()}
     folder = path.parent
-    return {one.relative_to(folder.parent).as_posix(): one.read_bytes() for one in sorted(folder.rglob("*.py"))}
+    return {file.relative_to(folder.parent).as_posix(): file.read_bytes() for file in sorted(folder.rglob("*.py"))}
 
 
 def _source(path: Path) -> bytes:
@@ -77,7 +78,7 @@ def _module(path: Path, here: str, source: bytes) -> Any:
     spec = importlib.util.spec_from_loader(name, loader, is_package=path.name == PACKAGE)
     assert spec
     module = importlib.util.module_from_spec(spec)
-    for old in [one for one in sys.modules if one.startswith(f"{name}.")]:
+    for old in [module_name for module_name in sys.modules if module_name.startswith(f"{name}.")]:
         del sys.modules[old]  # helpers that were read before
     sys.modules[name] = module  # dataclasses and type hints look their module up
     cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is left beside a person's files
@@ -102,8 +103,8 @@ def _module(path: Path, here: str, source: bytes) -> Any:
 
 
 def _hint(error: BaseException) -> str:
-    said = described(error)
-    if isinstance(error, TypeError) and "method()" in said and "emits" in said:
+    message = described(error)
+    if isinstance(error, TypeError) and "method()" in message and "emits" in message:
         return (
             f" Name there what `run.step` is given, for example emits={{'commits', 'note'}}; there is "
             f"{', '.join(sorted(GROUPS))}."

@@ -274,15 +274,15 @@ class Paths:
     def branches(self) -> list[Branch]:
         """What became of each path since the last record: the tokens that it gained (a new fork those that its parent
         lacks), its length behind the text, scores and fate. Paths that ended before are left out."""
-        found = []
+        branches = []
         for path in self.paths:
             text = self.read(path)
             known = path.recorded or (self.paths[path.parent].recorded if path.parent >= 0 else [])
             if path.fate == "alive" or path.fate != path.told or text != path.recorded:
                 gained, length = text[max(shared(known, text), self._start) :], max(0, len(text) - self._start)
-                found.append(Branch(path.id, path.parent, gained, length, dict(path.scores), path.fate))
+                branches.append(Branch(path.id, path.parent, gained, length, dict(path.scores), path.fate))
             path.recorded, path.told = text, path.fate
-        return found
+        return branches
 
     def apply_edit(self, run: Recorder, edit: Edit | None, shown: Path) -> None:
         """An edit made to the board, which shows the path `shown`. A token forced at a position cuts every path there

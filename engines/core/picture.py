@@ -47,28 +47,33 @@ class Picture:
 
 def picture_of(config: Any) -> Picture | None:
     """What `picture` in a model's config says; None where it says nothing. Raises UserError for what cannot be."""
-    told = getattr(config, "picture", None)
-    if told is None:
+    spec = getattr(config, "picture", None)
+    if spec is None:
         return None
     try:
-        rows, columns, first = (int(told[name]) for name in ("rows", "columns", "first"))
-        found = Picture(
+        rows, columns, first = (int(spec[name]) for name in ("rows", "columns", "first"))
+        picture = Picture(
             rows,
             columns,
             first,
-            tuple(map(str, told["colours"])),
-            int(told.get("blank", -1)),
-            str(told.get("prompt", "")),
+            tuple(map(str, spec["colours"])),
+            int(spec.get("blank", -1)),
+            str(spec.get("prompt", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"the model's config says no whole picture ({error!r}); it needs rows, columns, first and colours."
         ) from None
-    sizes = found.rows >= 1 and found.columns >= 1 and found.cells <= CELLS and found.first >= 0
-    if not sizes or not found.colours or not all(map(COLOUR.fullmatch, found.colours)) or found.end > config.vocab_size:
+    sizes = picture.rows >= 1 and picture.columns >= 1 and picture.cells <= CELLS and picture.first >= 0
+    if (
+        not sizes
+        or not picture.colours
+        or not all(map(COLOUR.fullmatch, picture.colours))
+        or picture.end > config.vocab_size
+    ):
         raise UserError(
-            f"the model's config says a picture of {found.rows} x {found.columns} cells and {len(found.colours)} "
-            f"colours from id {found.first}; it needs 1 to {CELLS:,} cells, colours such as #1f5fb4, and ids in its "
+            f"the model's config says a picture of {picture.rows} x {picture.columns} cells and {len(picture.colours)} "
+            f"colours from id {picture.first}; it needs 1 to {CELLS:,} cells, colours such as #1f5fb4, and ids in its "
             "vocabulary."
         )
-    return found
+    return picture

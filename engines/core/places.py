@@ -36,12 +36,12 @@ def is_damaged(name: str) -> bool:
 def _read(name: str) -> dict[str, Any] | None:
     """What the file holds, nothing where it is missing; None where it is damaged."""
     try:
-        found = json.loads((cache_home() / name).read_text())
+        content = json.loads((cache_home() / name).read_text())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def keep(name: str, held: Mapping[str, Any]) -> None:

@@ -191,14 +191,14 @@ class Recorder:
             work=dict(meter.work),
         )
         self._index += 1
-        written = self._commits(commits, ints(removed), ints(inserted))
-        self._apply(written)
+        new_commits = self._commits(commits, ints(removed), ints(inserted))
+        self._apply(new_commits)
         if self.detail != "none":
             step.tree = tree() if tree else None
-            step.commits = self._signed(written, step.tree, choice)
+            step.commits = self._signed(new_commits, step.tree, choice)
             step.spans, step.choice, step.note = list(spans), choice, note
-            told = facts() if callable(facts) else facts or {}
-            step.facts = {name: float(value) for name, value in {**told, **meter.counts_beside()}.items()}
+            method_facts = facts() if callable(facts) else facts or {}
+            step.facts = {name: float(value) for name, value in {**method_facts, **meter.counts_beside()}.items()}
             step.branches, step.routing, step.media = list(branches), list(routing), media
             step.intervals = list(intervals() if callable(intervals) else intervals)
             step.memory = list(memory()) if memory and self.full else []

@@ -91,15 +91,15 @@ def pack_records(
 ) -> dict[str, dict[str, Any]]:
     """The records of a step, those that this detail keeps, as a step carries them. Raises ValueError for one that is
     not declared, or does not fit its declaration."""
-    found = dict[str, dict[str, Any]]()
+    packed = dict[str, dict[str, Any]]()
     for name, fact in given.items():
         if name not in declared:
             raise ValueError(f"record '{name}' is not declared; add it to records={{'{name}': ...}} in @method(...)")
         if full or declared[name].KEPT_FROM == "light":
             value = fact() if callable(fact) else fact
             if value is not None:
-                found[name] = packed_record(name, value, declared[name])
-    return found
+                packed[name] = packed_record(name, value, declared[name])
+    return packed
 
 
 def ints(values: Any) -> list[int]:
@@ -117,20 +117,20 @@ def exact(values: Tensor) -> list[float]:
     return [float(f"{value:.9g}") for value in values.tolist()]
 
 
-def pack_routing(found: Sequence[Routed], positions: Sequence[int], role: str = "") -> Routing | None:
+def pack_routing(routings: Sequence[Routed], positions: Sequence[int], role: str = "") -> Routing | None:
     """What the routers of some layers decided for n rows, the heaviest expert of a row first; None where nothing was
     found. positions [n]: where the rows stand."""
-    if not found:
+    if not routings:
         return None
-    k = max(1, max(int((one.experts >= 0).sum(-1).max()) for one in found))
-    chosen, weights = zip(*(_heaviest(one, k) for one in found), strict=True)
+    k = max(1, max(int((routing.experts >= 0).sum(-1).max()) for routing in routings))
+    chosen, weights = zip(*(_heaviest(routing, k) for routing in routings), strict=True)
     return Routing(
         kind="expert",
         positions=list(positions),
-        layers=[one.layer for one in found],
+        layers=[routing.layer for routing in routings],
         chosen=pack(np.stack(chosen, 1)),
         weights=pack(np.stack(weights, 1), lo=0.0),
-        units=found[0].logits.shape[-1],
+        units=routings[0].logits.shape[-1],
         role=role,
     )
 
@@ -141,18 +141,18 @@ def pack_slots(read: Sequence[SlotsRead], keys: int, positions: Sequence[int]) -
     where nothing was read."""
     if not read:
         return []
-    layers, at = [one.layer for one in read], list(positions)
+    layers, at = [reading.layer for reading in read], list(positions)
 
     def packed(units: Sequence[Tensor], n: int, role: str, weights: Sequence[Tensor] = ()) -> Routing:
-        chosen = pack(np.stack([one.cpu().numpy().astype(np.int32) for one in units], 1))
-        shares = pack(np.stack([floats(one) for one in weights], 1)) if weights else None
+        chosen = pack(np.stack([unit.cpu().numpy().astype(np.int32) for unit in units], 1))
+        shares = pack(np.stack([floats(weight) for weight in weights], 1)) if weights else None
         return Routing("memory", at, layers, chosen, shares, units=n, role=role)
 
-    weights = [one.scores.sum(-1) * one.pre_scores for one in read]
+    weights = [reading.scores.sum(-1) * reading.pre_scores for reading in read]
     return [
-        packed([one.crossings for one in read], keys**2, "", weights),
-        packed([one.rows for one in read], keys, "rows"),
-        packed([one.columns for one in read], keys, "columns"),
+        packed([reading.crossings for reading in read], keys**2, "", weights),
+        packed([reading.rows for reading in read], keys, "rows"),
+        packed([reading.columns for reading in read], keys, "columns"),
     ]
 
 
@@ -171,12 +171,12 @@ def pack_placement(
     )
 
 
-def _heaviest(one: Routed, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _heaviest(routing: Routed, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(experts, weights) [n, k] of one layer; -1 and NaN where a row uses fewer."""
-    weights = one.weights.float().masked_fill(one.experts < 0, -np.inf)
+    weights = routing.weights.float().masked_fill(routing.experts < 0, -np.inf)
     k = min(k, weights.shape[-1])
     best, at = weights.topk(k, -1)
     return (
-        one.experts.gather(-1, at).cpu().numpy().astype(np.int32),
+        routing.experts.gather(-1, at).cpu().numpy().astype(np.int32),
         best.masked_fill(best == -np.inf, np.nan).cpu().numpy(),
     )

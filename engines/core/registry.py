@@ -46,15 +46,15 @@ def registry() -> Registry:
     papers = cache(paper_files)
     families = sorted(p for p in METHODS.iterdir() if p.is_dir() and (p / "__init__.py").exists())
     for family in families:
-        for found in pkgutil.iter_modules([str(family)]):
-            if found.name.startswith("_"):
+        for module_info in pkgutil.iter_modules([str(family)]):
+            if module_info.name.startswith("_"):
                 continue
-            name = f"engines.methods.{family.name}.{found.name}"
+            name = f"engines.methods.{family.name}.{module_info.name}"
             try:
                 module = importlib.import_module(name)
                 declared = [value for value in vars(module).values() if isinstance(value, Method)]
                 if all(map(_can_be_tried, declared)) or not declared:
-                    _add([told(one, papers) for one in declared], family.name, methods)
+                    _add([told(method, papers) for method in declared], family.name, methods)
             except Exception as error:  # a broken file must show, whatever is wrong with it
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 broken.append(
@@ -69,21 +69,21 @@ def registry() -> Registry:
     return Registry(methods, tuple(broken))
 
 
-def _can_be_tried(one: Method) -> bool:
+def _can_be_tried(method: Method) -> bool:
     """Whether a model of each kind that it needs ships: one that nobody can run at once is not offered yet."""
-    return all(KINDS[kind].example for kind in one.info.needs.values())
+    return all(KINDS[kind].example for kind in method.info.needs.values())
 
 
 def _add(declared: list[Method], family: str, methods: dict[str, Method]) -> None:
     if not declared:
         raise ValueError("declares no method")
-    for one in declared:
-        if one.info.family != family:
-            raise ValueError(f"'{one.info.slug}' says family '{one.info.family}' but is in the folder '{family}'")
-        if one.info.slug in methods:
-            raise ValueError(f"slug '{one.info.slug}' is taken")
-        check_records(one.info, methods)
-        methods[one.info.slug] = one
+    for method in declared:
+        if method.info.family != family:
+            raise ValueError(f"'{method.info.slug}' says family '{method.info.family}' but is in the folder '{family}'")
+        if method.info.slug in methods:
+            raise ValueError(f"slug '{method.info.slug}' is taken")
+        check_records(method.info, methods)
+        methods[method.info.slug] = method
 
 
 def check_records(info: MethodInfo, others: Mapping[str, Method]) -> None:

@@ -60,15 +60,15 @@ class PaperFiles:
         """(file, fault) of every sentence about a parameter or a lane that is not there. A paper with a method that did
         not load is left out: its sentences may be that one's."""
         for path, paper in self.read.items():
-            found = {slug: methods[slug].info for slug in paper.methods if slug in methods}
-            if len(found) < len(paper.methods):
+            by_slug = {slug: methods[slug].info for slug in paper.methods if slug in methods}
+            if len(by_slug) < len(paper.methods):
                 continue
-            parts: list[tuple[OfMethod, list[MethodInfo]]] = [(paper.says, [*found.values()])]
-            parts += [(own, [found[slug]]) for slug, own in paper.says.methods.items() if slug in found]
-            for said, infos in parts:
+            parts: list[tuple[OfMethod, list[MethodInfo]]] = [(paper.says, [*by_slug.values()])]
+            parts += [(own, [by_slug[slug]]) for slug, own in paper.says.methods.items() if slug in by_slug]
+            for sentences, infos in parts:
                 for kind, given, known in (
-                    ("parameter", said.params, [p.name for info in infos for p in info.params]),
-                    ("lane", said.lanes, [name for info in infos for name in info.lanes]),
+                    ("parameter", sentences.params, [p.name for info in infos for p in info.params]),
+                    ("lane", sentences.lanes, [name for info in infos for name in info.lanes]),
                 ):
                     owners = " or ".join(repr(info.slug) for info in infos) or "any method"
                     for name in (name for name in given if name not in known):
@@ -96,30 +96,34 @@ def short(path: Path) -> str:
     return path.relative_to(ASSETS.parent).as_posix() if path.is_relative_to(ASSETS) else str(path)
 
 
-def told(one: Method, papers: Callable[[], PaperFiles]) -> Method:
+def told(method: Method, papers: Callable[[], PaperFiles]) -> Method:
     """The method with all its sentences. papers: asked only where the declaration lacks one. Raises UserError that says
     what is missing. A person's own file may leave its departures out."""
-    info = one.info
+    info = method.info
     if not list(_lacking(info)):
-        return one
-    found = papers().naming(info.slug)
-    said = found[1].says.of(info.slug) if found else OfMethod()
+        return method
+    path_and_paper = papers().naming(info.slug)
+    sentences = path_and_paper[1].says.of(info.slug) if path_and_paper else OfMethod()
     whole = replace(
         info,
-        departures=info.departures or said.departures or ("none" if info.file else ""),
-        params=tuple(p if p.help else replace(p, help=said.params.get(p.name, "")) for p in info.params),
+        departures=info.departures or sentences.departures or ("none" if info.file else ""),
+        params=tuple(p if p.help else replace(p, help=sentences.params.get(p.name, "")) for p in info.params),
         lanes={
-            name: lane if lane.meaning else replace(lane, meaning=said.lanes.get(name, ""))
+            name: lane if lane.meaning else replace(lane, meaning=sentences.lanes.get(name, ""))
             for name, lane in info.lanes.items()
         },
     )
     if lacking := list(_lacking(whole)):
         unread = "".join(f"; {short(path)} cannot be read: {fault}" for path, fault in papers().unread.items())
-        where = f"`says` of {short(found[0])}" if found else "`says` of the paper's file, whose `methods` name it"
+        where = (
+            f"`says` of {short(path_and_paper[0])}"
+            if path_and_paper
+            else "`says` of the paper's file, whose `methods` name it"
+        )
         raise UserError(
             f"'{info.slug}' has no sentence for {', '.join(lacking)}; write it there, or into {where}{unread}."
         )
-    return Method(whole, one.decode, one.check)
+    return Method(whole, method.decode, method.check)
 
 
 def _lacking(info: MethodInfo) -> Iterator[str]:

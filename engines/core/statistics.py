@@ -47,13 +47,13 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     far from both ends, that has the median between it with a chance of at least 95 %. None for fewer than six values:
     even their least and their most have less."""
     n, ordered = len(values), sorted(values)
-    outside, found = 0.0, None
+    outside, interval = 0.0, None
     for k in range(n // 2):  # the median lies outside of ordered[k], ordered[-1 - k] with 2 P(Binomial(n, 1/2) <= k)
         outside += 2 * math.comb(n, k) / 2**n
         if outside > 1 - LEVEL:
             break
-        found = Interval(ordered[k], ordered[-1 - k])
-    return found
+        interval = Interval(ordered[k], ordered[-1 - k])
+    return interval
 
 
 def bootstrap(
@@ -62,5 +62,5 @@ def bootstrap(
     """The middle 95 % of a statistic over rows (prompts, say) drawn again with replacement. A row that holds what two
     methods did on one prompt makes it a paired comparison."""
     rng = random.Random(seed)
-    found = sorted(statistic(rng.choices(rows, k=len(rows))) for _ in range(resamples))
-    return found[int(0.025 * resamples)], found[int(0.975 * resamples) - 1]
+    estimates = sorted(statistic(rng.choices(rows, k=len(rows))) for _ in range(resamples))
+    return estimates[int(0.025 * resamples)], estimates[int(0.975 * resamples) - 1]

@@ -53,15 +53,15 @@ class Alternatives:
         today answers nothing."""
         self.steps.append(step)
         began = time.thread_time()
-        found = {name: self._ask(name) for name in step.records} if self._left > 0 else {}
+        stops = {name: self._ask(name) for name in step.records} if self._left > 0 else {}
         self._left -= time.thread_time() - began
-        return {name: answers for name, answers in found.items() if answers}
+        return {name: answers for name, answers in stops.items() if answers}
 
     def _ask(self, name: str) -> dict[str, Stops]:
         kind = _type(self.header.method, name)
         try:
-            told: Any = kind and self.steps[-1].record(name, kind)
-            return told.alternatives(self) if hasattr(told, "alternatives") else {}
+            record: Any = kind and self.steps[-1].record(name, kind)
+            return record.alternatives(self) if hasattr(record, "alternatives") else {}
         except (TraceError, ValueError, TypeError, LookupError, ArithmeticError):  # lists that do not fit each other
             return {}
 

@@ -27,27 +27,27 @@ def load_method_file(name: str | Path, *, sentences: bool = True) -> list[Method
     Raises UserError where there is no such file, it does not run, it declares no method, or a slug is taken.
     """
     path = expanded(str(name))
-    found, known = declared_in(path, paper_files if sentences else None), registry().methods
-    here = found[0].info.file
-    for one in found:
-        slug, taken = one.info.slug, known.get(one.info.slug)
-        foreign = taken and taken.info.file != here and taken.info.version != one.info.version
-        if foreign or [m.info.slug for m in found].count(slug) > 1:
+    methods, known = declared_in(path, paper_files if sentences else None), registry().methods
+    here = methods[0].info.file
+    for method in methods:
+        slug, taken = method.info.slug, known.get(method.info.slug)
+        foreign = taken and taken.info.file != here and taken.info.version != method.info.version
+        if foreign or [m.info.slug for m in methods].count(slug) > 1:
             raise UserError(
                 f"'{path}' declares the method '{slug}', and that name is taken; choose another one in @method(...)."
             )
         try:
-            check_records(one.info, known)
+            check_records(method.info, known)
         except ValueError as error:
             raise UserError(f"'{path}': {error}.") from None
-        if not inspect.isgeneratorfunction(one.decode):
+        if not inspect.isgeneratorfunction(method.decode):
             raise UserError(
                 f"'{slug}' in '{path}' never yields; a method ends every forward with `yield run.step(...)`."
             )
-    for old in [slug for slug, one in known.items() if one.info.file == here]:
+    for old in [slug for slug, method in known.items() if method.info.file == here]:
         del known[old]
-    known.update({one.info.slug: one for one in found})
-    return [one.info for one in found]
+    known.update({method.info.slug: method for method in methods})
+    return [method.info for method in methods]
 
 
 def method_texts(file: str) -> dict[str, str]:

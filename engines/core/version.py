@@ -13,13 +13,13 @@ ENGINES = Path(__file__).resolve().parents[1]
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Name -> version of what a run depends on."""
-    found = {}
+    packages = {}
     for name in ("decoding-explorer", "torch", "transformers", "numpy"):
         try:
-            found[name] = metadata.version(name)
+            packages[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return {**found, "python": platform.python_version()}
+            packages[name] = "not installed"
+    return {**packages, "python": platform.python_version()}
 
 
 @lru_cache(maxsize=1)

@@ -58,8 +58,8 @@ def diagnose(
         try:
             next(going)
         except StopIteration as end:
-            found: Diagnosis = end.value
-            return found
+            diagnosis: Diagnosis = end.value
+            return diagnosis
 
 
 def diagnosing(
@@ -85,9 +85,9 @@ def diagnosing(
     looked = [Looked(target, ids, first) for ids, first in texts]
     yield "places", ""
     plain, tried = _measured(target, drafter, looked, k), list[Tried]()
-    for turn in turns(drafter, target):
-        yield "turn", turn.name
-        tried.append(_tried(turn, plain, _measured(target, turn.turned, looked, k)))
+    for variant in turns(drafter, target):
+        yield "turn", variant.name
+        tried.append(_tried(variant, plain, _measured(target, variant.turned, looked, k)))
     matched = match_loops(target, drafter, record.ids, record.rounds) if record else []
     cost = None
     if timed:
@@ -133,12 +133,12 @@ class Measured:
 
     def places(self, depth: int) -> list[tuple[float, int, int]]:
         """All of one depth: log-probability, rank, first token."""
-        return [one for (_, _, j), one in self.said.items() if j == depth]
+        return [prediction for (_, _, j), prediction in self.said.items() if j == depth]
 
     def reach(self, text: int, place: int) -> int:
         """How many tokens of the draft at a place are the target's."""
         j = 0
-        while (one := self.said.get((text, place, j + 1))) is not None and one[1] == 1:
+        while (prediction := self.said.get((text, place, j + 1))) is not None and prediction[1] == 1:
             j += 1
         return j
 
@@ -172,18 +172,18 @@ class Measured:
 def _measured(target: Any, drafter: Any, looked: Sequence[Looked], k: int) -> Measured:
     """A drafter along all texts."""
     meter = Meter()
-    run, found = drafter.counted(counted(target, "target", meter, "layered"), meter), Measured(k)
+    run, measured = drafter.counted(counted(target, "target", meter, "layered"), meter), Measured(k)
     for number, text in enumerate(looked):
         for depth, places, z in forced(run, text.ids, text.hidden, max(0, text.first - 1), k):
             wanted = torch.tensor([text.ids[t + 1 + depth] for t in places], device=z.device)
-            for place, one, sure in zip(places, _ranked(drafter, z, wanted), _sure(z), strict=True):
-                found.said[number, place, depth], found.sure[number, place, depth] = one, sure
+            for place, prediction, sure in zip(places, _ranked(drafter, z, wanted), _sure(z), strict=True):
+                measured.said[number, place, depth], measured.sure[number, place, depth] = prediction, sure
             if depth == 1:
                 top = z.double().softmax(-1).topk(min(SHOWN, z.shape[-1]))
                 for row, place in enumerate(places):
                     tokens = run.tokens(top.indices[row]).tolist()
-                    found.best[number, place] = list(zip(tokens, top.values[row].tolist(), strict=True))
-    return found
+                    measured.best[number, place] = list(zip(tokens, top.values[row].tolist(), strict=True))
+    return measured
 
 
 def _ranked(drafter: Any, z: Any, wanted: Any) -> list[tuple[float, int, int]]:
@@ -208,10 +208,10 @@ def _sure(z: Any) -> list[tuple[float, float]]:
     return list(zip(entropy.tolist(), logp.max(-1).values.exp().tolist(), strict=True))
 
 
-def _tried(turn: Any, plain: Measured, turned: Measured) -> Tried:
+def _tried(variant: Any, plain: Measured, turned: Measured) -> Tried:
     """The paired difference between a turned slip and the drafter as it is. Of what is lost to another slip no turn was
     seen to give back more than 0.05 where the drafter is as sure as it is right, and 0.11 elsewhere."""
-    both = [(key, turned.said[key][0] - one[0]) for key, one in plain.said.items() if key in turned.said]
+    both = [(key, turned.said[key][0] - prediction[0]) for key, prediction in plain.said.items() if key in turned.said]
     groups: dict[tuple[int, int, int], list[float]] = {}
     for (text, place, depth), difference in both:
         groups.setdefault((text, depth, place // GROUP), []).append(difference)
@@ -227,7 +227,7 @@ def _tried(turn: Any, plain: Measured, turned: Measured) -> Tried:
         cause = rise >= MUCH * lost or (rise >= SOME * lost and turned.surer <= SURE)
         state = ("helps" if cause else "part") if more else "worse" if gain + error < 0 else "open"
     low, high = gain - error, gain + error
-    return Tried(turn.name, turn.wrong, state, gain, low, high, turned.accepted, plain.accepted, turn.form)
+    return Tried(variant.name, variant.wrong, state, gain, low, high, turned.accepted, plain.accepted, variant.form)
 
 
 @torch.no_grad()
@@ -247,7 +247,7 @@ def _written(target: Any, prompt: str | Sequence[int], tokens: int) -> tuple[lis
 
 def _partings(target: Any, plain: Measured, looked: Sequence[Looked]) -> list[Parting]:
     """The first place of each text where the draft's first token is another one."""
-    found = []
+    partings = []
     for number, text in enumerate(looked):
         wrong = sorted(place for n, place, depth in plain.said if n == number and depth == 1)
         place = next((t for t in wrong if plain.said[number, t, 1][1] != 1), None)
@@ -255,11 +255,11 @@ def _partings(target: Any, plain: Measured, looked: Sequence[Looked]) -> list[Pa
             continue
         z = target.unembed(text.hidden[target.num_layers][place + 1 : place + 2], normed=True)[0]
         top = z.double().softmax(-1).topk(min(SHOWN, len(z)))
-        sure = [_candidate(target, *one) for one in zip(top.indices.tolist(), top.values.tolist(), strict=True)]
+        sure = [_candidate(target, *pair) for pair in zip(top.indices.tolist(), top.values.tolist(), strict=True)]
         drafted = [_candidate(target, token, p) for token, p in plain.best[number, place]]
         before = target.tokenizer.decode(text.ids[max(0, place - 10) : place + 2])
-        found.append(Parting(number, place + 2, before, tuple(sure), tuple(drafted)))
-    return found
+        partings.append(Parting(number, place + 2, before, tuple(sure), tuple(drafted)))
+    return partings
 
 
 def _candidate(target: Any, token: int, probability: float) -> Candidate:

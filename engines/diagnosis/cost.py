@@ -65,9 +65,9 @@ def _seconds(draft: Callable[[int], object], k: int, device: str) -> float:
     return time.perf_counter() - began
 
 
-def _medians(found: Mapping[int, list[float]]) -> dict[int, float]:
+def _medians(times: Mapping[int, list[float]]) -> dict[int, float]:
     """Behind the first of each, which warms it."""
-    return {n: statistics.median(took[1:]) for n, took in found.items()}
+    return {n: statistics.median(took[1:]) for n, took in times.items()}
 
 
 def _way(run: Any, ids: list[int], S: Tensor) -> Callable[[int], list[int]]:

@@ -62,7 +62,7 @@ def _masks(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logit
     places, width = list(range(first, n - 1)), k - 1
     s = drafter.project(torch.cat([S[:n], drafter.mask_hidden]))
     e = drafter.embed([*ids[1:], drafter.mask_id])
-    text, found = torch.ones(n, n, dtype=torch.bool, device=device).tril(), []
+    text, states = torch.ones(n, n, dtype=torch.bool, device=device).tril(), []
     for part in _parts(places, width):
         rows = len(part) * width
         line = torch.block_diag(*[torch.ones(width, width).tril()] * len(part)).bool().to(device)
@@ -72,14 +72,14 @@ def _masks(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logit
         at = [*range(n), *(t + 1 + i for t in part for i in range(width))]
         pick = [*range(n), *[n] * rows]
         out = drafter.rows(e[pick], s[pick], drafter.pasts(), torch.tensor(at, device=device), sees)
-        found.append(torch.cat([out[part][:, None], out[n:].view(len(part), width, -1)], 1))
-    yield from _by_depth(drafter, places, torch.cat(found), n, k) if found else ()
+        states.append(torch.cat([out[part][:, None], out[n:].view(len(part), width, -1)], 1))
+    yield from _by_depth(drafter, places, torch.cat(states), n, k) if states else ()
 
 
 def _blocks(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logits:
     """DFlash: at each place a block [newest token, masks] that sees the states up to there and itself."""
     n, device, b = len(ids) - 1, S.device, k + 1
-    places, found = list(range(first, n - 1)), []
+    places, states = list(range(first, n - 1)), []
     for part in _parts(places, b):
         pasts = drafter.pasts()
         drafter.read(S[:n], pasts)
@@ -87,11 +87,11 @@ def _blocks(drafter: Any, ids: list[int], S: Tensor, first: int, k: int) -> Logi
         at = torch.tensor([t + 1 + i for t in part for i in range(b)], device=device)
         block = torch.block_diag(*[torch.ones(b, b)] * len(part)).bool().to(device)
         before = _before(n, part, b, device)
-        sees, turn = torch.cat([before, block], 1), drafter.rotation.at(at, x.dtype)
+        sees, rotation = torch.cat([before, block], 1), drafter.rotation.at(at, x.dtype)
         for layer, past in zip(drafter.stack, pasts.layers, strict=True):
-            x = layer(x, turn, past, sees)
-        found.append(drafter.stack[0].norm(x, drafter.out_norm).view(len(part), b, -1)[:, 1:])
-    yield from _by_depth(drafter, places, torch.cat(found), n, k, spoken=lambda h: h) if found else ()
+            x = layer(x, rotation, past, sees)
+        states.append(drafter.stack[0].norm(x, drafter.out_norm).view(len(part), b, -1)[:, 1:])
+    yield from _by_depth(drafter, places, torch.cat(states), n, k, spoken=lambda h: h) if states else ()
 
 
 def _by_depth(

@@ -111,8 +111,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
         """Those that help when they are turned, of which most is accepted first, each name once. One that gives back
         clearly less than the first is no other cause: it undoes a part of the same harm."""
         best: dict[str, Tried] = {}
-        helping = [one for one in self.tried if one.state == "helps"]
-        for one in sorted(helping, key=lambda one: (-one.accepted, -one.gain)):
-            if not best or next(iter(best.values())).accepted - one.accepted < RISE * self.k:
-                best.setdefault(one.name, one)
+        helping = [slip for slip in self.tried if slip.state == "helps"]
+        for slip in sorted(helping, key=lambda slip: (-slip.accepted, -slip.gain)):
+            if not best or next(iter(best.values())).accepted - slip.accepted < RISE * self.k:
+                best.setdefault(slip.name, slip)
         return list(best.values())

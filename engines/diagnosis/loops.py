@@ -110,10 +110,10 @@ def match_loops(target: Any, drafter: Any, ids: Sequence[int], rounds: Sequence[
             f"{drafter.name} is of the format {drafter.format}, which keeps no rows of its own between rounds; loops "
             f"are told apart for {', '.join(ROWS)}."
         )
-    total = sum(len(one.drafted) for one in rounds)
+    total = sum(len(draft_round.drafted) for draft_round in rounds)
     if not total:
         raise UserError("the record drafts nothing, so there is nothing to match.")
-    if any(not 0 < one.place < len(ids) for one in rounds):
+    if any(not 0 < draft_round.place < len(ids) for draft_round in rounds):
         raise UserError(f"the record has rounds outside of its text of {len(ids)} tokens; give the text that it wrote.")
     hidden = states_of(target, ids)
     same = [_same(target, drafter, list(ids), hidden, rounds, loop) for loop in (RIGHT, *SLIPS)]
@@ -136,21 +136,21 @@ def drafts(
     """What a loop drafts in these rounds, as many tokens in each as the record has."""
     meter = Meter()
     run = drafter.counted(counted(target, "target", meter, "layered"), meter)
-    S, pasts, true, found = run.states(hidden), run.pasts(), 0, []
-    for number, one in enumerate(rounds):
+    S, pasts, true, lines = run.states(hidden), run.pasts(), 0, []
+    for number, draft_round in enumerate(rounds):
         pasts.crop(true)
-        begin, end = pasts.length, one.place
+        begin, end = pasts.length, draft_round.place
         tokens = ids[begin + 1 : end + 1] if loop.shifted else ids[begin:end]
         F = _rows(run, run.embed(tokens), run.project(S[begin:end]), pasts)[-1:]
         line: list[int] = []
-        for j in range(len(one.drafted)):
+        for j in range(len(draft_round.drafted)):
             line.append(int(run.tokens(_speak(target, run, F, loop).argmax(-1))[0]))
-            if j < len(one.drafted) - 1:
+            if j < len(draft_round.drafted) - 1:
                 F = _rows(run, run.embed(line[-1:]), run.fed_back(F), pasts)
-        found.append(line)
+        lines.append(line)
         following = rounds[number + 1].place if number + 1 < len(rounds) else end
-        true = end + max(0, min(following - end - 1, len(one.drafted) - 1)) if loop.stale else end
-    return found
+        true = end + max(0, min(following - end - 1, len(draft_round.drafted) - 1)) if loop.stale else end
+    return lines
 
 
 def _rows(run: Any, e: Tensor, s: Tensor, pasts: Any) -> Tensor:
@@ -170,6 +170,6 @@ def _speak(target: Any, run: Any, F: Tensor, loop: Loop) -> Tensor:
 
 
 def _same(target: Any, drafter: Any, ids: list[int], hidden: Any, rounds: Sequence[Round], loop: Loop) -> int:
-    told = drafts(target, drafter, ids, hidden, rounds, loop)
-    pairs = (zip(one.drafted, mine, strict=True) for one, mine in zip(rounds, told, strict=True))
+    lines = drafts(target, drafter, ids, hidden, rounds, loop)
+    pairs = (zip(draft_round.drafted, mine, strict=True) for draft_round, mine in zip(rounds, lines, strict=True))
     return sum(a == b for pair in pairs for a, b in pair)

@@ -73,10 +73,10 @@ def _shifted(drafter: Any, step: int) -> tuple[int, ...] | None:
         return (RAW,) if step < 0 else None
     if reads == (RAW,):
         return (n,) if step > 0 else None
-    found = [(n if i == RAW else i) + step for i in reads]
-    if not all(0 <= i <= n for i in found):
+    shifted = [(n if i == RAW else i) + step for i in reads]
+    if not all(0 <= i <= n for i in shifted):
         return None
-    return tuple(RAW if i == n else i for i in found)
+    return tuple(RAW if i == n else i for i in shifted)
 
 
 def _orders(drafter: Any) -> Iterator[Turn]:
@@ -88,8 +88,8 @@ def _orders(drafter: Any) -> Iterator[Turn]:
             yield Turn("order of the states", wrong, _with(drafter, reads=other), _told(other))
     if len(reads) > 1:
         for i, step in ((i, step) for i in range(len(reads)) for step in (1, -1)):
-            if (one := _shifted(_with(drafter, reads=reads[i : i + 1]), step)) is not None:
-                shifted = (*reads[:i], *one, *reads[i + 1 :])
+            if (moved := _shifted(_with(drafter, reads=reads[i : i + 1]), step)) is not None:
+                shifted = (*reads[:i], *moved, *reads[i + 1 :])
                 wrong = f"It was trained on the states of layers {_told(shifted)}, and reads those of {_told(reads)}."
                 yield Turn("one layer id", wrong, _with(drafter, reads=shifted), f"{i + 1}: {step:+d}")
     order = "It reads embedding and state in one order in {}, and was trained with the other."
@@ -118,13 +118,13 @@ def _orders(drafter: Any) -> Iterator[Turn]:
 def _heads(drafter: Any) -> Iterator[Turn]:
     """The same rows cut into twice as many heads, and half as many."""
     sizes, layer = _sizes(drafter), _first(drafter)
-    if sizes is None or layer.q_norm is not None or len({one.H for one in _layers(drafter)}) > 1:
+    if sizes is None or layer.q_norm is not None or len({block.H for block in _layers(drafter)}) > 1:
         return
     for e in (sizes.head_dim // 2, sizes.head_dim * 2):
         if e % 2 or len(layer.q) % e or len(layer.k) % e:
             continue
         cut = replace(sizes, head_dim=e, heads=len(layer.q) // e)
-        parts = [_with(one, sizes=cut, H=len(one.q) // e, G=len(one.k) // e) for one in _layers(drafter)]
+        parts = [_with(block, sizes=cut, H=len(block.q) // e, G=len(block.k) // e) for block in _layers(drafter)]
         wrong = f"Its attention was trained with heads of {e} numbers, and its config says {sizes.head_dim}."
         held = {"stack": parts} if hasattr(drafter, "stack") else {"layer": parts[0]}
         yield Turn("heads", wrong, _with(drafter, rotation=Rotation(cut, drafter.target.device), **held), f"of {e}")

@@ -84,13 +84,13 @@ def _beside(info: MethodInfo, role: str, drafter: Any, main: Model) -> Model:
     for a drafter of another format."""
     from engines.models.drafters import load_drafter, with_drafter
 
-    found = load_drafter(drafter, main) if isinstance(drafter, (str, os.PathLike)) else drafter
-    if found.format not in info.drafters[role]:
+    loaded = load_drafter(drafter, main) if isinstance(drafter, (str, os.PathLike)) else drafter
+    if loaded.format not in info.drafters[role]:
         raise UserError(
-            f"'{info.slug}' drafts with {' or '.join(info.drafters[role])} checkpoints, and {found.name} is of the "
-            f"format {found.format}; choose the method for that."
+            f"'{info.slug}' drafts with {' or '.join(info.drafters[role])} checkpoints, and {loaded.name} is of the "
+            f"format {loaded.format}; choose the method for that."
         )
-    return with_drafter(main, found)
+    return with_drafter(main, loaded)
 
 
 def _with_companion(zoo: Any, role: str) -> str:
@@ -143,7 +143,7 @@ def counted_parts(info: MethodInfo, main: Model, seen: Any, meter: Meter) -> dic
     """The same as a run gives them to its method: a published drafter calls the model and counts, as a second model
     would. seen: the picked model seen through the meter."""
     parts = parts_of(info, main)
-    return {role: one.counted(seen, meter) if hasattr(one, "counted") else one for role, one in parts.items()}
+    return {role: part.counted(seen, meter) if hasattr(part, "counted") else part for role, part in parts.items()}
 
 
 def measure_costs(info: MethodInfo, models: Mapping[str, Model]) -> None:

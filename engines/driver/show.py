@@ -19,12 +19,12 @@ def show(slug: str, model: Any, prompt: str, **params: Any) -> None:
 
 def line(step: Step, text: dict[int, str]) -> str:
     """One step as a line of text."""
-    written = step.commits
+    commits = step.commits
     tokens = (
         " ".join(
-            f"{at}:{text.get(token, token)!r}" for at, token in zip(written.positions, written.tokens, strict=True)
+            f"{at}:{text.get(token, token)!r}" for at, token in zip(commits.positions, commits.tokens, strict=True)
         )
-        if written
+        if commits
         else "-"
     )
     cost = " ".join(f"{role} {n}" for role, n in step.forwards.items())

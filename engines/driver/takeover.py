@@ -56,8 +56,8 @@ def announce(header: Header, after: BoundMethod) -> None:
 def room_left(board: list[int], header: Header, length: int) -> int:
     """How many positions a method that takes over a board is given: of a masked board all behind the prompt, of a text
     those that are left of `length`; 0 where no mask is left, or the text is whole or ended."""
-    written = len(board) - len(header.prompt_ids)
+    answer_length = len(board) - len(header.prompt_ids)
     if header.mask_id is not None:
-        return written if header.mask_id in board else 0
-    ended = written > 0 and board[-1] in header.eos_ids
-    return 0 if ended else max(0, length - written)
+        return answer_length if header.mask_id in board else 0
+    ended = answer_length > 0 and board[-1] in header.eos_ids
+    return 0 if ended else max(0, length - answer_length)

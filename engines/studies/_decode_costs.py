@@ -216,7 +216,7 @@ class Pipeline:
     def stages(self) -> list[Stage]:
         """All of them, layer by layer. Attention of a layer needs what the layer before it has returned."""
         free = dict.fromkeys(("A", "A>F", "F", "F>A"), 0.0)
-        back, found = [0.0] * self.microbatches, list[Stage]()
+        back, stages = [0.0] * self.microbatches, list[Stage]()
 
         def takes(resource: str, ready: float, duration: float) -> tuple[float, float]:
             begins = max(free[resource], ready)
@@ -229,8 +229,8 @@ class Pipeline:
                 sends, ready = takes("A>F", ready, self.a_to_f)
                 ffn, ready = takes("F", ready, self.ffn)
                 returns, back[j] = takes("F>A", ready, self.f_to_a)
-                found.append(Stage(layer, j, attention, sends, ffn, returns, back[j]))
-        return found
+                stages.append(Stage(layer, j, attention, sends, ffn, returns, back[j]))
+        return stages
 
     @property
     def step(self) -> float:
@@ -271,8 +271,8 @@ def _attention(raw: Mapping[str, Any], hidden: int, heads: int) -> dict[str, Any
             "rope": "qk_rope_head_dim",
             "v_dim": "v_head_dim",
         }
-        found = {name: _whole(raw, key) for name, key in names.items()}
-        return {"kind": "mla", "q_rank": _whole(raw, "q_lora_rank", 0), **found}
+        sizes = {name: _whole(raw, key) for name, key in names.items()}
+        return {"kind": "mla", "q_rank": _whole(raw, "q_lora_rank", 0), **sizes}
     d = _whole(raw, "head_dim", hidden // heads)
     if raw.get("share_q_dim"):
         return {"kind": "mfa", "head_dim": d, "q_rank": _whole(raw, "share_q_dim")}
@@ -313,6 +313,6 @@ def _whole(raw: Mapping[str, Any], name: str, otherwise: int | None = None) -> i
     if value is None and otherwise is not None:
         return otherwise
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
-        said = "is missing" if value is None else f"is {str(value)[:40]}"
-        raise UserError(f"{name} {said} in the config; it must be a whole number from 1 to 1,000,000.")
+        problem = "is missing" if value is None else f"is {str(value)[:40]}"
+        raise UserError(f"{name} {problem} in the config; it must be a whole number from 1 to 1,000,000.")
     return value

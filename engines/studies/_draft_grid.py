@@ -71,19 +71,19 @@ def checkpoints(part: Part, embedding: Tensor, positions: int) -> Iterator[tuple
 
 
 @without_gradients
-def compared(draft: SizedDraft, told: Answers, gamma: int) -> tuple[list[Found], list[list[bool]]]:
+def compared(draft: SizedDraft, reference: Answers, gamma: int) -> tuple[list[Found], list[list[bool]]]:
     """What a draft agrees with, prompt by prompt, and row by row its first choice."""
-    states = draft.states(told.ids)[told.rows[:, 0], told.rows[:, 1]]
+    states = draft.states(reference.ids)[reference.rows[:, 0], reference.rows[:, 1]]
     q = (states @ draft.E.T).double().softmax(-1)  # type: ignore[operator]
-    same = (q.argmax(-1) == told.wanted).tolist()
-    shared = torch.minimum(told.p, q).sum(-1).tolist()
-    found, flags, start = list[Found](), list[list[bool]](), 0
-    for n in told.counts:
+    same = (q.argmax(-1) == reference.wanted).tolist()
+    shared = torch.minimum(reference.p, q).sum(-1).tolist()
+    agreements, flags, start = list[Found](), list[list[bool]](), 0
+    for n in reference.counts:
         mine = same[start : start + n]
-        found.append(Found(sum(mine), sum(shared[start : start + n]), n, *rounds(mine, gamma)))
+        agreements.append(Found(sum(mine), sum(shared[start : start + n]), n, *rounds(mine, gamma)))
         flags.append(mine)
         start += n
-    return found, flags
+    return agreements, flags
 
 
 @without_gradients

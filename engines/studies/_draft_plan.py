@@ -78,12 +78,12 @@ def plan_table(offers: Sequence[Offer], seconds: float) -> Table:
         Column("speed", "times plain", "modelled", 2),
         Column("chosen", "", "derived"),
     ]
-    found = {one.size: one.at(seconds) for one in offers}
-    chosen = max(found, key=lambda size: found[size][3])
+    plans = {offer.size: offer.at(seconds) for offer in offers}
+    chosen = max(plans, key=lambda size: plans[size][3])
     rows: list[list[Any]] = []
-    for one in offers:
-        D, A, gamma, times = found[one.size]
-        rows.append([one.size, one.tokens_per_s, D, D / one.seen, A, one.c, gamma, times, one.size == chosen])
+    for offer in offers:
+        D, A, gamma, times = plans[offer.size]
+        rows.append([offer.size, offer.tokens_per_s, D, D / offer.seen, A, offer.c, gamma, times, offer.size == chosen])
     note = (
         "A comes from the size's own line, at most 0.99; more than 1 in the fourth column is an extrapolation. The "
         "target's answers and their probabilities are not counted into the budget."
@@ -94,7 +94,7 @@ def plan_table(offers: Sequence[Offer], seconds: float) -> Table:
 def plan_figure(offers: Sequence[Offer], seconds: float) -> Figure:
     """The speed of each size by budget: which line is on top changes."""
     budgets = [seconds * part for part in SPREAD]
-    lines = [Series(one.size, budgets, [one.at(s)[3] for s in budgets], "modelled") for one in offers]
+    lines = [Series(offer.size, budgets, [offer.at(s)[3] for s in budgets], "modelled") for offer in offers]
     across = Axis("training", "seconds", log=True)
     return Figure("plan", "Speed by seconds of training", across, Axis("times as fast as plain decoding"), lines)
 

@@ -74,7 +74,7 @@ def settings(kind: str, canvas: int) -> list[Setting]:
 
     Methods are found by what they declare. Raises UserError where none offers an order.
     """
-    found = []
+    grid = []
     divisors = [k for k in range(1, canvas + 1) if canvas % k == 0]
     for order, words in ORDERS.items():
         info, params = _ordered(kind, words)
@@ -87,7 +87,7 @@ def settings(kind: str, canvas: int) -> list[Setting]:
                 board = {"max_new_tokens": canvas, "steps": canvas // k} | (
                     {"block_length": canvas // blocks} if has_blocks else {}
                 )
-                found.append(
+                grid.append(
                     Setting(
                         name,
                         blocks,
@@ -105,11 +105,11 @@ def settings(kind: str, canvas: int) -> list[Setting]:
         )
     for blocks, values in ((1, THRESHOLDS), (2, HALF_THRESHOLDS)):
         board = {"max_new_tokens": canvas, "block_length": canvas // blocks}
-        found += [
+        grid += [
             Setting(ADAPTIVE, blocks, None, value, False, curve.slug, board | {curve.curve[0]: value})
             for value in values
         ]
-    return found
+    return grid
 
 
 def _ordered(kind: str, words: Sequence[str]) -> tuple[MethodInfo, dict[str, Any]]:

@@ -110,21 +110,22 @@ def speedups(outcomes: Mapping[str, list[tuple[Setting, list[Outcome]]]]) -> lis
     """The oracle view of every task, and of all together over the settings that all have. Tasks without a right answer
     have none."""
     by_key = {
-        task: {one.key: (one.label, got) for one, got in ran if not one.sampled} for task, ran in outcomes.items()
+        task: {setting.key: (setting.label, got) for setting, got in ran if not setting.sampled}
+        for task, ran in outcomes.items()
     }
     shared = set.intersection(*(set(ran) for ran in by_key.values()))
     together = {
-        key: (next(iter(by_key.values()))[key][0], [one for ran in by_key.values() for one in ran[key][1]])
+        key: (next(iter(by_key.values()))[key][0], [outcome for ran in by_key.values() for outcome in ran[key][1]])
         for key in sorted(shared, key=str)
     }
-    found = [_speedup(task, list(ran.values())) for task, ran in by_key.items()] + [
+    gains = [_speedup(task, list(ran.values())) for task, ran in by_key.items()] + [
         _speedup(ALL, list(together.values()))
     ]
-    return [one for one in found if one]
+    return [gain for gain in gains if gain]
 
 
 def _speedup(task: str, ran: Sequence[tuple[str, list[Outcome]]]) -> Speedup | None:
-    label, best = max(ran, key=lambda one: (sum(o.mark != WRONG for o in one[1]), -sum(o.forwards for o in one[1])))
+    label, best = max(ran, key=lambda pair: (sum(o.mark != WRONG for o in pair[1]), -sum(o.forwards for o in pair[1])))
     cheapest = [
         min((o.forwards for o in column if o.mark != WRONG), default=None)
         for column in zip(*(got for _, got in ran), strict=True)

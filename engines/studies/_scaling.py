@@ -92,25 +92,25 @@ class Found:
 def rounds(same: Sequence[bool], gamma: int) -> tuple[int, int]:
     """(rounds, tokens) of greedy speculation over an answer: same[t] says whether the draft's first choice behind t
     tokens of the target's greedy answer is the target's. A round keeps what agrees in a window, and one token more."""
-    t = found = 0
+    t = count = 0
     while t < len(same):
         kept = 0
         while kept < gamma and t + kept < len(same) and same[t + kept]:
             kept += 1
-        t, found = min(t + kept + 1, len(same)), found + 1
-    return found, len(same)
+        t, count = min(t + kept + 1, len(same)), count + 1
+    return count, len(same)
 
 
 MEASURES: Mapping[str, Callable[[Sequence[Found]], float]] = {
-    "tokens per model call": lambda found: sum(f.tokens for f in found) / sum(f.rounds for f in found),
-    "same first choice": lambda found: sum(f.same for f in found) / sum(f.rows for f in found),
-    "1 - TVD": lambda found: sum(f.shared for f in found) / sum(f.rows for f in found),
+    "tokens per model call": lambda agreements: sum(f.tokens for f in agreements) / sum(f.rounds for f in agreements),
+    "same first choice": lambda agreements: sum(f.same for f in agreements) / sum(f.rows for f in agreements),
+    "1 - TVD": lambda agreements: sum(f.shared for f in agreements) / sum(f.rows for f in agreements),
 }
 
 
-def interval(found: Sequence[Found], measure: str, seed: int, resamples: int = 1000) -> tuple[float, float]:
+def interval(agreements: Sequence[Found], measure: str, seed: int, resamples: int = 1000) -> tuple[float, float]:
     """The middle 95 % of a measure over prompts drawn again with replacement."""
-    return bootstrap(found, MEASURES[measure], resamples=resamples, seed=seed)
+    return bootstrap(agreements, MEASURES[measure], resamples=resamples, seed=seed)
 
 
 def throughput(target_ms: float, draft_ms: float, tau: float, B: int, n: int) -> float:

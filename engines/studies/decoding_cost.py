@@ -95,10 +95,10 @@ def decoding_cost(p: Params, progress: Progress) -> Study:
 def costs(shapes: dict[str, Shape], n: int) -> Table:
     """Bytes and operations of a token."""
     rows: list[list[str | float | int | bool | None]] = []
-    for name, one in shapes.items():
-        kv, flops = one.kv_bytes(n), one.attention_flops(n)
-        rows.append([name, one.kind.upper(), kv / 1e6, *(f / 1e9 for f in (flops, one.linear_flops, one.ffn_flops)),
-                     flops / kv, one.sparsity])  # fmt: skip
+    for name, shape in shapes.items():
+        kv, flops = shape.kv_bytes(n), shape.attention_flops(n)
+        giga = [f / 1e9 for f in (flops, shape.linear_flops, shape.ffn_flops)]
+        rows.append([name, shape.kind.upper(), kv / 1e6, *giga, flops / kv, shape.sparsity])
     columns = [
         Column("model"),
         Column("attention"),
@@ -115,12 +115,12 @@ def costs(shapes: dict[str, Shape], n: int) -> Table:
 def dollars(shapes: dict[str, Shape], n: int) -> Table:
     """Prices on each device, and with the cheapest device for each part."""
     rows: list[list[str | float | int | bool | None]] = []
-    for name, one in shapes.items():
-        found = {device: price(one, about, n) for device, about in DEVICES.items()}
-        attention, ffn = (min(found, key=lambda d: getattr(found[d], part)) for part in ("attention", "ffn"))
-        apart = found[attention].attention + found[ffn].ffn
-        whole = [found[device].attention + found[device].ffn for device in DEVICES]
-        rows.append([name, *whole, apart, attention, ffn, found["H800"].bound, found["H20"].bound])
+    for name, shape in shapes.items():
+        prices = {device: price(shape, about, n) for device, about in DEVICES.items()}
+        attention, ffn = (min(prices, key=lambda d: getattr(prices[d], part)) for part in ("attention", "ffn"))
+        apart = prices[attention].attention + prices[ffn].ffn
+        whole = [prices[device].attention + prices[device].ffn for device in DEVICES]
+        rows.append([name, *whole, apart, attention, ffn, prices["H800"].bound, prices["H20"].bound])
     columns = [
         Column("model"),
         *(Column(f"all on {device}", "USD", "modelled", 3) for device in DEVICES),
@@ -141,8 +141,14 @@ def throughput(pipeline: Pipeline, sequences: int, gpus: int) -> float:
 def microbatches(pipelines: Sequence[Pipeline], sequences: int, gpus: int) -> Table:
     """What more microbatches buy."""
     rows: list[list[str | float | int | bool | None]] = [
-        [one.microbatches, one.step / 1e3, one.busy(one.attention), one.busy(one.ffn), throughput(one, sequences, gpus)]
-        for one in pipelines
+        [
+            pipeline.microbatches,
+            pipeline.step / 1e3,
+            pipeline.busy(pipeline.attention),
+            pipeline.busy(pipeline.ffn),
+            throughput(pipeline, sequences, gpus),
+        ]
+        for pipeline in pipelines
     ]
     columns = [
         Column("microbatches", "", "given"),
@@ -158,7 +164,11 @@ def networks(tpot: float) -> Table:
     """How sparse a mixture may be before the network of a device cannot feed its experts."""
     step3 = PUBLISHED["Step-3"]
     rows: list[list[str | float | int | bool | None]] = [
-        [name, least_sparsity(device, step3.hidden, step3.layers, tpot), *(one.sparsity for one in PUBLISHED.values())]
+        [
+            name,
+            least_sparsity(device, step3.hidden, step3.layers, tpot),
+            *(shape.sparsity for shape in PUBLISHED.values()),
+        ]
         for name, device in DEVICES.items()
     ]
     columns = [
@@ -177,11 +187,11 @@ def plane(shapes: dict[str, Shape], n: int, usd: float) -> Figure:
         seconds = 3600 * usd / (1e6 * device.usd_per_hour)
         boxes[name] = device.bytes_per_s * seconds / 1e6, device.flops * seconds / 1e9
     series = list[Series]()
-    for name, one in shapes.items():
-        x, y = one.kv_bytes(n) / 1e6, one.attention_flops(n) / 1e9
+    for name, shape in shapes.items():
+        x, y = shape.kv_bytes(n) / 1e6, shape.attention_flops(n) / 1e9
         inside = sum(x <= b and y <= o for b, o in boxes.values())
-        said = f"{name}, {n:,} tokens: in {inside} of {len(boxes)} boxes"
-        series.append(Series(name, [0.0, x], [0.0, y], "modelled", text=["no tokens", said]))
+        label = f"{name}, {n:,} tokens: in {inside} of {len(boxes)} boxes"
+        series.append(Series(name, [0.0, x], [0.0, y], "modelled", text=["no tokens", label]))
     series += [
         Series(f"{name}: {DEVICES[name].flops / DEVICES[name].bytes_per_s:.0f} FLOP a byte",
                [0.0, b, b], [o, o, 0.0], "modelled")
@@ -199,9 +209,9 @@ def plane(shapes: dict[str, Shape], n: int, usd: float) -> Figure:
 def growth(shapes: dict[str, Shape]) -> Figure:
     """Dollars against the context, attention and feed-forward layers each on its cheapest device."""
 
-    def apart(one: Shape, n: int) -> float:
-        found = [price(one, device, n) for device in DEVICES.values()]
-        return min(cost.attention for cost in found) + min(cost.ffn for cost in found)
+    def apart(shape: Shape, n: int) -> float:
+        prices = [price(shape, device, n) for device in DEVICES.values()]
+        return min(cost.attention for cost in prices) + min(cost.ffn for cost in prices)
 
     return Figure(
         "growth",
@@ -209,9 +219,9 @@ def growth(shapes: dict[str, Shape]) -> Figure:
         Axis("context", "tokens", log=True),
         Axis("price", "USD", log=True),
         [
-            Series(name, [float(n) for n in CONTEXTS], [apart(one, n) for n in CONTEXTS], "modelled",
+            Series(name, [float(n) for n in CONTEXTS], [apart(shape, n) for n in CONTEXTS], "modelled",
                    text=[f"{name}, {n:,} tokens" for n in CONTEXTS])
-            for name, one in shapes.items()
+            for name, shape in shapes.items()
         ],
     )  # fmt: skip
 
@@ -221,8 +231,8 @@ def schedule(pipeline: Pipeline) -> Figure:
     lasts = {"attention": pipeline.attention, "sends": pipeline.a_to_f, "ffn": pipeline.ffn, "returns": pipeline.f_to_a}
     series = []
     for m in range(pipeline.microbatches):
-        mine = [one for one in pipeline.stages() if one.microbatch == m and one.layer < SHOWN_LAYERS]
-        bars = [(place, getattr(one, name), name, one.layer) for one in mine for place, name in enumerate(lasts)]
+        mine = [stage for stage in pipeline.stages() if stage.microbatch == m and stage.layer < SHOWN_LAYERS]
+        bars = [(place, getattr(stage, name), name, stage.layer) for stage in mine for place, name in enumerate(lasts)]
         series.append(
             Series(
                 f"microbatch {m + 1}",

@@ -81,8 +81,10 @@ def parallelbench(p: Params, progress: Progress) -> Study:
     forms = {task: derived(task, n) for task, n in sizes.items()}
     return Study(
         tables=[points_table(part.points), best_table(part.speedups), forms_table(forms)],
-        figures=[one for task in ran for one in figures(task, [x for x in part.points if x.task == task], forms[task])],
-        receipts=[one for task in ran for one in receipts(task, sizes[task], forms[task])],
+        figures=[
+            figure for task in ran for figure in figures(task, [x for x in part.points if x.task == task], forms[task])
+        ],
+        receipts=[receipt for task in ran for receipt in receipts(task, sizes[task], forms[task])],
         notes=[
             "Measured points are marked exactly on the same held-out prompts, prompt i with seed i.",
             "The lines are derived: sampling from perfect marginals in random order, not argmax.",
@@ -114,9 +116,9 @@ def run(
         by_prompt = []  # answers are listed once per prompt
         for seed, example in enumerate(asked):
             progress(done, len(tasks))  # often, so that whoever listens may stop it
-            by_prompt.append([outcome(model, one, example, seed) for one in made])
+            by_prompt.append([outcome(model, setting, example, seed) for setting in made])
         outcomes[task] = list(zip(made, map(list, zip(*by_prompt, strict=True)), strict=True))
-        points += [_point(model.record.name, task, one, got) for one, got in outcomes[task]]
+        points += [_point(model.record.name, task, setting, got) for setting, got in outcomes[task]]
     progress(len(tasks), len(tasks))
     if not points:
         raise UserError(f"{model.record.name} takes none of these tasks: {'; '.join(refused.values())}")
@@ -160,16 +162,16 @@ def mark(example: Example, text: str) -> str:
 
 
 def _point(model: str, task: str, setting: Setting, got: Sequence[Outcome]) -> Point:
-    forwards = sum(one.forwards for one in got)
-    bounds = [one.bound for one in got if one.bound is not None]
-    chances = [one.chance for one in got if one.chance is not None]
+    forwards = sum(answer.forwards for answer in got)
+    bounds = [answer.bound for answer in got if answer.bound is not None]
+    chances = [answer.chance for answer in got if answer.chance is not None]
     return Point(
         model=model,
         task=task,
         setting=setting,
-        marks="".join(one.mark for one in got),
+        marks="".join(answer.mark for answer in got),
         forwards=forwards / len(got),
-        tokens_per_forward=sum(one.tokens for one in got) / forwards,
+        tokens_per_forward=sum(answer.tokens for answer in got) / forwards,
         bound=sum(bounds) / len(bounds) if bounds else None,
         chance=sum(chances) / len(chances) if chances else None,
     )
@@ -224,7 +226,7 @@ def points_table(points: Sequence[Point]) -> Table:
     )
 
 
-def best_table(found: Sequence[Speedup]) -> Table:
+def best_table(gains: Sequence[Speedup]) -> Table:
     """The oracle view: the best single setting against the cheapest right one of every prompt."""
     columns = [
         Column("task"),
@@ -235,7 +237,7 @@ def best_table(found: Sequence[Speedup]) -> Table:
         Column("times fewer", "", "derived", 2),
         Column("some setting is right", "share", "measured", 3),
     ]
-    rows: list[list[Any]] = [[s.task, s.best, s.share, s.forwards, s.chosen, s.factor, s.solved] for s in found]
+    rows: list[list[Any]] = [[s.task, s.best, s.share, s.forwards, s.chosen, s.factor, s.solved] for s in gains]
     return Table(
         "best",
         "What no single setting reaches",
@@ -254,7 +256,7 @@ def forms_table(forms: dict[str, list[Derived]]) -> Table:
         Column("bound C", "nats", "derived", 4),
     ]
     rows: list[list[Any]] = [
-        [task, one.per_forward, one.chance, one.bound] for task, found in forms.items() for one in found
+        [task, form.per_forward, form.chance, form.bound] for task, task_forms in forms.items() for form in task_forms
     ]
     return Table("forms", "Closed forms, perfect marginals in random order", columns, rows)
 
@@ -270,18 +272,18 @@ def figures(task: str, points: Sequence[Point], forms: Sequence[Derived]) -> lis
     for sampled in (False, True):
         group = [point for point in points if point.setting.sampled == sampled]
         name, at = "sampled" if sampled else "argmax", [point.tokens_per_forward for point in group]
-        said = [f"{point.setting.label}: {point.right} of {point.tried} right" for point in group]
+        labels = [f"{point.setting.label}: {point.right} of {point.tried} right" for point in group]
         low, high = ([point.interval[end] for point in group] for end in (0, 1))
-        exact.append(Series(name, at, [one.share for one in group], "measured", "points", low, high, text=said))
-        bound.append(Series(name, at, [one.bound for one in group], "derived", "points", text=said))
+        exact.append(Series(name, at, [point.share for point in group], "measured", "points", low, high, text=labels))
+        bound.append(Series(name, at, [point.bound for point in group], "derived", "points", text=labels))
     title = TASKS[task].title
-    found = [
+    charts = [
         Figure(f"{task}: exact", f"{title}: exact answers", x, Axis("answered exactly", "share"), lines[0] + exact)
     ]
     if any(point.bound is not None for point in points):
         cost = Axis("C of the committed sets", "nats")
-        found.append(Figure(f"{task}: bound", f"{title}: what the commits cost at least", x, cost, lines[1] + bound))
-    return found
+        charts.append(Figure(f"{task}: bound", f"{title}: what the commits cost at least", x, cost, lines[1] + bound))
+    return charts
 
 
 def receipts(task: str, n: int, forms: Sequence[Derived]) -> list[Receipt]:

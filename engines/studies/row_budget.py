@@ -72,9 +72,9 @@ def row_budget(p: Params, progress: Progress) -> Study:
         raise UserError(f"'{p.model}' is a {model.record.kind} model; a draft is verified by a causal one: give that.")
     a = parts_of(decode.info, model)["prompts"].tensors["accuracy"].tolist()
     runs: dict[int, list[Trace]] = {B: [] for B in (0, *BUDGETS)}
-    for turn in range(p.repeats):
+    for repeat in range(p.repeats):
         for done, B in enumerate(runs):
-            progress(turn * len(runs) + done, p.repeats * len(runs))
+            progress(repeat * len(runs) + done, p.repeats * len(runs))
             slug, given = (decode.info.slug, {"budget": B}) if B else (decode.info.baseline, {})
             given["max_new_tokens"] = p.tokens
             runs[B].append(run(slug, model, p.prompt, params=given, detail="light"))
@@ -84,21 +84,25 @@ def row_budget(p: Params, progress: Progress) -> Study:
 
 def forward_ms(runs: Sequence[Trace]) -> float:
     """The middle time of a step's forwards behind the first, which reads the prompt."""
-    if not (times := [step.model_seconds for one in runs for step in one.steps[1:]]):
+    if not (times := [step.model_seconds for trace in runs for step in trace.steps[1:]]):
         raise UserError("the answer ended with its first token, so no forward could be timed; give another prompt.")
     return 1e3 * median(times)
 
 
 def point(B: int, trees: Trees, runs: Sequence[Trace]) -> Point:
     """A budget from its runs."""
-    rows = median(sum(step.facts[name] for name in ("rows", "prompt_rows")) for one in runs for step in one.steps[1:])
-    steps, tokens = (sum(map(len, part)) for part in zip(*((one.steps, one.output_ids) for one in runs), strict=True))
+    rows = median(
+        sum(step.facts[name] for name in ("rows", "prompt_rows")) for trace in runs for step in trace.steps[1:]
+    )
+    steps, tokens = (
+        sum(map(len, part)) for part in zip(*((trace.steps, trace.output_ids) for trace in runs), strict=True)
+    )
     return Point(B, trees, rows, forward_ms(runs), tokens / steps)
 
 
 def told(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
     """Table, both curves and the budget that won."""
-    best = max(points, key=lambda one: one.gain(plain_ms))
+    best = max(points, key=lambda budget_point: budget_point.gain(plain_ms))
     columns = [
         Column("budget B", "rows", "given"),
         Column("rows of a forward, middle", "", "measured", 0),
@@ -110,26 +114,28 @@ def told(points: Sequence[Point], plain_ms: float, record: Any) -> Study:
     ]
     table: list[list[str | float | int | bool | None]] = [
         [
-            one.B,
-            one.rows,
-            one.trees.score,
-            one.trees.score_no_wasted_step,
-            one.tokens,
-            one.ms,
-            one.gain(plain_ms),
+            budget_point.B,
+            budget_point.rows,
+            budget_point.trees.score,
+            budget_point.trees.score_no_wasted_step,
+            budget_point.tokens,
+            budget_point.ms,
+            budget_point.gain(plain_ms),
         ]
-        for one in points
+        for budget_point in points
     ]
-    x = [float(one.B) for one in points]
-    expected = Series("expected, 1 + f(B)", x, [1 + one.trees.score_no_wasted_step for one in points], "modelled")
-    found = Series("in the runs", x, [one.tokens for one in points], "measured", "points")
-    times = Series("a forward", x, [one.ms for one in points], "measured")
+    x = [float(budget_point.B) for budget_point in points]
+    expected = Series(
+        "expected, 1 + f(B)", x, [1 + budget_point.trees.score_no_wasted_step for budget_point in points], "modelled"
+    )
+    measured = Series("in the runs", x, [budget_point.tokens for budget_point in points], "measured", "points")
+    times = Series("a forward", x, [budget_point.ms for budget_point in points], "measured")
     flat: list[float | None] = [plain_ms] * len(x)
     accepted, budget = best.trees.score_no_wasted_step, Axis("budget B")
     return Study(
         tables=[Table("budgets", "Seven budgets on this machine", columns, table)],
         figures=[
-            Figure("tokens", "Tokens per forward", budget, Axis("tokens"), [expected, found]),
+            Figure("tokens", "Tokens per forward", budget, Axis("tokens"), [expected, measured]),
             Figure(
                 "time", "Time of a forward", budget, Axis("ms"), [times, Series("plain decoding", x, flat, "measured")]
             ),

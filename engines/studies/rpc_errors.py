@@ -43,15 +43,15 @@ class Pool:
         """Probabilities of the distinct paths to the right answer that were seen."""
         return list(
             {
-                one.text: math.exp(log_p)
-                for one, log_p in zip(self.voters, self.whole, strict=True)
-                if one.answer and same(one.answer) == same(self.right)
+                voter.text: math.exp(log_p)
+                for voter, log_p in zip(self.voters, self.whole, strict=True)
+                if voter.answer and same(voter.answer) == same(self.right)
             }.values()
         )
 
     def covered(self) -> float:
         """The part of all probability that the distinct samples hold."""
-        return sum({one.text: math.exp(log_p) for one, log_p in zip(self.voters, self.whole, strict=True)}.values())
+        return sum({voter.text: math.exp(log_p) for voter, log_p in zip(self.voters, self.whole, strict=True)}.values())
 
 
 @study(
@@ -140,12 +140,12 @@ def summing_error(paths: Sequence[float], n: int) -> float:
     return float((p[:, None] * p[None, :] * neither**n).sum())
 
 
-def differences(found: Mapping[int, Sequence[Mapping[str, float]]]) -> list[list[str | float | int | bool | None]]:
+def differences(accuracies: Mapping[int, Sequence[Mapping[str, float]]]) -> list[list[str | float | int | bool | None]]:
     """By the number of paths, how much more each rule has right than counting on the same problems, and the 95 %
     interval of that over the problems (Student's t)."""
     return [
-        [n, rule, *mean_interval([one[rule] - one[COUNTING] for one in per])]
-        for n, per in found.items()
+        [n, rule, *mean_interval([shares[rule] - shares[COUNTING] for shares in per])]
+        for n, per in accuracies.items()
         for rule in RULES
         if rule != COUNTING
     ]
@@ -153,13 +153,13 @@ def differences(found: Mapping[int, Sequence[Mapping[str, float]]]) -> list[list
 
 def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Study:
     """Both figures and their table."""
-    found = {n: [accuracy(pool, n, rng) for pool in pools] for n in SIZES}
-    curves = {rule: [mean_interval([one[rule] for one in found[n]]) for n in SIZES] for rule in RULES}
+    accuracies = {n: [accuracy(pool, n, rng) for pool in pools] for n in SIZES}
+    curves = {rule: [mean_interval([shares[rule] for shares in accuracies[n]]) for n in SIZES] for rule in RULES}
     paths = [pool.paths() for pool in pools]
-    p = [sum(one) for one in paths]
-    counting = [mean_interval([counting_error(one, n) for one in p])[0] for n in SIZES]
-    summing = [mean_interval([summing_error(one, n) if one else 0.0 for one in paths])[0] for n in SIZES]
-    model_error = mean_interval([(1 - one) ** 2 for one in p])
+    p = [sum(chances) for chances in paths]
+    counting = [mean_interval([counting_error(chance, n) for chance in p])[0] for n in SIZES]
+    summing = [mean_interval([summing_error(chances, n) if chances else 0.0 for chances in paths])[0] for n in SIZES]
+    model_error = mean_interval([(1 - chance) ** 2 for chance in p])
     x = [float(n) for n in SIZES]
     rows: list[list[str | float | int | bool | None]] = [
         [n, *(curves[rule][i][0] for rule in RULES), counting[i], summing[i], model_error[0]]
@@ -183,10 +183,10 @@ def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Stud
         Series(
             rule,
             x,
-            [one[0] for one in curve],
+            [interval[0] for interval in curve],
             "measured",
-            low=[max(0.0, one[1]) for one in curve],
-            high=[min(1.0, one[2]) for one in curve],
+            low=[max(0.0, interval[1]) for interval in curve],
+            high=[min(1.0, interval[2]) for interval in curve],
         )
         for rule, curve in curves.items()
     ]
@@ -202,7 +202,10 @@ def told(pools: Sequence[Pool], rng: random.Random, record: ModelRecord) -> Stud
         tables=[
             Table("rules", "Four rules and two errors by the number of paths", columns, rows),
             Table(
-                "apart", "The same problems by two rules, with the 95 % interval over them", apart, differences(found)
+                "apart",
+                "The same problems by two rules, with the 95 % interval over them",
+                apart,
+                differences(accuracies),
             ),
         ],
         figures=[

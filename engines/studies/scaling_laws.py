@@ -86,17 +86,17 @@ def scaling_laws(p: Params, progress: Progress) -> Study:
         raise UserError(f"{p.points} {word} given and a line with its test takes three; set points to 3 or more.")
     model: Any = load_model(TARGET, dtype="float32")
     part = load_part(PART, [model.record])
-    told = answers(model, held_out(p.prompts, p.seed), p.tokens)
+    target_answers = answers(model, held_out(p.prompts, p.seed), p.tokens)
     progress(1, 30)
     E, lengths = model.model.get_input_embeddings().weight, sorted(part.card["checkpoints"].values())[: p.points]
     points, largest, flags, longest = list[Point](), None, list[list[bool]](), dict[str, Any]()
     for size, steps, D, draft in checkpoints(part, E, model.max_positions):
         if D in lengths:
-            largest, (found, flags) = draft, compared(draft, told, p.gamma)
+            largest, (agreements, flags) = draft, compared(draft, target_answers, p.gamma)
             longest[size.name] = draft
-            points.append(Point(size.name, steps, size.body, D, found))
-            progress(1 + len(points), 30, partial(so_far, tuple(points), sum(told.counts), p, model.record))
-    known = so_far(points, sum(told.counts), p, model.record)
+            points.append(Point(size.name, steps, size.body, D, agreements))
+            progress(1 + len(points), 30, partial(so_far, tuple(points), sum(target_answers.counts), p, model.record))
+    known = so_far(points, sum(target_answers.counts), p, model.record)
     tables, figures = known.tables, known.figures
     if p.batch:
         times = timed(model, largest, BATCHES, WIDTHS, lambda: progress(1 + len(points), 30))
@@ -161,8 +161,8 @@ def slopes(axis: str, line: Sequence[Point], p: Params) -> tuple[float, float]:
 def nearest_form(misses: Sequence[float]) -> str:
     """The form with the smallest miss; where several are as near, as on points that are all equal, none is."""
     least = min(map(abs, misses))
-    found = [form for form, one in zip(FORMS, misses, strict=True) if abs(one) - least < EVEN]
-    return found[0] if len(found) == 1 else "no difference"
+    nearest = [form for form, deviation in zip(FORMS, misses, strict=True) if abs(deviation) - least < EVEN]
+    return nearest[0] if len(nearest) == 1 else "no difference"
 
 
 def table_of_points(points: Sequence[Point], p: Params) -> Table:
@@ -210,14 +210,14 @@ def table_of_laws(points: Sequence[Point], p: Params) -> Table:
 def curve(points: Sequence[Point], axis: str, p: Params) -> Figure:
     """Points with intervals, and their lines."""
     series, of = list[Series](), MEASURES[p.measure]
-    for _, at, line in (found for found in axes(points) if found[0] == axis):
+    for _, at, line in (row for row in axes(points) if row[0] == axis):
         x, y = along(axis, line), [of(point.found) for point in line]
         low, high = zip(*(point.interval(p.measure, p.seed) for point in line), strict=True)
         runs: list[Played | None] = [played(point, p) for point in line]
         series.append(Series(at, x, list(y), "measured", "points", low=list(low), high=list(high), runs=runs))
         if len(line) > 1:
             law = loglinear(x, y)
-            series.append(Series(f"{at}: line", x, [law.at(one) for one in x], "derived"))
+            series.append(Series(f"{at}: line", x, [law.at(coordinate) for coordinate in x], "derived"))
     title = {"D": "training", "N": "size"}[axis]
     unit = {"D": "tokens", "N": "parameters"}[axis]
     return Figure(title, f"{p.measure} by {title}", Axis(axis, unit, log=True), Axis(p.measure), series)
@@ -256,8 +256,8 @@ def rates(times: tuple[dict[Any, float], dict[int, float]], flags: Sequence[Sequ
 
 def of_rounds(flags: Sequence[Sequence[bool]], gamma: int) -> float:
     """Tokens of a round with windows of gamma, over all answers."""
-    found = [rounds(mine, gamma) for mine in flags]
-    return sum(tokens for _, tokens in found) / sum(n for n, _ in found)
+    counts = [rounds(mine, gamma) for mine in flags]
+    return sum(tokens for _, tokens in counts) / sum(n for n, _ in counts)
 
 
 def batch_tables(times: tuple[dict[Any, float], dict[int, float]], flags: Sequence[Sequence[bool]]) -> list[Table]:

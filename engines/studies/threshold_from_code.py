@@ -54,14 +54,14 @@ def threshold_from_code(p: Params, progress: Progress) -> Study:
     H, rank1 = list[float](), list[int]()
     for done, (prompt, reference) in enumerate(texts):
         progress(done, len(texts))
-        found = statistics(model, prompt, reference)
-        H, rank1 = H + found[0], rank1 + found[1]
+        stats = statistics(model, prompt, reference)
+        H, rank1 = H + stats[0], rank1 + stats[1]
     return told(H, rank1, len(texts), learn(*split(H, rank1, p.seed)), model.record)
 
 
 def told(H: list[float], rank1: list[int], functions: int, learned: Learned, record: ModelRecord) -> Study:
     """The record. H: entropies in nats; rank1: 1 where the reference is the first choice."""
-    first, others = ([h for h, y in zip(H, rank1, strict=True) if y == one] for one in (1, 0))
+    first, others = ([h for h, y in zip(H, rank1, strict=True) if y == label] for label in (1, 0))
     pauses = sum(h >= learned.threshold for h in H) / len(H)
     rows: list[list[str | float | int | bool | None]] = [
         ["functions", functions],
@@ -182,7 +182,7 @@ def split(
     rng = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(H), generator=rng).tolist()
     train, test = order[: len(order) * 4 // 5], order[len(order) * 4 // 5 :]
-    classes = [[i for i in train if rank1[i] == one] for one in (0, 1)]
+    classes = [[i for i in train if rank1[i] == label] for label in (0, 1)]
     rows = [i for some in classes for i in some[: min(map(len, classes))]]
     return [H[i] for i in rows], [rank1[i] for i in rows], [H[i] for i in test], [rank1[i] for i in test]
 
@@ -190,15 +190,15 @@ def split(
 def auc(H: Sequence[float], rank1: Sequence[int]) -> float:
     """How often a step whose reference is not the first choice has the higher entropy; ties count half."""
     values = torch.tensor(H, dtype=torch.float64)
-    one = torch.tensor(rank1).bool()
-    sure, unsure = values[one], values[~one]
+    mask = torch.tensor(rank1).bool()
+    sure, unsure = values[mask], values[~mask]
     above = (unsure[:, None] > sure[None]).double() + 0.5 * (unsure[:, None] == sure[None]).double()
     return float(above.mean())
 
 
 def references(most: int) -> Iterator[tuple[str, str]]:
     """(signature and docstring, body) of functions of the standard library, in the order of the modules."""
-    found = 0
+    count = 0
     for name in MODULES:
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.has_location or spec.origin is None:
@@ -209,8 +209,8 @@ def references(most: int) -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
                 head = "\n".join(lines[node.lineno - 1 : node.body[0].end_lineno])
                 body = "\n".join(lines[node.body[0].end_lineno or 0 : node.end_lineno])
-                if body.strip() and found < most:
-                    found += 1
+                if body.strip() and count < most:
+                    count += 1
                     yield textwrap.dedent(head) + "\n", textwrap.indent(textwrap.dedent(body), "    ")
 
 

@@ -38,14 +38,14 @@ def answer_to(question: str, facts: list[Fact]) -> str:
         return ", ".join(sorted({who for _, who, _ in facts}))
     if question not in ASKED_WHAT:
         return ""
-    found = {what for kind, _, what in facts if kind == ASKED_WHAT.index(question)}
-    return ", ".join(sorted(found, key=lambda what: (len(what) if what.isdigit() else 0, what)))
+    answers = {what for kind, _, what in facts if kind == ASKED_WHAT.index(question)}
+    return ", ".join(sorted(answers, key=lambda what: (len(what) if what.isdigit() else 0, what)))
 
 
 def _read(text: str) -> str | None:
     """The answer; None where a sentence is no fact, or where none answers."""
-    question, *sentences = [one.strip() for one in re.findall(r"[^.?]+[.?]", text)] or [""]
-    facts = [_fact(one) for one in sentences]
+    question, *sentences = [sentence.strip() for sentence in re.findall(r"[^.?]+[.?]", text)] or [""]
+    facts = [_fact(sentence) for sentence in sentences]
     known = [fact for fact in facts if fact is not None]
     return (answer_to(question, known) or None) if len(known) == len(facts) else None
 
@@ -59,7 +59,7 @@ def _fact(sentence: str) -> Fact | None:
 
 
 SHAPES = [
-    re.compile(re.escape(one).replace(r"\{who\}", r"(?P<who>\w+)").replace(r"\{what\}", r"(?P<what>\w+)"))
-    for one in WRITTEN
+    re.compile(re.escape(template).replace(r"\{who\}", r"(?P<who>\w+)").replace(r"\{what\}", r"(?P<what>\w+)"))
+    for template in WRITTEN
 ]
 ASKING = Task("ask", "A question and a passage", "text", (1, 6), "people", _make, _read, asked=ASKED)

@@ -55,7 +55,7 @@ class Blocks:
         x = x.transpose(0, 2, 1, 3, 4).reshape(self.count, PIXELS, self.channels)  # [n, m, C]
         bright = x.mean(-1)
         second = bright > bright.mean(1, keepdims=True) + 1e-9  # [n, m]
-        found = []
+        ids = []
         for pixels, mask in zip(x, second, strict=True):
             low = pixels[~mask].mean(0)  # one of them is there: not all are above their mean
             high = pixels[mask].mean(0) if mask.any() else low
@@ -64,8 +64,8 @@ class Blocks:
                 value = 2 * value + int(bit)
             for level in np.rint(np.concatenate([low, high]) / 255 * ((1 << self.levels) - 1)):
                 value = (value << self.levels) + int(level)
-            found.append(value)
-        return found
+            ids.append(value)
+        return ids
 
     def pixels(self, ids: Sequence[int]) -> Any:
         """The picture of n ids: uint8 [H, W, C], without C where that is 1."""
@@ -90,26 +90,26 @@ class Blocks:
 
     def read(self, text: str) -> list[int]:
         """The ids of such a text, blanks left out. Raises UserError for any other."""
-        said, found = "".join(text.split()), list[int]()
-        if bad := next((one for one in said if one not in DIGITS), None):
+        characters, ids = "".join(text.split()), list[int]()
+        if bad := next((character for character in characters if character not in DIGITS), None):
             raise UserError(
                 f"a picture in a prompt has letters, digits, - and _, and not '{bad}'; choose its file again."
             )
-        if len(said) != self.count * self.digits:
+        if len(characters) != self.count * self.digits:
             raise UserError(
-                f"the picture in the prompt has {len(said):,} characters and this model's have "
+                f"the picture in the prompt has {len(characters):,} characters and this model's have "
                 f"{self.count * self.digits:,}; choose its file again, for this model."
             )
-        for i in range(0, len(said), self.digits):
+        for i in range(0, len(characters), self.digits):
             value = 0
-            for one in said[i : i + self.digits]:
-                value = 64 * value + DIGITS.index(one)
+            for digit in characters[i : i + self.digits]:
+                value = 64 * value + DIGITS.index(digit)
             if value >> self.bits:
                 raise UserError(
                     "the picture in the prompt was changed by hand and is none any more; choose its file again."
                 )
-            found.append(value + (1 << self.bits))
-        return found
+            ids.append(value + (1 << self.bits))
+        return ids
 
 
 SCENES = Blocks(24, 24, 3, 6)  # of 52 bits, so that an id is a whole number that a browser counts exactly

@@ -15,12 +15,12 @@ OPERATIONS = "+-*"
 
 def steps_of(chain: str) -> list[tuple[int, str, int, int]]:
     """(value before, operation, digit, value after) of each operation, values modulo 10."""
-    value, found = int(chain[0]), []
+    value, steps = int(chain[0]), []
     for sign, digit in zip(chain[1::2], chain[2::2], strict=True):
         after = applied(value, sign, int(digit))
-        found.append((value, sign, int(digit), after))
+        steps.append((value, sign, int(digit), after))
         value = after
-    return found
+    return steps
 
 
 def applied(value: int, sign: str, digit: int) -> int:
@@ -30,8 +30,8 @@ def applied(value: int, sign: str, digit: int) -> int:
 
 def answer_of(output: str) -> str:
     """The digit behind the last "#" of a trace of thought; "" where none stands."""
-    found = re.findall(r"#(\d)", output)
-    return found[-1] if found else ""
+    answers = re.findall(r"#(\d)", output)
+    return answers[-1] if answers else ""
 
 
 def sound(chain: str, thought: str, ended: bool = False) -> bool:
@@ -43,10 +43,10 @@ def sound(chain: str, thought: str, ended: bool = False) -> bool:
         if not 0 <= at < len(right) or (sign, int(digit)) != right[at][1:3] or int(before) != right[at][0]:
             return False
         latest[at] = int(value)
-    said = answer_of(thought)
-    if said and (len(latest) < len(right) or said != str(right[-1][3])):
+    answer = answer_of(thought)
+    if answer and (len(latest) < len(right) or answer != str(right[-1][3])):
         return False
-    return all(value == right[i][3] for i, value in latest.items()) and (bool(said) or not ended)
+    return all(value == right[i][3] for i, value in latest.items()) and (bool(answer) or not ended)
 
 
 def _make(rng: random.Random, size: int) -> tuple[str, str]:

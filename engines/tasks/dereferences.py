@@ -43,22 +43,22 @@ class Dereferences:
 def dereferences(n: int, seed: int = 0) -> Dereferences:
     """`n` prompts, or fewer where the library has no more. Raises UserError where the analyser is not installed."""
     rng, asked, wrong = random.Random(seed), 0, 0
-    found: list[Dereference] = []
+    prompts: list[Dereference] = []
     with Analyser({}) as analyser:
         files = sorted(library())
         rng.shuffle(files)
         for file in files:
             places = list(_places(file))
-            if len(found) == n or not places:
+            if len(prompts) == n or not places:
                 continue
             line, prompt, name = rng.choice(places)
             names = analyser.members(prompt, PATIENCE, dunder=True).names
-            plain = [one for one in names if not one.startswith("__")]
+            plain = [member for member in names if not member.startswith("__")]
             asked += 1
             wrong += bool(plain) and name not in plain
             if name in plain:
-                found.append(Dereference(file.relative_to(_home()).as_posix(), line, prompt, name, names))
-    return Dereferences(found, asked, wrong)
+                prompts.append(Dereference(file.relative_to(_home()).as_posix(), line, prompt, name, names))
+    return Dereferences(prompts, asked, wrong)
 
 
 def library() -> Iterator[Path]:

@@ -32,8 +32,8 @@ def documentation(split: Split, seed: int) -> Iterator[str]:
     """What the library's docstrings say, file by file."""
     while True:
         for text in library(split, seed):
-            said = [ast.get_docstring(node) for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
-            whole = "\n\n".join(one for one in said if one)
+            docstrings = [ast.get_docstring(node) for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
+            whole = "\n\n".join(docstring for docstring in docstrings if docstring)
             if len(whole) >= SHORTEST:
                 yield whole
 
@@ -74,8 +74,8 @@ def of_tasks(*names: str) -> Texts:
         streams = [TASKS[name].generate(split, seed) for name in names]
         while True:
             for stream in streams:
-                one = next(stream)
-                yield one.prompt, one.answer
+                example = next(stream)
+                yield example.prompt, example.answer
 
     return texts
 
@@ -84,7 +84,7 @@ def stories(split: Split, seed: int) -> Iterator[str]:
     """A few short stories one behind the other."""
     stream = TASKS["story"].generate(split, seed)
     while True:
-        yield "\n\n".join(one.answer for one in islice(stream, 12))
+        yield "\n\n".join(example.answer for example in islice(stream, 12))
 
 
 WIDE: dict[str, Texts] = {

@@ -74,10 +74,10 @@ def described(scene: Scene) -> str:
 def scene_of(text: str) -> Scene | None:
     """The scene that a text describes; None where it describes none: another form, two objects in a cell, too few or
     too many."""
-    found = [FORM.fullmatch(" ".join(part.lower().split())) for part in text.split(",")]
-    things = [Thing(*one.groups()) for one in found if one]
+    matches = [FORM.fullmatch(" ".join(part.lower().split())) for part in text.split(",")]
+    things = [Thing(*match.groups()) for match in matches if match]
     cells = {thing.cell for thing in things}
-    return in_order(things) if len(things) == len(found) == len(cells) and FEWEST <= len(cells) <= MOST else None
+    return in_order(things) if len(things) == len(matches) == len(cells) and FEWEST <= len(cells) <= MOST else None
 
 
 def scenes(split: str, seed: int = 0, objects: int | None = None) -> Iterator[Scene]:
@@ -105,11 +105,11 @@ def held_out(number: int) -> Scene:
 def caption(scene: Scene, rng: random.Random | None = None) -> str:
     """What is said of a scene, a sentence for each object in reading order. rng: of how the sentences begin; without
     one always the usual way."""
-    said = []
+    sentences = []
     for i, (size, colour, shape, row, column) in enumerate(scene):
         begin = LATER[rng is not None and rng.random() < 0.25] if i else "there is"
-        said.append(f"{begin} a {size} {colour} {shape} at the {row} {column} .")
-    return " ".join(said)
+        sentences.append(f"{begin} a {size} {colour} {shape} at the {row} {column} .")
+    return " ".join(sentences)
 
 
 def form(scene: Scene) -> str:
@@ -129,7 +129,7 @@ def shuffled(scene: Scene, rng: random.Random) -> str:
 def named(text: str) -> set[Thing]:
     """The objects that a caption, or a filled form, names in full."""
     words = " ".join(re.findall(r"[a-z]+|[:;,.]", text.lower()))
-    return {Thing(*found) for form in (FORM, FILLED) for found in form.findall(words)}
+    return {Thing(*fields) for form in (FORM, FILLED) for fields in form.findall(words)}
 
 
 def word_class(word: str) -> str:

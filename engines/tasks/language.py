@@ -57,10 +57,10 @@ def _wrong_sentence(text: str, answer: str, output: str) -> int | None:
     """Right if it is one sentence of the shape above with just the given words in fitting places; else the first word
     that was not given, or the end."""
     given, words = text.split(), output.split()
-    found = SHAPE.fullmatch(" ".join(words))
-    parts = found.groups() if found else ()
+    match = SHAPE.fullmatch(" ".join(words))
+    parts = match.groups() if match else ()
     if (
-        found
+        match
         and Counter(p for p in parts if p) == Counter(given)
         and parts[2] in VERBS
         and all(parts[i] is None or parts[i] in ADJECTIVES for i in (0, 3))
@@ -115,11 +115,11 @@ def slips(word: str) -> Iterator[str]:
 @cache
 def _sources() -> dict[str, set[str]]:
     """Which known words can have become a misspelling."""
-    found: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
     for word in VOCABULARY:
         for slip in slips(word):
-            found.setdefault(slip, set()).add(word)
-    return found
+            sources.setdefault(slip, set()).add(word)
+    return sources
 
 
 def _read_spell(text: str) -> str | None:
@@ -131,10 +131,10 @@ def _read_spell(text: str) -> str | None:
         core = word.rstrip(".,")
         if core.lower() in VOCABULARY:
             continue
-        found = _sources().get(core.lower(), set())
-        if len(found) != 1:
+        candidates = _sources().get(core.lower(), set())
+        if len(candidates) != 1:
             return None
-        (right,) = found
+        (right,) = candidates
         words[i] = (right.capitalize() if core[:1].isupper() else right) + word[len(core) :]
         changed = True
     return " ".join(words) if changed else None

@@ -47,8 +47,8 @@ def scene_words() -> dict[str, Any]:
 
 def numbered_scene(prompt: str) -> str:
     """The description of the scene that a prompt names by its number; "" where it names none."""
-    found = NUMBER.fullmatch(prompt)
-    return described(held_out(int(found[1]))) if found and 1 <= int(found[1]) <= NUMBERED else ""
+    match = NUMBER.fullmatch(prompt)
+    return described(held_out(int(match[1]))) if match and 1 <= int(match[1]) <= NUMBERED else ""
 
 
 def picture_size(kind: str) -> tuple[int, int]:

@@ -41,10 +41,10 @@ def _read(text: str) -> str | None:
     *facts, question = [s.strip() for s in re.findall(r"[^.?]+[.?]", text)] or [""]
     answers = []
     for fact in facts:
-        kind, found = next(((k, m) for k, shape in enumerate(FACTS) if (m := re.fullmatch(shape, fact))), (0, None))
-        if found is None:
+        kind, match = next(((k, m) for k, shape in enumerate(FACTS) if (m := re.fullmatch(shape, fact))), (0, None))
+        if match is None:
             return None
-        if question in (ASKED_WHAT[kind].format(**found.groupdict()), ASKED_WHO[kind].format(**found.groupdict())):
+        if question in (ASKED_WHAT[kind].format(**match.groupdict()), ASKED_WHO[kind].format(**match.groupdict())):
             answers.append(fact)
     return answers[0] if len(answers) == 1 else None
 

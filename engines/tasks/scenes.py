@@ -160,8 +160,8 @@ def drawn(word: str, look: SceneLook, noise: Any = None) -> Scene:
 
 def caption(kind: str, colour: str, side: str) -> str:
     """What is said of a scene."""
-    said = KINDS[kind].caption.format(colour=colour, side=side)
-    return said.replace("a orange", "an orange").replace("on the middle", "in the middle")
+    sentence = KINDS[kind].caption.format(colour=colour, side=side)
+    return sentence.replace("a orange", "an orange").replace("on the middle", "in the middle")
 
 
 def lettering(word: str, look: SceneLook, pick: random.Random, room: tuple[float, float, float, float]) -> Any:
@@ -177,8 +177,8 @@ def lettering(word: str, look: SceneLook, pick: random.Random, room: tuple[float
     ImageDraw.Draw(both[0]).text(middle, word, fill=255, font=font, anchor="mm")
     x0, y0, x1, y1 = both[0].getbbox() or (0, 0, 0, 0)
     ImageDraw.Draw(both[1]).rectangle((x0 - 1, y0 - 1, x1, y1), fill=255)
-    turn = {"center": middle, "resample": Image.Resampling.BILINEAR}
-    return [one.rotate(look.rotation, **turn) if look.rotation else one for one in both]
+    options = {"center": middle, "resample": Image.Resampling.BILINEAR}
+    return [image.rotate(look.rotation, **options) if look.rotation else image for image in both]
 
 
 @cache
@@ -212,4 +212,4 @@ def word_for(kind: str, pick: random.Random) -> str:
 def alike(word: str, pick: random.Random) -> str:
     """The word with one letter changed."""
     at = pick.randrange(len(word))
-    return word[:at] + pick.choice([one for one in LETTERS if one != word[at]]) + word[at + 1 :]
+    return word[:at] + pick.choice([letter for letter in LETTERS if letter != word[at]]) + word[at + 1 :]

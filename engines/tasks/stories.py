@@ -41,10 +41,10 @@ def _story(rng: random.Random, n: int) -> tuple[str, str]:
         words["colour"] = next(c for c in (words["colour"], "red") if c[0] not in "aeiou")
         return rng.choice(sentences).format(name=name, friend=friend, thing=thing, **words)
 
-    told = [say(OPENINGS)]
+    story = [say(OPENINGS)]
     for thing in things:
-        told += [say(MEETINGS, thing), say(MIDDLES, thing)]
-    return ", ".join([name, *things]), " ".join([*told, say(ENDINGS)])
+        story += [say(MEETINGS, thing), say(MIDDLES, thing)]
+    return ", ".join([name, *things]), " ".join([*story, say(ENDINGS)])
 
 
 def _read(text: str) -> str | None:
@@ -64,9 +64,9 @@ def _wrong(text: str, answer: str, output: str) -> int | None:
     """Right if every given word occurs, in at least three sentences, the last one finished; else the end of the output
     is marked."""
     words = set(re.findall(r"[\w']+", output))
-    told = all(w in words for w in re.findall(r"[^\s,]+", text))
+    covered = all(w in words for w in re.findall(r"[^\s,]+", text))
     whole = len(re.findall(r"[.!?](?=[\s\"]|$)", output)) >= 3 and output.rstrip()[-1:] in '.!?"'
-    return None if told and whole else max(0, len(output.split()) - 1)
+    return None if covered and whole else max(0, len(output.split()) - 1)
 
 
 STORIES = (

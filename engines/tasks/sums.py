@@ -46,8 +46,8 @@ def _subtract(rng: random.Random, digits: int) -> tuple[str, str]:
 
 
 def _operands(text: str, sign: str) -> tuple[int, int] | None:
-    found = re.fullmatch(rf"\s*(\d{{1,6}})\s*{re.escape(sign)}\s*(\d{{1,6}})\s*", text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(rf"\s*(\d{{1,6}})\s*{re.escape(sign)}\s*(\d{{1,6}})\s*", text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _read_add(text: str) -> str | None:
@@ -116,7 +116,7 @@ def _read_problem(text: str) -> str | None:
     if start[2]:
         steps, now = [(now, "*", int(start[2]))], now * int(start[2])
     for sentence in sentences[1:-1]:
-        kind = next(((found, sign) for shape, _, sign in EVENTS if (found := re.fullmatch(shape, sentence))), None)
+        kind = next(((match, sign) for shape, _, sign in EVENTS if (match := re.fullmatch(shape, sentence))), None)
         if kind is None:
             return None
         b = int(kind[0][2] or 2)

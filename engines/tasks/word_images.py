@@ -48,9 +48,9 @@ def words() -> tuple[tuple[str, ...], tuple[str, ...]]:
     on, and those held out."""
     from pydoc_data.topics import topics
 
-    found = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))
-    out = [word for word in found if hashlib.sha256(word.encode()).digest()[0] % HELD_OUT == 0]
-    return tuple(word for word in found if word not in set(out)), tuple(out)
+    vocabulary = sorted(set(re.findall(rf"\b[a-z]{{2,{LONGEST}}}\b", " ".join(topics.values()).lower())))
+    out = [word for word in vocabulary if hashlib.sha256(word.encode()).digest()[0] % HELD_OUT == 0]
+    return tuple(word for word in vocabulary if word not in set(out)), tuple(out)
 
 
 @cache
@@ -78,9 +78,9 @@ def drawn(word: str, look: Look, noise: Any = None) -> Any:
     middle = (MARGIN + font.getlength(word) * look.stretch / 2, HEIGHT / 2)  # of the word, about which it turns
     ImageDraw.Draw(ink).text((MARGIN, HEIGHT / 2), word, fill=255, font=font, anchor="lm")
     upright = MARGIN + font.getlength(word) / 2
-    turn, (right, down) = np.deg2rad(look.rotation), look.shift
-    cosine, sine = float(np.cos(turn)), float(np.sin(turn))
-    if (turn, look.stretch, look.slant, look.shift) != (0.0, 1.0, 0.0, (0, 0)):
+    angle, (right, down) = np.deg2rad(look.rotation), look.shift
+    cosine, sine = float(np.cos(angle)), float(np.sin(angle))
+    if (angle, look.stretch, look.slant, look.shift) != (0.0, 1.0, 0.0, (0, 0)):
         # from a pixel of the image back to one of the upright word
         x = (cosine / look.stretch + look.slant * sine, -sine / look.stretch + look.slant * cosine)
         y = (sine, cosine)

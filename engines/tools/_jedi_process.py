@@ -57,32 +57,32 @@ def _rows(
     required, text) for each parameter."""
     project = jedi.Project(folder, sys_path=[folder, *standard], smart_sys_path=False, load_unsafe_extensions=False)
     script = jedi.Script(text, path=Path(folder) / main, project=project, environment=environment)
-    within = [Path(folder), *(Path(one) for one in standard if one)]
-    if not all(_known(one, within) for one in script.infer(line, max(0, column - 1))):
+    within = [Path(folder), *(Path(path) for path in standard if path)]
+    if not all(_known(definition, within) for definition in script.infer(line, max(0, column - 1))):
         return []
     if about == "signatures":
         forms = script.get_signatures(line, column)
-        return [[_parameter(one) for one in form.params] for form in forms if _known(form, within)]
-    found = script.complete(line, column)
-    return [(one.name, _detail(one, Path(folder))) for one in found if _plain(one)]
+        return [[_parameter(parameter) for parameter in form.params] for form in forms if _known(form, within)]
+    completions = script.complete(line, column)
+    return [(completion.name, _detail(completion, Path(folder))) for completion in completions if _plain(completion)]
 
 
-def _parameter(one: Any) -> tuple[str, str, bool, str]:
-    text, kind = one.to_string(), one.kind.name
-    return one.name, kind, "=" not in text and not kind.startswith("VAR_"), text[:80]
+def _parameter(parameter: Any) -> tuple[str, str, bool, str]:
+    text, kind = parameter.to_string(), parameter.kind.name
+    return parameter.name, kind, "=" not in text and not kind.startswith("VAR_"), text[:80]
 
 
-def _plain(found: Any) -> bool:
-    return found.type != "keyword" and found.name.isidentifier()
+def _plain(completion: Any) -> bool:
+    return completion.type != "keyword" and completion.name.isidentifier()
 
 
-def _known(found: Any, within: list[Path]) -> bool:
+def _known(definition: Any, within: list[Path]) -> bool:
     """Whether a definition is the project's or the standard library's. A package without files of its own has no path
     and is looked for by its name."""
-    if found.type == "namespace":
-        return (within[0] / str(found.full_name or "/").replace(".", "/")).is_dir()
-    path = found.module_path
-    return path is None or any(one in Path(path).parents for one in within) or _stub(Path(path))
+    if definition.type == "namespace":
+        return (within[0] / str(definition.full_name or "/").replace(".", "/")).is_dir()
+    path = definition.module_path
+    return path is None or any(folder in Path(path).parents for folder in within) or _stub(Path(path))
 
 
 def _stub(path: Path) -> bool:
@@ -90,16 +90,16 @@ def _stub(path: Path) -> bool:
     return "typeshed" in path.parts
 
 
-def _detail(found: Any, folder: Path) -> str:
+def _detail(completion: Any, folder: Path) -> str:
     """The line that defines a name, with its place, where that is a file of the project; else what kind of thing it
     is."""
-    if found.type == "module":  # where it lies is looked up by importing paths: 0.2 s for each of hundreds
+    if completion.type == "module":  # where it lies is looked up by importing paths: 0.2 s for each of hundreds
         return "module"
-    path = found.module_path
-    if path is None or folder not in Path(path).parents or found.line is None:
-        return str(found.type)
-    code = found.get_line_code().strip()
-    return f"{code[:80]}  {Path(path).relative_to(folder).as_posix()}:{found.line}"
+    path = completion.module_path
+    if path is None or folder not in Path(path).parents or completion.line is None:
+        return str(completion.type)
+    code = completion.get_line_code().strip()
+    return f"{code[:80]}  {Path(path).relative_to(folder).as_posix()}:{completion.line}"
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ class Frame:
     @property
     def key(self) -> str:
         """The name before the = of the current argument; "" where it has none."""
-        found = re.match(r"\s*(\w+)\s*=(?!=)", self.current)
-        return found[1] if found else ""
+        match = re.match(r"\s*(\w+)\s*=(?!=)", self.current)
+        return match[1] if match else ""
 
     @property
     def free(self) -> bool:
@@ -64,79 +64,80 @@ class Frame:
 
     def ended(self) -> Frame:
         """Itself with the current argument counted."""
-        found = copy.copy(self)
-        found.names = list(self.names)
-        found.end_argument()
-        return found
+        frame = copy.copy(self)
+        frame.names = list(self.names)
+        frame.end_argument()
+        return frame
 
 
-def open_names(one: Sequence[Parameter], frame: Frame) -> list[str]:
+def open_names(signature: Sequence[Parameter], frame: Frame) -> list[str]:
     """Keywords of a signature that are not given yet."""
-    by_place = [p.name for p in one if p.kind in PLACES][: frame.places]
-    return [p.name for p in one if p.kind in BY_NAME and p.name not in (*frame.names, *by_place)]
+    by_place = [p.name for p in signature if p.kind in PLACES][: frame.places]
+    return [p.name for p in signature if p.kind in BY_NAME and p.name not in (*frame.names, *by_place)]
 
 
-def has(one: Sequence[Parameter], kind: str) -> bool:
+def has(signature: Sequence[Parameter], kind: str) -> bool:
     """Whether a signature takes any number of arguments of this kind."""
-    return any(p.kind == kind for p in one)
+    return any(p.kind == kind for p in signature)
 
 
-def fits(one: Sequence[Parameter], frame: Frame) -> bool:
+def fits(signature: Sequence[Parameter], frame: Frame) -> bool:
     """Whether the complete arguments of a frame are among those of a signature."""
-    places = [p for p in one if p.kind in PLACES]
-    if frame.places > len(places) and not has(one, "VAR_POSITIONAL"):
+    places = [p for p in signature if p.kind in PLACES]
+    if frame.places > len(places) and not has(signature, "VAR_POSITIONAL"):
         return False
-    names = {p.name for p in one if p.kind in BY_NAME} - {p.name for p in places[: frame.places]}
-    known = has(one, "VAR_KEYWORD") or all(name in names for name in frame.names)
+    names = {p.name for p in signature if p.kind in BY_NAME} - {p.name for p in places[: frame.places]}
+    known = has(signature, "VAR_KEYWORD") or all(name in names for name in frame.names)
     return known and len(set(frame.names)) == len(frame.names)
 
 
-def place_left(one: Sequence[Parameter], frame: Frame) -> bool:
+def place_left(signature: Sequence[Parameter], frame: Frame) -> bool:
     """Whether an argument without a name may follow."""
-    room = frame.places < sum(p.kind in PLACES and p.name not in frame.names for p in one)
-    return (room or has(one, "VAR_POSITIONAL")) and not frame.names
+    room = frame.places < sum(p.kind in PLACES and p.name not in frame.names for p in signature)
+    return (room or has(signature, "VAR_POSITIONAL")) and not frame.names
 
 
 def may_begin(frame: Frame) -> bool:
     """Whether one more argument may be begun."""
     return any(
-        fits(one, frame) and (place_left(one, frame) or open_names(one, frame) or has(one, "VAR_KEYWORD"))
-        for one in frame.signatures or ()
+        fits(signature, frame)
+        and (place_left(signature, frame) or open_names(signature, frame) or has(signature, "VAR_KEYWORD"))
+        for signature in frame.signatures or ()
     )
 
 
 def may_close(frame: Frame) -> bool:
     """Whether the call may end with these arguments."""
 
-    def complete(one: Sequence[Parameter]) -> bool:
-        given = {*frame.names, *(p.name for p in [p for p in one if p.kind in PLACES][: frame.places])}
-        return all(p.name in given for p in one if p.required)
+    def complete(signature: Sequence[Parameter]) -> bool:
+        given = {*frame.names, *(p.name for p in [p for p in signature if p.kind in PLACES][: frame.places])}
+        return all(p.name in given for p in signature if p.required)
 
-    return any(fits(one, frame) and complete(one) for one in frame.signatures or ())
+    return any(fits(signature, frame) and complete(signature) for signature in frame.signatures or ())
 
 
 def only_names(frame: Frame) -> list[str] | None:
     """The keywords that the argument which begins here must be one of; None where it may be anything."""
-    good = [one for one in frame.signatures or () if fits(one, frame)]
-    if frame.free or any(place_left(one, frame) or has(one, "VAR_KEYWORD") for one in good):
+    good = [signature for signature in frame.signatures or () if fits(signature, frame)]
+    if frame.free or any(place_left(signature, frame) or has(signature, "VAR_KEYWORD") for signature in good):
         return None
-    return list(dict.fromkeys(name for one in good for name in open_names(one, frame)))
+    return list(dict.fromkeys(name for signature in good for name in open_names(signature, frame)))
 
 
 def breaks(frame: Frame) -> bool:
     """Whether the arguments so far, with the one that is begun, fit no signature, whatever follows."""
-    good = [one for one in frame.signatures or () if fits(one, frame)]
+    good = [signature for signature in frame.signatures or () if fits(signature, frame)]
     begun, wanted = frame.current.strip(), only_names(frame)
     if not good or not begun or frame.free:
         return not good
     if key := frame.key:
-        return not any(takes(one, key, frame) for one in good)
+        return not any(takes(signature, key, frame) for signature in good)
     return wanted is not None and not any(name.startswith(begun) for name in wanted)
 
 
-def takes(one: Sequence[Parameter], key: str, frame: Frame) -> bool:
+def takes(signature: Sequence[Parameter], key: str, frame: Frame) -> bool:
     """Whether a signature has this keyword left."""
-    return key in open_names(one, frame) or (has(one, "VAR_KEYWORD") and key not in frame.names)
+    return key in open_names(signature, frame) or (has(signature, "VAR_KEYWORD") and key not in frame.names)
 
 
 class Brackets:
@@ -209,7 +210,9 @@ class Brackets:
         word = frame.current.strip()
         key = re.fullmatch(r"[^\W\d]\w*", word) and not frame.key
         if c == "=" and self.text[at + 1 : at + 2] != "=" and word[-1] not in "=!<>:" and not frame.key:
-            return bool(key) and any(takes(one, word, frame) for one in frame.signatures or () if fits(one, frame))
+            return bool(key) and any(
+                takes(signature, word, frame) for signature in frame.signatures or () if fits(signature, frame)
+            )
         wanted = only_names(frame)
         if wanted is None or frame.key or not key:
             return True
@@ -249,8 +252,8 @@ class Brackets:
             frame.end_argument()
 
     def _frame(self, c: str, at: int) -> Frame:
-        found = CALLEE.search(self.text[max(0, at - 200) : at]) if c == "(" else None
-        before, name = (found[1], found[2]) if found else (None, None)
+        match = CALLEE.search(self.text[max(0, at - 200) : at]) if c == "(" else None
+        before, name = (match[1], match[2]) if match else (None, None)
         if not name or keyword.iskeyword(name) or before in ("def", "class") or name[0].isdigit():
             return Frame(c)
         return Frame(c, at + 1)

@@ -97,19 +97,19 @@ class Analyser:
         with `dunder`. seconds: the longest to wait."""
         began = time.perf_counter()
         why, rows, (line, column) = self._ask("members", text, seconds)
-        found = {str(name): str(detail) for name, detail in rows if dunder or not name.startswith("__")}
-        why = why or ("" if found else "the analyser does not know what stands before the dot")
-        return Answer(tuple(found), tuple(found.values()), line, column, began, time.perf_counter(), why)
+        members = {str(name): str(detail) for name, detail in rows if dunder or not name.startswith("__")}
+        why = why or ("" if members else "the analyser does not know what stands before the dot")
+        return Answer(tuple(members), tuple(members.values()), line, column, began, time.perf_counter(), why)
 
     def signatures(self, text: str, seconds: float | None = None) -> Signed:
         """The parameters of the call whose bracket the text ends with."""
         began = time.perf_counter()
         why, rows, (line, column) = self._ask("signatures", text, seconds)
-        found = tuple(tuple(Parameter(*one) for one in signature) for signature in rows)
-        every = {one.name: one for signature in found for one in signature}
-        why = why or ("" if found else "the analyser does not know what is called")
-        details = tuple(one.text for one in every.values())
-        return Signed(tuple(every), details, line, column, began, time.perf_counter(), why, found)
+        signatures = tuple(tuple(Parameter(*fields) for fields in signature) for signature in rows)
+        every = {parameter.name: parameter for signature in signatures for parameter in signature}
+        why = why or ("" if signatures else "the analyser does not know what is called")
+        details = tuple(parameter.text for parameter in every.values())
+        return Signed(tuple(every), details, line, column, began, time.perf_counter(), why, signatures)
 
     def _ask(self, about: str, text: str, seconds: float | None) -> tuple[str, list[Any], tuple[int, int]]:
         """(why there is none, the rows, line and column)."""
@@ -139,7 +139,7 @@ def require() -> None:
 def leaves(code: str) -> bool:
     """Whether the code names a way out of its folder: `sys.path`, or a relative import of more than one level."""
     code = plain_lines(code)
-    return any(OUTSIDE.search(SPACE.sub("", one)) is not None for one in (code, COMMENT.sub("", code)))
+    return any(OUTSIDE.search(SPACE.sub("", variant)) is not None for variant in (code, COMMENT.sub("", code)))
 
 
 def plain_lines(text: str) -> str:
@@ -156,7 +156,7 @@ def in_string_or_comment(text: str) -> bool:
             at = text.find("\n", at)
             if at < 0:
                 return True
-        elif opener := next((one for one in OPENERS if text.startswith(one, at)), ""):
+        elif opener := next((quote for quote in OPENERS if text.startswith(quote, at)), ""):
             at = _end_of_string(text, at + len(opener), opener)
             if at < 0:
                 return True
@@ -198,5 +198,5 @@ def _process() -> Child:
 
 
 def _origin(name: str) -> str | None:
-    found = importlib.util.find_spec(name)
-    return found.origin if found else None
+    spec = importlib.util.find_spec(name)
+    return spec.origin if spec else None

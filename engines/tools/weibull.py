@@ -30,12 +30,12 @@ class Mixture:
     def high(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Membership [n] of the part with the larger mean, for probabilities x [n]."""
         with np.errstate(over="ignore", invalid="ignore"):
-            one, two = (
+            first, two = (
                 weight * np.exp(log_weibull(x, k, lam)[0])
                 for weight, k, lam in zip((self.w, 1 - self.w), self.k, self.lam, strict=True)
             )
-        both = one + two
-        return np.divide(one, both, out=np.full_like(both, 0.5), where=both > 0)
+        both = first + two
+        return np.divide(first, both, out=np.full_like(both, 0.5), where=both > 0)
 
 
 def log_weibull(x: np.ndarray[Any, Any], k: float, lam: float) -> tuple[np.ndarray[Any, Any], ...]:
@@ -51,7 +51,7 @@ def fit(x: np.ndarray[Any, Any]) -> Mixture | None:
     if len(x) < 2 or float(np.ptp(x)) <= 1e-12 or not (np.isfinite(x).all() and (x > 0).all()):
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        theta, value = minimise(lambda one: likelihood(one, x), START)
+        theta, value = minimise(lambda parameters: likelihood(parameters, x), START)
     if not math.isfinite(value):
         return None
     w, k1, lam1, k2, lam2 = map(float, theta)
@@ -63,11 +63,11 @@ def fit(x: np.ndarray[Any, Any]) -> Mixture | None:
 def likelihood(theta: np.ndarray[Any, Any], x: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
     """The negative log-likelihood and its gradient [5]."""
     w, k1, lam1, k2, lam2 = map(float, theta)
-    one, two = log_weibull(x, k1, lam1), log_weibull(x, k2, lam2)
-    a, b = math.log(w) + one[0], math.log(1 - w) + two[0]
+    first, two = log_weibull(x, k1, lam1), log_weibull(x, k2, lam2)
+    a, b = math.log(w) + first[0], math.log(1 - w) + two[0]
     both = np.logaddexp(a, b)
     r1, r2 = np.exp(a - both), np.exp(b - both)
-    terms = (r1 / w - r2 / (1 - w), r1 * one[1], r1 * one[2], r2 * two[1], r2 * two[2])
+    terms = (r1 / w - r2 / (1 - w), r1 * first[1], r1 * first[2], r2 * two[1], r2 * two[2])
     return -float(both.sum()), -np.array([term.sum() for term in terms])
 
 

@@ -48,7 +48,7 @@ def check_rows(given: Mapping[str, Any], rows: int) -> None:
 def given_to_decoder(given: Mapping[str, Any], name: str) -> Any:
     """An argument of the decoder, where the call has a source as well; else the one of that name."""
     own = given.get(f"decoder_{name}")
-    return own if own is not None or any(given.get(one) is not None for one in DECODED) else given.get(name)
+    return own if own is not None or any(given.get(argument) is not None for argument in DECODED) else given.get(name)
 
 
 def cache_of(given: Mapping[str, Any]) -> Any:
@@ -106,23 +106,23 @@ def keys_of(cache: Any) -> Tensor | None:
 def logits_of(output: Any, ids: Tensor | None = None, decides: bool = True) -> Tensor | None:
     """The logits [B, n, V] in what a module returned for these ids. decides: whether there must be some, a column for
     each token; else None where there are none."""
-    found: Any = getattr(output, "logits", None)
-    if found is None and isinstance(output, Mapping):
-        found = output.get("logits")
-    if found is None and isinstance(output, (tuple, list)):
-        found = next((one for one in output if _scores(one)), None)
-    if found is None and torch.is_tensor(output):
-        found = output
-    if not decides and not _scores(found):
+    logits: Any = getattr(output, "logits", None)
+    if logits is None and isinstance(output, Mapping):
+        logits = output.get("logits")
+    if logits is None and isinstance(output, (tuple, list)):
+        logits = next((tensor for tensor in output if _scores(tensor)), None)
+    if logits is None and torch.is_tensor(output):
+        logits = output
+    if not decides and not _scores(logits):
         return None
-    beyond = decides and _scores(found) and ids is not None and ids.numel() and int(ids.max()) >= found.shape[-1]
-    if not _scores(found) or beyond:
+    beyond = decides and _scores(logits) and ids is not None and ids.numel() and int(ids.max()) >= logits.shape[-1]
+    if not _scores(logits) or beyond:
         kind = type(output).__name__
         raise Unreadable(
             f"the model returned no logits (a {kind[:60]}); watch the module with the output head, whose result has "
             "`.logits` of shape [batch, rows, vocabulary]."
         )
-    return found if found.ndim == 3 else found[None]
+    return logits if logits.ndim == 3 else logits[None]
 
 
 def _scores(value: Any) -> bool:

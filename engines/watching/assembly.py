@@ -61,7 +61,7 @@ class Session:
 
 def assemble(reading: Reading, session: Session, faults: Sequence[str] = ()) -> Trace:
     """The trace of one answer. faults: sentences of what ended the watching early."""
-    steps = [_step(i, turn, reading, session) for i, turn in enumerate(reading.turns)]
+    steps = [_step(i, iteration, reading, session) for i, iteration in enumerate(reading.turns)]
     _timed(steps, reading.turns, session)
     table = Table(session.tokenizer)
     output = reading.board[reading.prompt :]
@@ -93,11 +93,11 @@ class Table:
                 self.pieces[token] = Piece(token, f"·{token}", "special") if beyond else self._tokenizer.piece(token)
 
 
-def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
+def _step(index: int, iteration: Turn, reading: Reading, session: Session) -> Step:
     """The step of a turn, without its times."""
     forwards: dict[str, int] = {}
     work: dict[str, int] = {}
-    for call in turn.calls:
+    for call in iteration.calls:
         if call.forward:
             forwards[call.role] = forwards.get(call.role, 0) + 1
         if rows := _layer_rows(call, reading, session):
@@ -105,33 +105,33 @@ def _step(index: int, turn: Turn, reading: Reading, session: Session) -> Step:
     step = Step(
         index=index,
         forwards=forwards,
-        tokens_fed=sum(_fed(call, reading) for call in turn.calls),
-        model_seconds=sum(call.ended - call.began for call in turn.calls),
+        tokens_fed=sum(_fed(call, reading) for call in iteration.calls),
+        model_seconds=sum(call.ended - call.began for call in iteration.calls),
         method_seconds=0.0,
         work=work,
-        commits=_commits(turn.written, reading.shift, turn, session.main),
-        tree=turn.tree,
-        spans=turn.spans,
-        branches=turn.branches,
-        facts=turn.told,
-        records=turn.records,
-        note=" ".join(turn.notes),
+        commits=_commits(iteration.written, reading.shift, iteration, session.main),
+        tree=iteration.tree,
+        spans=iteration.spans,
+        branches=iteration.branches,
+        facts=iteration.told,
+        records=iteration.records,
+        note=" ".join(iteration.notes),
     )
-    if turn.facts and turn.start is not None:
-        _described(step, turn, reading.shift)
+    if iteration.facts and iteration.start is not None:
+        _described(step, iteration, reading.shift)
     return step
 
 
-def _described(step: Step, turn: Turn, shift: bool) -> None:
+def _described(step: Step, iteration: Turn, shift: bool) -> None:
     """Scores and candidates of the open places whose rows were taken down."""
-    assert turn.facts is not None and turn.start is not None
-    rows = turn.rows or {place: row_of(place, turn.start, shift) for place in turn.open}
-    at = [place for place, row in sorted(rows.items()) if row in turn.facts.place]
+    assert iteration.facts is not None and iteration.start is not None
+    rows = iteration.rows or {place: row_of(place, iteration.start, shift) for place in iteration.open}
+    at = [place for place, row in sorted(rows.items()) if row in iteration.facts.place]
     if not at:
         return
-    index = [turn.facts.place[rows[place]] for place in at]
-    facts = turn.facts
-    lanes = {"confidence": (at, facts.confidence[index]), "entropy": (at, facts.entropy[index]), **turn.lanes}
+    index = [iteration.facts.place[rows[place]] for place in at]
+    facts = iteration.facts
+    lanes = {"confidence": (at, facts.confidence[index]), "entropy": (at, facts.entropy[index]), **iteration.lanes}
     step.scores = pack_scores(lanes, LANES, {})
     focus = index[:FOCUS_LIMIT]
     tokens, chances = facts.tokens[focus].cpu().numpy(), facts.chances[focus].cpu().numpy()
@@ -150,33 +150,35 @@ def _layer_rows(call: Call, reading: Reading, session: Session) -> int:
     return session.layers.get(call.role, 0) * _fed(call, reading)
 
 
-def _commits(written: Sequence[Written], shift: bool, turn: Turn, role: str) -> Commits | None:
-    if not written:
+def _commits(commits: Sequence[Written], shift: bool, iteration: Turn, role: str) -> Commits | None:
+    if not commits:
         return None
-    p = [one.before if shift else one.p for one in written]
+    p = [commit.before if shift else commit.p for commit in commits]
     return Commits(
-        [one.position for one in written],
-        [one.token for one in written],
-        [one.cause for one in written],
-        [None if one is None else round(one, 6) for one in p] if any(one is not None for one in p) else [],
-        [_author(one.cause, turn, role) for one in written],
+        [commit.position for commit in commits],
+        [commit.token for commit in commits],
+        [commit.cause for commit in commits],
+        [None if probability is None else round(probability, 6) for probability in p]
+        if any(probability is not None for probability in p)
+        else [],
+        [_author(commit.cause, iteration, role) for commit in commits],
     )
 
 
-def _author(cause: str, turn: Turn, role: str) -> str:
+def _author(cause: str, iteration: Turn, role: str) -> str:
     """Who proposed a token: a watched model, or nobody that is known."""
     if cause == "constraint":
         return cause
-    if cause != "accepted" or turn.records:
+    if cause != "accepted" or iteration.records:
         return role
-    return "draft" if any(call.role != role for call in turn.calls) else "unknown"
+    return "draft" if any(call.role != role for call in iteration.calls) else "unknown"
 
 
 def _timed(steps: list[Step], turns: Sequence[Turn], session: Session) -> None:
     """Share out the time between the calls: what passes behind a call belongs to its step, what passes before the
     first one to the first step. The hooks' own time is left out."""
-    calls = [(call, index) for index, turn in enumerate(turns) for call in turn.calls]
-    calls.sort(key=lambda one: one[0].entered)
+    calls = [(call, index) for index, iteration in enumerate(turns) for call in iteration.calls]
+    calls.sort(key=lambda pair: pair[0].entered)
     for place, (call, index) in enumerate(calls):
         upto = calls[place + 1][0].entered if place + 1 < len(calls) else max(call.left, session.ended)
         before = max(0.0, call.entered - session.began) if place == 0 else 0.0
@@ -227,18 +229,18 @@ def _end(reading: Reading, session: Session, output: list[int], table: Table, fa
     ends = set(session.eos_ids)
     cut = next((i for i, token in enumerate(output) if token in ends), len(output))
     shown = [token for token in output[:cut] if token != session.mask_id]
-    said = [fault for fault in faults if fault]
+    sentences = [fault for fault in faults if fault]
     if table.unknown >= 0:
-        said.append(
+        sentences.append(
             f"The tokenizer has no token {table.unknown}, so it does not fit this model; such tokens are shown as "
             "numbers: give the model's own as tokenizer=."
         )
-    recorded = sum(call.recorded for turn in reading.turns for call in turn.calls)
+    recorded = sum(call.recorded for iteration in reading.turns for call in iteration.calls)
     return End(
         reason="failed" if any(faults) else "complete",
         output_ids=output,
         text=session.tokenizer.decode(shown).strip(),
         wall_seconds=max(0.0, session.ended - session.began),
         record_seconds=recorded,
-        message=" ".join(said),
+        message=" ".join(sentences),
     )

@@ -88,10 +88,10 @@ class CanvasReader:
         self._conditioned, self._again = handed is not None, False
         self.step += 1
         start = len(self.text)
-        turn = Turn([*self._encoding, call], start, start + len(canvas), spans=spans(start, len(canvas)))
+        iteration = Turn([*self._encoding, call], start, start + len(canvas), spans=spans(start, len(canvas)))
         self._encoding = []
-        self.turns.append(turn)
-        self._open = Denoised(turn, self.number, self.step, start, canvas, self._was)
+        self.turns.append(iteration)
+        self._open = Denoised(iteration, self.number, self.step, start, canvas, self._was)
 
     def after(self, call: Call, logits: Tensor, cache: Any) -> None:
         """What the decoder says [L, V]."""
@@ -111,36 +111,38 @@ class CanvasReader:
         now = self.draws.state(self._device)
         drawn = self.draws.fresh(self._state, now, self.size, len(canvas), self._device)
         noise, tokens = drawn is not None and torch.equal(drawn.cpu(), canvas), canvas.tolist()
-        turn = Turn(self._encoding, start, start + len(canvas), spans=spans(start, len(canvas)))
-        n = sum(one.n for one in self._encoding)
+        iteration = Turn(self._encoding, start, start + len(canvas), spans=spans(start, len(canvas)))
+        n = sum(call.n for call in self._encoding)
         self._encoding = []
-        turn.written = [Written(start + i, token, "noise" if noise else "constraint") for i, token in enumerate(tokens)]
-        turn.records = {
+        iteration.written = [
+            Written(start + i, token, "noise" if noise else "constraint") for i, token in enumerate(tokens)
+        ]
+        iteration.records = {
             "canvas": {"kind": "drawn", "number": self.number, "step": 0, "start": start, "before": tokens}
             | {"after": tokens}
             | ({"noise": tokens} if noise else {})
         }
-        turn.told = {"kv_len": float(start)}
-        turn.notes = [
+        iteration.told = {"kv_len": float(start)}
+        iteration.notes = [
             f"{n} tokens are encoded; after them stand {len(tokens)} "
             f"{'tokens drawn at random' if noise else 'tokens that the loop put there'}."
         ]
-        self.turns.append(turn)
+        self.turns.append(iteration)
 
-    def _look(self, one: Denoised, handed: Tensor | None, end: Tensor | None) -> Seen:
+    def _look(self, denoised: Denoised, handed: Tensor | None, end: Tensor | None) -> Seen:
         """What is known of a forward. handed [L, V]: the logits with which the loop conditioned the next one."""
-        assert one.z is not None
-        t = self._at(one.step)
+        assert denoised.z is not None
+        t = self._at(denoised.step)
         if handed is not None:
-            t = temperature(one.z[0], handed[0])
+            t = temperature(denoised.z[0], handed[0])
             if t is not None:
-                self._temperatures[one.step] = t
+                self._temperatures[denoised.step] = t
         whole = handed is not None and handed.dtype == torch.float32 and t is not None
-        z = handed if whole and handed is not None else one.z / t if t is not None else None
-        drew = self.draws.again(one.state, end, one.z if z is None else z)
+        z = handed if whole and handed is not None else denoised.z / t if t is not None else None
+        drew = self.draws.again(denoised.state, end, denoised.z if z is None else z)
         drew = Drew(None if z is None or drew.tokens is None else drew.tokens.cpu(), _cpu(drew.noise), drew.routes)
         facts = self._describe(z, range(len(z))) if self.full and z is not None else None
-        return Seen(drew, one.z.argmax(-1).cpu(), t, facts)
+        return Seen(drew, denoised.z.argmax(-1).cpu(), t, facts)
 
     def _at(self, step: int) -> float | None:
         """The temperature of a step: as another canvas had it there, or on the line through those that were seen."""
@@ -150,16 +152,16 @@ class CanvasReader:
         a, b = known[0], known[-1]
         t, slope = self._temperatures[a], (self._temperatures[b] - self._temperatures[a]) / (b - a)
         straight = all(abs(t + slope * (k - a) - self._temperatures[k]) < ROUNDED for k in known)
-        found = t + slope * (step - a)
-        return found if straight and found > 0 else None
+        estimate = t + slope * (step - a)
+        return estimate if straight and estimate > 0 else None
 
-    def _finish(self, one: Denoised, final: Tensor) -> None:
+    def _finish(self, denoised: Denoised, final: Tensor) -> None:
         """Close the last step of a canvas."""
-        if one.z is None:
+        if denoised.z is None:
             return
-        seen = self._look(one, None, self._end)
-        if finish(one, final, seen, self.bound, self.eos_ids):
-            self._closed.append((one, seen))
+        seen = self._look(denoised, None, self._end)
+        if finish(denoised, final, seen, self.bound, self.eos_ids):
+            self._closed.append((denoised, seen))
 
     def readings(self, outputs: list[list[int]] | None) -> list[Reading]:
         """What is known of the answer. outputs: the loop's own."""
@@ -177,8 +179,8 @@ class CanvasReader:
                 turns[-1], complete = shown.turn, True
         elif outputs and turns:
             complete = outputs[0] in (board, board[self.prompt :])
-        for one, seen in self._closed:
-            accept_last(one, seen, self.bound)
+        for denoised, seen in self._closed:
+            accept_last(denoised, seen, self.bound)
         remarks += self._said(turns)
         self._closed, self.bound = closed, bound  # trace() may be asked again
         return [Reading(turns, board, self.prompt, remarks=remarks, complete=complete, records={"canvas": INFO})]
@@ -200,28 +202,28 @@ class CanvasReader:
 
     def _said(self, turns: list[Turn]) -> list[str]:
         """What a reader must know of the whole."""
-        said = [
+        sentences = [
             "Scores, entropies and probabilities are those of the logits that the loop handed back to the model, with "
             "their temperature; of a canvas's last step with the temperature that the other steps lead to."
         ]
-        records = [turn.records["canvas"] for turn in turns if "canvas" in turn.records]
-        if any("noise" in one and one["kind"] == "denoise" for one in records):
-            said.append(
+        records = [iteration.records["canvas"] for iteration in turns if "canvas" in iteration.records]
+        if any("noise" in record and record["kind"] == "denoise" for record in records):
+            sentences.append(
                 "What was drawn was repeated from the state of the loop's generator and led to its next state; a "
                 "position that holds the noise drawn there counts as noise, every other one as the model's."
             )
-        if any("noise" not in one for one in records):
-            said.append(
+        if any("noise" not in record for record in records):
+            sentences.append(
                 "Some of what was drawn could not be repeated (a generator of the loop's own: say generator=), so what "
                 "was accepted there is not known."
             )
         if self.bound.seen:
             low, high = self.bound.low, self.bound.high
-            said.append(
+            sentences.append(
                 f"The accepted tokens keep to a bound on their entropies of {low:.4g} or more"
                 f"{f' and less than {high:.4g}' if high < float('inf') else ''}."
             )
-        return said
+        return sentences
 
 
 def _cpu(tokens: Tensor | None) -> Tensor | None:

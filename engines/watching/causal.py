@@ -122,8 +122,8 @@ class CausalReader:
             self._exits = not self._drafting
             if self._drafting:  # the same once more, knowing it
                 self._line, drafts = self._before
-                for one in self._shallow:
-                    one.role = DRAFT
+                for shallow_call in self._shallow:
+                    shallow_call.role = DRAFT
                 self._drafts = [*drafts, *self._shallow]
             self._before, self._shallow = None, []
 
@@ -133,15 +133,15 @@ class CausalReader:
             return self._lockstep.readings(outputs, self._drafts)
         if self._line is None:
             return []
-        one = self._line.reading(outputs[0] if outputs else None, self._drafts)
-        one.remarks += [
+        reading = self._line.reading(outputs[0] if outputs else None, self._drafts)
+        reading.remarks += [
             f"The logits of role '{role}' have {columns} columns, which are not the tokens of its vocabulary in their "
             "order, so its probabilities are missing."
             for role, columns in self._pruned.items()
         ]
         if self._aside and self._line.guided and len(self._aside) == 1:
-            last = one.turns[-1]
+            last = reading.turns[-1]
             last.calls = [*last.calls[:-1], *self._aside, last.calls[-1]]  # the other half of the last step
         elif self._aside:
-            one.fault = ANOTHER
-        return [one]
+            reading.fault = ANOTHER
+        return [reading]

@@ -101,15 +101,15 @@ class Seen:
     def known(self) -> dict[str, Any]:
         """The fields of a record that it fills."""
         tokens, noise, facts = self.drew.tokens, self.drew.noise, self.facts
-        told: dict[str, Any] = {"argmax": self.argmax.tolist(), "temperature": self.t}
-        told["sampled"] = None if tokens is None else tokens.tolist()
-        told["noise"] = None if noise is None else noise.tolist()
+        fields: dict[str, Any] = {"argmax": self.argmax.tolist(), "temperature": self.t}
+        fields["sampled"] = None if tokens is None else tokens.tolist()
+        fields["noise"] = None if noise is None else noise.tolist()
         if facts is not None and self.joint is not None:
-            told |= {"entropies": exact(facts.entropy), "joint": exact(self.joint)}
-            told["mean_entropy"] = float(facts.entropy.mean())
+            fields |= {"entropies": exact(facts.entropy), "joint": exact(self.joint)}
+            fields["mean_entropy"] = float(facts.entropy.mean())
         if facts is not None and tokens is not None and facts.probabilities is not None:
-            told["chances"] = exact(facts.probabilities.gather(-1, tokens[:, None].to(facts.entropy.device))[:, 0])
-        return told
+            fields["chances"] = exact(facts.probabilities.gather(-1, tokens[:, None].to(facts.entropy.device))[:, 0])
+        return fields
 
 
 def temperature(raw: Tensor, used: Tensor) -> float | None:
@@ -120,35 +120,37 @@ def temperature(raw: Tensor, used: Tensor) -> float | None:
     return t if t > 0 and bool(torch.allclose(a / t, b, rtol=0.02, atol=0.02)) else None
 
 
-def settle(one: Denoised, after: Tensor, seen: Seen, bound: Bound) -> Tensor:
+def settle(denoised: Denoised, after: Tensor, seen: Seen, bound: Bound) -> Tensor:
     """Write what a step left where another one follows it; returns where a token of the model's stands then [L]."""
     drew = seen.drew
     if drew.noise is None:
-        return _unknown(one, after, seen)
+        return _unknown(denoised, after, seen)
     taken = after != drew.noise
     if follows_bound(taken, after, seen):
-        return _bounded(one, after, taken, seen, bound)
+        return _bounded(denoised, after, taken, seen, bound)
     drew.tokens = None  # if there were any, they came from another distribution than the one that is known
-    same = after == one.before
-    kept = same & one.was | same & taken & drew.routes
-    edited = taken & ~kept & one.was & (not drew.routes)
+    same = after == denoised.before
+    kept = same & denoised.was | same & taken & drew.routes
+    edited = taken & ~kept & denoised.was & (not drew.routes)
     own = taken & ~kept & ~edited
-    record = one.record(
+    record = denoised.record(
         after=after.tolist(),
-        accepted=one.at(own),
-        edited=one.at(edited),
-        kept=one.at(kept),
-        renoised=one.at(one.was & ~taken & ~kept),
+        accepted=denoised.at(own),
+        edited=denoised.at(edited),
+        kept=denoised.at(kept),
+        renoised=denoised.at(denoised.was & ~taken & ~kept),
         **seen.known(),
     )
     causes = {"changed": record["edited"], "accepted": record["accepted"], "renoised": record["renoised"]}
-    _write(one, after, ~kept, causes, "noise", seen)
-    source = own | edited | kept & one.was
-    _close(one, record, seen, f"{int(source.sum())} of {len(after)} hold tokens of the model")
+    _write(denoised, after, ~kept, causes, "noise", seen)
+    source = own | edited | kept & denoised.was
+    _close(denoised, record, seen, f"{int(source.sum())} of {len(after)} hold tokens of the model")
     if doubt := int((kept & ~taken).sum()):
-        one.turn.notes.append(f"{doubt} of the tokens kept may be noise that happens to be the same.")
+        denoised.turn.notes.append(f"{doubt} of the tokens kept may be noise that happens to be the same.")
     if doubt := int((~taken & ~kept & (after == seen.argmax)).sum()):
-        one.turn.notes.append(f"{doubt} of the tokens left as noise may be the model's: its likeliest is the same.")
+        denoised.turn.notes.append(
+            f"{doubt} of the tokens left as noise may be the model's: its likeliest is the same."
+        )
     return source
 
 
@@ -166,7 +168,7 @@ def follows_bound(taken: Tensor, after: Tensor, seen: Seen) -> bool:
     return not len(inside) or not len(outside) or bool(inside.max() <= outside.min() + SLACK)
 
 
-def _bounded(one: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound: Bound) -> Tensor:
+def _bounded(denoised: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound: Bound) -> Tensor:
     tokens, noise, joint = seen.drew.tokens, seen.drew.noise, seen.joint
     assert tokens is not None and noise is not None
     alike, doubt = ~taken & (tokens == noise), 0
@@ -179,80 +181,95 @@ def _bounded(one: Denoised, after: Tensor, taken: Tensor, seen: Seen, bound: Bou
         doubt = int(unsure.sum())
         if bool(accepted.any()):
             bound.learn(joint, accepted, ~unsure)
-    renoised = one.was & ~accepted
-    record = one.record(after=after.tolist(), accepted=one.at(accepted), renoised=one.at(renoised), **seen.known())
+    renoised = denoised.was & ~accepted
+    record = denoised.record(
+        after=after.tolist(), accepted=denoised.at(accepted), renoised=denoised.at(renoised), **seen.known()
+    )
     causes = {"accepted": record["accepted"], "renoised": record["renoised"]}
-    _write(one, after, torch.ones_like(taken), causes, "noise", seen)
-    _close(one, record, seen, _counts(int(accepted.sum()), int(renoised.sum())))
+    _write(denoised, after, torch.ones_like(taken), causes, "noise", seen)
+    _close(denoised, record, seen, _counts(int(accepted.sum()), int(renoised.sum())))
     if doubt:
-        one.turn.notes.append(f"{doubt} of the tokens left as noise may have been accepted: both draws gave the same.")
+        denoised.turn.notes.append(
+            f"{doubt} of the tokens left as noise may have been accepted: both draws gave the same."
+        )
     return accepted
 
 
-def _unknown(one: Denoised, after: Tensor, seen: Seen) -> Tensor:
-    changed = after != one.before
-    _write(one, after, changed, {}, "changed", seen)
-    _close(one, one.record(after=after.tolist(), **seen.known()), seen, f"{int(changed.sum())} of {len(after)} change")
-    one.turn.notes.append("What was drawn could not be repeated, so accepted tokens and noise are not told apart.")
-    return torch.zeros_like(one.was)
+def _unknown(denoised: Denoised, after: Tensor, seen: Seen) -> Tensor:
+    changed = after != denoised.before
+    _write(denoised, after, changed, {}, "changed", seen)
+    _close(
+        denoised,
+        denoised.record(after=after.tolist(), **seen.known()),
+        seen,
+        f"{int(changed.sum())} of {len(after)} change",
+    )
+    denoised.turn.notes.append("What was drawn could not be repeated, so accepted tokens and noise are not told apart.")
+    return torch.zeros_like(denoised.was)
 
 
-def finish(one: Denoised, final: Tensor, seen: Seen, bound: Bound, ends: Iterable[int]) -> bool:
+def finish(denoised: Denoised, final: Tensor, seen: Seen, bound: Bound, ends: Iterable[int]) -> bool:
     """Write the last step of a canvas, which is `final` [L] afterwards; whether that are its likeliest tokens, with
     padding behind an end perhaps. Otherwise it is the canvas that another step would have read."""
     stops = [i for i, token in enumerate(final.tolist()) if token in set(ends)]
     behind = torch.arange(len(final)) > (stops[0] if stops else len(final))
     other = final != seen.argmax
     if bool((other & ~behind).any()) or len(set(final[other].tolist())) > 1:
-        settle(one, final, seen, bound)
-        one.turn.written = [w._replace(cause=KEPT.get(w.cause, w.cause)) for w in one.turn.written]
-        one.turn.records["canvas"]["last"] = True
+        settle(denoised, final, seen, bound)
+        denoised.turn.written = [w._replace(cause=KEPT.get(w.cause, w.cause)) for w in denoised.turn.written]
+        denoised.turn.records["canvas"]["last"] = True
         return False
     padded = behind & (final == final[other][0]) if bool(other.any()) else torch.zeros_like(behind)
-    record = one.record(**seen.known(), last=True)
-    _write(one, final, torch.ones_like(other), {"padding": one.at(padded)}, "settled", seen)
-    _close(one, record, seen, "The likeliest tokens are kept")
+    record = denoised.record(**seen.known(), last=True)
+    _write(denoised, final, torch.ones_like(other), {"padding": denoised.at(padded)}, "settled", seen)
+    _close(denoised, record, seen, "The likeliest tokens are kept")
     return True
 
 
-def accept_last(one: Denoised, seen: Seen, bound: Bound) -> None:
+def accept_last(denoised: Denoised, seen: Seen, bound: Bound) -> None:
     """What the last step of a canvas accepted before its likeliest tokens were kept, which nothing showed: by the bound
     that the other steps kept to, where that says it of every position."""
     joint, tokens, noise = seen.joint, seen.drew.tokens, seen.drew.noise
-    record = one.turn.records["canvas"]
+    record = denoised.turn.records["canvas"]
     if joint is None or tokens is None or noise is None or not bound.seen:
         return
     accepted, refused = joint <= bound.low, joint >= bound.high
     if bool((accepted | refused).all()):
-        record["accepted"], record["renoised"] = one.at(accepted), one.at(one.was & ~accepted)
+        record["accepted"], record["renoised"] = denoised.at(accepted), denoised.at(denoised.was & ~accepted)
         record["after"] = torch.where(accepted, tokens, noise).tolist()
 
 
 def _counts(accepted: int, renoised: int) -> str:
-    said = f"{accepted} {'is' if accepted == 1 else 'are'} accepted"
-    return f"{said}, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again" if renoised else said
+    text = f"{accepted} {'is' if accepted == 1 else 'are'} accepted"
+    return f"{text}, {renoised} accepted before {'is' if renoised == 1 else 'are'} noise again" if renoised else text
 
 
-def _write(one: Denoised, after: Tensor, shown: Tensor, causes: dict[str, list[int]], rest: str, seen: Seen) -> None:
+def _write(
+    denoised: Denoised, after: Tensor, shown: Tensor, causes: dict[str, list[int]], rest: str, seen: Seen
+) -> None:
     """The tokens of a step with their causes. shown [L]; causes: positions by cause, `rest` for all others."""
     why = {position: name for name, those in causes.items() for position in those}
-    one.turn.written = []
+    denoised.turn.written = []
     for row in shown.nonzero()[:, 0].tolist():
-        token, cause = int(after[row]), why.get(one.start + row, rest)
+        token, cause = int(after[row]), why.get(denoised.start + row, rest)
         known = seen.facts is not None and cause in ("accepted", "changed", "settled")
         p = seen.facts.of(row, token) if known and seen.facts is not None else None
-        one.turn.written.append(Written(one.start + row, token, cause, p, p))
+        denoised.turn.written.append(Written(denoised.start + row, token, cause, p, p))
 
 
-def _close(one: Denoised, record: dict[str, Any], seen: Seen, what: str) -> None:
+def _close(denoised: Denoised, record: dict[str, Any], seen: Seen, what: str) -> None:
     """Leave scores, numbers, record and sentence with the step."""
-    turn, facts = one.turn, seen.facts
-    turn.facts, turn.open, turn.records = facts, one.places if facts is not None else [], {"canvas": record}
+    iteration, facts = denoised.turn, seen.facts
+    iteration.facts, iteration.open, iteration.records = (
+        facts,
+        denoised.places if facts is not None else [],
+        {"canvas": record},
+    )
     if seen.joint is not None and seen.drew.tokens is not None:
-        turn.lanes = {"joint": (one.places, seen.joint)}
-    turn.told = {name: float(record[name]) for name in ("temperature", "mean_entropy") if name in record}
+        iteration.lanes = {"joint": (denoised.places, seen.joint)}
+    iteration.told = {name: float(record[name]) for name in ("temperature", "mean_entropy") if name in record}
     mean = f"; the mean entropy is {record['mean_entropy']:.3f}." if "mean_entropy" in record else "."
-    turn.notes = [what + mean]
+    iteration.notes = [what + mean]
     if facts is not None:
         facts.forget()
 

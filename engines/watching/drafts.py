@@ -35,7 +35,7 @@ def tree_of(
         for row in range(1, len(above))
     ]
     drafts = [call for call in calls[:-1] if call.role != calls[-1].role]
-    said = _drafted(drafts, above, tokens, start) if drafts else []
+    logprobs = _drafted(drafts, above, tokens, start) if drafts else []
     target: list[float | None] = []
     if facts is not None:
         target = [None, *(_log(facts.of(above[row] + root, tokens[row])) for row in range(1, len(above)))]
@@ -47,8 +47,8 @@ def tree_of(
         why=why,
         emitted=list(gained),
         sources=["root"] + [drafts[-1].role] * (len(above) - 1) if drafts else [],
-        draft_logprobs=said if any(one is not None for one in said) else [],
-        target_logprobs=target if any(one is not None for one in target) else [],
+        draft_logprobs=logprobs if any(logprob is not None for logprob in logprobs) else [],
+        target_logprobs=target if any(logprob is not None for logprob in target) else [],
         emitted_source="not recorded",
     )
 
@@ -65,16 +65,16 @@ def _drafted(calls: Sequence[Call], parents: Sequence[int], tokens: Sequence[int
             fed.setdefault(at, set()).add(token)
             if row in taken:
                 known.setdefault((at, token), []).append((row == call.n - 1, call, taken.index(row)))
-    sure, found = [True], list[float | None]([None])  # sure: the module stood behind this row's own path
+    sure, logprobs = [True], list[float | None]([None])  # sure: the module stood behind this row's own path
     for row in range(1, len(parents)):
         parent = parents[row]
-        told = known.get((start + depths[parent], tokens[parent]), []) if sure[parent] else []
-        best = [one for one in told if one[0]] or told
+        candidates = known.get((start + depths[parent], tokens[parent]), []) if sure[parent] else []
+        best = [candidate for candidate in candidates if candidate[0]] or candidates
         values = {round(float(call.facts["said"][1][at, tokens[row]]), 6) for _, call, at in best}
         value = values.pop() if len(values) == 1 else None
-        found.append(value if value is not None and math.isfinite(value) else None)
+        logprobs.append(value if value is not None and math.isfinite(value) else None)
         sure.append(sure[parent] and fed.get(start + depths[row]) == {tokens[row]})
-    return found
+    return logprobs
 
 
 def _places(call: Call, start: int) -> dict[int, tuple[int, int]]:

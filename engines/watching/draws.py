@@ -50,11 +50,11 @@ class Draws:
     def again(self, before: Tensor | None, after: Tensor | None, z: Tensor) -> Drew:
         """What was drawn between two states where a step had the logits [L, V]; nothing where no list of draws leads
         from the one to the other."""
-        for wanted in (self._usual, *(one for one in LISTS if one != self._usual)):
-            found = self._try(wanted, before, after, z, z.shape[1], len(z), z.device)
-            if found.noise is not None:
+        for wanted in (self._usual, *(kinds for kinds in LISTS if kinds != self._usual)):
+            draw = self._try(wanted, before, after, z, z.shape[1], len(z), z.device)
+            if draw.noise is not None:
                 self._usual = wanted
-                return found
+                return draw
         return Drew()
 
     def _try(
@@ -70,12 +70,12 @@ class Draws:
         if before is None or after is None:
             return Drew()
         device = self._told.device if self._told is not None else device
-        rng, found = torch.Generator(device), Drew()
+        rng, draw = torch.Generator(device), Drew()
         rng.set_state(before)
         if TOKENS in wanted and z is not None:
-            found.tokens = torch.multinomial(z.to(device).softmax(-1), 1, generator=rng)[:, 0]
+            draw.tokens = torch.multinomial(z.to(device).softmax(-1), 1, generator=rng)[:, 0]
         if ROUTES in wanted:
             torch.multinomial(torch.ones(length, 3, device=device), 1, generator=rng)
-            found.routes = True
-        found.noise = torch.randint(size, (1, length), generator=rng, device=device)[0]
-        return found if torch.equal(rng.get_state(), after) else Drew()
+            draw.routes = True
+        draw.noise = torch.randint(size, (1, length), generator=rng, device=device)[0]
+        return draw if torch.equal(rng.get_state(), after) else Drew()

@@ -105,8 +105,8 @@ def likeliest(p: Tensor) -> tuple[Tensor, Tensor]:
     m, size = p.shape
     k = min(TOP_K, size)
     if size < LONG or size % PIECE:
-        found = p.topk(k)
-        return found.values, found.indices
+        top = p.topk(k)
+        return top.values, top.indices
     pieces = p.view(m, size // PIECE, PIECE)
     places = pieces.amax(-1).topk(k).indices  # [m, k]
     inside = pieces.gather(1, places[..., None].expand(-1, -1, PIECE)).reshape(m, -1)

@@ -110,7 +110,7 @@ class Hooks:
         ]
         layers = layers_in(self.module)
         self._layers = len(layers)
-        self._handles += [one.register_forward_pre_hook(self._layer, with_kwargs=True) for one in layers]
+        self._handles += [layer.register_forward_pre_hook(self._layer, with_kwargs=True) for layer in layers]
 
     def close(self) -> None:
         """The loop has ended."""
@@ -160,12 +160,12 @@ class Hooks:
 
     def _branch(self, cache: Any) -> bool | None:
         held = _object(cache)
-        return next((aside for one, aside in self._branches if held is not None and one() is held), None)
+        return next((aside for reference, aside in self._branches if held is not None and reference() is held), None)
 
     def _remember(self, cache: Any, aside: bool) -> None:
         held = _object(cache)
         if held is not None:
-            others = [one for one in self._branches if one[0]() is not None and one[0]() is not held]
+            others = [branch for branch in self._branches if branch[0]() is not None and branch[0]() is not held]
             self._branches = [*others[-MOST_LABELS:], (weakref.ref(held), aside)]
 
     def _layer(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -182,10 +182,10 @@ class Hooks:
         except TypeError:
             bound = {}
         named = {str(i): value for i, value in enumerate(args)} if not bound else {}
-        found = named | bound | kwargs
+        arguments = named | bound | kwargs
         for value in [v for k, v in bound.items() if isinstance(v, dict) and k not in kwargs]:
-            found |= value
-        return found
+            arguments |= value
+        return arguments
 
     def _read(self, work: Callable[[], Any]) -> Any:
         try:
@@ -230,15 +230,19 @@ def layers_in(module: Any) -> list[Any]:
     wanted = layer_count(getattr(module, "config", None))
     if hasattr(module, "_orig_mod") or not wanted:
         return []
-    lists = (one for one in module.modules() if isinstance(one, torch.nn.ModuleList) and len(one) == wanted)
+    lists = (
+        submodule
+        for submodule in module.modules()
+        if isinstance(submodule, torch.nn.ModuleList) and len(submodule) == wanted
+    )
     layers = list(next(lists, []))
-    return [] if any(getattr(one, "_compiled_call_impl", None) is not None for one in layers) else layers
+    return [] if any(getattr(layer, "_compiled_call_impl", None) is not None for layer in layers) else layers
 
 
 def layer_count(config: Any) -> int:
     """Transformer layers by a module's config, 0 where it does not say."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     for name in ("num_hidden_layers", "n_layers", "n_layer", "num_layers"):
-        if isinstance(found := getattr(text, name, None), int):
-            return found
+        if isinstance(count := getattr(text, name, None), int):
+            return count
     return 0

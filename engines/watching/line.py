@@ -90,16 +90,16 @@ class Line:
             self._begin(ids, root)
             self.offset = root - int(call.positions[0, root]) if call.positions is not None else 0
         parents = parents_of(call, root)
-        turn = Turn(calls, start, start + call.n)
+        iteration = Turn(calls, start, start + call.n)
         self.end, self.cached, self.held = start + call.n, cache is not None, cache_length(cache)
         if parents is None:
-            turn.notes.append("How the drafted rows hang together cannot be seen from the call.")
-        self.turns.append(turn)
+            iteration.notes.append("How the drafted rows hang together cannot be seen from the call.")
+        self.turns.append(iteration)
         if start + call.n < self.prompt:
             return  # a piece of the prompt
         facts = self._facts(logits, call.n, root)
-        turn.notes += said_broken(facts, logits[-1])
-        self.fed = Fed(turn, ids, start, root, parents, facts, fingerprint(call, cache))
+        iteration.notes += said_broken(facts, logits[-1])
+        self.fed = Fed(iteration, ids, start, root, parents, facts, fingerprint(call, cache))
         self.feds.append(self.fed)
         self.fed.places = None if call.positions is None else call.positions[0].tolist()
         if self.fed.drafted:
@@ -215,7 +215,7 @@ class Line:
     @property
     def decoded(self) -> bool:
         """Whether a forward was seen to write."""
-        return any(turn.written or turn.unseen for turn in self.turns)
+        return any(iteration.written or iteration.unseen for iteration in self.turns)
 
     def _forget(self) -> None:
         for call in self.fed.turn.calls if self.fed is not None else ():
@@ -246,11 +246,11 @@ class Line:
 
     def _settle(self, fed: Fed, tokens: list[int], path: list[int] | None) -> None:
         """Write down what a forward gained. path: the rows accepted, as many as tokens or one fewer."""
-        turn, rows = fed.turn, [fed.root, *(path or [])]
+        iteration, rows = fed.turn, [fed.root, *(path or [])]
         given = fed.unlikely(tokens, path, self.wrote)
         if fed.start == 0 and len(self.turns) > 1 and path is not None:
             self.refused |= len(path) < min(fed.drafted, len(tokens))
-            if path and len(path) == fed.drafted and len(turn.calls) == 1 and not fed.greedy:
+            if path and len(path) == fed.drafted and len(iteration.calls) == 1 and not fed.greedy:
                 self.unsure.append((len(self.turns) - 1, given))
             given = False
         for i, token in enumerate(tokens):
@@ -266,16 +266,19 @@ class Line:
             elif not fed.drafted and p:
                 self.wrote.append(math.log(p))
             p = None if self.guided or cause == "constraint" else p
-            turn.written.append(Written(fed.end + 1 + i, token, cause, p, p))
+            iteration.written.append(Written(fed.end + 1 + i, token, cause, p, p))
             if known:
-                turn.rows[fed.end + 1 + i] = rows[i]
-        turn.facts = fed.facts
+                iteration.rows[fed.end + 1 + i] = rows[i]
+        iteration.facts = fed.facts
         if fed.drafted and fed.parents is not None and path is not None and not given:
-            turn.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, turn.calls, fed.facts)
+            iteration.tree = tree_of(fed.ids, fed.parents, fed.root, fed.end, path, tokens, iteration.calls, fed.facts)
 
     def reading(self, output: list[int] | None, drafts: list[Call]) -> Reading:
         """What is known of the answer. drafts: calls of other modules after the last forward."""
-        kept = [Turn(**{**vars(turn), "written": list(turn.written), "rows": dict(turn.rows)}) for turn in self.turns]
+        kept = [
+            Turn(**{**vars(iteration), "written": list(iteration.written), "rows": dict(iteration.rows)})
+            for iteration in self.turns
+        ]
         fed, text, remarks, complete = self.fed, list(self.text), list(self.remarks), False
         saved = list(self.put), list(self.wrote), self.refused, list(self.unsure)
         probabilities = fed.facts.probabilities if fed is not None and fed.facts is not None else None
@@ -297,8 +300,8 @@ class Line:
         if -1 in board:
             board = board[: board.index(-1)]
             remarks.append("Which drafts were kept could not be seen in the cache and no output says it.")
-            for turn in shown:
-                turn.written = [one for one in turn.written if one.position < len(board)]
+            for iteration in shown:
+                iteration.written = [commit for commit in iteration.written if commit.position < len(board)]
         return Reading(shown, board, self.prompt, "", None, True, remarks, complete)
 
     def _finish(self, fed: Fed, output: list[int], remarks: list[str]) -> bool:
@@ -337,9 +340,9 @@ class Line:
 
     def _fill(self, final: list[int]) -> None:
         """Tokens that were not seen when they were kept, from the loop's own output; without probabilities."""
-        for turn in self.turns:
-            if turn.written or turn.unseen is None:
+        for iteration in self.turns:
+            if iteration.written or iteration.unseen is None:
                 continue
-            first, last = turn.unseen
-            turn.written = [Written(q, final[q], "written") for q in range(first, min(last, len(final)))]
+            first, last = iteration.unseen
+            iteration.written = [Written(q, final[q], "written") for q in range(first, min(last, len(final)))]
         self.text = [final[q] if token < 0 and q < len(final) else token for q, token in enumerate(self.text)]

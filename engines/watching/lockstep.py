@@ -49,7 +49,7 @@ class Lockstep:
     def look(self, call: Call, cache: Any) -> None:
         """Before a forward: which sequence each one was."""
         if call.batch != self.batch:
-            raise Unreadable(grown(self.batch, call.batch, all(one == self.prompts[0] for one in self.prompts)))
+            raise Unreadable(grown(self.batch, call.batch, all(prompt == self.prompts[0] for prompt in self.prompts)))
         assert call.ids is not None
         ids = call.ids.tolist()
         if not self.levels:
@@ -77,7 +77,7 @@ class Lockstep:
 
     def _by_text(self, ids: list[list[int]]) -> list[int]:
         """The sequence that each text goes on by one token."""
-        found: list[int] = []
+        parents: list[int] = []
         for b, row in enumerate(ids):
             same = [i for i in (b, *range(self.batch)) if self._texts[i] == row[:-1]]
             if not same:
@@ -88,8 +88,8 @@ class Lockstep:
                     if grown > 1
                     else "a text was fed that continues none of those fed before; use one `with` for each batch."
                 )
-            found.append(same[0])
-        return found
+            parents.append(same[0])
+        return parents
 
     def take(self, calls: list[Call], logits: Tensor, cache: Any) -> None:
         """After a forward: what it fed, and what it says of the next tokens. logits [B, n, V]."""
@@ -140,18 +140,18 @@ class Lockstep:
             for b, parent in enumerate(level.parents or group):
                 old, new = sorted((group[b], group[parent])) if level.parents else (b, b)
                 group = [old if number == new else number for number in group]
-        found = [[b for b in range(self.batch) if group[b] == number] for number in dict.fromkeys(group)]
-        if len(found) > answers or len({len(rows) for rows in found}) > 1:
+        groups = [[b for b in range(self.batch) if group[b] == number] for number in dict.fromkeys(group)]
+        if len(groups) > answers or len({len(rows) for rows in groups}) > 1:
             begun = [(tuple(prompt), source) for prompt, source in zip(self.prompts, self._sources, strict=True)]
-            alike = [[b for b in range(self.batch) if begun[b] == one] for one in dict.fromkeys(begun)]
-            found = alike if answers % len(alike) == 0 else found
-        for rows in found:
+            alike = [[b for b in range(self.batch) if begun[b] == beginning] for beginning in dict.fromkeys(begun)]
+            groups = alike if answers % len(alike) == 0 else groups
+        for rows in groups:
             if any(self.prompts[b] != self.prompts[rows[0]] for b in rows):
                 raise UserError(
                     "sequences of different prompts took each other's place, so they are no beams of one answer; "
                     "decode the prompts one by one."
                 )
-        return found
+        return groups
 
     def _alone(self, b: int, levels: Sequence[Level], output: list[int] | None) -> Reading:
         """One sequence that only ever followed itself."""
@@ -160,15 +160,15 @@ class Lockstep:
         text, end = list(prompt), len(prompt)
         final = answered(prompt, output) if output is not None else None
         for k, level in enumerate(levels):
-            turn = Turn(level.calls, end + k - 1, end + k, notes=list(level.notes))
+            iteration = Turn(level.calls, end + k - 1, end + k, notes=list(level.notes))
             after = levels[k + 1] if k + 1 < len(levels) else None
             token = after.tokens[b] if after else final[end + k] if final and len(final) > end + k else None
             if token is not None:
                 p = (after.p[b] if after.p else None) if after else level.facts.of(b, token) if level.facts else None
-                turn.written = [Written(end + k, token, "written", p, p)]
-                turn.facts, turn.rows = level.facts, {end + k: b}
+                iteration.written = [Written(end + k, token, "written", p, p)]
+                iteration.facts, iteration.rows = level.facts, {end + k: b}
                 text.append(token)
-            turns.append(turn)
+            turns.append(iteration)
         complete = final is not None and final[: len(text)] == text[: len(final)]
         if final is not None and not complete:
             remarks.append("The output does not fit the text that was fed, so what the last step wrote is not known.")
@@ -179,8 +179,8 @@ class Lockstep:
             text = final
         if unseen and final is not None and not complete:  # so rows did take each other's place
             text = list(prompt)
-            for turn in turns:
-                turn.written, turn.facts = [], None
+            for iteration in turns:
+                iteration.written, iteration.facts = [], None
         elif unseen:
             remarks.append("The cache cannot be seen, so it is taken that every row goes on with its own text.")
         return Reading(turns, text, len(prompt), "", None, True, remarks, complete, b, self.batch)
@@ -243,10 +243,10 @@ class Beams:
         return Reading(turns, board, start, "", None, True, remarks, outputs is not None, number, answers)
 
     def _turn(self, k: int, level: Level, final: list[int], start: int) -> Turn:
-        turn = Turn(level.calls, start + k - 1, start + k, notes=list(level.notes))
+        iteration = Turn(level.calls, start + k - 1, start + k, notes=list(level.notes))
         if k >= len(final):
-            turn.notes.append("The answer was complete; the search went on.")
-            return turn
+            iteration.notes.append("The answer was complete; the search went on.")
+            return iteration
         beam = next((b for b, text in enumerate(self.texts[k]) if text == final[:k]), None)
         p = None
         if beam is not None and level.facts is not None:
@@ -254,9 +254,9 @@ class Beams:
             p = level.facts.of(row, final[k])
             p = level.facts.likely(row, final[k]) if p is None else p
             p = self._later(k, final) if p is None and k + 1 < len(self.levels) else p
-            turn.facts, turn.rows = level.facts, {start + k: row}
-        turn.written = [Written(start + k, final[k], "chosen", p, p)]
-        return turn
+            iteration.facts, iteration.rows = level.facts, {start + k: row}
+        iteration.written = [Written(start + k, final[k], "chosen", p, p)]
+        return iteration
 
     def _later(self, k: int, final: list[int]) -> float | None:
         """The probability of a token as it was noted when the next forward fed it."""
@@ -267,7 +267,7 @@ class Beams:
     def _branches(self, turns: Sequence[Turn], final: list[int]) -> None:
         """What became of each beam: a first child goes on with its beam's number, others have new ones."""
         numbers, following = [-1] * self.batch, 0  # -1: nothing but the prompt
-        for k, turn in enumerate(turns[:-1]):
+        for k, iteration in enumerate(turns[:-1]):
             after, taken, now = self.levels[k + 1], set[int](), list[int]()
             for b, parent in enumerate(self.parents(after)):
                 old, token = numbers[parent or 0], after.tokens[self.rows[b]]
@@ -277,9 +277,9 @@ class Beams:
                 now.append(number)
                 total = self.sums[k + 1][b]
                 scores = {} if total is None else {"log p": round(total, 4)}
-                turn.branches.append(Branch(number, grew, [token], k + 1, scores, "alive"))
+                iteration.branches.append(Branch(number, grew, [token], k + 1, scores, "alive"))
             for old in sorted(set(numbers) - taken - {-1}):
-                turn.branches.append(Branch(old, -1, [], k, {}, "pruned"))
+                iteration.branches.append(Branch(old, -1, [], k, {}, "pruned"))
             numbers = now
         if len(turns) > 1:
             for text, number in zip(self.texts[-1], numbers, strict=True):

@@ -45,7 +45,7 @@ class MaskedReader:
         if call.batch != self._batch:
             begun = [board.x[: board.prompt].tolist() for board in self.boards]
             fed = [] if call.past != 0 else [row[: len(begun[0])] for row in call.ids.tolist()]
-            alike = all(one == begun[0] for one in (*begun, *fed))
+            alike = all(ids == begun[0] for ids in (*begun, *fed))
             raise Unreadable(grown(self._batch, call.batch, alike))
         for board in self.boards:
             board.see(call)
@@ -210,68 +210,72 @@ class Board:
 
     def _note(self, at: np.ndarray, tokens: np.ndarray) -> None:
         """Book the changes on the last turn, and let go of its distributions."""
-        turn, mask = self.turns[-1], self.reader.mask_id
+        iteration, mask = self.turns[-1], self.reader.mask_id
         outside = 0
         for position, token in zip(at.tolist(), tokens.tolist(), strict=True):
             cause = "remasked" if token == mask else "filled" if self.x[position] == mask else "changed"
             p = before = None
             self._edited |= cause == "changed"
-            if turn.facts and turn.start is not None and token != mask:
-                p = turn.facts.of(position - turn.start, token)
-                before = turn.facts.of(row_of(position, turn.start, True), token)
+            if iteration.facts and iteration.start is not None and token != mask:
+                p = iteration.facts.of(position - iteration.start, token)
+                before = iteration.facts.of(row_of(position, iteration.start, True), token)
                 self.evidence += [(p, before)] if p is not None and before is not None else []
             if self.guided:  # the rows are mixed before they decide
                 p = before = None
-            outside += turn.start is not None and not turn.start <= position < turn.end
-            turn.written.append(Written(position, token, cause, p, before))
+            outside += iteration.start is not None and not iteration.start <= position < iteration.end
+            iteration.written.append(Written(position, token, cause, p, before))
         if outside:
-            turn.notes.append(
+            iteration.notes.append(
                 f"{outside} of these positions were not fed in this call; they may have been written in an earlier one."
             )
-        if turn.facts:
-            turn.facts.forget()
+        if iteration.facts:
+            iteration.facts.forget()
 
     def _turn(self, call: Call, part: np.ndarray, start: int | None) -> Turn:
         if start is None:
             note = f"{len(part)} positions were fed; which ones cannot be seen from the call."
             return Turn([call], None, 0, notes=[note])
         end, length = start + len(part), len(self.x)
-        turn = Turn([call], start, end, open=(start + np.flatnonzero(part == self.reader.mask_id)).tolist())
-        self._masked |= bool(turn.open)
+        iteration = Turn([call], start, end, open=(start + np.flatnonzero(part == self.reader.mask_id)).tolist())
+        self._masked |= bool(iteration.open)
         if len(part) < length:
             kind = "prefix" if end == length else "dual"
-            turn.spans = [Span("fed", start, end, kind)]
-            turn.spans += [Span("cache", a, b, kind) for a, b in ((0, start), (end, length)) if a < b]
-            turn.notes.append(f"{len(part)} of {length} positions are fed, the others are old.")
+            iteration.spans = [Span("fed", start, end, kind)]
+            iteration.spans += [Span("cache", a, b, kind) for a, b in ((0, start), (end, length)) if a < b]
+            iteration.notes.append(f"{len(part)} of {length} positions are fed, the others are old.")
         if not self.turns:
-            given = np.flatnonzero(part != self.reader.mask_id).tolist() if turn.open else []
-            turn.written = [Written(p, int(part[p]), "constraint") for p in given if p >= self.prompt]
-        return turn
+            given = np.flatnonzero(part != self.reader.mask_id).tolist() if iteration.open else []
+            iteration.written = [Written(p, int(part[p]), "constraint") for p in given if p >= self.prompt]
+        return iteration
 
     def hear(self, call: Call, logits: Tensor) -> None:
         """Take down what the forward says at the open positions. logits [n, V]."""
         if self.fault or self._skipped or not self.turns:
             return
-        turn = self.turns[-1]
-        if turn.start is None or not self.reader.full:
-            turn.notes += said_broken(None, logits)
+        iteration = self.turns[-1]
+        if iteration.start is None or not self.reader.full:
+            iteration.notes += said_broken(None, logits)
             return
         ways = (False, True) if self.reader.shift is None else (self.reader.shift,)
-        rows = {row_of(place, turn.start, way) for place in turn.open for way in ways} - {-1}
+        rows = {row_of(place, iteration.start, way) for place in iteration.open for way in ways} - {-1}
         if self._padded or self._windows or self._edited or self.reader.blocks:
-            places = [p for p in range(max(turn.start, self.since), turn.end) if self.x[p] != self.reader.mask_id]
+            places = [
+                p for p in range(max(iteration.start, self.since), iteration.end) if self.x[p] != self.reader.mask_id
+            ]
             for way in ways:
-                rows |= rivals(logits, places, self.x, turn.start, way)
+                rows |= rivals(logits, places, self.x, iteration.start, way)
         if rows:
-            turn.facts = self._describe(logits, sorted(rows))
-            turn.notes += said_broken(turn.facts, logits)
+            iteration.facts = self._describe(logits, sorted(rows))
+            iteration.notes += said_broken(iteration.facts, logits)
 
     def reading(self, output: list[int] | None, number: int, answers: int) -> Reading:
         """What is known of this answer, one of several. output: the loop's own board, with or without the prompt."""
-        turns = self.turns = [turn for turn in self.turns if all(call.ended for call in turn.calls)]  # none that failed
+        turns = self.turns = [
+            iteration for iteration in self.turns if all(call.ended for call in iteration.calls)
+        ]  # none that failed
         board, remarks, complete = self.x.copy(), list[str](), False
-        before = [list(turn.written) for turn in turns[-1:]]
-        notes, evidence = [list(turn.notes) for turn in turns[-1:]], list(self.evidence)
+        before = [list(iteration.written) for iteration in turns[-1:]]
+        notes, evidence = [list(iteration.notes) for iteration in turns[-1:]], list(self.evidence)
         if output is not None and turns and not self.fault:
             last = self._outcome(output)
             if last is None:
@@ -296,9 +300,11 @@ class Board:
             )
         remarks += [PADDING] if self._padded and (self._windows or self.reader.blocks) else []
         remarks += [SECOND_LOOK] if self._copied else []
-        shown = [Turn(**vars(turn)) for turn in turns]
-        for turn, written, said in zip(turns[-1:], before, notes, strict=True):  # trace() may be asked again
-            turn.written, turn.notes = written, said
+        shown = [Turn(**vars(iteration)) for iteration in turns]
+        for iteration, old_commits, old_notes in zip(
+            turns[-1:], before, notes, strict=True
+        ):  # trace() may be asked again
+            iteration.written, iteration.notes = old_commits, old_notes
         self.evidence = evidence
         fault = self.fault
         if not fault and self.trailing > MOST_HALVES:
@@ -312,14 +318,14 @@ class Board:
 
     def _outcome(self, output: list[int]) -> np.ndarray | None:
         """The last board by the output: a whole board, or the answer, perhaps cut off behind its end."""
-        found, length = np.asarray(output, dtype=np.int64), len(self.x)
-        whole = np.array_equal(found[: self.prompt], self.x[: self.prompt])
-        end, masks = length if whole else length - self.prompt, found == self.reader.mask_id
+        tokens, length = np.asarray(output, dtype=np.int64), len(self.x)
+        whole = np.array_equal(tokens[: self.prompt], self.x[: self.prompt])
+        end, masks = length if whole else length - self.prompt, tokens == self.reader.mask_id
         if masks[end:].all() and not masks[:end].all():  # blocks of which none was fed
-            found = found[:end]
-        if whole and len(found) == length:
-            return found
-        answer = found[self.prompt :] if whole and len(found) > self.prompt else found
+            tokens = tokens[:end]
+        if whole and len(tokens) == length:
+            return tokens
+        answer = tokens[self.prompt :] if whole and len(tokens) > self.prompt else tokens
         last = self.x.copy()
         if not 0 < len(answer) <= length - self.prompt:
             return None
@@ -331,17 +337,17 @@ class Board:
         if self.reader.shift is not None or not self.reader.full:
             return bool(self.reader.shift)
         pairs = self.evidence
-        said = sum(max(-MOST, min(MOST, float(np.log((a + 1e-9) / (b + 1e-9))))) for a, b in pairs)
-        if abs(said) < CLEAR:
+        evidence = sum(max(-MOST, min(MOST, float(np.log((a + 1e-9) / (b + 1e-9))))) for a, b in pairs)
+        if abs(evidence) < CLEAR:
             remarks.append(
                 "Whether row i is the distribution of token i or of token i + 1 did not show itself in the tokens "
                 "written; i is taken. Say shift=True or shift=False."
             )
             return False
-        shift = said < 0
-        told = "i + 1" if shift else "i"
+        shift = evidence < 0
+        index = "i + 1" if shift else "i"
         remarks.append(
-            f"Row i is the distribution of token {told}: so much more likely are the {len(pairs)} tokens written "
-            f"({abs(said):.0f} nats)."
+            f"Row i is the distribution of token {index}: so much more likely are the {len(pairs)} tokens written "
+            f"({abs(evidence):.0f} nats)."
         )
         return shift

@@ -82,41 +82,43 @@ def put_in(line: Line) -> None:
     for index, surely in line.unsure:
         if line.refused and not surely:
             continue
-        turn, before = line.turns[index], line.turns[index - 1]
-        put = {one.position: one.token for one in turn.written if one.cause == "accepted"}
+        iteration, before = line.turns[index], line.turns[index - 1]
+        put = {commit.position: commit.token for commit in iteration.written if commit.cause == "accepted"}
         before.written += [Written(position, token, "constraint") for position, token in put.items()]
-        turn.written = [one._replace(cause="written") for one in turn.written if one.position not in put]
-        turn.rows = {position: row for position, row in turn.rows.items() if position not in put}
-        turn.tree = None
+        iteration.written = [
+            commit._replace(cause="written") for commit in iteration.written if commit.position not in put
+        ]
+        iteration.rows = {position: row for position, row in iteration.rows.items() if position not in put}
+        iteration.tree = None
         line.put = sorted({*line.put, *put})
 
 
 def said_of(line: Line) -> list[str]:
     """What else a reader must know of a text."""
-    said = []
+    remarks = []
     if line.again:
-        said.append(
+        remarks.append(
             f"{len(line.again)} of {len(line.turns)} calls fed the whole text again behind a cache that already "
             "held it, so the model read it twice or more; feed the new tokens alone, or leave the cache out."
         )
     if line.pieces:
-        said.append(
+        remarks.append(
             f"{line.pieces} tokens of the prompt were fed behind its first piece; a last piece of one token cannot "
             "be told from an answer: prompt= says where the prompt ends."
         )
     if line.put:
-        said.append(
+        remarks.append(
             f"{len(line.put)} tokens, the first at position {line.put[0]}, were put in by the loop and not written "
             "by a watched model: another turn, or a part of the prompt, of which prompt= says where it ends."
         )
     if line.blind:
-        said.append(
+        remarks.append(
             "No cache among the call's arguments says how many positions it holds: each call is taken to go on "
             "where the one before it ended."
         )
     if line.guided:
-        said.append(
+        remarks.append(
             "Two calls a step (guidance): the figures are those of the call that sees the prompt; how the loop "
             "mixes the two cannot be seen, so the probabilities of what it wrote are not known."
         )
-    return said
+    return remarks

@@ -85,7 +85,7 @@ def _rows_named(value: Any, n: int) -> list[int]:
     counts them from the end."""
     if torch.is_tensor(value) and value.ndim == 1 and not value.is_floating_point():
         named = value.nonzero()[:, 0].tolist() if value.dtype == torch.bool else value.tolist()
-    elif isinstance(value, (list, tuple, range)) and all(isinstance(one, int) for one in value):
+    elif isinstance(value, (list, tuple, range)) and all(isinstance(number, int) for number in value):
         named = list(value)
     elif isinstance(value, slice):
         named = list(range(n)[value])

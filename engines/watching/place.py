@@ -52,7 +52,7 @@ def behind_cache(line: Line, call: Call, cache: Any) -> int | None:
     """The position behind a cache that holds fewer rows than were fed: behind its newest row, which is an older one
     where it was cropped. A single row goes on behind the last where the cache's rows are others than were put
     into it, where the forward itself ended with so few, and where there are fewer than the prompt has."""
-    past, before = call.past or 0, [one for one in reversed(line.feds) if one.print is not None]
+    past, before = call.past or 0, [feed for feed in reversed(line.feds) if feed.print is not None]
     for fed in before:
         row = fed.print.last(cache, past) if fed.print is not None else None
         if row is not None:
@@ -71,7 +71,7 @@ def unguess(line: Line, ids: list[int]) -> None:
         return
     if known < len(ids) and ids[known] != line.text[known]:
         before = line.turns[-2]
-        before.written = [one for one in before.written if one.position != known]
+        before.written = [commit for commit in before.written if commit.position != known]
         del line.text[known]
         fed.root -= 1
 

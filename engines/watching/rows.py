@@ -47,14 +47,14 @@ def _by_mask(mask: Tensor) -> list[int] | None:
     """mask [n, n]: True, or a number that is not hugely negative, where row i sees row j."""
     seen = seen_by(mask)
     depths = seen.sum(1)
-    found = []
+    parents = []
     for row in range(len(depths)):
         above = np.flatnonzero(seen[row, :row])
         parent = int(above[depths[above].argmax()]) if len(above) else -1
         if seen[row, row + 1 :].any() or len(above) != depths[row] - 1 or (parent < 0) != (row == 0):
             return None  # later rows are seen, or rows hang on something that was not fed here
-        found.append(parent)
-    return found
+        parents.append(parent)
+    return parents
 
 
 class Fingerprint:
@@ -71,8 +71,8 @@ class Fingerprint:
         if keys is None or keys.shape[0] != len(self.keys):
             return None
         last = newest(keys, now)
-        found = keys[0, 0, max(0, last + 1 - self.keys.shape[1]) : last + 1]  # [k, d]
-        same = (found[:, None] == self.keys[0][None].to(found.device)).all(-1)  # [k, n]
+        newest_keys = keys[0, 0, max(0, last + 1 - self.keys.shape[1]) : last + 1]  # [k, d]
+        same = (newest_keys[:, None] == self.keys[0][None].to(newest_keys.device)).all(-1)  # [k, n]
         rows: list[int] = []
         for hits in same.cpu().flip(0):
             if not bool(hits.any()):

@@ -62,9 +62,9 @@ def watch(
         raise UserError(
             f"generator is a {type(generator).__name__}; give the torch.Generator that the loop draws from."
         )
-    told = mask_id if mask_id is not None else main.mask_id(None)
-    kind = kind or main.kind or ("masked" if told is not None else "causal")  # a causal model's tokenizer may have one
-    mask_id = told if told is not None else main.mask_id(tokenizer)
+    mask = mask_id if mask_id is not None else main.mask_id(None)
+    kind = kind or main.kind or ("masked" if mask is not None else "causal")  # a causal model's tokenizer may have one
+    mask_id = mask if mask is not None else main.mask_id(tokenizer)
     if not isinstance(model, Mapping):
         subjects = {KINDS[kind].role: main}
     if kind == "masked" and mask_id is None:
@@ -119,11 +119,13 @@ class Watch:
             self._reader = reader = (
                 MaskedReader(int(mask_id or 0), shift, full, prompt, subjects[self._main].blocks)
                 if kind == "masked"
-                else CausalReader(self._main, full, prompt, {role: one.own_columns for role, one in subjects.items()})
+                else CausalReader(
+                    self._main, full, prompt, {role: subject.own_columns for role, subject in subjects.items()}
+                )
             )
             self._hooks = [
-                Hooks(role, one.module, reader.before, reader.after, kind == "masked" or role == self._main)
-                for role, one in subjects.items()
+                Hooks(role, subject.module, reader.before, reader.after, kind == "masked" or role == self._main)
+                for role, subject in subjects.items()
             ]
         self._began = self._ended = 0.0
         self._started = datetime.datetime.now(datetime.UTC)
@@ -150,9 +152,10 @@ class Watch:
             hooks.close()
         self._remove()
         if kind is not None:
-            said = " ".join(str(error).split())[:200]
+            message = " ".join(str(error).split())[:200]
             self._broke = (
-                f"The loop itself ended with {kind.__name__}{f': {said}' if said else ''}; this is what it did before."
+                f"The loop itself ended with {kind.__name__}{f': {message}' if message else ''}; this "
+                "is what it did before."
             )
 
     def _remove(self) -> None:
@@ -168,22 +171,24 @@ class Watch:
         """The trace of the one answer that was decoded. out: what the loop returned (ids, a tensor [L] or [1, L], or
         what has `.sequences`), with the prompt or without it; without it the last step's tokens are missing. Raises
         UserError where nothing was seen, or several answers."""
-        found = self.traces(out)
-        if len(found) > 1:
-            alike = all(one.header.prompt_ids == found[0].header.prompt_ids for one in found)
+        traces = self.traces(out)
+        if len(traces) > 1:
+            alike = all(trace.header.prompt_ids == traces[0].header.prompt_ids for trace in traces)
             raise UserError(
-                f"{len(found)} {'answers' if alike else 'prompts'} were decoded at once; seen.traces(out) gives their "
-                f"{len(found)} traces."
+                f"{len(traces)} {'answers' if alike else 'prompts'} were decoded at once; seen.traces(out) gives their "
+                f"{len(traces)} traces."
             )
-        return found[0]
+        return traces[0]
 
     def traces(self, out: Any = None) -> list[Trace]:
         """One trace for each answer of a batch, in the order of its rows. Raises UserError where nothing was seen."""
         self._output = out if out is not None else self._output
-        readings = [one for one in self._reader.readings(outputs_of(self._output)) if one.turns or one.fault]
-        seen = [one for one in readings if one.turns]
+        readings = [
+            reading for reading in self._reader.readings(outputs_of(self._output)) if reading.turns or reading.fault
+        ]
+        seen = [reading for reading in readings if reading.turns]
         if not seen:
-            reasons = [*self.faults, *(one.fault for one in readings)]
+            reasons = [*self.faults, *(reading.fault for reading in readings)]
             raise UserError(
                 reasons[0]
                 if reasons
@@ -193,8 +198,10 @@ class Watch:
         session = Session(
             title=self._title,
             main=self._main,
-            models=[self._record(role, one) for role, one in self._subjects.items()],
-            layers={role: layer_count(getattr(one.module, "config", None)) for role, one in self._subjects.items()},
+            models=[self._record(role, subject) for role, subject in self._subjects.items()],
+            layers={
+                role: layer_count(getattr(subject.module, "config", None)) for role, subject in self._subjects.items()
+            },
             tokenizer=self._tokenizer,
             eos_ids=self._eos_ids,
             mask_id=self._mask_id,
@@ -204,13 +211,13 @@ class Watch:
             started_at=self._started,
             prompt=self._text if len(seen) == 1 else "",
         )
-        for one in seen:  # what a module that drafts left unread ends no text
-            one.remarks += [hooks.fault for hooks in self._hooks if hooks.fault and not hooks.decides]
+        for reading in seen:  # what a module that drafts left unread ends no text
+            reading.remarks += [hooks.fault for hooks in self._hooks if hooks.fault and not hooks.decides]
         faults = [hooks.fault for hooks in self._hooks if hooks.fault and hooks.decides]
-        return [assemble(one, session, [*faults, self._broke]) for one in seen]
+        return [assemble(reading, session, [*faults, self._broke]) for reading in seen]
 
-    def _record(self, role: str, one: Subject) -> ModelRecord:
-        return msgspec.structs.replace(one.record(self._kind), role=role)
+    def _record(self, role: str, subject: Subject) -> ModelRecord:
+        return msgspec.structs.replace(subject.record(self._kind), role=role)
 
     def _repr_html_(self) -> str:
         shown = [getattr(trace, "_repr_html_", None) for trace in self.traces()]
@@ -222,24 +229,24 @@ class Watch:
 def outputs_of(out: Any) -> list[list[int]] | None:
     """The token ids of each answer that a loop returned, or None where it gave none. Raises UserError for anything
     else."""
-    found = getattr(out, "sequences", out)
-    if isinstance(found, tuple) and found:  # loops that return (ids, number of forwards)
-        found = next((one for one in found if torch.is_tensor(one)), found)
-    if found is None:
+    output = getattr(out, "sequences", out)
+    if isinstance(output, tuple) and output:  # loops that return (ids, number of forwards)
+        output = next((part for part in output if torch.is_tensor(part)), output)
+    if output is None:
         return None
-    if torch.is_tensor(found):
-        found = found.detach().cpu().tolist()
-    elif hasattr(found, "tolist"):
-        found = found.tolist()
-    if isinstance(found, (list, tuple)) and found:
-        rows = list(found) if isinstance(found[0], (list, tuple)) else [found]
+    if torch.is_tensor(output):
+        output = output.detach().cpu().tolist()
+    elif hasattr(output, "tolist"):
+        output = output.tolist()
+    if isinstance(output, (list, tuple)) and output:
+        rows = list(output) if isinstance(output[0], (list, tuple)) else [output]
         if all(isinstance(token, int) and token >= 0 for row in rows for token in row):
             return [list(row) for row in rows]
     raise UserError(f"the output is a {type(out).__name__}; give the token ids that the loop made, not their text.")
 
 
 def _ids(prompt: Any) -> list[int]:
-    found = outputs_of(prompt)
-    if found is None or len(found) != 1:
+    rows = outputs_of(prompt)
+    if rows is None or len(rows) != 1:
         raise UserError("prompt takes the text or the token ids of one prompt.")
-    return found[0]
+    return rows[0]

@@ -28,9 +28,9 @@ class Subject:
         """What it is called: a name of this program, of the hub, or its class."""
         if self.loaded is not None:
             return str(self.loaded.record.name)
-        told = str(getattr(self.config, "_name_or_path", "") or "").rstrip("/")
+        path = str(getattr(self.config, "_name_or_path", "") or "").rstrip("/")
         inner = getattr(self.module, "_orig_mod", self.module)
-        return "/".join(told.replace("\\", "/").split("/")[-2:]) or type(inner).__name__
+        return "/".join(path.replace("\\", "/").split("/")[-2:]) or type(inner).__name__
 
     @property
     def config(self) -> Any:
@@ -75,21 +75,21 @@ class Subject:
         """The id of its mask token where it or its tokenizer says one."""
         sources = (self.loaded, self.config, tokenizer)
         for source, field in zip(sources, ("mask_id", "mask_token_id", "mask_token_id"), strict=True):
-            if isinstance(found := getattr(source, field, None), int):
-                return found
+            if isinstance(mask_id := getattr(source, field, None), int):
+                return mask_id
         return None
 
     def record(self, kind: str) -> ModelRecord:
         """What the header says of it."""
         if self.loaded is not None:
-            found: ModelRecord = self.loaded.record
-            return msgspec.structs.replace(found, threads=torch.get_num_threads())
+            record: ModelRecord = self.loaded.record
+            return msgspec.structs.replace(record, threads=torch.get_num_threads())
         first = next(self.module.parameters(), None)
         return ModelRecord(
             role="target",
             name=self.name,
             kind=kind,
-            parameters=sum(one.numel() for one in self.module.parameters()),
+            parameters=sum(parameter.numel() for parameter in self.module.parameters()),
             dtype="" if first is None else str(first.dtype).removeprefix("torch."),
             device="cpu" if first is None else str(first.device),
             threads=torch.get_num_threads(),
@@ -101,9 +101,9 @@ def subjects_of(model: Any) -> dict[str, Subject]:
     given = dict(model) if isinstance(model, Mapping) else {"target": model}
     if not given:
         raise UserError("there is nothing to watch; give a torch module, or several by role.")
-    found = {str(role): _subject(str(role), one) for role, one in given.items()}
-    first = next((role for role in ("target", "model") if role in found), next(iter(found)))
-    return {first: found.pop(first), **found}
+    subjects = {str(role): _subject(str(role), module) for role, module in given.items()}
+    first = next((role for role in ("target", "model") if role in subjects), next(iter(subjects)))
+    return {first: subjects.pop(first), **subjects}
 
 
 def _subject(role: str, model: Any) -> Subject:
@@ -177,9 +177,9 @@ def end_ids(main: Subject, tokenizer: Any) -> list[int]:
     if main.loaded is not None:
         return sorted(main.loaded.eos_ids)
     for source in (getattr(main.module, "generation_config", None), main.config, tokenizer):
-        found = getattr(source, "eos_token_id", None)
-        if isinstance(found, int):
-            return [found]
-        if isinstance(found, (list, tuple)) and found:
-            return sorted({int(one) for one in found})
+        ids = getattr(source, "eos_token_id", None)
+        if isinstance(ids, int):
+            return [ids]
+        if isinstance(ids, (list, tuple)) and ids:
+            return sorted({int(token) for token in ids})
     return []

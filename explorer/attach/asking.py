@@ -41,10 +41,10 @@ def check(prompt: object, max_tokens: object, top: object, temperature: object, 
 
 def which(listed: Any, model: str, host: str) -> tuple[str, str]:
     """(who runs the server, the model to ask for). Raises UserError where a model has to be chosen."""
-    found = listed.get("data") if isinstance(listed, dict) else None
-    entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    names = [one["id"] for one in entries if isinstance(one.get("id"), str)]
-    owners = [one["owned_by"] for one in entries if isinstance(one.get("owned_by"), str)]
+    data = listed.get("data") if isinstance(listed, dict) else None
+    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+    names = [entry["id"] for entry in entries if isinstance(entry.get("id"), str)]
+    owners = [entry["owned_by"] for entry in entries if isinstance(entry.get("owned_by"), str)]
     owner = short(owners[0])[:40] if owners else ""
     if model or len(names) == 1:
         return owner, model or names[0]
@@ -58,13 +58,13 @@ def which(listed: Any, model: str, host: str) -> tuple[str, str]:
 
 def counters(text: str) -> dict[str, float]:
     """The sums of vLLM's counters of speculation in a page of metrics."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for line in texts.lines(text)[:20_000]:
         name, _, value = line.rpartition(" ")
         name = name.partition("{")[0].removesuffix("_total")
         if name in COUNTERS:
             try:
-                found[name] = found.get(name, 0.0) + float(value)
+                sums[name] = sums.get(name, 0.0) + float(value)
             except ValueError:
                 continue
-    return found
+    return sums

@@ -103,8 +103,8 @@ class Client:
 
         def work() -> Iterator[str | None]:
             with self._answer("GET", path) as answer:
-                found = answer.status_code == 200
-                yield _whole(answer, until, MAX_EVENT).decode("utf-8-sig", "replace") if found else None
+                exists = answer.status_code == 200
+                yield _whole(answer, until, MAX_EVENT).decode("utf-8-sig", "replace") if exists else None
 
         try:
             text = next(self._watched(work, until))
@@ -246,15 +246,15 @@ class Client:
         elif what.endswith("receive_response_headers") and state == "complete":
             self._headers = now
 
-    def _hold(self, found: socket.socket) -> None:
+    def _hold(self, connection: socket.socket) -> None:
         """Keep a handle of our own on a connection, which outlives what TLS makes of it."""
-        self._sockets.append(found.dup())
+        self._sockets.append(connection.dup())
         if self._gone.is_set():
             self._shut()
 
     def _refusal(self, answer: httpx.Response, path: str) -> str:
         """What a status other than 200 says, with the server's own words."""
-        said = complaint(_decoded(_whole(answer, self._until, MAX_EVENT).decode("utf-8", "replace")))
+        reason = complaint(_decoded(_whole(answer, self._until, MAX_EVENT).decode("utf-8", "replace")))
         status = answer.status_code
         where = self.address.base + path
         hint = {
@@ -263,7 +263,7 @@ class Client:
             404: "; this server has no such interface or no such model, choose another with --api or --model",
             503: "; it may still be loading its model",
         }.get(status, "")
-        return f"{where} answered {status}{f' ({said})' if said else ''}{hint}."
+        return f"{where} answered {status}{f' ({reason})' if reason else ''}{hint}."
 
     def _failure(self, error: httpx.HTTPError) -> ServerError:
         """A failure of the network as a sentence."""
@@ -331,10 +331,10 @@ def _in_time(chunks: Iterable[bytes], until: float) -> Iterator[bytes]:
 
 
 def _whole(answer: httpx.Response, until: float, limit: int) -> bytes:
-    found, size = list[bytes](), 0
+    chunks, size = list[bytes](), 0
     for chunk in _in_time(answer.iter_raw(), until):
-        found.append(chunk)
+        chunks.append(chunk)
         size += len(chunk)
         if size > limit:
             raise ServerError(f"the server answered with more than {limit // 2**20} MB, so it was given up.")
-    return b"".join(found)
+    return b"".join(chunks)

@@ -155,8 +155,8 @@ class Attached(Iterator[Step]):
         return 0.0, None
 
     def _failed(self, error: ServerError) -> None:
-        said = str(error)
-        self._reason, self._message = "failed", f"{said[:1].upper()}{said[1:]} What had arrived by then is here."
+        message = str(error)
+        self._reason, self._message = "failed", f"{message[:1].upper()}{message[1:]} What had arrived by then is here."
 
     def _read(self, data: str) -> Event:
         try:
@@ -221,10 +221,10 @@ class Attached(Iterator[Step]):
     def _finished(self) -> None:
         """The last facts, and how it ended."""
         if self._reason == "stopped":
-            self._reason, said = ending(self._finish, "")
-            self._message = f"{said} What had arrived by then is here." if said else ""
+            self._reason, sentence = ending(self._finish, "")
+            self._message = f"{sentence} What had arrived by then is here." if sentence else ""
         how = [finished(self._finish)] if self._finish not in ("", "done", "budget") else []
-        how += [SEVERAL] * self._format.several + ([said] if (said := beside(self._beside)) else [])
+        how += [SEVERAL] * self._format.several + ([sentence] if (sentence := beside(self._beside)) else [])
         if self._held is None:
             if self._reason == "complete":
                 how = how[self._finish == "stop" :]  # which is said of every answer that came to its end

@@ -109,8 +109,8 @@ def advise(
         try:
             progress(next(going))
         except StopIteration as end:
-            found: Found = end.value
-            return found.advice
+            outcome: Found = end.value
+            return outcome.advice
 
 
 def measuring(
@@ -155,15 +155,16 @@ def _checked(prompts: Sequence[str], repeats: int | None, seconds: float) -> tup
     if blank := next((n for n, text in enumerate(prompts, 1) if not text.strip()), None):
         raise UserError(f"prompt {blank} is empty; write something, or leave it out.")
     few = len(prompts) < ENOUGH
-    found = repeats or (ENOUGH if few else REPEATS_EACH)
-    if few and found < ENOUGH:
+    repeats_each = repeats or (ENOUGH if few else REPEATS_EACH)
+    if few and repeats_each < ENOUGH:
         raise UserError(
-            f"repeats={found} gives no interval; give at least {ENOUGH}, or as many prompts: an interval of a median "
+            f"repeats={repeats_each} gives no interval; give at least {ENOUGH}, or as many prompts: an interval "
+            "of a median "
             "needs six values."
         )
     if not seconds > 0:
         raise UserError(f"seconds={seconds:g} is not allowed; give a number above 0.")
-    return list(prompts), found
+    return list(prompts), repeats_each
 
 
 def _plans(
@@ -176,7 +177,7 @@ def _plans(
     controls = list(dict.fromkeys(str(info.baseline) for info in infos))
     if len(controls) > 1:
         raise UserError(f"these methods have different controls, {' and '.join(controls)}; measure them apart.")
-    found = {controls[0]: (engines.get_method(controls[0]).info, {LENGTH: length})}
+    plans = {controls[0]: (engines.get_method(controls[0]).info, {LENGTH: length})}
     for info in infos:
         given = dict(params.get(info.slug, {}))
         if not info.keeps(given):
@@ -184,8 +185,8 @@ def _plans(
             raise UserError(f"'{info.slug}' does not claim its control's text with these parameters; {advice}.")
         if float(given.get("temperature", 0)):
             raise UserError(f"above temperature 0 '{info.slug}' draws its text, so the texts differ; leave it at 0.")
-        found[info.slug] = (info, {**given, LENGTH: length})
-    return found
+        plans[info.slug] = (info, {**given, LENGTH: length})
+    return plans
 
 
 @dataclass

@@ -70,13 +70,13 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 def cells(settings: Sequence[Setting], tasks: Sequence[str], prompts: int, seed: int, model: Any) -> list[Cell]:
     """All runs, prompt by prompt and not setting by setting: a sweep that is cut off has run all settings on the same
     prompts."""
-    infos = [engines.get_method(one.method).info for one in settings]
+    infos = [engines.get_method(setting.method).info for setting in settings]
     asked = {task: list(islice(TASKS[task].generate("held-out", SEED), prompts)) for task in tasks}
     return [
         Cell(
             i,
-            one.method,
-            fitted(info, canvas(task, model)) | one.params,
+            setting.method,
+            fitted(info, canvas(task, model)) | setting.params,
             task,
             number,
             asked[task][number].prompt,
@@ -85,7 +85,7 @@ def cells(settings: Sequence[Setting], tasks: Sequence[str], prompts: int, seed:
         )
         for number in range(prompts)
         for task in tasks
-        for i, (one, info) in enumerate(zip(settings, infos, strict=True))
+        for i, (setting, info) in enumerate(zip(settings, infos, strict=True))
     ]
 
 
@@ -114,16 +114,22 @@ def decode(
 
 
 def _outcome(cell: Cell, trace: Trace, seconds: float) -> Outcome:
-    found, totals = check(Example(cell.task, cell.prompt, cell.answer), trace.text), trace.totals
+    verdict, totals = check(Example(cell.task, cell.prompt, cell.answer), trace.text), trace.totals
     return Outcome(
-        found.correct, totals.forwards, totals.tokens_fed, totals.tokens, seconds, trace.text[:2000], found.first_wrong
+        verdict.correct,
+        totals.forwards,
+        totals.tokens_fed,
+        totals.tokens,
+        seconds,
+        trace.text[:2000],
+        verdict.first_wrong,
     )
 
 
-def keys(found: Sequence[Cell], model: Any) -> list[str | None]:
+def keys(sweep_cells: Sequence[Cell], model: Any) -> list[str | None]:
     """The hash of each cell; None where the weights cannot be told apart from others, so that nothing may be reused."""
-    records = {method: weights_of(method, model) for method in dict.fromkeys(cell.method for cell in found)}
-    return [_key(cell, records[cell.method]) for cell in found]
+    records = {method: weights_of(method, model) for method in dict.fromkeys(cell.method for cell in sweep_cells)}
+    return [_key(cell, records[cell.method]) for cell in sweep_cells]
 
 
 def weights_of(method: str, model: Any) -> list[Any] | None:
@@ -133,7 +139,7 @@ def weights_of(method: str, model: Any) -> list[Any] | None:
     try:
         loaded = engines.assign_roles(info, model)
         drafter = getattr(loaded[info.role], "drafter", None)
-        records = [one.record for one in loaded.values()]
+        records = [loaded_model.record for loaded_model in loaded.values()]
         records += [drafter.record("head", loaded[info.role].record)] if drafter else []
     except UserError:
         return None  # decoding says why
@@ -239,7 +245,7 @@ class Pace:
     def expect(self, model: str, methods: Sequence[str]) -> tuple[float, int] | None:
         """(seconds of one run of each of these, runs that this is known from); a method not seen yet counts as the mean
         of the model's others."""
-        seen = {name.partition(" ")[2]: one for name, one in self._seen.items() if name.partition(" ")[0] == model}
+        seen = {name.partition(" ")[2]: tally for name, tally in self._seen.items() if name.partition(" ")[0] == model}
         runs = sum(n for n, _ in seen.values())
         if not runs:
             return None

@@ -43,11 +43,13 @@ class Certified(msgspec.Struct, frozen=True):
     partial: bool = False
 
 
-def kept(method: str, params: dict[str, Any], found: Iterable[Certificate]) -> Kept:
+def kept(method: str, params: dict[str, Any], certificates: Iterable[Certificate]) -> Kept:
     """Certificates of one method, counted."""
-    each = list(found)
-    first = [one.at for one in each if one.at is not None]
-    return Kept(method, params, len(each), len(each) - len(first), sum(one.tokens for one in each), first)
+    each = list(certificates)
+    first = [certificate.at for certificate in each if certificate.at is not None]
+    return Kept(
+        method, params, len(each), len(each) - len(first), sum(certificate.tokens for certificate in each), first
+    )
 
 
 def recorded() -> list[Certified]:

@@ -24,14 +24,14 @@ def chosen(model: Any) -> list[MethodInfo]:
     """The fastest in the benchmarks that ship: two that need nothing but the model, and one that has a draft or a
     trained part here, that of a published drafter first; what no benchmark has comes last, what needs least first.
     Raises UserError where none fits."""
-    found = fitting(model)
-    if not found:
+    infos = fitting(model)
+    if not infos:
         raise UserError(
             f"no lossless method here runs on {model.record.name}, which is {model.record.kind}; choose a causal model."
         )
     places = {slug: place for place, slug in enumerate(ranked())}
-    found.sort(key=lambda info: (not drafts(info, model), places.get(info.slug, len(places)), len(wants(info))))
-    alone, more = ([info for info in found if bool(wants(info)) is needs] for needs in (False, True))
+    infos.sort(key=lambda info: (not drafts(info, model), places.get(info.slug, len(places)), len(wants(info))))
+    alone, more = ([info for info in infos if bool(wants(info)) is needs] for needs in (False, True))
     return [*alone[:BY_ITSELF], *more[:WITH_MORE]]
 
 
@@ -61,18 +61,18 @@ def reason(infos: Sequence[MethodInfo], model: Any) -> str:
 def named(slugs: Sequence[str], model: Any) -> list[MethodInfo]:
     """The declarations of methods that somebody named, each once. Raises UserError for one that has no control, or that
     the model cannot run."""
-    found = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
+    infos = [engines.get_method(slug).info for slug in dict.fromkeys(slugs)]
     listed = engines.list_models()
-    for info in found:
+    for info in infos:
         if not info.baseline:
             raise UserError(f"'{info.slug}' is a control itself and has none; choose a lossless method.")
         if not runs_on(info, model, listed):
-            fit = ", ".join(one.slug for one in fitting(model, listed)) or "none"
+            fit = ", ".join(candidate.slug for candidate in fitting(model, listed)) or "none"
             raise UserError(
                 f"'{info.slug}' needs a {needed(info)}, which {model.record.name} is not or has not; lossless methods "
                 f"that fit it: {fit}."
             )
-    return found
+    return infos
 
 
 def ranked() -> list[str]:

@@ -96,20 +96,20 @@ class Bench(msgspec.Struct, frozen=True):
         """Tokens per forward that a forward of so many rows has to bring to cost no more than single rows do, between
         the measured sizes."""
         sizes = sorted(self.row_seconds)
-        one = self.row_seconds[sizes[0]]
+        single_row = self.row_seconds[sizes[0]]
         for low, high in pairwise(sizes):
             if rows <= high:
                 part = max(0.0, (rows - low) / (high - low))
-                return (self.row_seconds[low] + part * (self.row_seconds[high] - self.row_seconds[low])) / one
-        return self.row_seconds[sizes[-1]] / one
+                return (self.row_seconds[low] + part * (self.row_seconds[high] - self.row_seconds[low])) / single_row
+        return self.row_seconds[sizes[-1]] / single_row
 
 
 def class_prompts() -> dict[str, list[str]]:
     """The bundled prompts by class."""
-    found: dict[str, list[str]] = {}
+    by_class: dict[str, list[str]] = {}
     for entry in json.loads(PROMPTS.read_text())["prompts"]:
-        found.setdefault(entry["class"], []).append(entry["prompt"])
-    return found
+        by_class.setdefault(entry["class"], []).append(entry["prompt"])
+    return by_class
 
 
 Plan = tuple[str, Mapping[str, Any]]  # slug and parameters
@@ -142,22 +142,22 @@ def bench_classes(
     refuse_bad(((slug, {**given, "max_new_tokens": max_new_tokens}) for slug, given in runs), model, first)
     total, done = sum(map(len, prompts.values())), 0
     progress(done, total)
-    found: dict[tuple[int, str], list[_One]] = {}
+    measurements: dict[tuple[int, str], list[_One]] = {}
     records: dict[str, engines.ModelRecord] = {}
     row_seconds = dict(engines.row_costs(model))  # first, so that a benchmark that is stopped has them at once
     partial = False
     try:
         for group, text in ((group, text) for group, texts in prompts.items() for text in texts):
             ones = _alternate(runs, models, text, repeats, max_new_tokens)
-            for i, one in enumerate(ones[1:]):
-                found.setdefault((i, group), []).append(one)
-                records |= {record.role: record for record in one.trace.header.models}
+            for i, measurement in enumerate(ones[1:]):
+                measurements.setdefault((i, group), []).append(measurement)
+                records |= {record.role: record for record in measurement.trace.header.models}
             progress(done := done + 1, total)
     except KeyboardInterrupt:
-        if not found:
+        if not measurements:
             raise
         partial = True
-    header = next(iter(found.values()))[0].trace.header
+    header = next(iter(measurements.values()))[0].trace.header
     return Bench(
         models=list(records.values()),
         control=runs[0][0],
@@ -168,7 +168,7 @@ def bench_classes(
         row_seconds=row_seconds,
         scores=[
             _score(plans[i], group, measured)
-            for (i, group), measured in sorted(found.items(), key=lambda item: item[0][0])
+            for (i, group), measured in sorted(measurements.items(), key=lambda item: item[0][0])
         ],
         partial=partial,
     )
@@ -206,7 +206,7 @@ def _alternate(runs: Sequence[Plan], models: Sequence[Any], text: str, repeats: 
 
 
 def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
-    speeds, traces = [one.speed for one in measured], [one.trace for one in measured]
+    speeds, traces = [measurement.speed for measurement in measured], [measurement.trace for measurement in measured]
     role = traces[0].header.models[0].role
     forwards = sum(step.forwards.get(role, 0) for trace in traces for step in trace.steps)
     trees = [len(step.tree.parents) for trace in traces for step in trace.steps if step.tree]
@@ -220,16 +220,16 @@ def _score(plan: Plan, group: str, measured: Sequence[_One]) -> Score:
         fastest=max(speeds),
         tokens_per_forward=sum(len(trace.output_ids) for trace in traces) / max(1, forwards),
         rows=sum(trees) / max(1, len(trees)),
-        same=sum(one.same for one in measured),
+        same=sum(measurement.same for measurement in measured),
     )
 
 
-def rows(found: Bench) -> list[dict[str, Any]]:
+def rows(bench: Bench) -> list[dict[str, Any]]:
     """One line per method: its speed in every class, the median over classes with its interval, tokens per forward, and
     what it needs to break even."""
     lines = []
-    for method in found.labels():
-        own = [score for score in found.scores if score.label == method]
+    for method in bench.labels():
+        own = [score for score in bench.scores if score.label == method]
         tokens, fed = (
             sum(getattr(s, name) * s.prompts for s in own) / sum(s.prompts for s in own)
             for name in ("tokens_per_forward", "rows")
@@ -238,11 +238,11 @@ def rows(found: Bench) -> list[dict[str, Any]]:
             {
                 "method": method,
                 **{score.group: f"{score.speed:.2f}×" for score in own},
-                "median class": f"{found.overall(method):.2f}×",
-                "95 %": span(found.interval(method)),
+                "median class": f"{bench.overall(method):.2f}×",
+                "95 %": span(bench.interval(method)),
                 "tokens/forward": f"{tokens:.2f}",
                 "same text": f"{sum(s.same for s in own)} of {sum(s.prompts for s in own)}",
-                "verdict": _verdict(found, method, tokens, fed),
+                "verdict": _verdict(bench, method, tokens, fed),
             }
         )
     return lines
@@ -259,13 +259,13 @@ def span(interval: tuple[float, float] | None) -> str:
     return "-" if interval is None else f"{interval[0]:.2f}-{interval[1]:.2f}"
 
 
-def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
+def _verdict(bench: Bench, label: str, tokens: float, fed: float) -> str:
     """Faster or slower than the control, where the interval tells them apart, and why a slower one is."""
-    speed, interval = found.overall(label), found.interval(label)
-    if label == found.control:
+    speed, interval = bench.overall(label), bench.interval(label)
+    if label == bench.control:
         return "what row-invariant forwards cost; its text is held against that of the plain network"
     if interval is None:
-        few = f"; {len(found.classes())} classes are too few for an interval"
+        few = f"; {len(bench.classes())} classes are too few for an interval"
     elif interval[0] <= 1 <= interval[1]:
         return "not told apart from the control"
     else:
@@ -274,7 +274,7 @@ def _verdict(found: Bench, label: str, tokens: float, fed: float) -> str:
         return f"faster{few}"
     if speed > 1 - LIGHT:
         return f"no difference{few}"
-    need = found.break_even(fed)
+    need = bench.break_even(fed)
     if tokens < need:
         return f"slower: its forwards of about {fed:.0f} rows pay from {need:.2f} tokens on{few}"
     return f"slower: drafting costs more than its {tokens:.2f} tokens per forward save{few}"

@@ -55,12 +55,12 @@ def check(swept: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
 def swept_of(points: Sequence[Point]) -> dict[str, list[str]]:
     """Method -> the parameters that vary among its points, in the order in which they were asked for; the control and
     its curve are left out."""
-    found: dict[str, list[str]] = {}
+    swept: dict[str, list[str]] = {}
     for method in dict.fromkeys(point.method for point in points if not (point.on_curve or point.control)):
         own = [point.params for point in points if point.method == method and not (point.on_curve or point.control)]
         names = dict.fromkeys(name for params in own for name in params)
-        found[method] = [name for name in names if len({str(params.get(name)) for params in own}) > 1]
-    return found
+        swept[method] = [name for name in names if len({str(params.get(name)) for params in own}) > 1]
+    return swept
 
 
 def curves(points: Mapping[int, Point]) -> list[Curve]:
@@ -74,10 +74,10 @@ def curves(points: Mapping[int, Point]) -> list[Curve]:
     for (method, *_), group in groups.items():
         names = swept[method]
         if not names:
-            made += [Curve(method, "", {}, (one,)) for one in group]
+            made += [Curve(method, "", {}, (pair,)) for pair in group]
             continue
         fixed = {name: group[0][1].params[name] for name in names[1:] if name in group[0][1].params}
-        ordered = sorted(group, key=lambda one: _place(one[1].params.get(names[0])))
+        ordered = sorted(group, key=lambda pair: _place(pair[1].params.get(names[0])))
         made.append(Curve(method, names[0], fixed, tuple(ordered)))
     return made
 

@@ -65,10 +65,10 @@ class Lengths(msgspec.Struct, frozen=True):
 
 def marks(length: int) -> list[int]:
     """Where stretches end: 256 tokens, twice as many, and so on, and the whole length."""
-    found = [FIRST]
-    while 2 * found[-1] < length:
-        found.append(2 * found[-1])
-    return [*(mark for mark in found if mark < length), length]
+    ends = [FIRST]
+    while 2 * ends[-1] < length:
+        ends.append(2 * ends[-1])
+    return [*(mark for mark in ends if mark < length), length]
 
 
 def measured(
@@ -97,12 +97,12 @@ def measured(
         first = Reference(network, ids, length)
         closing.callback(first.close)
         ours = [Engine(slug, endless, ids, length, detail) for slug in slugs for detail in DETAILS]
-        for one in ours:
-            closing.callback(one.close)
+        for engine in ours:
+            closing.callback(engine.close)
         writers: list[Engine | Reference] = [first, *ours]
         try:
-            for name, turn in _turns(writers, length, progress):
-                turns.setdefault(name, []).append(turn)
+            for name, chunk in _turns(writers, length, progress):
+                turns.setdefault(name, []).append(chunk)
         except KeyboardInterrupt:
             partial = True
         reached = min(max((turn.goal for turn in turns.get(one.name, ())), default=0) for one in writers)
@@ -135,62 +135,62 @@ def _turns(
 ) -> Iterator[tuple[str, Turn]]:
     """All turns as they end; the first token is written before them. The order turns, so that nobody is always
     first."""
-    for one in writers:
-        one.advance(1)
-    recording = {one.name: one.recorded(False)[0] for one in writers}
+    for writer in writers:
+        writer.advance(1)
+    recording = {writer.name: writer.recorded(False)[0] for writer in writers}
     ends = set(marks(length))
     for number, goal in enumerate([*range(CHUNK, length, CHUNK), length]):
         at = number % len(writers)
-        for one in [*writers[at:], *writers[:at]]:
-            progress(one.name, max(0, goal - CHUNK), length)
-            seconds, tokens = one.advance(goal)
-            so_far, size = one.recorded(goal in ends)
-            yield one.name, Turn(goal, tokens, seconds, so_far - recording[one.name], size)
-            recording[one.name] = so_far
+        for writer in [*writers[at:], *writers[:at]]:
+            progress(writer.name, max(0, goal - CHUNK), length)
+            seconds, tokens = writer.advance(goal)
+            so_far, size = writer.recorded(goal in ends)
+            yield writer.name, Turn(goal, tokens, seconds, so_far - recording[writer.name], size)
+            recording[writer.name] = so_far
 
 
 def _stretches(turns: Mapping[str, Sequence[Turn]], name: str, done: Sequence[int]) -> list[Stretch]:
     """What a loop's turns amount to, stretch by stretch. A turn in which nothing was written, since the one before
     went beyond its goal, tells nothing."""
-    found, start = [], 0
+    stretches, start = [], 0
     for mark in done:
         both = [
-            (one, beside)
-            for one, beside in zip(turns[name], turns[REFERENCE], strict=False)
-            if start < one.goal <= mark and one.tokens
+            (chunk, beside)
+            for chunk, beside in zip(turns[name], turns[REFERENCE], strict=False)
+            if start < chunk.goal <= mark and chunk.tokens
         ]
-        own = [one for one, _ in both]
-        ratios = [one.seconds / one.tokens / (beside.seconds / beside.tokens) for one, beside in both]
+        own = [chunk for chunk, _ in both]
+        ratios = [chunk.seconds / chunk.tokens / (beside.seconds / beside.tokens) for chunk, beside in both]
         ends = median_interval(ratios)
-        size = next((turn.bytes for turn in turns[name] if turn.goal == mark), None)
-        found.append(
+        size = next((chunk.bytes for chunk in turns[name] if chunk.goal == mark), None)
+        stretches.append(
             Stretch(
                 mark,
                 len(own),
-                median(one.seconds / one.tokens for one in own),
+                median(chunk.seconds / chunk.tokens for chunk in own),
                 [median(ratios), *((ends.low, ends.high) if ends else ())],
-                sum(one.recording for one in own) / sum(one.tokens for one in own),
+                sum(chunk.recording for chunk in own) / sum(chunk.tokens for chunk in own),
                 size,
             )
         )
         start = mark
-    return found
+    return stretches
 
 
-def rows(found: Lengths) -> list[dict[str, str]]:
+def rows(lengths: Lengths) -> list[dict[str, str]]:
     """The loops as lines of text, one for each stretch."""
     return [
         {
             "loop": loop.name,
-            "up to": f"{one.until:,}",
-            "ms/token": f"{1000 * one.seconds:.2f}",
-            "over generate": _over(one.over),
-            "recording, ms/token": f"{1000 * one.recording:.3f}" if one.bytes is not None else "-",
-            "trace, kB": f"{one.bytes / 1000:,.0f}" if one.bytes is not None else "-",
+            "up to": f"{stretch.until:,}",
+            "ms/token": f"{1000 * stretch.seconds:.2f}",
+            "over generate": _over(stretch.over),
+            "recording, ms/token": f"{1000 * stretch.recording:.3f}" if stretch.bytes is not None else "-",
+            "trace, kB": f"{stretch.bytes / 1000:,.0f}" if stretch.bytes is not None else "-",
             "same tokens": f"{loop.same:,}",
         }
-        for loop in found.loops
-        for one in loop.stretches
+        for loop in lengths.loops
+        for stretch in loop.stretches
     ]
 
 

@@ -54,8 +54,8 @@ def serving(file: Path, positions: int, threads: int) -> Iterator[Ask]:
 
                 def ask(prompt: Sequence[int], most: int) -> list[int]:
                     wish = {"prompt": list(prompt), "n_predict": most, "temperature": 0.0, "return_tokens": True}
-                    told = client.post("/completion", json={**wish, "cache_prompt": False}).raise_for_status().json()
-                    return [int(token) for token in told["tokens"]]
+                    reply = client.post("/completion", json={**wish, "cache_prompt": False}).raise_for_status().json()
+                    return [int(token) for token in reply["tokens"]]
 
                 yield ask
         except httpx.HTTPError as error:
@@ -75,9 +75,9 @@ def _wait(process: subprocess.Popen[bytes], address: str) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def held_against(ask: Ask, model: Any, control: Trace) -> Certificate:

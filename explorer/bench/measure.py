@@ -113,23 +113,23 @@ def measured(
     curve that was measured as a method is done at once. Raises UserError, before anything is measured."""
     refuse_bad(((info.slug, _params(info, own, max_new_tokens)) for info, own, _ in plans), model, texts[0])
     progress(0, len(plans) * len(texts))
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for i, (info, own, on_curve) in enumerate(plans):
-        asked = _asked(info, own, found) if on_curve else None
-        told = lambda n, i=i: progress(i * len(texts) + n, len(plans) * len(texts))  # noqa: E731
-        figure = asked or _figure(info, model, texts, repeats, max_new_tokens, own, told)
+        asked = _asked(info, own, figures) if on_curve else None
+        report = lambda n, i=i: progress(i * len(texts) + n, len(plans) * len(texts))  # noqa: E731
+        figure = asked or _figure(info, model, texts, repeats, max_new_tokens, own, report)
         if asked:
-            told(len(texts))
-        found.append(replace(figure, params=own, on_curve=on_curve))
-        yield found[-1]
+            report(len(texts))
+        figures.append(replace(figure, params=own, on_curve=on_curve))
+        yield figures[-1]
 
 
-def _asked(plain: engines.MethodInfo, own: Mapping[str, Any], found: Sequence[Figure]) -> Figure | None:
+def _asked(plain: engines.MethodInfo, own: Mapping[str, Any], figures: Sequence[Figure]) -> Figure | None:
     """The curve's own method where it was asked for as it is, at the point that its default lies on."""
     ((name, value),) = own.items()
     if value != next(p.default for p in plain.params if p.name == name):
         return None
-    return next((f for f in found if f.method == plain.slug and not f.on_curve and not f.params), None)
+    return next((f for f in figures if f.method == plain.slug and not f.on_curve and not f.params), None)
 
 
 def label(method: str, params: Mapping[str, Any]) -> str:
@@ -160,14 +160,14 @@ def _figure(
     repeats: int,
     length: int,
     own: dict[str, Any],
-    told: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> Figure:
     params = _params(info, own, length)
     timed(info.slug, model, texts[0], "full", params)
     rows: list[_Row] = []
     for text in texts:
         rows.append(_row(info, model, text, repeats, params))
-        told(len(rows))
+        report(len(rows))
     marks = [row.exact for row in rows if row.exact is not None]
     same = [row.same for row in rows if row.same is not None]
     medians = {"tokens_per_forward": [row.tokens_per_forward for row in rows]}
@@ -177,7 +177,9 @@ def _figure(
     if saved:
         medians["fair_ratio"] = [row.fair for row in rows]
     intervals: dict[str, tuple[float, float]]
-    intervals = {name: (one.low, one.high) for name, values in medians.items() if (one := median_interval(values))}
+    intervals = {
+        name: (interval.low, interval.high) for name, values in medians.items() if (interval := median_interval(values))
+    }
     intervals |= {name: wilson(sum(of), len(of)) for name, of in (("exact", marks), ("same_text", same)) if of}
     return Figure(
         method=info.slug,
@@ -246,8 +248,8 @@ def _saved_by_end_rule(
     the timed runs of the baseline record no writes, so it runs once more."""
     if not info.baseline or not fills_end(full):
         return 0
-    found = saved_at_end(full, engines.run(info.baseline, model, text, params=shared, detail="light"))
-    return found[0] if found else 0
+    saved = saved_at_end(full, engines.run(info.baseline, model, text, params=shared, detail="light"))
+    return saved[0] if saved else 0
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -279,7 +281,8 @@ def table(figures: Sequence[Figure]) -> str:
 def _line(f: Figure, there: str) -> str:
     name = label(f.method, f.params)
     pace, forwards, wall = (
-        _ratio(getattr(f, one), f.intervals.get(one)) for one in ("tokens_per_forward", "forwards_ratio", "wall_ratio")
+        _ratio(getattr(f, attribute), f.intervals.get(attribute))
+        for attribute in ("tokens_per_forward", "forwards_ratio", "wall_ratio")
     )
     exact = _share(f.exact) + (" ({:.0%}-{:.0%})".format(*f.intervals["exact"]) if "exact" in f.intervals else "")
     return (

@@ -63,50 +63,52 @@ class Names(msgspec.Struct, frozen=True):
 def bench_names(
     plans: Sequence[tuple[str, Mapping[str, Any]]],
     model: Any,
-    found: Dereferences,
+    sample: Dereferences,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Names:
     """Run each method on each prompt. At Ctrl-C it returns the methods that were finished, as partial; raises
     KeyboardInterrupt where there is none."""
     lanes: list[Lane] = []
     machine, partial = "", False
-    refuse_bad(((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, found.prompts[0].prompt)
-    progress(0, len(plans) * len(found.prompts))
+    refuse_bad(
+        ((slug, {**params, "max_new_tokens": LENGTH}) for slug, params in plans), model, sample.prompts[0].prompt
+    )
+    progress(0, len(plans) * len(sample.prompts))
     try:
         for i, (slug, params) in enumerate(plans):
             given = {**params, "max_new_tokens": LENGTH}
             runs = []
-            for k, one in enumerate(found.prompts):
-                runs.append(engines.run(slug, model, one.prompt, params=given, detail="light"))
+            for k, dereference in enumerate(sample.prompts):
+                runs.append(engines.run(slug, model, dereference.prompt, params=given, detail="light"))
                 machine = runs[-1].header.machine
-                progress(i * len(found.prompts) + k + 1, len(plans) * len(found.prompts))
-            lanes.append(lane(slug, params, runs, found.prompts))
+                progress(i * len(sample.prompts) + k + 1, len(plans) * len(sample.prompts))
+            lanes.append(lane(slug, params, runs, sample.prompts))
     except KeyboardInterrupt:
         if not lanes:
             raise
         partial = True
     version, code = platform.python_version(), engines.code_version()
-    return Names(model.record, version, SEED, found.asked, found.wrong, lanes, code, machine, partial=partial)
+    return Names(model.record, version, SEED, sample.asked, sample.wrong, lanes, code, machine, partial=partial)
 
 
 def lane(slug: str, params: Mapping[str, Any], runs: Sequence[Any], prompts: Sequence[Dereference]) -> Lane:
     """What the runs came to."""
-    written = [NAME.match(_raw(run)) for run in runs]
-    names = [match[0] if match else "" for match in written]
+    matches = [NAME.match(_raw(run)) for run in runs]
+    names = [match[0] if match else "" for match in matches]
     cut = [len(name) == len(_raw(run)) and len(run.steps) == LENGTH for name, run in zip(names, runs, strict=True)]
     rows = list(zip(names, cut, prompts, strict=True))
     asked = [(step.records.get("completions", {}).get("source"), step) for run in runs for step in run.steps]
     seconds = [i.end - i.start for source, step in asked if source for i in step.intervals if i.track == source]
     first = [run.steps[0].records.get("completions", {}) for run in runs if run.steps]
-    masses = [one["mass"] for one in first if "mass" in one]
+    masses = [record["mass"] for record in first if "mass" in record]
     return Lane(
         slug,
         dict(params),
         len(rows),
-        exist=sum(not short and name in one.names for name, short, one in rows),
-        same=sum(not short and name == one.name for name, short, one in rows),
+        exist=sum(not short and name in dereference.names for name, short, dereference in rows),
+        same=sum(not short and name == dereference.name for name, short, dereference in rows),
         cut=sum(cut),
-        seconds=[round(one, 4) for one in seconds],
+        seconds=[round(duration, 4) for duration in seconds],
         mass=round(median(masses), 6) if masses else None,
     )
 
@@ -117,20 +119,20 @@ def _raw(run: Any) -> str:
     return "".join(known.get(token, "\0") for token in run.output_ids)
 
 
-def rows(found: Names) -> list[dict[str, Any]]:
+def rows(names: Names) -> list[dict[str, Any]]:
     """The lanes as a table says them."""
     return [
         {
-            "method": " ".join([one.method, *(f"{k}={v}" for k, v in one.params.items())]),
-            "prompts": one.prompts,
-            "names that exist": f"{one.exist / one.prompts:.0%}",
-            "95 %": "{:.0%}-{:.0%}".format(*one.interval),
-            "the author's": f"{one.same / one.prompts:.0%}",
-            "cut off": one.cut,
-            "legal mass at the dot": "-" if one.mass is None else f"{one.mass:.1%}",
-            "analyser, median": f"{1000 * median(one.seconds):.0f} ms" if one.seconds else "-",
+            "method": " ".join([outcome.method, *(f"{k}={v}" for k, v in outcome.params.items())]),
+            "prompts": outcome.prompts,
+            "names that exist": f"{outcome.exist / outcome.prompts:.0%}",
+            "95 %": "{:.0%}-{:.0%}".format(*outcome.interval),
+            "the author's": f"{outcome.same / outcome.prompts:.0%}",
+            "cut off": outcome.cut,
+            "legal mass at the dot": "-" if outcome.mass is None else f"{outcome.mass:.1%}",
+            "analyser, median": f"{1000 * median(outcome.seconds):.0f} ms" if outcome.seconds else "-",
         }
-        for one in found.lanes
+        for outcome in names.lanes
     ]
 
 

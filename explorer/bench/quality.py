@@ -100,21 +100,23 @@ def plan(
             f"{', '.join(wrong)} cannot be swept on this model, which is {kind}; leave it out or choose another model."
         )
     _declared(infos, [*(swept or {}), *(fixed or {})])
-    found = _curve(kind) or _control(infos)
+    settings = _curve(kind) or _control(infos)
     for info in infos:
-        here = {one: p.check(fixed[one]) for one in fixed or {} for p in info.params if fixed and p.name == one}
+        here = {key: p.check(fixed[key]) for key in fixed or {} for p in info.params if fixed and p.name == key}
         declared = {p.name: p for p in info.params}
         own = {name: map(declared[name].check, values) for name, values in (swept or {}).items() if name in declared}
-        found += [
+        settings += [
             Setting(info.slug, {**here, **dict(zip(own, values, strict=True))}) for values in product(*own.values())
         ]
     known: list[tuple[str, dict[str, Any]]] = [
-        (one.method, {}) for one in found if one.on_curve or one.control
+        (setting.method, {}) for setting in settings if setting.on_curve or setting.control
     ]  # at its defaults the curve says it better
     return [
-        one
-        for i, one in enumerate(found)
-        if one.on_curve or one.control or (one[:2] not in known and one[:2] not in [f[:2] for f in found[:i]])
+        setting
+        for i, setting in enumerate(settings)
+        if setting.on_curve
+        or setting.control
+        or (setting[:2] not in known and setting[:2] not in [f[:2] for f in settings[:i]])
     ]
 
 
@@ -163,10 +165,10 @@ def fitted(info: engines.MethodInfo, length: int) -> dict[str, Any]:
     """The parameters that follow the canvas: its length, and a fixed number of steps in the same proportion to it as
     the defaults have."""
     usual = {p.name: p.default for p in info.params}
-    found = {"max_new_tokens": length} if "max_new_tokens" in usual else {}
-    if found and usual.get("steps"):
-        found["steps"] = max(1, usual["steps"] * length // usual["max_new_tokens"])
-    return found
+    params = {"max_new_tokens": length} if "max_new_tokens" in usual else {}
+    if params and usual.get("steps"):
+        params["steps"] = max(1, usual["steps"] * length // usual["max_new_tokens"])
+    return params
 
 
 def of_length(setting: Setting, length: int) -> Setting:

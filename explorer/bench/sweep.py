@@ -62,7 +62,7 @@ class Sweep:
         are run now."""
         names = keys(self.cells, self.model) if kept else [None] * self.total
         if kept and resume:
-            self.outcomes |= {i: one for i, name in enumerate(names) if name and (one := kept.get(name))}
+            self.outcomes |= {i: saved for i, name in enumerate(names) if name and (saved := kept.get(name))}
         self.reused = len(self.outcomes)
         new = [i for i in range(self.total) if i not in self.outcomes][:max_runs]
         self._began = time.monotonic()
@@ -83,16 +83,16 @@ class Sweep:
     @property
     def refused(self) -> dict[str, str]:
         """Settings that could not run, with the first reason."""
-        found: dict[str, str] = {}
-        for i, one in sorted(self.outcomes.items()):
-            if one.refused:
-                found.setdefault(self.settings[self.cells[i].setting].label, one.refused)
-        return found
+        reasons: dict[str, str] = {}
+        for i, outcome in sorted(self.outcomes.items()):
+            if outcome.refused:
+                reasons.setdefault(self.settings[self.cells[i].setting].label, outcome.refused)
+        return reasons
 
     def points(self) -> dict[int, Point]:
         """Setting number -> point, over the prompts that every setting which could run has finished; nothing before the
         first of them."""
-        bad = {self.cells[i].setting for i, one in self.outcomes.items() if one.refused}
+        bad = {self.cells[i].setting for i, outcome in self.outcomes.items() if outcome.refused}
         good = [n for n in range(len(self.settings)) if n not in bad]
         width = len(self.settings)
         rounds = [at for at in range(0, self.total, width) if all(at + n in self.outcomes for n in good)]
@@ -103,18 +103,18 @@ class Sweep:
         for i in numbers:
             right, tried = exact.get(self.cells[i].task, (0, 0))
             exact[self.cells[i].task] = (right + self.outcomes[i].right, tried + 1)
-        one, found = self.settings[n], [self.outcomes[i] for i in numbers]
-        forwards, count = sum(o.forwards for o in found), len(found)
-        per_forward = sum(o.tokens for o in found) / max(1, forwards)
+        setting, outcomes = self.settings[n], [self.outcomes[i] for i in numbers]
+        forwards, count = sum(o.forwards for o in outcomes), len(outcomes)
+        per_forward = sum(o.tokens for o in outcomes) / max(1, forwards)
         return Point(
-            one.method,
-            one.params,
+            setting.method,
+            setting.params,
             exact,
             forwards / count,
-            sum(o.fed for o in found) / count,
+            sum(o.fed for o in outcomes) / count,
             per_forward,
-            one.on_curve,
-            one.control,
+            setting.on_curve,
+            setting.control,
         )
 
     def prompts_of(self, n: int) -> list[int]:
@@ -129,17 +129,17 @@ def values_of(param: Param, text: str) -> list[Any]:
     made = (
         _between(param, match[1], match[2], int(match[3]))
         if match
-        else [one.strip() for one in text.split(",") if one.strip()]
+        else [part.strip() for part in text.split(",") if part.strip()]
     )
     if not made:
         raise UserError(
             f"there are no values for {param.name}; write a list such as 0.5,0.7 or a range FROM:TO:COUNT; "
             f"{param.allowed()}."
         )
-    found = list(dict.fromkeys(param.check(one) for one in made))
-    if len(found) > MAX_VALUES:
-        raise UserError(f"{param.name} has {len(found)} values; at most {MAX_VALUES} are taken in one sweep.")
-    return found
+    values = list(dict.fromkeys(param.check(value) for value in made))
+    if len(values) > MAX_VALUES:
+        raise UserError(f"{param.name} has {len(values)} values; at most {MAX_VALUES} are taken in one sweep.")
+    return values
 
 
 def _between(param: Param, low: str, high: str, count: int) -> list[Any]:
@@ -148,20 +148,20 @@ def _between(param: Param, low: str, high: str, count: int) -> list[Any]:
     a, b = float(param.check(low)), float(param.check(high))
     if not 1 <= count <= MAX_VALUES:
         raise UserError(f"{param.name} is asked for at {count} values; give 1 to {MAX_VALUES}.")
-    found = [a + (b - a) * i / max(1, count - 1) for i in range(count)]
-    return [round(x) for x in found] if param.kind == "int" else [round(x, 6) for x in found]
+    values = [a + (b - a) * i / max(1, count - 1) for i in range(count)]
+    return [round(x) for x in values] if param.kind == "int" else [round(x, 6) for x in values]
 
 
 def parameter(slugs: Sequence[str], name: str) -> Param:
     """The declaration of a parameter in the first of these methods that has it. Raises UserError."""
     every = [p for slug in slugs for p in engines.get_method(slug).info.params]
-    found = next((p for p in every if p.name == name), None)
-    if found is None:
+    declaration = next((p for p in every if p.name == name), None)
+    if declaration is None:
         raise UserError(
             f"none of these methods has the parameter '{name[:60]}'; they have "
             f"{', '.join(sorted({p.name for p in every})) or 'none'}."
         )
-    return found
+    return declaration
 
 
 def runnable(kind: str, model: str, models: Sequence[Any] | None = None) -> list[MethodInfo]:

@@ -100,24 +100,24 @@ class Worker:
         return job.work(self.model)
 
 
-def in_turn(model: Any, found: Sequence[Cell], stopped: Stopped, **options: Any) -> Generator[Outcome, None, None]:
+def in_turn(model: Any, cells: Sequence[Cell], stopped: Stopped, **options: Any) -> Generator[Outcome, None, None]:
     """Here, one after the other; `stopped` is asked before every step. options: as in `decode`."""
-    for cell in found:
+    for cell in cells:
         outcome = None if stopped() else decode(cell, model, stopped=stopped, **options)
         if outcome is None:
             return
         yield outcome
 
 
-def in_processes(about: Task, workers: int, found: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
+def in_processes(about: Task, workers: int, jobs: Sequence[Job[R]], stopped: Stopped) -> Generator[R, None, None]:
     """In `workers` processes, each with its own model. Closing the generator, or `stopped`, ends them at once. Raises
     UserError if one cannot work."""
-    if not found:
+    if not jobs:
         return
     spawn = multiprocessing.get_context("spawn")
     crew: dict[Connection, Any] = {}
     try:
-        for _ in range(min(workers, len(found))):
+        for _ in range(min(workers, len(jobs))):
             ours, theirs = spawn.Pipe()
             process = spawn.Process(target=_serve, args=(theirs, about), daemon=True)
             process.start()
@@ -126,14 +126,14 @@ def in_processes(about: Task, workers: int, found: Sequence[Job[R]], stopped: St
         sent: dict[Connection, int] = {}
 
         def give(pipe: Connection, number: int) -> None:
-            pipe.send(found[number])
+            pipe.send(jobs[number])
             sent[pipe] = number
 
         def done() -> Iterator[tuple[Connection, int, R]]:
             for ready in cast("list[Connection]", wait(list(sent), timeout=LOOK_EVERY)):
                 yield ready, sent.pop(ready), _received(ready, crew[ready])
 
-        yield from _in_order(found, list(crew), give, done, stopped)
+        yield from _in_order(jobs, list(crew), give, done, stopped)
     finally:
         for pipe, process in crew.items():
             process.terminate()
@@ -194,7 +194,7 @@ def _serve(pipe: Connection, about: Task) -> None:
 
 
 def on_ray(
-    about: Task, workers: int, address: str, found: Sequence[Job[R]], stopped: Stopped
+    about: Task, workers: int, address: str, jobs: Sequence[Job[R]], stopped: Stopped
 ) -> Generator[R, None, None]:
     """On a Ray cluster, an actor per worker; address: 'local' starts one here, else as `ray.init` takes it. The program
     must be installed on its nodes.
@@ -219,7 +219,7 @@ def on_ray(
         raise UserError(f"no Ray cluster answers at '{address}': {error}; give its address, or local.") from None
     try:
         make = ray.remote(Worker).options(num_cpus=about.threads)
-        yield from _on_actors(ray, [make.remote(about) for _ in range(min(workers, len(found)))], found, stopped)
+        yield from _on_actors(ray, [make.remote(about) for _ in range(min(workers, len(jobs)))], jobs, stopped)
     except ray.exceptions.RayError as error:
         if isinstance(error, UserError):  # of a job, on one of the nodes
             raise UserError(str(error.cause)) from None  # type: ignore[attr-defined]

@@ -164,8 +164,8 @@ def methods_command(args: argparse.Namespace) -> int:
         ("method", "family", "needs", "baseline", "title", "paper"),
         [(i.slug, i.family, "+".join(i.needs.values()), i.baseline, i.title, i.paper) for i in infos],
     )
-    for one in broken:
-        print(f"broken: {one.module}: {printable(one.reason)}")
+    for failure in broken:
+        print(f"broken: {failure.module}: {printable(failure.reason)}")
     return 0
 
 
@@ -175,15 +175,15 @@ def papers_command(args: argparse.Namespace) -> int:
 
     if args.slug:
         raise UserError(f"'{args.slug}' and --papers do not go together; leave one of them out.")
-    found = papers.read().papers
+    all_papers = papers.read().papers
     if args.json:
-        print_json([{**msgspec.to_builtins(paper), "simplified": papers.simplified(paper)} for paper in found])
+        print_json([{**msgspec.to_builtins(paper), "simplified": papers.simplified(paper)} for paper in all_papers])
         return 0
     print_table(
         ("state", "family", "paper", "arXiv", "here as"),
         [
             (p.state, p.family, p.name, p.arxiv, ", ".join([*p.methods, *p.tools]) or f"missing: {p.missing}")
-            for p in found
+            for p in all_papers
         ],
     )
     for name, fault in papers.faults().items():

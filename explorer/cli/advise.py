@@ -63,7 +63,7 @@ def advise_command(args: argparse.Namespace) -> int:
     model = with_part(load(args.model, loading(args)), args, asked)
     infos = chosen.named(args.method, model) if args.method else chosen.chosen(model)
     with _interrupts() as stopped, _bar() as progress:
-        found: Advice = advise.advise(
+        advice: Advice = advise.advise(
             model,
             prompts,
             args.method,
@@ -75,31 +75,31 @@ def advise_command(args: argparse.Namespace) -> int:
             stopped=stopped,
         )
     if args.json:
-        write_json(args.json, signed(found, args))
+        write_json(args.json, signed(advice, args))
     if args.json != "-":
-        for line in lines(found):
+        for line in lines(advice):
             print(printable(line))
-    return INTERRUPTED if found.ended == "stopped" else 0
+    return INTERRUPTED if advice.ended == "stopped" else 0
 
 
-def lines(found: Any) -> Iterator[str]:
+def lines(advice: Any) -> Iterator[str]:
     """The advice as lines of text."""
-    yield found.sentence
-    yield found.conditions
-    if found.chosen:
-        yield found.chosen
-    for one in found.methods:
-        unit = one.unit if one.values == 1 else f"{one.unit}s"
-        left = f", {one.left_out} disturbed left out" if one.left_out else ""
+    yield advice.sentence
+    yield advice.conditions
+    if advice.chosen:
+        yield advice.chosen
+    for method in advice.methods:
+        unit = method.unit if method.values == 1 else f"{method.unit}s"
+        left = f", {method.left_out} disturbed left out" if method.left_out else ""
         yield ""
-        of = "measured in" if one.low is None else f"{100 * one.level:.3g} % over"
-        yield f"{one.label}: {one.verdict} ({of} {one.values} {unit}{left})"
-        for said in (one.text, one.why, one.takes):
-            if said:
-                yield f"  {said}"
-    if found.ended != "complete":
+        of = "measured in" if method.low is None else f"{100 * method.level:.3g} % over"
+        yield f"{method.label}: {method.verdict} ({of} {method.values} {unit}{left})"
+        for sentence in (method.text, method.why, method.takes):
+            if sentence:
+                yield f"  {sentence}"
+    if advice.ended != "complete":
         yield ""
-        yield f"{'Stopped' if found.ended == 'stopped' else 'Its time was over'} after {found.seconds:.0f} s."
+        yield f"{'Stopped' if advice.ended == 'stopped' else 'Its time was over'} after {advice.seconds:.0f} s."
 
 
 @contextmanager

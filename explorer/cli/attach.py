@@ -73,7 +73,7 @@ def attach_command(args: argparse.Namespace) -> int:
     args.prompt_ids = None
     prompt = str(read_prompt(args))
     models, apis = _each(args.model, "--model", len(args.url)), _each(args.api, "--api", len(args.url))
-    rivals = [_rival(one) for one in args.against]
+    rivals = [_rival(spec) for spec in args.against]
     asked = [
         Attached(url, model, prompt, api=api, key=key_for(read_address(url), args.key_variable), **_options(args))
         for url, model, api in zip(args.url, models, apis, strict=True)
@@ -110,9 +110,9 @@ def _rival(text: str) -> tuple[str, str]:
 
 def _engine(method: str, model: str, prompt: Any, args: argparse.Namespace) -> Any:
     known = {one.name for one in engines.get_method(method).info.params}
-    told = {LENGTH: args.max_new_tokens or TOKENS, "temperature": args.temperature}
+    options = {LENGTH: args.max_new_tokens or TOKENS, "temperature": args.temperature}
     params = {
-        name: value for name, value in told.items() if name in known and not (name == "temperature" and not value)
+        name: value for name, value in options.items() if name in known and not (name == "temperature" and not value)
     }
     loaded = engines.load_model(model)
     return engines.stream(method, loaded, prompt, params=params, seed=args.seed or 0, max_seconds=args.max_seconds)
@@ -144,20 +144,20 @@ def _drafts(traces: list[Trace]) -> list[tuple[str, ...]]:
     """What became of drafts, of an engine as it was counted here, of a server as it reported it."""
     from explorer.figures.acceptance import tree_metrics
 
-    found = [{one.name: one for one in tree_metrics(trace)} for trace in traces]
-    named = {one.name: one.label for metrics in found for one in metrics.values() if one.name in DRAFTS}
-    return [(label, *(m[name].shown if name in m else "-" for m in found)) for name, label in named.items()]
+    by_trace = [{metric.name: metric for metric in tree_metrics(trace)} for trace in traces]
+    named = {metric.name: metric.label for metrics in by_trace for metric in metrics.values() if metric.name in DRAFTS}
+    return [(label, *(m[name].shown if name in m else "-" for m in by_trace)) for name, label in named.items()]
 
 
 def _race(traces: list[Trace]) -> None:
     """The table of a race in seconds."""
     from explorer.figures.arrivals import laps, standings
 
-    found = [laps(trace) for trace in traces]
-    heads = ("run", *(label for label, _ in found[0].said()), "text")
+    all_laps = [laps(trace) for trace in traces]
+    heads = ("run", *(label for label, _ in all_laps[0].said()), "text")
     print_table(
         heads,
-        [(t.header.title, *(v for _, v in lap.said()), t.text) for t, lap in zip(traces, found, strict=True)],
+        [(t.header.title, *(v for _, v in lap.said()), t.text) for t, lap in zip(traces, all_laps, strict=True)],
     )
     if drafts := _drafts(traces):
         print()

@@ -140,7 +140,7 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
     prompts = {group: texts[: args.prompts] for group, texts in classes.class_prompts().items()}
     parts = [(group, len(texts)) for group, texts in prompts.items()]
     with told(parts, "classes") as progress:
-        found = classes.bench_classes(
+        bench = classes.bench_classes(
             _lossless(args, model),
             model,
             prompts,
@@ -148,12 +148,12 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
             max_new_tokens=length,
             progress=progress,
         )
-    measured = sum(score.prompts for score in found.scores if score.label == found.labels()[0])
-    only = _only(found.partial, measured, sum(map(len, prompts.values())), "prompts")
+    measured = sum(score.prompts for score in bench.scores if score.label == bench.labels()[0])
+    only = _only(bench.partial, measured, sum(map(len, prompts.values())), "prompts")
     if args.json:
-        write_json(args.json, signed(found, args))
-    costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in found.row_seconds.items())
-    theirs = f"{found.control}'s{' on the plain network' if model.record.slower is not None else ''}"
+        write_json(args.json, signed(bench, args))
+    costs = ", ".join(f"{n}: {1000 * seconds:.1f}" for n, seconds in bench.row_seconds.items())
+    theirs = f"{bench.control}'s{' on the plain network' if model.record.slower is not None else ''}"
     print(
         f"{model.record.name}, {model.record.dtype}, {many(model.record.threads, 'thread')}; tokens per second over "
         f"{theirs}, medians{only}"
@@ -161,9 +161,9 @@ def _by_class(args: argparse.Namespace, model: Any, length: int) -> int:
     if note := rows_note(model.record):
         print(note)
     print(f"milliseconds of a forward by rows: {costs}")
-    print_lines(classes.rows(found))
+    print_lines(classes.rows(bench))
     print(classes.LEGEND)
-    return INTERRUPTED if found.partial else 0
+    return INTERRUPTED if bench.partial else 0
 
 
 def _names(args: argparse.Namespace, model: Any) -> int:
@@ -265,7 +265,7 @@ def certify_command(args: argparse.Namespace) -> int:
             partial=held.partial,
         )
         write_json(args.json, signed(record, args))
-    differs = any(one.same < one.prompts for one in (*held.kept, *held.network))
+    differs = any(kept.same < kept.prompts for kept in (*held.kept, *held.network))
     return INTERRUPTED if held.partial else int(differs)
 
 
@@ -296,25 +296,25 @@ def _hold(
     measure.refuse_bad(asked, model, texts[0])
     progress(0, len(plans) * len(texts))
     for i, (slug, params) in enumerate(plans):
-        baseline, found = str(engines.get_method(slug).info.baseline), list[compare.Certificate]()
+        baseline, certificates = str(engines.get_method(slug).info.baseline), list[compare.Certificate]()
         for n, prompt in enumerate(texts, 1):
             ours, control = (
-                engines.run(one, model, prompt, params={**given, LENGTH: held.length}, detail="light")
-                for one, given in ((slug, params), (baseline, {}))
+                engines.run(method, model, prompt, params={**given, LENGTH: held.length}, detail="light")
+                for method, given in ((slug, params), (baseline, {}))
             )
             held.controls.setdefault(baseline, {}).setdefault(prompt, control)
-            found.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
-            _certified(args, f"{slug}: {prompt[:50]!r}", found[-1])
+            certificates.append(compare.certificate(ours, control, compare.near_tie(model, ours, control)))
+            _certified(args, f"{slug}: {prompt[:50]!r}", certificates[-1])
             if n == len(texts):  # before it is told, so that what is told as finished is kept
-                held.kept.append(certified.kept(slug, params, found))
+                held.kept.append(certified.kept(slug, params, certificates))
             progress(i * len(texts) + n, len(plans) * len(texts))
     plain = {slug: traces for slug, traces in held.controls.items() if engines.get_method(slug).info.lossless}
     for slug, traces in plain.items():  # of the others the text is not the model's own
         own = {prompt: compare.network_certificate(model, control) for prompt, control in traces.items()}
-        for prompt, one in own.items():
-            if one:
-                _certified(args, f"{slug} against the network without a cache: {prompt[:50]!r}", one)
-        held.network.append(certified.kept(slug, {}, [one for one in own.values() if one]))
+        for prompt, certificate in own.items():
+            if certificate:
+                _certified(args, f"{slug} against the network without a cache: {prompt[:50]!r}", certificate)
+        held.network.append(certified.kept(slug, {}, [certificate for certificate in own.values() if certificate]))
     held.server.extend(_by_server(args, model, plain))
 
 
@@ -334,14 +334,14 @@ def _by_server(args: argparse.Namespace, model: Any, controls: Mapping[str, Mapp
     kept = list[certified.Kept]()
     with llama_server.serving(header.path, positions + 8, model.record.threads) as ask:
         for slug, traces in controls.items():
-            found = list[compare.Certificate]()
+            certificates = list[compare.Certificate]()
             for prompt, control in traces.items():
-                found.append(llama_server.held_against(ask, model, control))
-                _certified(args, f"{slug} against llama.cpp's own server: {prompt[:50]!r}", found[-1])
-            kept.append(certified.kept(slug, {}, found))
+                certificates.append(llama_server.held_against(ask, model, control))
+                _certified(args, f"{slug} against llama.cpp's own server: {prompt[:50]!r}", certificates[-1])
+            kept.append(certified.kept(slug, {}, certificates))
     return kept
 
 
-def _certified(args: argparse.Namespace, what: str, found: compare.Certificate) -> None:
+def _certified(args: argparse.Namespace, what: str, certificate: compare.Certificate) -> None:
     if args.json != "-":
-        print(f"{what}: {printable(found.sentence)}", flush=True)
+        print(f"{what}: {printable(certificate.sentence)}", flush=True)

@@ -67,7 +67,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
         raise UserError("no drafter is given; write --part head=ID_OR_FOLDER.")
     model = with_part(load(args.model, loading(args)), args, any_format=True)
     drafted = record_file(args.record) if args.record else None
-    found = engines.diagnose(
+    diagnosis = engines.diagnose(
         model,
         model.drafter,
         prompts,
@@ -76,7 +76,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
         timed=not args.no_times,
         record=drafted,
     )
-    record = signed(found, args)
+    record = signed(diagnosis, args)
     if args.html:
         from explorer.export.diagnosis import diagnosis_page
 
@@ -84,7 +84,7 @@ def diagnose_command(args: argparse.Namespace) -> int:
     if args.json:
         write_json(args.json, record)
     if "-" not in (args.json, args.html):
-        for line in lines(found, args.what_if):
+        for line in lines(diagnosis, args.what_if):
             print(printable(line))
     return 0
 
@@ -114,26 +114,26 @@ def record_file(name: str) -> Any:
     return engines.drafts_of(read_trace_file(name))
 
 
-def lines(found: Any, acceptance: float | None = None) -> Iterator[str]:
+def lines(diagnosis: Any, acceptance: float | None = None) -> Iterator[str]:
     """A diagnosis as lines of text. acceptance: an assumed one, beside the measured."""
-    yield diagnosed.headline(found)
-    for one in diagnosed.tables(found):
-        if one.rows:
+    yield diagnosed.headline(diagnosis)
+    for section in diagnosed.tables(diagnosis):
+        if section.rows:
             yield ""
-            yield f"{one.title}. {one.note}"
-            yield from table(one.columns, one.rows)
+            yield f"{section.title}. {section.note}"
+            yield from table(section.columns, section.rows)
     yield ""
-    for place in diagnosed.places(found):
+    for place in diagnosed.places(diagnosis):
         yield f"{place.title}:"
         yield f"  target: {place.target}"
         yield f"  draft:  {place.draft}"
     yield ""
-    yield from diagnosed.findings(found, acceptance)
+    yield from diagnosed.findings(diagnosis, acceptance)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
     """A table in columns."""
-    told = [head, *rows]
-    widths = [max(len(row[i]) for row in told) for i in range(len(head))]
-    for row in told:
+    all_rows = [head, *rows]
+    widths = [max(len(row[i]) for row in all_rows) for i in range(len(head))]
+    for row in all_rows:
         yield "  ".join(value.rjust(width) for value, width in zip(row, widths, strict=True))

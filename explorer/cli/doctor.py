@@ -78,7 +78,7 @@ def python() -> Iterator[Check]:
         do = "run `pip install -c constraints.txt -e .` in the folder that has pyproject.toml"
         yield Check("packages", "broken", "decoding-explorer is not installed in this Python", do)
         return
-    wrong = [said for line in asked if (said := _unmet(Requirement(line)))]
+    wrong = [fault for line in asked if (fault := _unmet(Requirement(line)))]
     do = "run `pip install -c constraints.txt -e .` again" if wrong else ""
     needed = sum(Requirement(line).marker is None for line in asked)
     yield Check("packages", "broken" if wrong else "works", "; ".join(wrong) or f"{needed} as pyproject.toml asks", do)
@@ -104,8 +104,8 @@ def devices() -> Iterator[Check]:
             free, total = torch.cuda.mem_get_info(i)
             x = torch.ones(8, 8, device=f"cuda:{i}")
             right = float((x @ x).sum()) == 512
-            found = f"{torch.cuda.get_device_name(i)}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
-            yield Check(f"gpu {i}", "works" if right else "broken", found)
+            detail = f"{torch.cuda.get_device_name(i)}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+            yield Check(f"gpu {i}", "works" if right else "broken", detail)
     else:
         built = f"torch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "torch is a CPU build"
         do = "published checkpoints of 7 to 8 B want a GPU; everything that ships runs on the CPU"
@@ -118,8 +118,8 @@ def llama_cpp() -> Iterator[Check]:
         name, card, kernels = engines.llama_cpp()
     except UserError as error:
         there = engines.llama_cpp_installed()
-        found = f"{there} cannot be used" if there else "no llama.cpp"
-        yield Check("GGUF files", "broken" if there else "limited", found, str(error))
+        detail = f"{there} cannot be used" if there else "no llama.cpp"
+        yield Check("GGUF files", "broken" if there else "limited", detail, str(error))
         return
     where = "can use a card" if card else "for the processor alone"
     yield Check("GGUF files", "works", f"llama.cpp by {name}, {where}: {kernels}")
@@ -128,8 +128,10 @@ def llama_cpp() -> Iterator[Check]:
 def methods() -> Iterator[Check]:
     """All method files."""
     infos, broken = engines.list_methods(), engines.broken_methods()
-    for one in broken:
-        yield Check(f"method {one.module}", "broken", one.reason, "mend the file, or take it out of engines/methods")
+    for failure in broken:
+        yield Check(
+            f"method {failure.module}", "broken", failure.reason, "mend the file, or take it out of engines/methods"
+        )
     yield Check("methods", "works", f"{len(infos)} load")
 
 
@@ -154,7 +156,7 @@ def weights() -> Iterator[Check]:
 def run() -> Iterator[Check]:
     """A real run of eight tokens on the smallest model that ships."""
     causal = [model for model in engines.list_models() if model.where == "embedded" and model.kind == "causal"]
-    model = min(causal, key=lambda one: one.parameters)
+    model = min(causal, key=lambda candidate: candidate.parameters)
     alone = [info for info in engines.list_methods() if list(info.needs.values()) == ["causal"]]
     method = next(info for info in alone if not info.baseline)  # plain decoding stands against nothing
     trace = engines.run(method.slug, engines.load_model(model.name), "4+8-9*7", params={"max_new_tokens": 8})
@@ -180,8 +182,8 @@ def recordings() -> Iterator[Check]:
             damaged.append(path.name)
     wrong = [*absent, *damaged]
     do = "fetch them again: `git checkout assets`" if wrong or not paths else ""
-    found = f"missing or damaged under {ASSETS}: {', '.join(wrong)}" if wrong else f"{len(paths)} read"
-    yield Check("recorded runs", "broken" if do else "works", found, do)
+    detail = f"missing or damaged under {ASSETS}: {', '.join(wrong)}" if wrong else f"{len(paths)} read"
+    yield Check("recorded runs", "broken" if do else "works", detail, do)
 
 
 def store() -> Iterator[Check]:
@@ -200,8 +202,8 @@ def store() -> Iterator[Check]:
     free, room = shutil.disk_usage(kept.folder).free / MEGABYTE, kept.limit / MEGABYTE
     tight = free < room
     do = "make room, or set EXPLORER_STORE_MB lower" if tight else ""
-    found = f"{kept.folder}, up to {room:,.0f} MB, {free:,.0f} MB of the disk free"
-    yield Check("store", "limited" if tight else "works", found, do)
+    detail = f"{kept.folder}, up to {room:,.0f} MB, {free:,.0f} MB of the disk free"
+    yield Check("store", "limited" if tight else "works", detail, do)
 
 
 def memory() -> Iterator[Check]:
@@ -210,9 +212,9 @@ def memory() -> Iterator[Check]:
     from explorer.page.sessions import MAX_SESSIONS, OPENED
 
     _, most = engines.loaded_bytes()
-    found = f"the two models used last stay loaded, others up to {most / 1e6:,.0f} MB of weights with them"
+    detail = f"the two models used last stay loaded, others up to {most / 1e6:,.0f} MB of weights with them"
     pages = f"the traces of {MAX_SESSIONS} pages (opened ones of a public page up to {OPENED / 1e6:,.0f} MB, packed)"
-    yield Check("memory", "works", f"{found}; {pages}; {many(IN_MEMORY, 'cell')} of sweeps on a public page")
+    yield Check("memory", "works", f"{detail}; {pages}; {many(IN_MEMORY, 'cell')} of sweeps on a public page")
 
 
 def port() -> Iterator[Check]:

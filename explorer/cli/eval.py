@@ -166,10 +166,10 @@ def _refusals(*kinds: type[Exception]) -> Iterator[None]:
     except UserError:
         raise
     except kinds as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        if said[0].startswith("Tasks not found"):
-            said = [f"{said[0]}; `lm-eval ls tasks` lists them, --include_path FOLDER adds your own"]
-        raise UserError(f"lm_eval refuses: {said[0].rstrip('.')[:400]}.") from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        if lines[0].startswith("Tasks not found"):
+            lines = [f"{lines[0]}; `lm-eval ls tasks` lists them, --include_path FOLDER adds your own"]
+        raise UserError(f"lm_eval refuses: {lines[0].rstrip('.')[:400]}.") from error
 
 
 def _failed(lm: Any, results: dict[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
@@ -184,13 +184,16 @@ def _failed(lm: Any, results: dict[str, Any], most: int) -> tuple[list[dict[str,
         return [], 0
     code = 0
     try:
-        found = keep_failing(results, lm, most, store)
+        failures = keep_failing(results, lm, most, store)
     except UserError as error:
-        found, code = [], complain(f"failing items are not kept: {error}")
-    for one in found:
-        again = "" if one.same else "; this run gives another answer than the one that was marked"
-        print(f"{one.task} {one.doc}: {one.link} behind the address of the page, {one.how}{again}", file=sys.stderr)
-    return [{**msgspec.to_builtins(one), "link": one.link} for one in found], code
+        failures, code = [], complain(f"failing items are not kept: {error}")
+    for failure in failures:
+        again = "" if failure.same else "; this run gives another answer than the one that was marked"
+        print(
+            f"{failure.task} {failure.doc}: {failure.link} behind the address of the page, {failure.how}{again}",
+            file=sys.stderr,
+        )
+    return [{**msgspec.to_builtins(failure), "link": failure.link} for failure in failures], code
 
 
 def _told(results: dict[str, Any], config: Any) -> None:

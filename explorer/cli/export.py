@@ -29,8 +29,8 @@ SAID = {
 
 def add_arguments(export: argparse.ArgumentParser, kind: Any) -> None:
     """Declare the options of `export` that make pictures; `kind` is its group of targets."""
-    for name, said in SAID.items():
-        kind.add_argument(f"--{name}", metavar="FILE", help=f"{said}; - is standard output")
+    for name, description in SAID.items():
+        kind.add_argument(f"--{name}", metavar="FILE", help=f"{description}; - is standard output")
     export.add_argument("--view", choices=VIEWS, help=SEEN)
     export.add_argument(
         "--step", type=int, metavar="N", help="of a figure with --view step or tree: the step as `replay` numbers it"

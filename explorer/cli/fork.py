@@ -49,7 +49,7 @@ def fork_command(args: argparse.Namespace) -> int:
     trace = read_traces([args.file])[0]
     slug = engines.forking_method(trace, args.method)
     info = engines.get_method(slug).info
-    given = {role or info.role: name for role, name in (split_role(one, [info]) for one in args.model)}
+    given = {role or info.role: name for role, name in (split_role(spec, [info]) for spec in args.model)}
     options = loading(args)
     models = (
         {role: load(name, options) for role, name in given.items()}
@@ -58,7 +58,7 @@ def fork_command(args: argparse.Namespace) -> int:
     )
     models = engines.assign_roles(info, models)
     limits = budget(args)
-    places = {option: [place(one, option) for one in getattr(args, option)] for option in ("force", "forbid")}
+    places = {option: [place(text, option) for text in getattr(args, option)] for option in ("force", "forbid")}
     edit = make_edit(models[info.role], places["force"], places["forbid"], args.remask)
     run = engines.stream_fork(
         trace,
@@ -78,10 +78,10 @@ def fork_command(args: argparse.Namespace) -> int:
     if args.stats:
         origin, at = made.header.origin, first_difference(answer_ids(trace), answer_ids(made))
         assert origin
-        said = sentence(origin, {piece.id: piece.text for piece in made.pieces})
+        summary = sentence(origin, {piece.id: piece.text for piece in made.pieces})
         print(
             printable(
-                f"fork after step {args.step}: {said}; "
+                f"fork after step {args.step}: {summary}; "
                 f"{'the texts are the same' if at is None else f'the texts part at token {at}'}"
             ),
             file=sys.stderr,

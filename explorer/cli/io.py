@@ -112,10 +112,10 @@ def check_target(name: str | None) -> None:
         raise UserError(f"there is no folder '{path.parent}' to write '{path.name}' into; make it first.")
 
 
-def signed(found: Any, args: argparse.Namespace) -> Any:
+def signed(measurement: Any, args: argparse.Namespace) -> Any:
     """A measurement with the command that made it, and the day."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return msgspec.structs.replace(found, command=args.typed, date=day)
+    return msgspec.structs.replace(measurement, command=args.typed, date=day)
 
 
 def write(name: str, text: str) -> None:
@@ -165,7 +165,7 @@ def print_answer(text: str) -> None:
 def _escaped(text: str) -> str:
     """A file's text for standard output, which may be a terminal: control characters as JSON writes them, so that in
     JSON each value stays what it is."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -198,15 +198,15 @@ def complain(message: str) -> int:
 
 def key_values(given: Sequence[str], option: str) -> dict[str, str]:
     """`name=value` arguments as a dict. Raises UserError for one without '=' or given twice."""
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    values: dict[str, str] = {}
+    for argument in given:
+        name, equals, value = argument.partition("=")
         if not equals or not name:
-            raise UserError(f"{option} {one} is not understood; write {option} name=value.")
-        if name in found:
+            raise UserError(f"{option} {argument} is not understood; write {option} name=value.")
+        if name in values:
             raise UserError(f"{option} {name} is given twice.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def positive(text: str) -> int:

@@ -29,17 +29,18 @@ def growing(args: argparse.Namespace, model: Any, tokens: int) -> int:
     asked = [(slug, {LENGTH: tokens}) for slug in slugs]
     prompt = measure.prompts_for(model.record.name, 1)[0]
     measure.refuse_bad(asked, model, prompt)
-    found = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
-    if found.partial:
+    lengths = length.measured(slugs, model, prompt, tokens, Pace("tokens"))
+    if lengths.partial:
         say("decoding-explorer: stopped; the stretches that all loops had finished are kept.")
     if args.json:
-        write_json(args.json, signed(found, args))
+        write_json(args.json, signed(lengths, args))
     if args.json != "-":
         threads = many(model.record.threads, "thread")
         print(
-            f"{model.record.name}, {model.record.dtype}, {threads}; {found.prompt_tokens} tokens of prompt, medians of "
-            f"turns of {found.chunk} tokens"
+            f"{model.record.name}, {model.record.dtype}, {threads}; {lengths.prompt_tokens} tokens of prompt, "
+            "medians of "
+            f"turns of {lengths.chunk} tokens"
         )
-        print_lines(length.rows(found))
+        print_lines(length.rows(lengths))
         print(length.LEGEND)
-    return INTERRUPTED if found.partial else 0
+    return INTERRUPTED if lengths.partial else 0

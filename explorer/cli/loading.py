@@ -58,12 +58,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
 
 def loading(args: argparse.Namespace) -> dict[str, Any]:
     """What `engines.load_model` is given. Raises UserError for a device map that is none, or beside a device."""
-    found = {name: value for key, name in GIVEN.items() if (value := getattr(args, key)) is not None}
+    options = {name: value for key, name in GIVEN.items() if (value := getattr(args, key)) is not None}
     if args.device_map is None:
-        return found
+        return options
     if args.device is not None:
         raise UserError("--device and --device-map both say where the layers go; leave one of them out.")
-    return found | {"device_map": device_map(args.device_map)}
+    return options | {"device_map": device_map(args.device_map)}
 
 
 def device_map(text: str) -> str | dict[str, Any]:
@@ -76,17 +76,19 @@ def device_map(text: str) -> str | dict[str, Any]:
             )
         return text
     try:
-        found = json.loads(text)
+        devices = json.loads(text)
     except ValueError as error:
         raise UserError(f'--device-map is not valid JSON ({error}); write {{"model": 0, "lm_head": "cpu"}}.') from None
-    wrong = next((key for key, one in found.items() if isinstance(one, bool) or not isinstance(one, (int, str))), None)
-    if wrong is not None or not found:
+    wrong = next(
+        (key for key, device in devices.items() if isinstance(device, bool) or not isinstance(device, (int, str))), None
+    )
+    if wrong is not None or not devices:
         raise UserError(
             f"--device-map gives '{str(wrong)[:40]}' no device; a device is a card's number, or a word such as cpu."
-            if found
+            if devices
             else "--device-map is empty; name at least one part of the network."
         )
-    return found
+    return devices
 
 
 def load(name: str, options: Mapping[str, Any]) -> Any:
@@ -130,7 +132,7 @@ def downloads_told() -> Iterator[None]:
         with engines.watching_downloads(watch):
             yield
     except KeyboardInterrupt:
-        if any(one.done < one.bytes for one in last.values()):
+        if any(download.done < download.bytes for download in last.values()):
             print("decoding-explorer: the download was stopped; the same command goes on from there.", file=sys.stderr)
         raise
     finally:

@@ -59,7 +59,7 @@ def _another(given: Mapping[str, str], length: int) -> str:
 def _number(text: str) -> int | None:
     """A whole number as parameters read it: 16, 16.0 or 1.6e1."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return int(found) if found.is_integer() else None
+    return int(number) if number.is_integer() else None

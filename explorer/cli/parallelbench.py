@@ -72,7 +72,8 @@ def show(part: parallelbench.Part) -> None:
     random = [p for p in part.points if p.setting.sampled]
     boards = {p.task: p.setting.per_forward or 1 for p in random}  # the last one writes the whole board
     formulas = {
-        task: {one.per_forward: one.chance for one in parallelbench.derived(task, n)} for task, n in boards.items()
+        task: {formula.per_forward: formula.chance for formula in parallelbench.derived(task, n)}
+        for task, n in boards.items()
     }
     rows = [
         (

@@ -34,8 +34,8 @@ def read_prompts(name: str) -> list[str]:
     data = read_bytes(name, MAX_PROMPT_BYTES)
     if len(data) > MAX_PROMPT_BYTES:
         raise UserError(f"'{name}' has more than {MAX_PROMPT_BYTES:,} bytes, which is too long for prompts.")
-    found = texts.lines(text_of(data, name))
-    numbered = [(number, line.strip()) for number, line in enumerate(found, 1) if line.strip()]
+    lines = texts.lines(text_of(data, name))
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise UserError(f"'{name}' holds no prompt; write one a line.")
     if not numbered[0][1].startswith("{"):
@@ -45,10 +45,10 @@ def read_prompts(name: str) -> list[str]:
 
 def _of_json(line: str, where: str) -> str:
     try:
-        found = msgspec.json.decode(line)
+        record = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UserError(f"{where} is not JSON: {error}.") from None
-    prompt = found.get("prompt") if isinstance(found, dict) else None
+    prompt = record.get("prompt") if isinstance(record, dict) else None
     if not isinstance(prompt, str) or not prompt.strip():
         raise UserError(f'{where} has no text "prompt"; write {{"prompt": "..."}}.')
     return prompt

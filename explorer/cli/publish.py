@@ -52,10 +52,12 @@ def publish_command(args: argparse.Namespace) -> int:
 def space_files(root: Path) -> dict[str, Path]:
     """Path in the Space -> file: what a Space needs and git does not ignore. Raises UserError outside a checkout."""
     listed = _listed(root, "--cached") | _listed(root, "--others")
-    found = {name: root / name for name in sorted(listed) if (root / name).is_file()}
-    if missing := [name for name in NEEDED if not (name in found or any(one.startswith(f"{name}/") for one in found))]:
+    files = {name: root / name for name in sorted(listed) if (root / name).is_file()}
+    if missing := [
+        name for name in NEEDED if not (name in files or any(path.startswith(f"{name}/") for path in files))
+    ]:
         raise UserError(f"this checkout lacks {', '.join(missing)}, which a Space needs.")
-    return found
+    return files
 
 
 def untracked(root: Path) -> list[str]:
@@ -66,10 +68,10 @@ def untracked(root: Path) -> list[str]:
 def _listed(root: Path, which: str) -> set[str]:
     asked = ("git", "-C", str(root), "ls-files", "-z", which, "--exclude-standard", "--", *NEEDED)
     try:
-        told = subprocess.run(asked, capture_output=True, check=True).stdout
+        output = subprocess.run(asked, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         raise UserError("the app is published from a git checkout of this repository, and this is none.") from None
-    return set(os.fsdecode(told).split("\0")) - {""}
+    return set(os.fsdecode(output).split("\0")) - {""}
 
 
 def site_files(folder: Path) -> dict[str, Path]:
@@ -85,7 +87,7 @@ def site_files(folder: Path) -> dict[str, Path]:
 def _publish(name: str, sdk: str, files: dict[str, Path], args: argparse.Namespace, apart: Sequence[str] = ()) -> int:
     sizes = {path: file.stat().st_size for path, file in files.items()}
     print(f"{name} ({sdk} Space): {len(files)} files, {sum(sizes.values()) / 1e6:.1f} MB; the largest:")
-    for path in sorted(sizes, key=lambda one: -sizes[one])[:LARGEST]:
+    for path in sorted(sizes, key=lambda candidate: -sizes[candidate])[:LARGEST]:
         print(f"  {sizes[path] / 1e6:7.2f} MB  {printable(path)}")
     if apart:
         print(f"{len(apart)} of them are not in git and go too; stop here if one should not:")
@@ -150,13 +152,13 @@ def _refusal(name: str, error: Any) -> str:
         return "the Hub does not accept the token; set a valid HF_TOKEN or log in again with `hf auth login`."
     if code in (403, 404):
         return f"the token has no right to write to '{name}'; check the owner, and that the token may write."
-    said = _without_token(" ".join(str(error.server_message or "").split()))[:SAID]
-    return f"the Hub refused the upload ({code or 'no status'}): {said}"
+    message = _without_token(" ".join(str(error.server_message or "").split()))[:SAID]
+    return f"the Hub refused the upload ({code or 'no status'}): {message}"
 
 
-def _without_token(said: str) -> str:
+def _without_token(message: str) -> str:
     """What a server says, without the token that it was sent: an answer may repeat a request."""
     from huggingface_hub import get_token
 
     token = get_token()
-    return said.replace(token, "(the token)") if token else said
+    return message.replace(token, "(the token)") if token else message

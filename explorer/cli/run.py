@@ -132,22 +132,24 @@ def compare_command(args: argparse.Namespace) -> int:
     rows = [row(trace, traces[0]) for trace in traces]
     if args.json:
         saved = [by_end_rule(trace, traces[0]) for trace in traces]
-        print_json([one | {"saved_by_end_rule": past[0] if past else 0} for one, past in zip(rows, saved, strict=True)])
+        print_json(
+            [record | {"saved_by_end_rule": past[0] if past else 0} for record, past in zip(rows, saved, strict=True)]
+        )
     else:
         print_lines([{HEADS.get(head, head.replace("_", " ")): value for head, value in one.items()} for one in rows])
         for trace in traces:
-            if said := of_end(trace, traces[0]):
-                print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{said}")
+            if remark := of_end(trace, traces[0]):
+                print(f"{trace.header.title}: {in_words(trace.steps, target_role(trace))}{remark}")
     return 0
 
 
 def budget(args: argparse.Namespace) -> dict[str, Any]:
     """--max-steps and --max-seconds, as far as they were given. Raises UserError."""
-    found = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
-    for name, value in found.items():
+    limits = {name: value for name in ("max_steps", "max_seconds") if (value := getattr(args, name)) is not None}
+    for name, value in limits.items():
         if not value > 0:
             raise UserError(f"--{name.replace('_', '-')} {value:g} is not allowed; give a number above 0.")
-    return found
+    return limits
 
 
 def decode(
@@ -209,7 +211,7 @@ def only_own(files: Sequence[str]) -> str:
     own = [
         info.slug
         for info in engines.list_methods()
-        if info.file and (Path(info.file) in here or Path(info.file) in {one / "__init__.py" for one in here})
+        if info.file and (Path(info.file) in here or Path(info.file) in {folder / "__init__.py" for folder in here})
     ]
     if len(own) != 1:
         raise UserError(
@@ -263,7 +265,7 @@ def shared_params(infos: Sequence[MethodInfo], given: Mapping[str, str]) -> dict
 def pick_models(infos: Sequence[MethodInfo], args: argparse.Namespace) -> dict[str, Models]:
     """Loaded models by role for each method: a named role where it has one, else the first given model of the kind that
     it needs, and without any the default one."""
-    wanted = [split_role(one, infos) for one in args.model]
+    wanted = [split_role(spec, infos) for spec in args.model]
     options: dict[str, Any] = {name: option_value(text) for name, text in key_values(args.option, "--option").items()}
     options |= loading(args)
     loaded = {name: load(name, options) for name in dict.fromkeys(name for _, name in wanted)}
@@ -308,15 +310,15 @@ def default_model(info: MethodInfo, infos: Sequence[MethodInfo], drafted: bool, 
     Raises UserError where none fits, or its weights are not here."""
     listed = engines.list_models()
     shipped = [model for model in listed if model.where == "embedded"]
-    found = first([one for one in infos if one.kind == info.kind], shipped, drafted, given)
-    found = found or first([info], listed, drafted, given)
-    if found and found.where != "download":
-        return str(found.name)
+    choice = first([other_info for other_info in infos if other_info.kind == info.kind], shipped, drafted, given)
+    choice = choice or first([info], listed, drafted, given)
+    if choice and choice.where != "download":
+        return str(choice.name)
     beside = [role for role in wants(info) if role in info.needs and role not in given]
     others = f", and --model ROLE=NAME for {' and '.join(beside)}" if beside else ""
     what_to_do = (
-        f"which no model that ships is or has; give --model {found.name}, whose weights are fetched once"
-        if found
+        f"which no model that ships is or has; give --model {choice.name}, whose weights are fetched once"
+        if choice
         else f"which no listed model is or has; give --model NAME{others}"
     )
     raise UserError(f"'{info.slug}' needs a {needed(info, given)}, {what_to_do}.")

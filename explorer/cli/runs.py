@@ -55,25 +55,25 @@ def add_arguments(runs: argparse.ArgumentParser) -> None:
 
 def store() -> RunStore:
     """The folder that the page keeps its runs in. Raises UserError if it cannot be used."""
-    found = RunStore.from_env()
-    assert found  # only a public page keeps nothing
-    return found
+    run_store = RunStore.from_env()
+    assert run_store  # only a public page keeps nothing
+    return run_store
 
 
 def find(keep: RunStore, given: str) -> str:
     """The id of one run that begins so. Raises UserError for none and for several."""
     names = sorted(path.name.removesuffix(".json.gz") for path in keep.folder.glob("*.json.gz"))
-    found = [given] if given in names else [name for name in names if given and name.startswith(given)]
-    if not found:
+    matches = [given] if given in names else [name for name in names if given and name.startswith(given)]
+    if not matches:
         raise UserError(
             f"no kept run begins with '{given[:64]}'; `decoding-explorer runs` lists the {len(names)} in {keep.folder}."
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise UserError(
-            f"{len(found)} kept runs begin with '{given[:64]}': "
-            f"{', '.join(found[:4])}{' ...' if len(found) > 4 else ''}; give more of the id."
+            f"{len(matches)} kept runs begin with '{given[:64]}': "
+            f"{', '.join(matches[:4])}{' ...' if len(matches) > 4 else ''}; give more of the id."
         )
-    return found[0]
+    return matches[0]
 
 
 def list_command(args: argparse.Namespace) -> int:
@@ -164,12 +164,12 @@ def show_command(args: argparse.Namespace) -> int:
 def change_command(args: argparse.Namespace) -> int:
     """Pin a run, unpin it or put it aside."""
     keep = store()
-    found = find(keep, args.id)
+    run_id = find(keep, args.id)
     if args.action == "delete":
-        keep.delete(found)
+        keep.delete(run_id)
     else:
-        keep.pin(found, args.action == "pin")
-    print(f"run {found} {CHANGED[args.action]}")
+        keep.pin(run_id, args.action == "pin")
+    print(f"run {run_id} {CHANGED[args.action]}")
     return 0
 
 
@@ -189,10 +189,10 @@ def export_command(args: argparse.Namespace) -> int:
     """Write a run's trace."""
     check_target(args.out)
     keep = store()
-    found = find(keep, args.id)
-    write(args.out, keep.get(found).to_json())
+    run_id = find(keep, args.id)
+    write(args.out, keep.get(run_id).to_json())
     if args.out != "-":
-        print(f"run {found} is written to {printable(args.out)}")
+        print(f"run {run_id} is written to {printable(args.out)}")
     return 0
 
 
@@ -202,19 +202,19 @@ def keep_command(args: argparse.Namespace) -> int:
     if not trace.steps:
         raise UserError(f"'{args.file}' holds no step, so there is nothing to keep.")
     keep = store()
-    found = keep.save(trace, " ".join(args.label.split())[:MAX_LABEL])
-    print(found)
+    run_id = keep.save(trace, " ".join(args.label.split())[:MAX_LABEL])
+    print(run_id)
     return 0
 
 
 def recover_command(args: argparse.Namespace) -> int:
     """Make runs of journals whose processes are gone; exit 1 if one of them cannot be read."""
     keep = store()
-    found = recover(keep)
+    recovered = recover(keep)
     broken = dict(keep.broken)
-    for one in found:
-        print(f"recovered: {one}")
-    print(f"{count(len(found))} recovered" if found else "nothing was left behind")
+    for run_id in recovered:
+        print(f"recovered: {run_id}")
+    print(f"{count(len(recovered))} recovered" if recovered else "nothing was left behind")
     for journal, why in broken.items():
         print(f"broken: {journal}: {printable(why)}")
     return int(bool(broken))

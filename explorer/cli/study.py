@@ -77,8 +77,8 @@ def list_command(args: argparse.Namespace) -> int:
         ("study", "inputs", "title", "paper", "what"),
         [(i.slug, ", ".join(p.name for p in i.inputs), i.title, i.paper, i.summary) for i in infos],
     )
-    for one in broken:
-        print(f"broken: {one.module}: {printable(one.reason)}")
+    for failure in broken:
+        print(f"broken: {failure.module}: {printable(failure.reason)}")
     return 0
 
 

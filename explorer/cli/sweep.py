@@ -102,7 +102,7 @@ def _asked(args: argparse.Namespace, model: Any) -> Any:
     fixed = {name: values[0] for name, values in given.items() if name not in swept}
     settings = quality.plan(model.record.kind, slugs, swept, fixed)
     if length:
-        settings = [quality.of_length(one, length) for one in settings]
+        settings = [quality.of_length(setting, length) for setting in settings]
     return Sweep(model, settings, check_tasks(args.task or list(TASKS)), args.prompts, args.seed)
 
 
@@ -121,10 +121,10 @@ def _told(sweep: Any, args: argparse.Namespace) -> int:
     points = list(sweep.points().values())
     model = sweep.model.record
     if points and args.json:
-        found = quality.Recorded(
+        record = quality.Recorded(
             model, sweep.tasks, sweep.prompts, points, sweep.seed, engines.code_version(), sweep.refused, sweep.left
         )
-        write_json(args.json, signed(found, args))
+        write_json(args.json, signed(record, args))
     if points and args.json != "-":
         heading = f"{model.name}, {points[0].tried} held-out prompts of {len(points[0].exact)} tasks, seed {sweep.seed}"
         print(printable(heading))

@@ -153,7 +153,7 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
     if h.imported_from:
         raise UserError(f"the trace was imported from {h.imported_from}; it cannot be run again here.")
     info = engines.get_method(h.method).info
-    given = {role or info.role: name for role, name in (split_role(one, [info]) for one in models)}
+    given = {role or info.role: name for role, name in (split_role(spec, [info]) for spec in models)}
     known = {m.name for m in engines.list_models()}
     roles: Fields = {}
     for record in (m for m in h.models if m.role in info.needs):
@@ -167,7 +167,7 @@ def rerun(trace: Trace, models: list[str]) -> Trace:
         if name == record.name or Path(name).name == record.name:  # it, and not another one in its place
             like = record.loading
         roles[record.role] = engines.load_model(name, **like)
-    edits = [(one.after_step, one.edit) for one in h.edits]
+    edits = [(change.after_step, change.edit) for change in h.edits]
     options: Fields = {} if trace.end.reason == "complete" else {"max_steps": max(1, len(trace.steps))}
     run = engines.stream(
         h.method, roles, h.prompt_ids, params=h.params, seed=h.seed, detail=h.detail, edits=edits, **options
@@ -189,16 +189,17 @@ def first_difference(a: Trace, b: Trace) -> str | None:
             return (
                 f"the weights of {record.name} are others (sha256 {record.sha256[:12]} then, {other.sha256[:12]} now)"
             )
-    for one, two in zip(a.steps, b.steps, strict=False):
-        if one.forwards != two.forwards:
-            return f"step {one.index} took the forwards {one.forwards} then and {two.forwards} now"
-        for (x, y), now in zip(written(one), written(two), strict=False):
+    for step, two in zip(a.steps, b.steps, strict=False):
+        if step.forwards != two.forwards:
+            return f"step {step.index} took the forwards {step.forwards} then and {two.forwards} now"
+        for (x, y), now in zip(written(step), written(two), strict=False):
             if (x, y) != now:
                 return (
-                    f"step {one.index} wrote token {y} at position {x} then and token {now[1]} at position {now[0]} now"
+                    f"step {step.index} wrote token {y} at position {x} then and token {now[1]} at position "
+                    f"{now[0]} now"
                 )
-        if len(written(one)) != len(written(two)):
-            return f"step {one.index} wrote {many(len(written(one)), 'token')} then and {len(written(two))} now"
+        if len(written(step)) != len(written(two)):
+            return f"step {step.index} wrote {many(len(written(step)), 'token')} then and {len(written(two))} now"
     if len(a.steps) != len(b.steps):
         return f"{many(len(a.steps), 'step')} then and {len(b.steps)} now"
     return None if a.output_ids == b.output_ids else "the output tokens differ"
@@ -213,7 +214,7 @@ def export_command(args: argparse.Namespace) -> int:
     """Write traces in another form."""
     if picture := cli_export.wanted(args):
         return cli_export.pictures_command(args, picture)
-    target = next(one for one in (args.html, args.json, args.csv, args.events_csv, args.python) if one is not None)
+    target = next(path for path in (args.html, args.json, args.csv, args.events_csv, args.python) if path is not None)
     check_target(target)
     traces = read_traces(args.file)
     if args.html is not None:

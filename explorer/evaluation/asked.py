@@ -36,10 +36,10 @@ def asked_of(
     wish = dict(normalize_gen_kwargs(given, default_max_gen_toks=USUAL_LENGTH))
     params = fitted(info, _length(declared[LENGTH], wish.pop("max_gen_toks"), own))
     until = [end for end in wish.pop("until") if isinstance(end, str) and end]
-    said = {"do_sample", TEMPERATURE} & {*given}
+    sampling = {"do_sample", TEMPERATURE} & {*given}
     warm = float(wish.pop(TEMPERATURE, 1.0))
     heat = warm if wish.pop("do_sample") else 0.0
-    if said and TEMPERATURE not in own:
+    if sampling and TEMPERATURE not in own:
         params |= _temperature(info, declared.get(TEMPERATURE), heat)
     if not heat:
         wish = {name: value for name, value in wish.items() if name not in OF_SAMPLING}
@@ -57,12 +57,12 @@ def asked_of(
 def _length(declared: Param, asked: int, own: Mapping[str, Any]) -> int:
     """A person's length, else the task's. Raises UserError where the method writes no such answers."""
     try:
-        found: int = declared.check(own.get(LENGTH, asked))
+        length: int = declared.check(own.get(LENGTH, asked))
     except UserError:
         raise UserError(
             f"the task asks for max_gen_toks={asked}; {declared.allowed()}, with --param {LENGTH}=N."
         ) from None
-    return found
+    return length
 
 
 def _temperature(info: MethodInfo, declared: Param | None, heat: float) -> dict[str, Any]:

@@ -33,17 +33,17 @@ class Costs:
 
     def means(self) -> dict[str, Any]:
         """Means per answer, and what all calls gave together; tokens per call is None where nothing was decoded."""
-        count, calls = len(self.answers), sum(one.target_calls for one in self.answers)
-        decoded = any(one.score is None for one in self.answers)
-        means = {name: sum(getattr(one, name) for one in self.answers) / count for name in COUNTS}
-        gained = sum(one.gained for one in self.answers)
+        count, calls = len(self.answers), sum(answer.target_calls for answer in self.answers)
+        decoded = any(answer.score is None for answer in self.answers)
+        means = {name: sum(getattr(answer, name) for answer in self.answers) / count for name in COUNTS}
+        gained = sum(answer.gained for answer in self.answers)
         return {
             "answers": count,
             "reused": self.reused,
             **means,
             "tokens_per_call": gained / calls if decoded and calls else None,
-            "cut": sum(one.cut for one in self.answers),
-            "shortened": sum(one.left_out > 0 for one in self.answers),
+            "cut": sum(answer.cut for answer in self.answers),
+            "shortened": sum(answer.left_out > 0 for answer in self.answers),
         }
 
 

@@ -14,5 +14,5 @@ def held_out(kind: str = "sort", prompts: int = 50, **ignored: Any) -> dict[str,
     `answer`. ignored: metadata of the harness."""
     from datasets import Dataset
 
-    found = islice(TASKS[kind].generate("held-out", SEED), prompts)
-    return {"test": Dataset.from_list([{"prompt": one.prompt, "answer": one.answer} for one in found])}
+    examples = islice(TASKS[kind].generate("held-out", SEED), prompts)
+    return {"test": Dataset.from_list([{"prompt": example.prompt, "answer": example.answer} for example in examples])}

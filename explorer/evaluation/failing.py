@@ -49,11 +49,11 @@ def keep_failing(results: Mapping[str, Any], lm: DecodingLM, most: int, store: R
     as its default is. A task whose metrics give no item 0 or 1, or that is scored and not decoded, has none. Raises
     UserError where the store has no room."""
     better = results.get("higher_is_better", {})
-    found = []
+    failures = []
     for task, samples in results.get("samples", {}).items():
-        for one in list(failing(samples, better.get(task, {})))[:most]:
-            found.append(_kept(task, one, lm, store))
-    return found
+        for marked in list(failing(samples, better.get(task, {})))[:most]:
+            failures.append(_kept(task, marked, lm, store))
+    return failures
 
 
 def failing(samples: Sequence[Mapping[str, Any]], higher_is_better: Mapping[str, Any]) -> Iterator[Marked]:
@@ -84,29 +84,29 @@ def _decoded(sample: Mapping[str, Any]) -> bool:
 
 def _references(target: Any) -> list[str]:
     several = target if isinstance(target, (list, tuple)) else [target]
-    return [one for one in several if isinstance(one, str) and one.strip()]
+    return [reference for reference in several if isinstance(reference, str) and reference.strip()]
 
 
-def _kept(task: str, one: Marked, lm: DecodingLM, store: RunStore) -> Failed:
-    item = lm.item(one.context, one.gen_kwargs)
+def _kept(task: str, marked: Marked, lm: DecodingLM, store: RunStore) -> Failed:
+    item = lm.item(marked.context, marked.gen_kwargs)
     trace = item.run(lm.model, "full")
-    step, how = went_wrong(trace, one)
-    label = f"{task}, item {one.doc}: wrong"
+    step, how = went_wrong(trace, marked)
+    label = f"{task}, item {marked.doc}: wrong"
     run = store.save(trace, label[:MAX_LABEL])
-    return Failed(task, one.doc, run, step, how, item.text(trace, lm.model) == one.answer)
+    return Failed(task, marked.doc, run, step, how, item.text(trace, lm.model) == marked.answer)
 
 
-def went_wrong(trace: Trace, one: Marked) -> tuple[int, str]:
+def went_wrong(trace: Trace, marked: Marked) -> tuple[int, str]:
     """How many steps are done once the answer is wrong, and what that was derived from: the first word in which the
     part of the answer that was marked departs from the reference (from the one that it follows longest), and the step
     that wrote what stands there; the last step where no such word is known."""
     last = len(trace.steps), "the last step, since no word can be named in which it departs from a reference"
-    text = one.answer.strip()  # what the harness saw of the run's text, which may go on behind it
-    start = text.rfind(one.filtered.strip()) if one.filtered.strip() and trace.text.startswith(text) else -1
-    if start < 0 or not one.references:
+    text = marked.answer.strip()  # what the harness saw of the run's text, which may go on behind it
+    start = text.rfind(marked.filtered.strip()) if marked.filtered.strip() and trace.text.startswith(text) else -1
+    if start < 0 or not marked.references:
         return last
-    have = one.filtered.split()
-    apart = {reference: first_difference(have, reference.split()) for reference in one.references}
+    have = marked.filtered.split()
+    apart = {reference: first_difference(have, reference.split()) for reference in marked.references}
     reference, at = max(apart.items(), key=lambda pair: len(have) + 1 if pair[1] is None else pair[1])
     if at is None:
         return last

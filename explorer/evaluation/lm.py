@@ -103,8 +103,8 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
         """See `lm_eval.api.model.LM`: what the model itself gives, whatever the method; of causal models alone."""
         self._must_score(requests)
         self._scoring = [request.task_name or "" for request in requests]
-        found: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
-        return found
+        scores: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
+        return scores
 
     def _loglikelihood_tokens(
         self, requests: list[tuple[Any, list[int], list[int]]], **options: Any
@@ -114,7 +114,7 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
             left_out = max(0, len(context) + len(text) - self.main.max_positions - 1)  # the last token is not fed
             ids = [*context, *text][left_out:]
             items.append(Scored(self.info.slug, ids, len(context) - left_out, left_out))
-        return [(one.score or 0.0, one.greedy) for one in self._answers(items, self._scoring)]
+        return [(answer.score or 0.0, answer.greedy) for answer in self._answers(items, self._scoring)]
 
     def loglikelihood_rolling(self, requests: list[Request], disable_tqdm: bool = False) -> list[float]:
         """See `lm_eval.api.model.LM`; windows as the harness lays them."""
@@ -188,24 +188,24 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
     def _answers(self, items: Sequence[Item | Scored], tasks: Sequence[str], quiet: bool = False) -> list[Answer]:
         """In the order of the items: what was kept, and then what is new, each kept as soon as it is there."""
         names = [key(item, self._weights) for item in items]
-        found = {i: one for i, name in enumerate(names) if self._resume and name and (one := self._kept.get(name))}
-        before, new = set(found), [i for i in range(len(items)) if i not in found]
+        by_index = {i: kept for i, name in enumerate(names) if self._resume and name and (kept := self._kept.get(name))}
+        before, new = set(by_index), [i for i in range(len(items)) if i not in by_index]
         bar = tqdm(total=len(items), initial=len(before), unit="answer", disable=True if quiet else None)
         with bar, closing(self._decode([items[i] for i in new])) as answers:
             for i, answer in zip(new, answers if new else (), strict=True):
-                found[i] = answer
+                by_index[i] = answer
                 if name := names[i]:
                     self._kept.put(name, answer)
                 bar.update()
         for i, task in enumerate(tasks):
-            self._costs.setdefault(task, Costs()).add(found[i], reused=i in before)
-        return [found[i] for i in range(len(items))]
+            self._costs.setdefault(task, Costs()).add(by_index[i], reused=i in before)
+        return [by_index[i] for i in range(len(items))]
 
     def get_model_info(self) -> dict[str, Any]:
         """For `results["config"]`: what ran, and what it cost by task since this was last asked."""
-        costs = {task: one.means() for task, one in self._costs.items()}
+        costs = {task: cost.means() for task, cost in self._costs.items()}
         self._costs = {}
-        models = [one.record for one in engines.assign_roles(self.info, self.model).values()]
+        models = [loaded_model.record for loaded_model in engines.assign_roles(self.info, self.model).values()]
         if (drafter := getattr(self.main, "drafter", None)) is not None:
             models.append(drafter.record("head", self.main.record))
         return {
@@ -213,7 +213,7 @@ class DecodingLM(lm_eval.api.model.TemplateLM):  # type: ignore[misc]
                 "method": self.info.slug,
                 "params": self.params,
                 "seed": self.seed,
-                "models": [msgspec.to_builtins(one) for one in models],
+                "models": [msgspec.to_builtins(record) for record in models],
                 "code": engines.code_version(),
                 "cost": costs,
             }

@@ -73,7 +73,7 @@ def own_files() -> dict[str, Path]:
 
 def own_views() -> tuple[View, ...]:
     """Those views. Raises UserError for a file that declares none."""
-    found = []
+    declared = []
     for name, path in own_files().items():
         try:
             view = _declared(OWN + name, module_of(f"own/{name}.js"))
@@ -86,8 +86,8 @@ def own_views() -> tuple[View, ...]:
             )
         if f"export class {view.name} " not in path.read_text("utf-8"):
             raise engines.UserError(f"'{path}' exports no class {view.name}, which its view names; write export class.")
-        found.append(view)
-    return tuple(found)
+        declared.append(view)
+    return tuple(declared)
 
 
 def _shown_records() -> set[str]:
@@ -112,19 +112,19 @@ def offers(trace: str) -> set[str]:
     """What a trace, given as JSON, has to show: the groups that its steps fill, "masked" or "growing", and "end"."""
     read = json.loads(trace)
     groups = [group for step in read.get("steps", ()) for group in (*step.items(), *step.get("records", {}).items())]
-    found = {name for name, value in groups if isinstance(value, dict | list) and value}
+    shown = {name for name, value in groups if isinstance(value, dict | list) and value}
     masked = read["header"].get("canvas") is not None
     kinds = [(name, step.get(name, ())) for step in read.get("steps", ()) for name in ("spans", "intervals", "routing")]
-    found |= {f"{name}.{one.get('kind')}" for name, group in kinds for one in group}
-    found |= {RECORDS} if any(step.get("records") for step in read.get("steps", ())) else set()
-    return found | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
+    shown |= {f"{name}.{part.get('kind')}" for name, group in kinds for part in group}
+    shown |= {RECORDS} if any(step.get("records") for step in read.get("steps", ())) else set()
+    return shown | {"masked" if masked else "growing"} | ({"end"} if read.get("end") else set())
 
 
 def views_of(traces: Iterable[str]) -> tuple[str, ...]:
     """The files of the views that these traces, given as JSON, are shown with; without any, those of every run."""
     known = [offers(trace) for trace in traces] or [set()]
-    files = [view.file for view in (*views(), *own_views()) if any(view.wanted(one) for one in known)]
-    return (*files, TABLE) if any(RECORDS in one for one in known) else tuple(files)
+    files = [view.file for view in (*views(), *own_views()) if any(view.wanted(offered) for offered in known)]
+    return (*files, TABLE) if any(RECORDS in offered for offered in known) else tuple(files)
 
 
 @cache

@@ -22,11 +22,11 @@ def caption(traces: Sequence[Trace]) -> list[str]:
     """Sentences of plain text: the prompt; a line for each run; what to watch, where anything is known of it."""
     prompts = list(dict.fromkeys(trace.header.prompt for trace in traces))
     runs = f"{len(traces)} runs" if len(traces) > 1 else "A run"
-    said = (
+    sentences = (
         [f"{runs} on this prompt: “{_short(prompts[0])}”"] if len(prompts) == 1 else [f"{runs} on different prompts."]
     )
-    said += [_of(trace, traces, len(prompts) > 1) for trace in traces]
-    return said + _to_watch(traces)
+    sentences += [_of(trace, traces, len(prompts) > 1) for trace in traces]
+    return sentences + _to_watch(traces)
 
 
 def _of(trace: Trace, traces: Sequence[Trace], prompt: bool) -> str:
@@ -50,13 +50,15 @@ def _short(text: str) -> str:
 def _to_watch(traces: Sequence[Trace]) -> list[str]:
     """Of the scene that shows these runs, else of each recording, else what the method is."""
     recorded = papers.read().recordings()
-    known = [next((one for one in recorded if _is_of(trace, one)), None) for trace in traces]
-    shown = tuple(one.id for one in known if one)
-    scene: Scenario | None = next((one for one in scenarios({r.id for r in recorded}) if one.traces == shown), None)
+    known = [next((recording for recording in recorded if _is_of(trace, recording)), None) for trace in traces]
+    shown = tuple(recording.id for recording in known if recording)
+    scene: Scenario | None = next(
+        (scenario for scenario in scenarios({r.id for r in recorded}) if scenario.traces == shown), None
+    )
     if scene:
         return [f"What to watch: {scene.watch}"]
-    told = [one.watch if one else _summary(trace) for trace, one in zip(traces, known, strict=True)]
-    named = [(trace.header.title, text) for trace, text in zip(traces, told, strict=True) if text]
+    texts = [recording.watch if recording else _summary(trace) for trace, recording in zip(traces, known, strict=True)]
+    named = [(trace.header.title, text) for trace, text in zip(traces, texts, strict=True) if text]
     return list(dict.fromkeys(f"What to watch in {title}: {text}" for title, text in named))
 
 

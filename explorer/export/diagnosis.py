@@ -17,52 +17,52 @@ FOOT = (
 )
 
 
-def diagnosis_page(found: Any) -> str:
+def diagnosis_page(diagnosis: Any) -> str:
     """The page's text. found: an `engines.Diagnosis`."""
-    said = f"Why is {found.drafter} slow?"
+    title = f"Why is {diagnosis.drafter} slow?"
     body = join(
-        h("h1", {}, said),
-        h("p", {}, diagnosed.headline(found)),
-        h("ul", {}, [h("li", {}, one) for one in (*found.notes, *diagnosed.findings(found))]),
+        h("h1", {}, title),
+        h("p", {}, diagnosed.headline(diagnosis)),
+        h("ul", {}, [h("li", {}, note) for note in (*diagnosis.notes, *diagnosed.findings(diagnosis))]),
         *[
-            _section(one.title, one.note, table(list(one.columns), [list(row) for row in one.rows]))
-            for one in diagnosed.tables(found)
-            if one.rows
+            _section(section.title, section.note, table(list(section.columns), [list(row) for row in section.rows]))
+            for section in diagnosed.tables(diagnosis)
+            if section.rows
         ],
-        _assumed(found),
+        _assumed(diagnosis),
         *[
-            _section(one.title, "", h("pre", {}, f"target: {one.target}\ndraft:  {one.draft}"))
-            for one in diagnosed.places(found)
+            _section(place.title, "", h("pre", {}, f"target: {place.target}\ndraft:  {place.draft}"))
+            for place in diagnosed.places(diagnosis)
         ],
-        _section("Conditions", "", table(["Condition", ""], [list(row) for row in _conditions(found)])),
+        _section("Conditions", "", table(["Condition", ""], [list(row) for row in _conditions(diagnosis)])),
         h("footer", {}, FOOT),
     )
-    return framed(said, body)
+    return framed(title, body)
 
 
 def _section(title: str, note: str, *children: Html) -> Html:
     return h("section", {}, h("h2", {}, title), h("p", {"class": "quiet"}, note) if note else None, *children)
 
 
-def _assumed(found: Any) -> Html | None:
+def _assumed(diagnosis: Any) -> Html | None:
     """What drafts would be worth with other acceptances."""
     rows = []
     for chance in ASSUMED:
-        if top := best(lengths(found, chance)):
+        if top := best(lengths(diagnosis, chance)):
             rows.append([f"{100 * chance:g} %", str(top.k), f"{top.accepted:.2f}", f"{top.speed:.2f}x"])
     note = "Derived from the measured seconds: the best length if every drafted token were accepted with this chance."
     heads = ["accepted at every depth", "best drafted", "accepted a round", "speed"]
     return _section("What if acceptance were ...?", note, table(heads, rows)) if rows else None
 
 
-def _conditions(found: Any) -> list[tuple[str, str]]:
-    told = [
-        ("Target", found.target),
-        ("Drafter", f"{found.drafter}, format {found.format}, sha256 {found.sha256}"),
-        ("Prompts", f"{found.prompts}, {found.tokens} tokens written greedily behind them"),
-        ("Drafts", f"of {found.k} tokens"),
-        ("Machine", found.cost.machine if found.cost else ""),
-        ("Command", found.command),
-        ("Date", found.date),
+def _conditions(diagnosis: Any) -> list[tuple[str, str]]:
+    conditions = [
+        ("Target", diagnosis.target),
+        ("Drafter", f"{diagnosis.drafter}, format {diagnosis.format}, sha256 {diagnosis.sha256}"),
+        ("Prompts", f"{diagnosis.prompts}, {diagnosis.tokens} tokens written greedily behind them"),
+        ("Drafts", f"of {diagnosis.k} tokens"),
+        ("Machine", diagnosis.cost.machine if diagnosis.cost else ""),
+        ("Command", diagnosis.command),
+        ("Date", diagnosis.date),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in conditions if value]

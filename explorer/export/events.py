@@ -88,5 +88,5 @@ def _events(step: Step) -> Iterator[tuple[str, int, int | str, str, Any, str]]:
 def inert(text: str) -> str:
     """A text that a spreadsheet will not take for a formula, nor a terminal for a command: control characters but tab
     and line ends are written as they are in Python."""
-    text = CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    text = CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
     return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

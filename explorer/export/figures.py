@@ -123,7 +123,7 @@ def _title(runs: Sequence[Playback], view: str) -> str:
 def cursor_of(run: Playback, view: str, step: int | None) -> int:
     """How many steps are done in the picture of `step`. Raises UserError for a step that is not there, or has no tree
     in the view tree."""
-    trees = {i: sum(one.tree.accepted) for i, one in enumerate(run.trace.steps) if one.tree}
+    trees = {i: sum(trace_step.tree.accepted) for i, trace_step in enumerate(run.trace.steps) if trace_step.tree}
     if view == "tree" and not trees:
         raise UserError(f"{run.header.title} has no draft trees; choose the view board, step or curve.")
     if step is None:
@@ -149,7 +149,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
     columns = columns_for(runs, view, d.width)
     w = (d.width - 2 * MARGIN - GAP * (columns - 1)) / columns
     scale = shared_scale(runs, clock, w) if view == "board" else None
-    y, tallest, said, called = MARGIN, 0.0, [], names(runs)
+    y, tallest, sentences, called = MARGIN, 0.0, [], names(runs)
     drawn = [cursor_of(run, view, None if view == "board" else step) for run in runs]
     for i, run in enumerate(runs):
         if i and i % columns == 0:
@@ -160,7 +160,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
             top += overview(d, run, t, x, top, w, scale)
         else:
             top += _one_step(d, run, view, t, x, top, w)
-        said.append(f"{run.header.title}: {totals(run, t)}; prompt: {run.header.prompt}; text: {run.text(t)}")
+        sentences.append(f"{run.header.title}: {totals(run, t)}; prompt: {run.header.prompt}; text: {run.text(t)}")
         tallest = max(tallest, top - y)
     y += tallest + 8
     d.line([(MARGIN, y - 3), (d.width - MARGIN, y - 3)], look.surface("line"), 0.5)
@@ -174,7 +174,7 @@ def _panels(d: Drawing, runs: Sequence[Playback], view: str, step: int | None, c
         )
         y += 11
     d.height = y + legend(d, runs, drawn, MARGIN, y, d.width - 2 * MARGIN, view) + MARGIN
-    d.about = " ".join(said)
+    d.about = " ".join(sentences)
 
 
 def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, w: float) -> float:
@@ -195,8 +195,8 @@ def _one_step(d: Drawing, run: Playback, view: str, t: int, x: float, y: float, 
 
 def _counted(n: float, clock: Clock) -> str:
     """What a run takes on a clock: "1 step", "12 model calls", "3.5 work"."""
-    one = {"steps": "step", "forwards": "model call"}.get(clock)
-    return many(round(n), one) if one else f"{n:g} {clock}"
+    unit = {"steps": "step", "forwards": "model call"}.get(clock)
+    return many(round(n), unit) if unit else f"{n:g} {clock}"
 
 
 def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
@@ -213,7 +213,7 @@ def _curve(d: Drawing, runs: Sequence[Playback], clock: Clock) -> None:
         f"{AXIS[clock]}, and of waiting for a server" if served else AXIS[clock],
         "tokens",
         max(run.end(clock) for run in runs) or 1.0,
-        max(1.0, *(y for one in series for _, y in one.points)),
+        max(1.0, *(y for curve in series for _, y in curve.points)),
     )
     height = min(0.62 * d.width, 230.0)
     prompts = dict.fromkeys(run.header.prompt for run in runs)

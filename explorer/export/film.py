@@ -187,8 +187,8 @@ class Stage:
     def _clock(self, d: Drawing, x: float) -> None:
         end = max(run.end(self.clock) for run in self.runs)
         shown = min(x, end)
-        said = f"{shown:.2f} s" if self.clock == "seconds" else f"{math.floor(shown + 1e-6)} {self.clock}"
-        d.text(MARGIN, MARGIN + 11, said, 12, look.surface("text"), "bold")
+        label = f"{shown:.2f} s" if self.clock == "seconds" else f"{math.floor(shown + 1e-6)} {self.clock}"
+        d.text(MARGIN, MARGIN + 11, label, 12, look.surface("text"), "bold")
         pace = "measured time" if self.clock == "seconds" else f"clock: {self.clock}"
         d.text(
             self.width - MARGIN,
@@ -210,13 +210,13 @@ class Stage:
         t, over = run.cursor(self.clock, x), x >= run.end(self.clock) - 1e-9
         heading(d, run, name, left, top, self.panel - (62 if over else 0))
         if over:
-            said = (
+            label = (
                 f"ended at {run.end('seconds'):.2f} s"
                 if self.clock == "seconds"
                 else f"ended at {run.end(self.clock):g}"
             )
             d.box(left + self.panel - 58, top, 58, 10.5, look.surface("text"), radius=2)
-            d.text(left + self.panel - 29, top + 7.5, said, SMALL, look.surface("panel"), anchor="middle", room=56)
+            d.text(left + self.panel - 29, top + 7.5, label, SMALL, look.surface("panel"), anchor="middle", room=56)
         seconds = run.axes["seconds"][t]
         calls = in_words(run.trace.steps[:t], target_role(run.trace))
         made = "" if "forwards" in run.trace.header.missing else f"{calls} · "

@@ -147,9 +147,9 @@ def write_mp4(
             writer.close()
             return _written(path)
         except (OSError, RuntimeError) as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
+            lines = str(error).strip().splitlines() or [type(error).__name__]
             raise UserError(
-                f"ffmpeg failed and wrote no film ({said[-1][:200]}). Make a GIF, which needs no ffmpeg, or name a "
+                f"ffmpeg failed and wrote no film ({lines[-1][:200]}). Make a GIF, which needs no ffmpeg, or name a "
                 "working one in IMAGEIO_FFMPEG_EXE."
             ) from None
         finally:

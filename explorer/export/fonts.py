@@ -63,7 +63,7 @@ def legible(text: str, face: str = "sans", spaces: bool = True) -> tuple[str, st
     """
     shown = "".join(_shown(char, spaces) for char in text[:LONGEST]) + ("…" if len(text) > LONGEST else "")
     if face == "mono":
-        face = min(("mono", "sans"), key=lambda one: sum(not has(char, one) for char in shown))
+        face = min(("mono", "sans"), key=lambda candidate: sum(not has(char, candidate) for char in shown))
     return "".join(char if char == " " or has(char, face) else _code(char) for char in shown), face
 
 
@@ -93,15 +93,15 @@ def fit(text: str, face: str, size: float, room: float) -> str:
 
 def wrap(text: str, face: str, size: float, room: float, lines: int) -> list[str]:
     """At most `lines` lines of running text, the last one cut where more would be needed."""
-    found, current, text = [], "", text[: int(lines * room / size * THINNEST) + LONGEST]  # what can stand there
+    wrapped, current, text = [], "", text[: int(lines * room / size * THINNEST) + LONGEST]  # what can stand there
     for word in text.split():
         longer = f"{current} {word}".strip()
         if current and width(longer, face, size) > room:
-            found.append(current)
+            wrapped.append(current)
             current = word
         else:
             current = longer
-    found += [current] if current else []
-    if len(found) > lines:
-        found[lines - 1 :] = [" ".join(found[lines - 1 :])]
-    return [fit(line, face, size, room) for line in found]
+    wrapped += [current] if current else []
+    if len(wrapped) > lines:
+        wrapped[lines - 1 :] = [" ".join(wrapped[lines - 1 :])]
+    return [fit(line, face, size, room) for line in wrapped]

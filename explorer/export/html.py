@@ -110,12 +110,15 @@ def export_lecture(scenes: Sequence[Scene], recorded: Gallery) -> str:
     kept = [scene for scene in scenes if scene.voice and scene.voice.needs <= known]
     if not kept:
         raise UserError("the lecture has no scene whose runs are recorded, so there is nothing to save.")
-    traces = {name: recorded.get(name) for name in sorted(set().union(*(one.voice.needs for one in kept if one.voice)))}
-    told = msgspec.json.encode({"scenes": kept}).decode()
+    traces = {
+        name: recorded.get(name)
+        for name in sorted(set().union(*(kept_scene.voice.needs for kept_scene in kept if kept_scene.voice)))
+    }
+    lecture = msgspec.json.encode({"scenes": kept}).decode()
     every = [*traces.values()]
     texts = {name: shown(trace, every[i + 1 :]) for i, (name, trace) in enumerate(traces.items())}
     scenes_css, script = scenes_styles() + _PAGE_CSS + _LECTURE_CSS, scenes_script() + _LECTURE
-    return _composed("Lecture", "", [_embed("lecture", told)], texts, scenes_css, script)
+    return _composed("Lecture", "", [_embed("lecture", lecture)], texts, scenes_css, script)
 
 
 def export_html(traces: Trace | Iterable[Trace], title: str = "Decoding Explorer") -> str:
@@ -143,10 +146,10 @@ def _composed(title: str, told: str, data: list[str], traces: Mapping[str, str],
     )
 
 
-def _paragraphs(told: Sequence[str]) -> str:
+def _paragraphs(sentences: Sequence[str]) -> str:
     """Sentences as a block of their own; nothing in them is markup."""
-    lines = "\n".join(f"<p>{html.escape(one)}</p>" for one in told)
-    return f'<section class="told" aria-label="What is shown">\n{lines}\n</section>' if told else ""
+    lines = "\n".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+    return f'<section class="told" aria-label="What is shown">\n{lines}\n</section>' if sentences else ""
 
 
 def _embed(name: str, text: str, mark: str = "") -> str:

@@ -121,15 +121,15 @@ def idea(page: Any, trace: Trace, step: int, of: str) -> str | None:
         page.emulate_media(reduced_motion="reduce")
         page.evaluate("(step) => window.handles[0].seek(step)", step)
         view = page.locator("[data-idea]").first
-        found = view.evaluate(SHAPES) if view.count() else None
-    if not found or not found[1]:
+        drawing = view.evaluate(SHAPES) if view.count() else None
+    if not drawing or not drawing[1]:
         return None
-    box, shapes = found
+    box, shapes = drawing
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" preserveAspectRatio="none" {OF}="{of}">'
     return f"{head}{shapes}</svg>\n"
 
 
 def told_of(text: str) -> str:
     """The recording that a thumbnail says it is of; "" for a board, which is drawn anew to be compared."""
-    found = re.match(rf'<svg [^>]*{OF}="([0-9a-f]{{16}})"', text)
-    return found[1] if found else ""
+    match = re.match(rf'<svg [^>]*{OF}="([0-9a-f]{{16}})"', text)
+    return match[1] if match else ""

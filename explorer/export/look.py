@@ -27,8 +27,8 @@ SERIES = (
 @lru_cache(maxsize=1)
 def theme() -> dict[str, Any]:
     """The whole theme."""
-    found: dict[str, Any] = own_json("theme.json")
-    return found
+    data: dict[str, Any] = own_json("theme.json")
+    return data
 
 
 def surface(name: str) -> str:

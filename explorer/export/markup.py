@@ -42,10 +42,10 @@ Node = str | Html | Iterable["Node"] | None
 def h(tag: str, attributes: dict[str, str | bool | None] | None = None, *children: Node) -> Html:
     """An element. Attributes that are None or False are left out."""
     given = {name: value for name, value in (attributes or {}).items() if value not in (None, False)}
-    said = "".join(
+    rendered = "".join(
         f" {name}" if value is True else f' {name}="{html.escape(shown(str(value)))}"' for name, value in given.items()
     )
-    return Html(f"<{tag}{said}>" if tag in VOID else f"<{tag}{said}>{join(*children)}</{tag}>")
+    return Html(f"<{tag}{rendered}>" if tag in VOID else f"<{tag}{rendered}>{join(*children)}</{tag}>")
 
 
 def join(*children: Node) -> Html:
@@ -68,7 +68,7 @@ def shown(text: str) -> str:
     """A text whose control and direction characters can be seen; line breaks stay."""
     return re.sub(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]",
-        lambda found: f"‹{ord(found[0]):X}›",
+        lambda match: f"‹{ord(match[0]):X}›",
         text,
     )
 
@@ -117,7 +117,7 @@ def page(title: str, about: str, main: Node, *, here: str, scripts: Iterable[str
     """A whole page. here: its path inside the site. scripts: paths of what it plays, loaded in this order behind the
     player."""
     root = "../" * here.count("/")
-    nav = [link(root + path, said, **({"aria-current": "page"} if path == here else {})) for path, said in PAGES]
+    nav = [link(root + path, label, **({"aria-current": "page"} if path == here else {})) for path, label in PAGES]
     loaded = [h("script", {"src": root + path}) for path in scripts]
     said = {"referrer": "no-referrer", "description": legible(about)[0]}
     looks = join(h("link", {"rel": "stylesheet", "href": root + "site.css"}), h("script", {"src": root + "mode.js"}))

@@ -24,9 +24,9 @@ OPEN = "▢"  # a place that nothing was written to yet
 TIE = 1e-9  # a step that cost nothing has happened with the one before it
 
 
-def characters(found: str) -> str:
+def characters(codes: str) -> str:
     """What bytes in hex, such as "0xE2 0x98 0x83", stand for; bytes that make no character stay bytes."""
-    text = bytes(int(one, 16) for one in found.split()).decode("utf-8", "surrogateescape")
+    text = bytes(int(code, 16) for code in codes.split()).decode("utf-8", "surrogateescape")
     return "".join(f"⟨0x{ord(c) - 0xDC00:02X}⟩" if "\udc80" <= c <= "\udcff" else c for c in text)
 
 
@@ -153,18 +153,18 @@ class Playback:
         """The text that stood after t steps, up to the first end mark; places still open are counted."""
         if t == self.length:
             return self.trace.text
-        said: list[str] = []
+        parts: list[str] = []
         standing = takewhile(lambda cell: cell.token not in self.ends, self.board(t))
         for is_open, cells in groupby(standing, lambda cell: cell.token is None):
             held = list(cells)
             if is_open:
-                said.append(f" {OPEN} " if len(held) == 1 else f" {OPEN}×{len(held)} ")
+                parts.append(f" {OPEN} " if len(held) == 1 else f" {OPEN}×{len(held)} ")
             else:
                 tokens = [cell.token for cell in held if cell.token is not None]
                 for broken, some in groupby(tokens, lambda token: self.kind_of(token) == "byte"):
                     words = [self.text_of(token) for token in some if self.kind_of(token) != "special"]
-                    said += [characters(" ".join(words))] if broken else words
-        return "".join(said).strip()
+                    parts += [characters(" ".join(words))] if broken else words
+        return "".join(parts).strip()
 
     def levels(self, t: int) -> dict[int, float]:
         """0..1 by position: the score of the step that led to t, for colour; positions without a value are left out."""

@@ -76,20 +76,20 @@ def plot(d: Drawing, axes: Axes, series: Sequence[Series], x: float, y: float, w
     for place in decades(axes.bottom, axes.top, steps) if axes.decades else nice(axes.bottom, axes.top, steps):
         _, at = frame.at((axes.right, place))
         d.line([(frame.x, at), (frame.x + frame.w, at)], grid, 0.5)
-        said = f"{100 * place:g} %" if axes.percent else _power(place) if axes.decades else f"{place:,g}"
-        d.text(frame.x - 4, at + 2.2, said, SMALL, ink, anchor="end")
+        label = f"{100 * place:g} %" if axes.percent else _power(place) if axes.decades else f"{place:,g}"
+        d.text(frame.x - 4, at + 2.2, label, SMALL, ink, anchor="end")
     for i, place in enumerate(axes.places or nice(axes.left, axes.right, max(2, int(frame.w / 44)))):
         at, _ = frame.at((place, axes.bottom))
         d.line([(at, frame.y + frame.h), (at, frame.y + frame.h + 3)], ink, 0.6)
-        said = axes.names[i] if axes.names else f"{place / 1e6:.3g} M" if place >= 1e6 else f"{place:,g}"
-        d.text(at, frame.y + frame.h + 10, said, SMALL, ink, anchor="middle")
+        label = axes.names[i] if axes.names else f"{place / 1e6:.3g} M" if place >= 1e6 else f"{place:,g}"
+        d.text(at, frame.y + frame.h + 10, label, SMALL, ink, anchor="middle")
     d.line([(frame.x, frame.y), (frame.x, frame.y + frame.h), (frame.x + frame.w, frame.y + frame.h)], ink, 0.7)
     d.text(
         frame.x + frame.w / 2, frame.y + frame.h + 21, axes.x, 6.8, look.surface("text"), anchor="middle", room=frame.w
     )
     d.text(x + 6.5, frame.y + frame.h / 2, axes.y, 6.8, look.surface("text"), anchor="middle", upright=True)
-    for one in series:
-        draw_series(d, frame, one)
+    for curve in series:
+        draw_series(d, frame, curve)
     return frame
 
 
@@ -110,28 +110,28 @@ def _power(exponent: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _paint(one: Series) -> tuple[str, Dash, str]:
-    colour, dash, marker = look.series(one.look)
-    return (look.surface("muted"), (), "circle") if one.quiet else (colour, dash, marker)
+def _paint(series: Series) -> tuple[str, Dash, str]:
+    colour, dash, marker = look.series(series.look)
+    return (look.surface("muted"), (), "circle") if series.quiet else (colour, dash, marker)
 
 
-def draw_series(d: Drawing, frame: Frame, one: Series) -> None:
+def draw_series(d: Drawing, frame: Frame, series: Series) -> None:
     """Points, the line through them and their intervals, in a frame that stands already."""
-    colour, dash, kind = _paint(one)
-    places = [frame.at(point) for point in one.points]
-    for (low, high), (across, _) in zip(one.bars, places, strict=False):
-        top, bottom = frame.at((one.points[0][0], high))[1], frame.at((one.points[0][0], low))[1]
+    colour, dash, kind = _paint(series)
+    places = [frame.at(point) for point in series.points]
+    for (low, high), (across, _) in zip(series.bars, places, strict=False):
+        top, bottom = frame.at((series.points[0][0], high))[1], frame.at((series.points[0][0], low))[1]
         d.line([(across, top), (across, bottom)], colour, 0.7)
         for end in (top, bottom):
             d.line([(across - 1.6, end), (across + 1.6, end)], colour, 0.7)
-    if one.joined and len(places) > 1:
+    if series.joined and len(places) > 1:
         corners = places[:1]
         for (x0, y0), (x1, y1) in pairwise(places):
-            corners += [(x1, y0), (x1, y1)] if one.joined == "steps" and (x0, y0) != (x1, y1) else [(x1, y1)]
+            corners += [(x1, y0), (x1, y1)] if series.joined == "steps" and (x0, y0) != (x1, y1) else [(x1, y1)]
         d.line(corners, colour, 1.3, dash)
-    for across, down in places if one.markers else places[-1:]:
-        marker(d, kind, across, down, 2.3 if one.joined else 3.0, colour)
-    for (across, down), text in zip(places, one.labels, strict=False):
+    for across, down in places if series.markers else places[-1:]:
+        marker(d, kind, across, down, 2.3 if series.joined else 3.0, colour)
+    for (across, down), text in zip(places, series.labels, strict=False):
         d.text(across, down - 4, text, 5.2, colour, anchor="middle")
 
 
@@ -147,14 +147,14 @@ def marker(d: Drawing, kind: str, x: float, y: float, r: float, colour: str) -> 
 def plot_legend(d: Drawing, series: Sequence[Series], x: float, y: float, w: float) -> float:
     """Names with their signs in columns; returns the height."""
     size = 6.6
-    wide = max(fonts.width(fonts.legible(one.name)[0], "sans", size) for one in series) + 30
+    wide = max(fonts.width(fonts.legible(curve.name)[0], "sans", size) for curve in series) + 30
     columns = max(1, min(len(series), int(w // wide)))
-    for i, one in enumerate(series):
+    for i, curve in enumerate(series):
         row, column = divmod(i, columns)
         left, down = x + column * w / columns, y + 8 + row * 10.5
-        colour, dash, kind = _paint(one)
-        if one.joined:
+        colour, dash, kind = _paint(curve)
+        if curve.joined:
             d.line([(left, down - 2.3), (left + 18, down - 2.3)], colour, 1.3, dash)
         marker(d, kind, left + 9, down - 2.3, 2.3, colour)
-        d.text(left + 23, down, one.name, size, look.surface("text"), room=w / columns - 26)
+        d.text(left + 23, down, curve.name, size, look.surface("text"), room=w / columns - 26)
     return 10.5 * -(-len(series) // columns) + 4

@@ -35,16 +35,18 @@ def _one(trace: Trace, ids: bool) -> str:
     model = (
         next(iter(models.values()))
         if len(models) == 1
-        else "{" + ", ".join(f"{role!r}: {one}" for role, one in models.items()) + "}"
+        else "{" + ", ".join(f"{role!r}: {source}" for role, source in models.items()) + "}"
     )
     arguments = [repr(header.method), "model", "prompt", f"params={_written(header.params)}", f"seed={header.seed!r}"]
     if header.detail != "full":
         arguments.append(f"detail={header.detail!r}")
     if header.edits:
-        arguments.append(f"edits=[{', '.join(f'({one.after_step!r}, {_edit(one.edit)})' for one in header.edits)}]")
+        arguments.append(
+            f"edits=[{', '.join(f'({change.after_step!r}, {_edit(change.edit)})' for change in header.edits)}]"
+        )
     if trace.end.reason != "complete":
         arguments.append(f"max_steps={max(1, len(trace.steps))!r}")
-    known = {one.name for one in engines.list_models()}
+    known = {listed_model.name for listed_model in engines.list_models()}
     apart = sorted({record.name for record in header.models if record.name not in known and "/" not in record.name})
     notes = "".join(f"# {name!r} was read from a folder: write its path below.\n" for name in apart)
     prompt = _written(header.prompt_ids) if ids else repr(header.prompt)
@@ -68,5 +70,5 @@ def _written(value: Any) -> str:
     """A dict with one entry per line, anything else in as few lines as fit; what follows the first line stands under
     it."""
     if isinstance(value, dict) and value:
-        return "{\n" + "".join(f"        {key!r}: {one!r},\n" for key, one in value.items()) + "    }"
+        return "{\n" + "".join(f"        {key!r}: {entry!r},\n" for key, entry in value.items()) + "    }"
     return pformat(value, width=WIDTH, compact=True)

@@ -55,10 +55,10 @@ def report(traces: Sequence[Trace], title: str = "", names: Sequence[str] = ()) 
         raise UserError("there is nothing to report; give at least one trace.")
     if len(traces) > MOST:
         raise UserError(f"{len(traces)} runs are too many for one report; give at most {MOST}.")
-    said = title or " and ".join(dict.fromkeys(trace.header.title for trace in traces))
+    heading = title or " and ".join(dict.fromkeys(trace.header.title for trace in traces))
     heads = [f"{n} · {trace.header.title}" for n, trace in enumerate(traces, 1)]
     body = join(
-        h("h1", {}, said),
+        h("h1", {}, heading),
         *_prompts(traces),
         _section("What they say", _strip(traces, heads)),
         _section("Numbers", _numbers(traces, heads)),
@@ -68,12 +68,12 @@ def report(traces: Sequence[Trace], title: str = "", names: Sequence[str] = ()) 
         _section("Again", _again(traces)),
         h("footer", {}, FOOT),
     )
-    return framed(said, body)
+    return framed(heading, body)
 
 
-def framed(said: str, body: Html) -> str:
+def framed(title: str, body: Html) -> str:
     """A page without scripts, in the theme's colours, that asks for nothing from outside."""
-    return document(said, POLICY, h("style", {}, Html(_style())), h("main", {}, body))
+    return document(title, POLICY, h("style", {}, Html(_style())), h("main", {}, body))
 
 
 def _style() -> str:
@@ -94,14 +94,14 @@ def _section(title: str, *children: Node) -> Html:
 def _prompts(traces: Sequence[Trace]) -> list[Html]:
     prompts = list(dict.fromkeys(trace.header.prompt for trace in traces))
     label = "Prompt" if len(prompts) == 1 else "Prompts"
-    return [h("p", {"class": "label"}, label), *(h("pre", {}, one or "(none recorded)") for one in prompts)]
+    return [h("p", {"class": "label"}, label), *(h("pre", {}, prompt or "(none recorded)") for prompt in prompts)]
 
 
 def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
     basis = basis_of(traces)
     cards = []
     for trace, head in zip(traces, heads, strict=True):
-        found = [
+        sentences = [
             h(
                 "li",
                 {"class": part.mark or None},
@@ -109,38 +109,38 @@ def _strip(traces: Sequence[Trace], heads: Sequence[str]) -> Html:
             )
             for part in parts(trace, basis)
         ]
-        ended = h("p", {"class": "ended"}, said) if (said := _ended(trace)) else None
+        ended = h("p", {"class": "ended"}, ending) if (ending := _ended(trace)) else None
         role = h("p", {"class": "label"}, "baseline of the others") if trace is basis and len(traces) > 1 else None
-        cards.append(h("article", {}, h("h3", {}, head), role, ended, h("ul", {}, found)))
+        cards.append(h("article", {}, h("h3", {}, head), role, ended, h("ul", {}, sentences)))
     return h("div", {"class": "strip"}, cards)
 
 
 def _ended(trace: Trace) -> str:
     if trace.end.reason == "complete":
         return "" if (cut := cut_at(trace)) is None else f"Cut at {cut} tokens: raise max_new_tokens."
-    said = f"{ENDS[trace.end.reason]}."
-    return f"{said[:1].upper()}{said[1:]} {trace.end.message}".strip()
+    sentence = f"{ENDS[trace.end.reason]}."
+    return f"{sentence[:1].upper()}{sentence[1:]} {trace.end.message}".strip()
 
 
 def _receipt(kind: str, formula: str, terms: str, holds: str) -> Html:
     rows = [("kind", f"{kind}: {KINDS.get(kind, '')}"), ("formula", formula), ("here", terms), ("holds", holds)]  # type: ignore[call-overload]
-    return h("dl", {}, [join(h("dt", {}, name), h("dd", {}, said)) for name, said in rows if said])
+    return h("dl", {}, [join(h("dt", {}, name), h("dd", {}, text)) for name, text in rows if text])
 
 
 def _numbers(traces: Sequence[Trace], heads: Sequence[str]) -> list[Node]:
     """The headline numbers, and all others folded below them."""
-    found = [{metric.name: metric for metric in measure(trace)} for trace in traces]
-    every = dict.fromkeys(name for one in found for name in one)
+    metrics = [{metric.name: metric for metric in measure(trace)} for trace in traces]
+    every = dict.fromkeys(name for by_name in metrics for name in by_name)
     first = [name for name in HEADLINE if name in every]
     rest = [name for name in every if name not in first]
     return [
         h("p", {}, "A number opens its receipt."),
-        _table(first, found, heads),
-        h("details", {}, h("summary", {}, f"All other numbers ({len(rest)})"), _table(rest, found, heads)),
+        _table(first, metrics, heads),
+        h("details", {}, h("summary", {}, f"All other numbers ({len(rest)})"), _table(rest, metrics, heads)),
     ]
 
 
-def _table(names: Sequence[str], found: Sequence[Mapping[str, Metric]], heads: Sequence[str]) -> Html:
+def _table(names: Sequence[str], metrics: Sequence[Mapping[str, Metric]], heads: Sequence[str]) -> Html:
     def cell(metric: Metric | None) -> Node:
         if metric is None:
             return "–"
@@ -153,8 +153,8 @@ def _table(names: Sequence[str], found: Sequence[Mapping[str, Metric]], heads: S
 
     rows = []
     for name in names:
-        labels = dict.fromkeys(one[name].label for one in found if name in one)
-        rows.append([" / ".join(labels), *(cell(one.get(name)) for one in found)])
+        labels = dict.fromkeys(by_name[name].label for by_name in metrics if name in by_name)
+        rows.append([" / ".join(labels), *(cell(by_name.get(name)) for by_name in metrics)])
     return table(["Number", *heads], rows)
 
 
@@ -162,7 +162,14 @@ def _figures(traces: Sequence[Trace], heads: Sequence[str]) -> list[Html]:
     drawn = []
     for trace, head in zip(traces, heads, strict=True):
         drawn.append(_figure(head, [trace], "board", ""))
-    clock = next((one for one in ("seconds", "forwards", "steps") if one in CLOCKS and _known(traces, one)), "steps")
+    clock = next(
+        (
+            candidate
+            for candidate in ("seconds", "forwards", "steps")
+            if candidate in CLOCKS and _known(traces, candidate)
+        ),
+        "steps",
+    )
     return [*drawn, _figure(f"Tokens over {clock}", traces, "curve", clock)]
 
 
@@ -193,8 +200,8 @@ def _text(trace: Trace, head: str) -> Html:
 def _conditions(traces: Sequence[Trace], heads: Sequence[str], names: Sequence[str]) -> Html:
     """Everything under which the runs were made, one column for each."""
     columns = [_facts(trace, names[i] if i < len(names) else "") for i, trace in enumerate(traces)]
-    every = dict.fromkeys(name for one in columns for name in one)
-    rows = [[name, *(one.get(name) or "–" for one in columns)] for name in every]
+    every = dict.fromkeys(name for column in columns for name in column)
+    rows = [[name, *(column.get(name) or "–" for column in columns)] for name in every]
     return table(["Condition", *heads], rows)
 
 
@@ -202,10 +209,10 @@ def _facts(trace: Trace, name: str) -> dict[str, str]:
     """The conditions of a run, in full."""
     t, lost = trace.header, set(trace.header.missing)
 
-    def held(field: str, said: str) -> str:
-        return "not recorded" if field in lost else said
+    def held(field: str, text: str) -> str:
+        return "not recorded" if field in lost else text
 
-    found = {
+    facts = {
         "file": name,
         "sha256 of the trace": engines.digest(trace),
         "method": f"{t.title} ({t.method})",
@@ -215,8 +222,8 @@ def _facts(trace: Trace, name: str) -> dict[str, str]:
     }
     for number, model in enumerate([*t.models, *t.parts]):
         kind = "part" if number >= len(t.models) else "model"
-        found[f"{kind} {number + 1}"] = _model(model)
-    found |= {
+        facts[f"{kind} {number + 1}"] = _model(model)
+    facts |= {
         "machine": t.machine or "not recorded",
         "libraries": _pairs(t.versions) or "not recorded",
         "recorded": f"{t.started_at or 'time not recorded'}, at detail {t.detail}",
@@ -227,10 +234,12 @@ def _facts(trace: Trace, name: str) -> dict[str, str]:
         "read from": t.imported_from,
         "not recorded": ", ".join(t.missing).replace("_", " "),
         "fork": f"of {t.origin.title} after step {t.origin.step}, trace {t.origin.trace}" if t.origin else "",
-        "changed by a person": "; ".join(f"after step {one.after_step + 1}: {_changes(one.edit)}" for one in t.edits),
+        "changed by a person": "; ".join(
+            f"after step {change.after_step + 1}: {_changes(change.edit)}" for change in t.edits
+        ),
         "ended": _ended(trace),
     }
-    return {label: said for label, said in found.items() if said}
+    return {label: text for label, text in facts.items() if text}
 
 
 def _pairs(values: Mapping[str, object]) -> str:
@@ -245,7 +254,7 @@ def _changes(edit: object) -> str:
 
 def _model(model: ModelRecord) -> str:
     where = f"{model.device}, {model.threads} thread{'s' if model.threads != 1 else ''}" if model.device else ""
-    said = [
+    details = [
         f"{model.role}: {model.name}",
         model.kind,
         f"{model.parameters:,} parameters" if model.parameters else "",
@@ -257,15 +266,15 @@ def _model(model: ModelRecord) -> str:
         _pairs(model.options),
         model.licence,
     ]
-    return "; ".join(one for one in said if one)
+    return "; ".join(detail for detail in details if detail)
 
 
 def _again(traces: Sequence[Trace]) -> list[Node]:
     """The lines that repeat what can be repeated."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for trace in traces:
         try:
-            found.append(h("pre", {}, lines([trace])))
+            nodes.append(h("pre", {}, lines([trace])))
         except UserError as error:
-            found.append(h("p", {"class": "quiet"}, f"{trace.header.title}: {error}"))
-    return found
+            nodes.append(h("p", {"class": "quiet"}, f"{trace.header.title}: {error}"))
+    return nodes

@@ -30,7 +30,7 @@ def figure_svg(figure: Any) -> str:
 
 def figure_drawing(figure: Any) -> Drawing:
     """The layout. A gap ends a line, bars are boxes from their base, a logarithmic vertical axis has its decades."""
-    if any(one.style == "spans" for one in figure.series):
+    if any(series.style == "spans" for series in figure.series):
         return _lying(figure)
     scale = math.log10 if figure.y.log else float
     axes = _axes(figure, scale)
@@ -40,13 +40,13 @@ def figure_drawing(figure: Any) -> Drawing:
     _title(d, figure.title)
     frame = plot(d, axes, [], 4, 4 + TITLE, WIDTH - 8, HEIGHT)
     named = list[Series]()
-    for i, one in enumerate(figure.series):
-        if one.style == "bars":
-            _bars(d, frame, one, i, scale)
-    for i, one in enumerate(figure.series):
-        pieces = [_drawn(one, i, scale, piece) for piece in _pieces(one)]
+    for i, series in enumerate(figure.series):
+        if series.style == "bars":
+            _bars(d, frame, series, i, scale)
+    for i, series in enumerate(figure.series):
+        pieces = [_drawn(series, i, scale, piece) for piece in _pieces(series)]
         named += pieces[:1]
-        for piece in pieces if one.style != "bars" else ():
+        for piece in pieces if series.style != "bars" else ():
             draw_series(d, frame, piece)
     foot = TITLE + HEIGHT + 4
     d.height = foot + 6 + (plot_legend(d, named, 34, foot, WIDTH - 40) if named else 0)
@@ -60,7 +60,7 @@ def _title(d: Drawing, title: str) -> None:
 def _lying(figure: Any) -> Drawing:
     """A schedule: a row for each name of the first axis, its spans along the second."""
     rows, left, high, head = figure.x.labels, 92.0, 26.0, 8 + TITLE
-    end = max((y for one in figure.series for y in one.y if y is not None), default=1.0)
+    end = max((y for series in figure.series for y in series.y if y is not None), default=1.0)
     foot = head + high * len(rows)
     d = Drawing(WIDTH, 0, figure.title, figure.note or figure.title)
     _title(d, figure.title)
@@ -72,22 +72,22 @@ def _lying(figure: Any) -> Drawing:
     for row, name in enumerate(rows):
         d.text(left - 6, head + high * (row + 0.6), name, 6.8, ink, anchor="end")
         d.box(left, head + high * row, WIDTH - left - 16, high - 6, look.surface("line"))
-    for i, one in enumerate(figure.series):
-        for row, starts, stops in zip(one.x, one.base, one.y, strict=True):
+    for i, series in enumerate(figure.series):
+        for row, starts, stops in zip(series.x, series.base, series.y, strict=True):
             if stops is not None:
                 d.box(at(starts), head + high * row, at(stops) - at(starts), high - 6, look.series(i)[0])
     for tick in nice(0.0, end, 6):
         d.text(at(tick), foot + 8, f"{tick:,g}", SMALL, look.surface("muted"), anchor="middle")
     d.text((left + WIDTH) / 2, foot + 20, figure.y.head, 6.8, ink, anchor="middle")
-    named = [Series(f"{one.name} ({one.provenance})", (), i, "") for i, one in enumerate(figure.series)]
+    named = [Series(f"{series.name} ({series.provenance})", (), i, "") for i, series in enumerate(figure.series)]
     d.height = foot + 28 + plot_legend(d, named, 34, foot + 26, WIDTH - 40)
     return d
 
 
 def _axes(figure: Any, scale: Callable[[float], float]) -> Axes:
     """Ends that hold all points, intervals and bases; from 0 where no axis is logarithmic."""
-    xs = [x for one in figure.series for x, y in zip(one.x, one.y, strict=True) if y is not None]
-    ys = [y for one in figure.series for y in (*one.y, *one.low, *one.high, *one.base) if y is not None]
+    xs = [x for series in figure.series for x, y in zip(series.x, series.y, strict=True) if y is not None]
+    ys = [y for series in figure.series for y in (*series.y, *series.low, *series.high, *series.base) if y is not None]
     ys = [scale(y) for y in ys if y > 0 or not figure.y.log] + ([] if figure.y.log else [0.0])
     low, high = (math.floor(min(ys)), max(ys)) if figure.y.log and ys else (min(ys, default=0.0), max(ys, default=1.0))
     left, right, ticks = _across(xs, figure)
@@ -114,7 +114,7 @@ def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]
     if not xs:
         return 0.0, 1.0, []
     if not figure.x.log:
-        room = 0.5 if any(one.style == "bars" for one in figure.series) else 0.0
+        room = 0.5 if any(series.style == "bars" for series in figure.series) else 0.0
         return min(0.0, *xs) - room, (max(xs) or 1.0) + room, []
     own = sorted(set(xs))
     left, right = own[0] / 1.05, own[-1] * 1.05
@@ -124,10 +124,10 @@ def _across(xs: Sequence[float], figure: Any) -> tuple[float, float, list[float]
     return left, right, [10**power for power in fine[:: -(-len(fine) // TICKS)]]
 
 
-def _pieces(one: Any) -> list[list[int]]:
+def _pieces(series: Any) -> list[list[int]]:
     """The points between gaps."""
     pieces: list[list[int]] = [[]]
-    for k, y in enumerate(one.y):
+    for k, y in enumerate(series.y):
         if y is None:
             pieces.append([])
         else:
@@ -135,19 +135,21 @@ def _pieces(one: Any) -> list[list[int]]:
     return [piece for piece in pieces if piece]
 
 
-def _drawn(one: Any, i: int, scale: Callable[[float], float], at: Sequence[int]) -> Series:
-    bars = tuple((scale(one.low[k]), scale(one.high[k])) for k in at) if one.low else ()
-    joined = {"line": "line", "steps": "steps"}.get(one.style, "")
-    points = tuple((one.x[k], scale(one.y[k])) for k in at)
-    return Series(f"{one.name} ({one.provenance})", points, i, joined, bars, one.style == "points" or len(one.x) <= 24)
+def _drawn(series: Any, i: int, scale: Callable[[float], float], at: Sequence[int]) -> Series:
+    bars = tuple((scale(series.low[k]), scale(series.high[k])) for k in at) if series.low else ()
+    joined = {"line": "line", "steps": "steps"}.get(series.style, "")
+    points = tuple((series.x[k], scale(series.y[k])) for k in at)
+    return Series(
+        f"{series.name} ({series.provenance})", points, i, joined, bars, series.style == "points" or len(series.x) <= 24
+    )
 
 
-def _bars(d: Drawing, frame: Frame, one: Any, i: int, scale: Callable[[float], float]) -> None:
+def _bars(d: Drawing, frame: Frame, series: Any, i: int, scale: Callable[[float], float]) -> None:
     (left, _), (right, _) = frame.at((0, 0)), frame.at((1, 0))
     wide = min(0.7 * abs(right - left), frame.w / 3)
-    for k, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
+    for k, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
         if y is None:
             continue
         across, top = frame.at((x, scale(y)))
-        bottom = frame.at((x, scale(one.base[k]) if one.base else frame.axes.bottom))[1]
+        bottom = frame.at((x, scale(series.base[k]) if series.base else frame.axes.bottom))[1]
         d.box(across - wide / 2, min(top, bottom), wide, abs(bottom - top), look.series(i)[0])

@@ -85,12 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     from explorer.papers.lessons import lessons
     from explorer.runs.gallery import gallery
 
-    asked, found = of_module("explorer.export.thumbs", __doc__, argv, _options), gallery()
+    asked, recordings = of_module("explorer.export.thumbs", __doc__, argv, _options), gallery()
     stops = {lesson.trace: lesson.stops[-1].step for lesson in reversed(lessons())}  # the first of two
     try:
         with browser() as page:
-            for name in asked.ids or [card.id for card in found.cards]:
-                path, trace = found.path(name), found.get(name)
+            for name in asked.ids or [card.id for card in recordings.cards]:
+                path, trace = recordings.path(name), recordings.get(name)
                 step = stops.get(name, -(-len(trace.steps) // 2))
                 text = idea(page, trace, step, digest(path))
                 if text is None or len(text.encode()) > LARGEST:

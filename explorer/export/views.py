@@ -34,7 +34,7 @@ TRACK = 3.2
 
 def names(runs: Sequence[Playback]) -> list[str]:
     """The methods' names; where one comes twice, with the parameters or the seed that tell its runs apart."""
-    found = []
+    titles = []
     for run in runs:
         same = [
             {**other.header.params, "seed": other.header.seed}
@@ -45,27 +45,27 @@ def names(runs: Sequence[Playback]) -> list[str]:
         apart = ", ".join(
             f"{name}={value}" for name, value in mine.items() if any(other.get(name) != value for other in same)
         )
-        found.append(f"{run.header.title} ({apart})" if apart else run.header.title)
-    return found
+        titles.append(f"{run.header.title} ({apart})" if apart else run.header.title)
+    return titles
 
 
 def heading(d: Drawing, run: Playback, name: str, x: float, y: float, w: float) -> float:
     """The method's name, the model and the prompt."""
     d.text(x, y + 8, name, 8.4, look.surface("text"), "bold", room=w)
-    said = f"{run.models} · {run.header.prompt}"
-    d.text(x, y + 17, said, SMALL, look.surface("muted"), room=w)
+    subtitle = f"{run.models} · {run.header.prompt}"
+    d.text(x, y + 17, subtitle, SMALL, look.surface("muted"), room=w)
     return 22.0
 
 
 def totals(run: Playback, t: int) -> str:
     """What the run has cost and gained after t steps."""
     trace, lost = run.trace, set(run.trace.header.missing)
-    found = [many(run.tokens(t), "token")]
+    parts = [many(run.tokens(t), "token")]
     if "forwards" not in lost:
-        found[0] += f" in {in_words(trace.steps[:t], target_role(trace))}"
+        parts[0] += f" in {in_words(trace.steps[:t], target_role(trace))}"
     if "model_seconds" not in lost:
-        found.append(f"{run.axes['seconds'][t]:.3f} s (measured{' here, network included' * trace.header.arrivals})")
-    return ", ".join(found)
+        parts.append(f"{run.axes['seconds'][t]:.3f} s (measured{' here, network included' * trace.header.arrivals})")
+    return ", ".join(parts)
 
 
 # --- the token board of one step
@@ -248,13 +248,13 @@ def legend(
         kinds = dict.fromkeys(kind for run in runs for kind in span_kinds(run) if view == "step" or kind in BOUNDS)
         entries += [("span", kind, kind) for kind in kinds]
     across, down = x, y + 7
-    for kind, name, said in entries:
+    for kind, name, label in entries:
         sign = 30.0 if kind == "heat" else 10.0
-        wide = sign + 3 + fonts.width(said, "sans", SMALL)
+        wide = sign + 3 + fonts.width(label, "sans", SMALL)
         if across > x and across + wide > x + w:
             across, down = x, down + 10
         _sign(d, runs, kind, name, across, down, view)
-        d.text(across + sign + 3, down, said, SMALL, look.surface("text"))
+        d.text(across + sign + 3, down, label, SMALL, look.surface("text"))
         across += wide + 9
     return down - y + 5
 

@@ -31,8 +31,8 @@ def tree_metrics(trace: Trace) -> list[Metric]:
         return reported(trace)
     accepted = [tree.why.count("accepted") for tree in trees]
     nodes = [len(tree.parents) - 1 for tree in trees]
-    written = [_written(step, step.tree) for step in trace.steps if step.tree]
-    return [*_rates(accepted, nodes, written), *_by_position(trees), *_bound(trace, written)]
+    step_tokens = [_written(step, step.tree) for step in trace.steps if step.tree]
+    return [*_rates(accepted, nodes, step_tokens), *_by_position(trees), *_bound(trace, step_tokens)]
 
 
 def _written(step: Step, tree: Tree) -> int:
@@ -42,13 +42,13 @@ def _written(step: Step, tree: Tree) -> int:
     return min(len(tree.emitted), room)
 
 
-def _rates(accepted: Sequence[int], nodes: Sequence[int], written: Sequence[int]) -> list[Metric]:
-    n, taken, drafted, tokens = len(accepted), sum(accepted), sum(nodes), sum(written)
+def _rates(accepted: Sequence[int], nodes: Sequence[int], step_tokens: Sequence[int]) -> list[Metric]:
+    n, taken, drafted, tokens = len(accepted), sum(accepted), sum(nodes), sum(step_tokens)
     rows: list[tuple[str, str, float | None, str, str, str]] = [
         (
             "block_efficiency",
             TAU,
-            block_efficiency(written),
+            block_efficiency(step_tokens),
             "tokens",
             "Σ written tokens ÷ verification steps",
             f"{tokens} ÷ {n}",
@@ -80,7 +80,7 @@ def _rates(accepted: Sequence[int], nodes: Sequence[int], written: Sequence[int]
         (
             "verified_rows_per_emitted_token",
             "Rows per token",
-            rows_per_token(written, nodes),
+            rows_per_token(step_tokens, nodes),
             "ratio",
             "Σ drafted nodes ÷ Σ written tokens",
             f"{drafted} ÷ {tokens}",
@@ -97,19 +97,19 @@ def reported(trace: Trace) -> list[Metric]:
         return []
     facts = {name: value for step in trace.steps for name, value in step.facts.items()}
     accepted, drafted, rounds = (next((facts[key] for key in keys if key in facts), None) for keys in REPORTED.values())
-    found = []
+    metrics = []
     if accepted is not None and rounds:
         value, terms = (accepted + rounds) / rounds, f"({accepted:.0f} + {rounds:.0f}) ÷ {rounds:.0f}"
         formula = "accepted drafts and one token more for each verification ÷ verifications"
-        found.append(derived("block_efficiency", TAU, value, "tokens", formula, AS_REPORTED, terms))
+        metrics.append(derived("block_efficiency", TAU, value, "tokens", formula, AS_REPORTED, terms))
         each, formula = f"{accepted:.0f} ÷ {rounds:.0f}", "accepted drafts ÷ verifications"
         name = "mean_accepted_excluding_bonus"
-        found.append(derived(name, PER_STEP, accepted / rounds, "tokens", formula, AS_REPORTED, each))
+        metrics.append(derived(name, PER_STEP, accepted / rounds, "tokens", formula, AS_REPORTED, each))
     if accepted is not None and drafted:
         terms = f"{accepted:.0f} ÷ {drafted:.0f}"
         name, share = "acceptance_rate_of_drafted", accepted / drafted
-        found.append(derived(name, RATE.label, share, RATE.unit, RATE.formula, AS_REPORTED, terms))
-    return found
+        metrics.append(derived(name, RATE.label, share, RATE.unit, RATE.formula, AS_REPORTED, terms))
+    return metrics
 
 
 def by_position(trees: Sequence[Tree]) -> list[tuple[int, int]]:
@@ -144,18 +144,18 @@ def _by_position(trees: Sequence[Tree]) -> list[Metric]:
     ]
 
 
-def _bound(trace: Trace, written: Sequence[int]) -> list[Metric]:
+def _bound(trace: Trace, step_tokens: Sequence[int]) -> list[Metric]:
     """The memory-bound speed-up of a run whose draft and target have known sizes."""
-    target, n = target_role(trace), len(written)
+    target, n = target_role(trace), len(step_tokens)
     sizes = {record.role: record.parameters for record in trace.header.models}
     share = ratio(sizes.get("draft", 0), sizes.get(target, 0))
     if not share:
         return []
     drafts = [other_calls(step, target) for step in trace.steps if step.tree]
-    value = memory_bound_speedup(written, drafts, share)
+    value = memory_bound_speedup(step_tokens, drafts, share)
     formula = "τ ÷ (1 + c · draft calls per step), c = draft parameters ÷ target parameters"
     about = "a model of cost, not a time: only reading the weights counts"
-    terms = f"{sum(written)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})"
+    terms = f"{sum(step_tokens)} ÷ {n} ÷ (1 + {share:.3f} × {sum(drafts)} ÷ {n})"
     return [derived("mbsu", "Memory-bound speed-up", value, "times", formula, about, terms, "modelled")]
 
 
@@ -164,9 +164,9 @@ def mean_accepted(accepted: Sequence[int]) -> float | None:
     return ratio(sum(accepted), len(accepted))
 
 
-def block_efficiency(written: Sequence[int]) -> float | None:
+def block_efficiency(step_tokens: Sequence[int]) -> float | None:
     """τ: mean of the tokens that a verification writes, accepted and its own; 1 is plain decoding."""
-    return ratio(sum(written), len(written))
+    return ratio(sum(step_tokens), len(step_tokens))
 
 
 def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | None:
@@ -174,15 +174,15 @@ def acceptance_rate(accepted: Sequence[int], drafted: Sequence[int]) -> float | 
     return ratio(sum(accepted), sum(drafted))
 
 
-def memory_bound_speedup(written: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
+def memory_bound_speedup(step_tokens: Sequence[int], draft_forwards: Sequence[int], size_ratio: float) -> float | None:
     """τ ÷ (1 + c · draft forwards per step) with c = draft size ÷ target size."""
-    tau = block_efficiency(written)
+    tau = block_efficiency(step_tokens)
     return None if tau is None else tau / (1 + size_ratio * sum(draft_forwards) / len(draft_forwards))
 
 
-def rows_per_token(written: Sequence[int], nodes: Sequence[int]) -> float | None:
+def rows_per_token(step_tokens: Sequence[int], nodes: Sequence[int]) -> float | None:
     """Verified nodes per written token."""
-    return ratio(sum(nodes), sum(written))
+    return ratio(sum(nodes), sum(step_tokens))
 
 
 def wasted_nodes(accepted: Sequence[int], nodes: Sequence[int]) -> int:

@@ -136,7 +136,7 @@ def advised(
     need = median_interval(needs)
     other = [text.held for text in texts if text.held.at is not None]
     tied = bool(other) and all(near(held.tie, held.dtype) for held in other)
-    found = Advised(
+    method_advice = Advised(
         method=method,
         title=title,
         params=params,
@@ -163,7 +163,11 @@ def advised(
         tokens=median(gained(pair.ours.trace) for pair in clean) if clean else None,
     )
     return msgspec.structs.replace(
-        found, verdict=verdict_of(found), text=text_of(found), why=why_of(found), takes=takes_of(found)
+        method_advice,
+        verdict=verdict_of(method_advice),
+        text=text_of(method_advice),
+        why=why_of(method_advice),
+        takes=takes_of(method_advice),
     )
 
 
@@ -194,89 +198,99 @@ def _word(
 # --- in words
 
 
-def verdict_of(one: Advised) -> str:
+def verdict_of(method_advice: Advised) -> str:
     """The verdict in a few words."""
-    if one.word == "other":
+    if method_advice.word == "other":
         return "not the same text"
-    if one.word == "busy":
+    if method_advice.word == "busy":
         return "this machine is too busy to say"
-    if one.low is None:
-        return f"too few repeats to say: {one.values} of at least {ENOUGH}"
-    low, high = f"{one.low:.2f}×", f"{one.high:.2f}×"
-    if one.word == "few":
-        seems = _seems(one)
+    if method_advice.low is None:
+        return f"too few repeats to say: {method_advice.values} of at least {ENOUGH}"
+    low, high = f"{method_advice.low:.2f}×", f"{method_advice.high:.2f}×"
+    if method_advice.word == "few":
+        seems = _seems(method_advice)
         if seems == "helps":
-            return f"seems to help: {low} to {high} in {one.values} repeats"
-        return f"does not seem to help: {low} to {high} in {one.values} repeats"
-    if one.word == "helps":
+            return f"seems to help: {low} to {high} in {method_advice.values} repeats"
+        return f"does not seem to help: {low} to {high} in {method_advice.values} repeats"
+    if method_advice.word == "helps":
         return f"helps: {low} to {high}"
-    return f"does not help: {low} to {high}" if one.word == "hurts" else f"no difference can be seen: {low} to {high}"
+    return (
+        f"does not help: {low} to {high}"
+        if method_advice.word == "hurts"
+        else f"no difference can be seen: {low} to {high}"
+    )
 
 
-def _seems(one: Advised) -> Word:
+def _seems(method_advice: Advised) -> Word:
     """What too few repeats point to; all of them have to be above 1 for a method that seems to help."""
-    return "helps" if one.low is not None and round(one.low, 2) > 1 else "even"
+    return "helps" if method_advice.low is not None and round(method_advice.low, 2) > 1 else "even"
 
 
-def text_of(one: Advised) -> str:
+def text_of(method_advice: Advised) -> str:
     """Whether the text is the control's, and where it parts."""
-    if not one.parts:
+    if not method_advice.parts:
         return "Same text as the control."
-    head = "" if one.prompts == 1 else f"Same text on {one.same} of {one.prompts} prompts."
-    tail = "The two tokens are all but tied, so rounding decides between them." if one.tied else ""
-    if one.word == "other" and one.far:
+    head = (
+        "" if method_advice.prompts == 1 else f"Same text on {method_advice.same} of {method_advice.prompts} prompts."
+    )
+    tail = "The two tokens are all but tied, so rounding decides between them." if method_advice.tied else ""
+    if method_advice.word == "other" and method_advice.far:
         tail = "They are not a near tie: rounding does not explain it."
-    return " ".join(part for part in (head, one.parts, tail) if part)
+    return " ".join(part for part in (head, method_advice.parts, tail) if part)
 
 
-def why_of(one: Advised) -> str:
+def why_of(method_advice: Advised) -> str:
     """What was timed, and what a call brings against what it costs."""
-    timed = _timed(one)
-    return f"{timed} {_per_call(one)}" if timed else _per_call(one)
+    timed = _timed(method_advice)
+    return f"{timed} {_per_call(method_advice)}" if timed else _per_call(method_advice)
 
 
-def _timed(one: Advised) -> str:
-    if one.seconds is None or one.tokens is None or one.word == "busy":
+def _timed(method: Advised) -> str:
+    if method.seconds is None or method.tokens is None or method.word == "busy":
         return ""
-    plain, ours = one.seconds
+    plain, ours = method.seconds
     return (
-        f"By the median a run takes {ours:.2f} s, the control's {plain:.2f} s, for {many(round(one.tokens), 'token')}."
+        f"By the median a run takes {ours:.2f} s, the control's {plain:.2f} s, for "
+        f"{many(round(method.tokens), 'token')}."
     )
 
 
-def _per_call(one: Advised) -> str:
-    if one.tokens_per_call is None or one.rows is None:
+def _per_call(method: Advised) -> str:
+    if method.tokens_per_call is None or method.rows is None:
         return "The answer ends with its first call, so there is no call to save."
-    if one.rows_cost is None or one.word == "busy":
-        return f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call."
+    if method.rows_cost is None or method.word == "busy":
+        return f"After the prompt it writes {method.tokens_per_call:.2f} tokens per model call."
     return (
-        f"After the prompt it writes {one.tokens_per_call:.2f} tokens per model call; a call on "
-        f"{many(round(one.rows), 'row')}, its mean, costs {one.rows_cost:.2f} calls on one row here."
+        f"After the prompt it writes {method.tokens_per_call:.2f} tokens per model call; a call on "
+        f"{many(round(method.rows), 'row')}, its mean, costs {method.rows_cost:.2f} calls on one row here."
     )
 
 
-def takes_of(one: Advised) -> str:
+def takes_of(method: Advised) -> str:
     """What it would take to break even on this machine."""
-    if one.need is None or one.tokens_per_call is None or one.word == "busy":
+    if method.need is None or method.tokens_per_call is None or method.word == "busy":
         return ""
-    low, high, writes = one.need_low, one.need_high, one.tokens_per_call
+    low, high, writes = method.need_low, method.need_high, method.tokens_per_call
     if low is None or high is None:
-        said = f"With drafting and checking it pays from {one.need:.2f} tokens per call (derived from these seconds)."
+        sentence = (
+            f"With drafting and checking it pays from {method.need:.2f} tokens per call (derived from these seconds)."
+        )
     else:
-        said = (
-            f"With drafting and checking it pays from {one.need:.2f} tokens per call ({low:.2f} to {high:.2f}, derived "
+        sentence = (
+            f"With drafting and checking it pays from {method.need:.2f} tokens per call ({low:.2f} to "
+            f"{high:.2f}, derived "
             "from these seconds)."
         )
-    return " ".join(part for part in (said, _against(one, one.need, writes)) if part)
+    return " ".join(part for part in (sentence, _against(method, method.need, writes)) if part)
 
 
-def _against(one: Advised, need: float, writes: float) -> str:
+def _against(method: Advised, need: float, writes: float) -> str:
     """What a call writes against what it has to, and why a whole run may tell otherwise."""
-    if one.need_low is not None and one.need_high is not None and one.need_low <= writes <= one.need_high:
+    if method.need_low is not None and method.need_high is not None and method.need_low <= writes <= method.need_high:
         return "What it writes is within that, so they do not tell whether it pays."
     if writes < need:
         return f"That is {need - writes:.2f} more than it writes."
-    if one.word == "even":
+    if method.word == "even":
         return "It writes more, but whole runs, reading the prompt included, differ by less than they vary."
     return ""
 
@@ -286,16 +300,16 @@ def conditions_of(advice: Advice) -> str:
     m = advice.model
     threads = "one thread" if m.threads == 1 else f"{m.threads} threads"
     prompts = "one prompt" if advice.prompts == 1 else f"{advice.prompts} prompts"
-    said = (
+    conditions = (
         f"{m.name}, {m.dtype}, {threads}, {m.device}, {advice.machine}; {prompts}, one text at a time "
         f"(batch {advice.batch}), at most {advice.max_new_tokens} new tokens. Speeds are of whole runs over those of "
         f"{get_method(advice.control).info.title}, reading the prompt included."
     )
     if m.dtype == "float32" and m.slower is None:
-        return said
+        return conditions
     if m.moved is not None and m.moved < ROUNDING:
-        return f"{said} {rows_note(m)}"
-    return f"{said} In {m.dtype} no method promises the same text; each row says whether it wrote it here."
+        return f"{conditions} {rows_note(m)}"
+    return f"{conditions} In {m.dtype} no method promises the same text; each row says whether it wrote it here."
 
 
 def sentence_of(advice: Advice) -> str:
@@ -303,7 +317,7 @@ def sentence_of(advice: Advice) -> str:
     best = best_of(advice)
     if best is not None:
         return f"{best.label} helps on this text here: {best.low:.2f}× to {best.high:.2f}×."
-    words = {one.word for one in advice.methods}
+    words = {method.word for method in advice.methods}
     if not words and advice.ended == "stopped":
         return "Stopped before any method could be compared."
     if not words:
@@ -313,7 +327,9 @@ def sentence_of(advice: Advice) -> str:
         )
     if "busy" in words:
         return "This machine is too busy to say whether anything helps: try again when it is quiet."
-    if some := max((one for one in advice.methods if one.word == "few"), key=lambda one: one.low or 0, default=None):
+    if some := max(
+        (method for method in advice.methods if method.word == "few"), key=lambda method: method.low or 0, default=None
+    ):
         if _seems(some) == "helps":
             return (
                 f"{some.label} seems to help on this text here: {some.low:.2f}× to {some.high:.2f}× in "
@@ -329,7 +345,11 @@ def sentence_of(advice: Advice) -> str:
 
 def best_of(advice: Advice) -> Advised | None:
     """The method that helps most, by the low end of its interval; None where none does."""
-    return max((one for one in advice.methods if one.word == "helps"), key=lambda one: one.low or 0, default=None)
+    return max(
+        (method for method in advice.methods if method.word == "helps"),
+        key=lambda method: method.low or 0,
+        default=None,
+    )
 
 
 def worded(advice: Advice) -> Advice:

@@ -60,8 +60,8 @@ class History:
         """The write that stands at a position in the end."""
         if not 0 <= position < self.widths[-1]:
             return None
-        written = self.writes.get(self.cell(position, len(self.widths) - 1))
-        return written[-1] if written else None
+        writes = self.writes.get(self.cell(position, len(self.widths) - 1))
+        return writes[-1] if writes else None
 
 
 def history(trace: Trace) -> History:

@@ -121,7 +121,7 @@ def control_of(trace: Trace, traces: Mapping[int, Trace]) -> Trace | None:
 def same_forwards(trace: Trace, other: Trace) -> bool:
     """Whether both or neither of two runs had row-invariant forwards, which round otherwise than plain ones."""
     ours, theirs = (
-        any(model.options.get("row_invariant") is True for model in one.header.models[:1]) for one in (trace, other)
+        any(model.options.get("row_invariant") is True for model in run.header.models[:1]) for run in (trace, other)
     )
     return ours == theirs
 
@@ -249,11 +249,11 @@ def saved_at_end(trace: Trace, control: Trace) -> tuple[int, int] | None:
     moved = any(step.commits and (step.commits.removed or step.commits.inserted) for step in steps)
     if not filled or plain or end is None or moved or {"commits", "forwards"} & set(control.header.missing):
         return None
-    role, written, after = target_role(control), set[int](), 0
+    role, positions, after = target_role(control), set[int](), 0
     for step in steps:
-        if step.commits and written.issuperset(range(start, end + 1)):
+        if step.commits and positions.issuperset(range(start, end + 1)):
             after += step.forwards.get(role, 0)
-        written |= set(step.commits.positions) if step.commits else set()
+        positions |= set(step.commits.positions) if step.commits else set()
     return (after, sum(step.forwards.get(role, 0) for step in steps)) if after else None
 
 
@@ -265,15 +265,15 @@ def fills_end(trace: Trace) -> bool:
 def network_certificate(model: Any, control: Trace) -> Certificate | None:
     """Hold a greedy run against what the network's own forward over the same text chooses at each place, which goes
     through neither our cache nor our masks; None for a model without such a network, or an answer without tokens."""
-    prompt, written = control.header.prompt_ids, control.output_ids
-    chosen = engines.network_choices(model, [*prompt, *written], len(prompt)) if written else None
+    prompt, output = control.header.prompt_ids, control.output_ids
+    chosen = engines.network_choices(model, [*prompt, *output], len(prompt)) if output else None
     if chosen is None:
         return None
-    at, dtype = first_difference(written, chosen), main_model(control)[2]
+    at, dtype = first_difference(output, chosen), main_model(control)[2]
     if at is None:
-        return Certificate(len(written), None, dtype=dtype)
-    ours, own = (model.tokenizer.piece(ids[at]).text for ids in (written, chosen))
-    return Certificate(len(written), at, ours, own, dtype)
+        return Certificate(len(output), None, dtype=dtype)
+    ours, own = (model.tokenizer.piece(ids[at]).text for ids in (output, chosen))
+    return Certificate(len(output), at, ours, own, dtype)
 
 
 @dataclass(frozen=True)

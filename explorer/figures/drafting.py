@@ -26,48 +26,48 @@ class Length(msgspec.Struct, frozen=True):
     need: float
 
 
-def lengths(found: Any, acceptance: float | None = None) -> list[Length]:
+def lengths(diagnosis: Any, acceptance: float | None = None) -> list[Length]:
     """For each length that was timed what it is worth; none where nothing was timed. found: an `engines.Diagnosis`;
     acceptance: the chance of each drafted token, if it were the same at every depth; by default what was measured at
     each depth."""
-    if found.cost is None:
+    if diagnosis.cost is None:
         return []
-    one = found.cost.rows[1]
-    told, accepted = [], 0.0
-    for k, draft in sorted(found.cost.drafts.items()):
-        accepted += _more(found, k) if acceptance is None else acceptance**k
-        target = found.cost.rows[k + 1]
-        cost = (target + draft) / one
-        told.append(Length(k, accepted, target, draft, cost, (1 + accepted) / cost, cost - 1))
-    return told
+    plain = diagnosis.cost.rows[1]
+    draft_lengths, accepted = [], 0.0
+    for k, draft in sorted(diagnosis.cost.drafts.items()):
+        accepted += _more(diagnosis, k) if acceptance is None else acceptance**k
+        target = diagnosis.cost.rows[k + 1]
+        cost = (target + draft) / plain
+        draft_lengths.append(Length(k, accepted, target, draft, cost, (1 + accepted) / cost, cost - 1))
+    return draft_lengths
 
 
-def _more(found: Any, k: int) -> float:
+def _more(diagnosis: Any, k: int) -> float:
     """How many of the drafts are right down to depth k, as a share."""
-    depth = next((one for one in found.depths if one.depth == k), None)
-    return depth.accepted / found.depths[0].places if depth else 0.0
+    depth = next((row for row in diagnosis.depths if row.depth == k), None)
+    return depth.accepted / diagnosis.depths[0].places if depth else 0.0
 
 
-def rate(found: Any) -> float:
+def rate(diagnosis: Any) -> float:
     """The share of drafted tokens that are accepted, of those that a round comes to look at."""
-    reached = sum(one.reached for one in found.depths)
-    return sum(one.accepted for one in found.depths) / reached if reached else 0.0
+    reached = sum(depth.reached for depth in diagnosis.depths)
+    return sum(depth.accepted for depth in diagnosis.depths) / reached if reached else 0.0
 
 
-def best(told: list[Length]) -> Length | None:
+def best(draft_lengths: list[Length]) -> Length | None:
     """The length with the largest modelled speed."""
-    return max(told, key=lambda one: one.speed, default=None)
+    return max(draft_lengths, key=lambda length: length.speed, default=None)
 
 
-def needed(found: Any) -> float | None:
+def needed(diagnosis: Any) -> float | None:
     """The chance of each drafted token from which on some length is faster than plain decoding; None where no chance
     is enough."""
-    if all(one.speed <= 1 for one in lengths(found, 1.0)):
+    if all(length.speed <= 1 for length in lengths(diagnosis, 1.0)):
         return None
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
-        if any(one.speed > 1 for one in lengths(found, middle)):
+        if any(length.speed > 1 for length in lengths(diagnosis, middle)):
             high = middle
         else:
             low = middle

@@ -98,7 +98,7 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
     for name, n in zip(COUNTS, ended, strict=False):
         counts[name][-1] = n  # of the output, which may be shorter than the board
     lens, mark, stops = hindsight(trace), judge(trace), [asked.of(step) for step in trace.steps]
-    pairs = {both: said for other in others for both, said in of_pairs([trace, other]).items()}
+    pairs = {both: comparison for other in others for both, comparison in of_pairs([trace, other]).items()}
     figures: dict[str, Any] = {
         "key": key(trace),
         **made,
@@ -119,9 +119,9 @@ def of_pairs(traces: Iterable[Trace]) -> dict[str, dict[str, Any]]:
     """The keys of a run and of one that it is held against, with a space between, -> what is said of the two."""
     named = [(key(trace), trace) for trace in traces]
     return {
-        f"{ours} {theirs}": said
+        f"{ours} {theirs}": comparison
         for (ours, trace), (theirs, other) in permutations(named, 2)
-        if (said := of_pair(trace, other))
+        if (comparison := of_pair(trace, other))
     }
 
 

@@ -147,7 +147,7 @@ def hindsight(trace: Trace) -> Hindsight:
             )
     header, at = trace.header, {position.position for position in positions}
     return Hindsight(
-        positions=sorted(positions, key=lambda one: one.position),
+        positions=sorted(positions, key=lambda place: place.position),
         never_committed=sum(p not in at for p in range(len(header.prompt_ids), past.widths[-1]))
         if header.canvas is not None
         else 0,

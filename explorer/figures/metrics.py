@@ -91,8 +91,8 @@ def _causes(trace: Trace) -> Counter[str]:
     """Tokens of the answer by the reason for which they were written; those of other samples and what was taken back
     are not in it, and an end mark is not a token."""
     past, start = history(trace), len(trace.header.prompt_ids)
-    written = (past.last(at) for at in range(start, start + trace.totals.tokens))
-    return Counter(last[2] for last in written if last is not None)
+    writes = (past.last(at) for at in range(start, start + trace.totals.tokens))
+    return Counter(last[2] for last in writes if last is not None)
 
 
 def _by_role(counts: Mapping[str, int], between: str) -> str:
@@ -206,10 +206,10 @@ def work_metrics(trace: Trace) -> list[Metric]:
     done, where = work(trace), conditions(trace)
     if len(done.rows) < 2:
         return []
-    busy = {lane: done.busy(lane) for lane in done.rows}
+    busy = {track: done.busy(track) for track in done.rows}
     metrics = [
-        (f"busy_{lane}", f"Computing, {lane}", seconds, f"time in which a call of '{lane}' ran")
-        for lane, seconds in busy.items()
+        (f"busy_{track}", f"Computing, {track}", seconds, f"time in which a call of '{track}' ran")
+        for track, seconds in busy.items()
     ]
     return [
         *(

@@ -23,9 +23,9 @@ def apart(trace: Trace, traces: Iterable[Trace]) -> str:
     other."""
     mine, title = settings(trace), title_of(trace)
     same = [
-        settings(one)
-        for one in traces
-        if one is not trace and title_of(one) == title and main_model(one) == main_model(trace)
+        settings(run)
+        for run in traces
+        if run is not trace and title_of(run) == title and main_model(run) == main_model(trace)
     ]
     differ = [name for name, value in mine.items() if any(other.get(name) != value for other in same)]
     return ", ".join(f"{name} {mine[name][:LONGEST]}" for name in differ[:MOST])

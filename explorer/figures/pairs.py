@@ -126,8 +126,8 @@ def per_call(text: Text) -> tuple[float, float] | None:
 
 def mean_per_call(texts: Sequence[Text]) -> tuple[float, float] | None:
     """The mean over the prompts of what `per_call` counts."""
-    found = [one for one in map(per_call, texts) if one]
-    return (sum(t for t, _ in found) / len(found), sum(r for _, r in found) / len(found)) if found else None
+    counts = [count for count in map(per_call, texts) if count]
+    return (sum(t for t, _ in counts) / len(counts), sum(r for _, r in counts) / len(counts)) if counts else None
 
 
 def cost_of(rows: float, row_seconds: Mapping[int, float]) -> float | None:

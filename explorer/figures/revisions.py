@@ -27,12 +27,12 @@ def revisions(trace: Trace) -> dict[str, list[int]]:
     end = _end(trace, past)
     fates = {(cell, step): fate for cell in past.writes for step, fate in _fates(trace, past, cell, end)}
     missing = _missing(trace, past, end)
-    found: dict[str, list[int]] = {fate: [0] for fate in FATES}
+    series: dict[str, list[int]] = {fate: [0] for fate in FATES}
     for step in trace.steps:
         tally.write(step.commits, partial(_kinds, past, fates, step.index))
-        for fate, counts in found.items():
+        for fate, counts in series.items():
             counts.append(tally.count(fate))
-    return found | {"missing": missing}
+    return series | {"missing": missing}
 
 
 def _kinds(past: History, fates: Mapping[tuple[int, int], str], step: int, commits: Commits, i: int) -> tuple[str, ...]:
@@ -50,15 +50,15 @@ def _end(trace: Trace, past: History) -> int:
 
 def _fates(trace: Trace, past: History, cell: int, end: int) -> list[tuple[int, str]]:
     """Of a cell's writes that leave a token: the step and what becomes of it, "" where it stays."""
-    writes, found = past.writes[cell], []
+    writes, fates = past.writes[cell], []
     place = past.place(cell, len(trace.steps))
     fate = "behind" if place is not None and place >= end else ""
     for (step, token, _), (_, after, _) in reversed(list(zip(writes, [*writes[1:], writes[-1]], strict=True))):
         if after != token:
             fate = "remasked" if after in (DRAWN, trace.header.mask_id) else "cut" if after < 0 else "changed"
         if not hidden(trace, token):
-            found.append((step, fate))
-    return found[::-1]  # of two writes in one step the later one counts
+            fates.append((step, fate))
+    return fates[::-1]  # of two writes in one step the later one counts
 
 
 def _missing(trace: Trace, past: History, end: int) -> list[int]:
@@ -73,7 +73,7 @@ def _missing(trace: Trace, past: History, end: int) -> list[int]:
         for step, now, _ in writes:
             change[step] += (now == token) - stands
             stands = now == token
-    found = [wanted]
+    missing = [wanted]
     for step in range(len(trace.steps)):
-        found.append(found[-1] - change[step])
-    return found
+        missing.append(missing[-1] - change[step])
+    return missing

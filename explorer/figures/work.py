@@ -25,9 +25,9 @@ class Work:
     def __init__(self, rows: dict[str, list[Spell]], seconds: float, at_once: list[Spell]) -> None:
         self.rows, self.seconds, self.at_once = rows, seconds, at_once
 
-    def busy(self, lane: str) -> float:
+    def busy(self, track: str) -> float:
         """Seconds in which this lane computed."""
-        return _sum(self.rows[lane])
+        return _sum(self.rows[track])
 
     @property
     def any(self) -> float:
@@ -48,11 +48,11 @@ def work(trace: Trace) -> Work:
     rows: dict[str, list[Spell]] = {}
     at = 0.0
     for step in trace.steps if timed(trace.header) else ():
-        for lane, spells in of_step(step, at).items():
-            rows.setdefault(lane, []).extend(spells)
+        for track, spells in of_step(step, at).items():
+            rows.setdefault(track, []).extend(spells)
         at += step.model_seconds + step.method_seconds
     once = rows.pop(AT_ONCE, [])
-    return Work({lane: lasting(row, 1) for lane, row in rows.items()}, at, lasting(once, 1))
+    return Work({track: lasting(row, 1) for track, row in rows.items()}, at, lasting(once, 1))
 
 
 def timed(header: Header) -> bool:
@@ -71,7 +71,7 @@ def of_step(step: Step, at: float) -> dict[str, list[Spell]]:
         if call.start + shift >= at + lasts or call.about.get("part_of") in tracks:
             continue  # made behind the step, for the record alone; or a part of another track's call
         mine.setdefault(call.track, []).append((call.start + shift, call.end + shift))
-    rows = {lane: lasting(spells, 1) for lane, spells in mine.items()}
+    rows = {track: lasting(spells, 1) for track, spells in mine.items()}
     once = lasting((spell for row in rows.values() for spell in row), 2)
     return rows | ({AT_ONCE: once} if once else {})
 

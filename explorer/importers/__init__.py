@@ -31,8 +31,8 @@ class Importer:
 
 
 IMPORTERS = {
-    one.name: one
-    for one in (
+    importer.name: importer
+    for importer in (
         Importer("vllm", "vLLM, per-request speculative metrics", vllm.looks, vllm.read),
         Importer("sglang", "SGLang, response statistics", sglang.looks, sglang.read),
         Importer(
@@ -57,10 +57,10 @@ def import_trace(text: str, name: str = "auto") -> Trace:
     if name != "auto" and name not in IMPORTERS:
         raise TraceError(f"the format '{name[:40]}' is not known; choose one of {known}.")
     body = decoded(text)
-    for one in IMPORTERS.values() if name == "auto" else (IMPORTERS[name],):
-        given = text if one.plain else body
-        if one.looks(given):
-            return one.read(given)
+    for importer in IMPORTERS.values() if name == "auto" else (IMPORTERS[name],):
+        given = text if importer.plain else body
+        if importer.looks(given):
+            return importer.read(given)
     if name != "auto":
         raise TraceError(f"this is not a record of the format {name} ({IMPORTERS[name].title}); formats are {known}.")
     try:
@@ -68,5 +68,5 @@ def import_trace(text: str, name: str = "auto") -> Trace:
     except TraceError as error:
         if isinstance(body, dict) and "header" in body:  # a trace of ours, and something is wrong with it
             raise
-        said = str(error).rstrip(".")
-        raise TraceError(f"{said}; {recorded.HOW}.") from None
+        message = str(error).rstrip(".")
+        raise TraceError(f"{message}; {recorded.HOW}.") from None

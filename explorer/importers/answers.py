@@ -73,7 +73,7 @@ class Format:
         answers = self.answers(body)
         if self.answer is None and answers:
             self.answer = min(answers)
-        self.several |= any(one != self.answer for one in answers)
+        self.several |= any(index != self.answer for index in answers)
         mine = answers.get(self.answer or 0, {})
         about = not answers and not error  # of the request as a whole
         event = self._event(body, mine) if about or self.answer in answers else Event()
@@ -158,12 +158,16 @@ class Llama(Format):
         return asked | more | ({} if wish.seed is None else {"seed": wish.seed})
 
     def _event(self, body: Mapping[str, Any], mine: Mapping[str, Any]) -> Event:
-        told, text = body.get("completion_probabilities"), words(body.get("content"))
-        tokens = [named_one(one) for one in told[:MOST] if isinstance(one, dict)] if isinstance(told, list) else []
+        probabilities, text = body.get("completion_probabilities"), words(body.get("content"))
+        tokens = (
+            [named_one(token) for token in probabilities[:MOST] if isinstance(token, dict)]
+            if isinstance(probabilities, list)
+            else []
+        )
         ids = body.get("tokens")
         if not tokens and isinstance(ids, list) and len(ids) == 1 and text:
             tokens = [row([None, ids[0], text])]
-        why = next((one for one in ("limit", "word", "eos") if body.get(f"stopped_{one}") is True), "stop")
+        why = next((reason for reason in ("limit", "word", "eos") if body.get(f"stopped_{reason}") is True), "stop")
         finish = words(body.get("stop_type")) or why if body.get("stop") is True else ""
         named = words(body.get("model")) if finish else ""
         return Event(text, tokens, finish, reported(body), named)
@@ -198,21 +202,25 @@ class SGLang(Format):
             self._text += text
         rows = rows[-min(fresh, MOST) :] if isinstance(rows, list) and fresh else []
         tops = tops[-len(rows) :] if isinstance(tops, list) and rows else []
-        tokens = [row(one) for one in rows]
+        tokens = [row(raw) for raw in rows]
         for token, top in zip(tokens, tops, strict=len(tops) == len(tokens)):
-            found = [row(one) for one in top[:MOST]] if isinstance(top, list) else []
-            token.top = [(one.text, one.id, one.p) for one in found if one.p is not None]
+            candidates = [row(raw) for raw in top[:MOST]] if isinstance(top, list) else []
+            token.top = [
+                (candidate.text, candidate.id, candidate.p) for candidate in candidates if candidate.p is not None
+            ]
         why, error = sglang.ended(meta)
         return Event(text, tokens, why, finite(sglang.reported(meta)) if why else {}, error=error)
 
 
-FORMATS: dict[str, type[Format]] = {one.name: one for one in (Chat, Completions, Llama, SGLang)}
+FORMATS: dict[str, type[Format]] = {
+    format_class.name: format_class for format_class in (Chat, Completions, Llama, SGLang)
+}
 
 
 def reported(body: Mapping[str, Any]) -> dict[str, float]:
     """The numbers that a server reports of an answer: how many tokens, its own times, what was drafted and accepted."""
     usage, timings, metrics = part(body, "usage"), part(body, "timings"), part(body, "metrics")
-    told = {
+    fields = {
         "prompt tokens": usage.get("prompt_tokens"),
         "completion tokens": usage.get("completion_tokens"),
         "drafted tokens": timings.get("draft_n"),
@@ -223,9 +231,9 @@ def reported(body: Mapping[str, Any]) -> dict[str, float]:
         ("prompt seconds, as the server says", "prompt_ms"),
         ("generation seconds, as the server says", "predicted_ms"),
     ):
-        told[name] = None if (ms := number(timings.get(key))) is None else ms / 1000
-    found = finite({name: number(value) for name, value in told.items()})
-    return found | vllm.reported(body) | sglang.of_answer(body)
+        fields[name] = None if (ms := number(timings.get(key))) is None else ms / 1000
+    numbers = finite({name: number(value) for name, value in fields.items()})
+    return numbers | vllm.reported(body) | sglang.of_answer(body)
 
 
 def step_of(index: int, tokens: Sequence[Token], first: int, table: Table) -> dict[str, Any]:
@@ -236,7 +244,7 @@ def step_of(index: int, tokens: Sequence[Token], first: int, table: Table) -> di
     groups: dict[str, Any] = {"commits": {"positions": at, "tokens": ids, "causes": ["reported"] * len(ids)}}
     if any(token.p is not None for token in tokens):
         groups["commits"]["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
-    tops = {i: sorted(t.top, key=lambda one: -one[2])[:MAX_TOP] for i, t in enumerate(tokens) if t.top}
+    tops = {i: sorted(t.top, key=lambda candidate: -candidate[2])[:MAX_TOP] for i, t in enumerate(tokens) if t.top}
     if tops:
         k = min(len(top) for top in tops.values())
         likely = [
@@ -251,5 +259,5 @@ def step_of(index: int, tokens: Sequence[Token], first: int, table: Table) -> di
 
 def _openai(wish: Wish) -> dict[str, Any]:
     asked = {"model": wish.model, "max_tokens": wish.max_tokens, "temperature": wish.temperature, "stream": True}
-    told = {"stream_options": {"include_usage": True}}
-    return asked | told | ({} if wish.seed is None else {"seed": wish.seed})
+    options = {"stream_options": {"include_usage": True}}
+    return asked | options | ({} if wish.seed is None else {"seed": wish.seed})

@@ -63,8 +63,8 @@ class Table:
         return self._unknown
 
     def _entry(self, token: int | None, number: int, text: str, special: bool) -> int:
-        if (found := self._numbers.get((token, text))) is not None:
-            return found
+        if (known := self._numbers.get((token, text))) is not None:
+            return known
         if len(self.pieces) >= MAX_PIECES:
             raise TraceError(f"the record names more than {MAX_PIECES:,} different tokens, which no run here has.")
         number = max(OWN_NUMBERS, self._free()) if number in self.pieces else number
@@ -144,7 +144,7 @@ def as_reported(tokens: Sequence[int]) -> dict[str, Any]:
 
 def packed(rows: Sequence[Sequence[float]], dtype: Literal["i4", "f4"]) -> dict[str, Any]:
     """Rows of equal length as a trace holds a numeric array: ids as i4, probabilities as f4."""
-    flat = [one for row in rows for one in row]
+    flat = [number for row in rows for number in row]
     data = struct.pack(f"<{len(flat)}{'i' if dtype == 'i4' else 'f'}", *flat)
     shape = [len(rows), len(rows[0]) if rows else 0]
     return {"dtype": dtype, "shape": shape, "data": base64.b64encode(data).decode("ascii")}
@@ -162,13 +162,13 @@ def convert(body: Any, kind: Any, what: str) -> Any:
 
 def part(body: Any, name: str) -> dict[str, Any]:
     """An object inside an object; empty where it is not there."""
-    found = body.get(name) if isinstance(body, dict) else None
-    return found if isinstance(found, dict) else {}
+    inner = body.get(name) if isinstance(body, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def words(*given: Any) -> str:
     """The first that is a text; nothing if none is."""
-    return next((one for one in given if isinstance(one, str)), "")
+    return next((text for text in given if isinstance(text, str)), "")
 
 
 def finite(facts: dict[str, float | None]) -> dict[str, float]:

@@ -37,8 +37,8 @@ def numbered(body: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """The `choices` of an OpenAI-like body by the number of the answer that each belongs to: its `index`, or else its
     place."""
     choices = dict[int, dict[str, Any]]()
-    for place, one in enumerate(one for one in _list(body.get("choices")) if isinstance(one, dict)):
-        choices.setdefault(index if type(index := one.get("index")) is int else place, one)
+    for place, choice in enumerate(raw for raw in _list(body.get("choices")) if isinstance(raw, dict)):
+        choices.setdefault(index if type(index := choice.get("index")) is int else place, choice)
     return choices
 
 
@@ -48,18 +48,18 @@ def first_choice(body: Any) -> dict[str, Any]:
     return choices[min(choices)] if choices else {}
 
 
-def spoken(said: Mapping[str, Any]) -> tuple[str, list[str]]:
+def spoken(message: Mapping[str, Any]) -> tuple[str, list[str]]:
     """(text, names of what is no text) of a message or a piece of one: thoughts, what it says or refuses to say, and
     calls of functions."""
     texts, rest = list[str](), list[str]()
-    thought = next((one for name in ("reasoning_content", "reasoning") if (one := said.get(name))), "")
-    for one in (thought, said.get("content"), said.get("refusal")):
-        _collect(one, texts, rest)
-    for call in [*_list(said.get("tool_calls")), said.get("function_call")]:
+    thought = next((reasoning for name in ("reasoning_content", "reasoning") if (reasoning := message.get(name))), "")
+    for content in (thought, message.get("content"), message.get("refusal")):
+        _collect(content, texts, rest)
+    for call in [*_list(message.get("tool_calls")), message.get("function_call")]:
         if isinstance(call, dict):
             name = words(part(call, "function").get("name"), part(call, "custom").get("name"), call.get("name"))
             rest.append(f"a call of {short(name)[:60]}" if name else "")  # its arguments follow in pieces
-    rest += [name for name in ("audio", "images") if said.get(name)]
+    rest += [name for name in ("audio", "images") if message.get(name)]
     return "".join(texts), rest
 
 
@@ -68,10 +68,10 @@ def _collect(content: Any, texts: list[str], rest: list[str], depth: int = 0) ->
     if isinstance(content, str):
         texts.append(content)
     elif isinstance(content, list) and depth < DEEPEST:
-        for one in content:
-            _collect(one, texts, rest, depth + 1)
+        for piece in content:
+            _collect(piece, texts, rest, depth + 1)
     elif isinstance(content, dict):
-        inner = next((one for name in _TEXTS if isinstance(one := content.get(name), (str, list))), None)
+        inner = next((nested for name in _TEXTS if isinstance(nested := content.get(name), (str, list))), None)
         if inner is None:
             rest.append(short(words(content.get("type")))[:60] or "a part of no kind")
         else:
@@ -88,8 +88,8 @@ def beside(names: Sequence[str]) -> str:
 def named(choice: Mapping[str, Any]) -> list[Token]:
     """The tokens that a choice names: in `logprobs`, as a list of `content` (and `refusal`) or as the older lists side
     by side; with their ids where `token_ids` has as many, or alone."""
-    told = choice.get("logprobs")
-    tokens = _of_lists(told) if isinstance(told, dict) else []
+    logprobs = choice.get("logprobs")
+    tokens = _of_lists(logprobs) if isinstance(logprobs, dict) else []
     prompt, ids = ([token_id(one) for one in _list(choice.get(name))] for name in ("prompt_token_ids", "token_ids"))
     if ids and len(tokens) in (len(ids), len(prompt) + len(ids)):  # the latter of an answer that echoes its prompt
         ids = [*prompt, *ids][-len(tokens) :]
@@ -98,23 +98,23 @@ def named(choice: Mapping[str, Any]) -> list[Token]:
     return tokens
 
 
-def _of_lists(told: Mapping[str, Any]) -> list[Token]:
-    lists = [found for name in ("content", "refusal") if isinstance(found := told.get(name), list)]
+def _of_lists(logprobs: Mapping[str, Any]) -> list[Token]:
+    lists = [entries for name in ("content", "refusal") if isinstance(entries := logprobs.get(name), list)]
     if lists:
-        return [named_one(one) for one in list(chain(*lists))[:MOST] if isinstance(one, dict)]
-    texts = told.get("tokens")
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        return [named_one(fields) for fields in list(chain(*lists))[:MOST] if isinstance(fields, dict)]
+    texts = logprobs.get("tokens")
+    if not isinstance(texts, list) or not all(isinstance(piece, str) for piece in texts):
         return []
-    chances, tops, places = (_list(told.get(name)) for name in ("token_logprobs", "top_logprobs", "text_offset"))
-    found = []
+    chances, tops, places = (_list(logprobs.get(name)) for name in ("token_logprobs", "top_logprobs", "text_offset"))
+    tokens = []
     for i, name in enumerate(texts[:MOST]):
         p = chance(chances[i]) if i < len(chances) else None
         top = tops[i] if i < len(tops) and isinstance(tops[i], dict) else {}
         likely = [(*_of(t), q) for t, lp in list(top.items())[:MOST] if (q := chance(lp)) is not None]
         text, known = _of(name)
         at = places[i] if i < len(places) and type(places[i]) is int else None
-        found.append(Token(text, known, p, likely, textless=text != name, at=at))
-    return found
+        tokens.append(Token(text, known, p, likely, textless=text != name, at=at))
+    return tokens
 
 
 def _list(value: Any) -> list[Any]:
@@ -123,29 +123,29 @@ def _list(value: Any) -> list[Any]:
 
 def _of(name: str) -> tuple[str, int | None]:
     """(text, id) of a name: some servers name the id in place of the text."""
-    found = _NUMBERED.fullmatch(name)
-    return ("", token_id(int(found[1]))) if found else (name, None)
+    match = _NUMBERED.fullmatch(name)
+    return ("", token_id(int(match[1]))) if match else (name, None)
 
 
-def named_one(one: Mapping[str, Any]) -> Token:
+def named_one(fields: Mapping[str, Any]) -> Token:
     """A token with its own entry. Older servers of llama.cpp say `content` and `probs`, with probabilities."""
-    top = _list(one.get("top_logprobs", one.get("top_probs", one.get("probs"))))
-    found = [_entry(other) for other in top[:MOST] if isinstance(other, dict)]
-    text, known, p = _entry(one)
+    top = _list(fields.get("top_logprobs", fields.get("top_probs", fields.get("probs"))))
+    candidates = [_entry(other) for other in top[:MOST] if isinstance(other, dict)]
+    text, known, p = _entry(fields)
     if p is None:
-        p = next((q for t, n, q in found if (t, n) == (text, known)), None)
-    return Token(text, known, p, [(t, n, q) for t, n, q in found if q is not None], textless=text != _name(one))
+        p = next((q for t, n, q in candidates if (t, n) == (text, known)), None)
+    return Token(text, known, p, [(t, n, q) for t, n, q in candidates if q is not None], textless=text != _name(fields))
 
 
-def _entry(one: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
+def _entry(fields: Mapping[str, Any]) -> tuple[str, int | None, float | None]:
     """(text, id, probability)."""
-    p = chance(one["logprob"]) if "logprob" in one else _share(one.get("prob"))
-    text, known = _of(_name(one))
-    return text, token_id(one.get("id")) if known is None else known, p
+    p = chance(fields["logprob"]) if "logprob" in fields else _share(fields.get("prob"))
+    text, known = _of(_name(fields))
+    return text, token_id(fields.get("id")) if known is None else known, p
 
 
-def _name(one: Mapping[str, Any]) -> str:
-    return words(one.get("token"), one.get("tok_str"), one.get("content"))
+def _name(fields: Mapping[str, Any]) -> str:
+    return words(fields.get("token"), fields.get("tok_str"), fields.get("content"))
 
 
 def row(given: Any) -> Token:
@@ -167,15 +167,15 @@ def fed(tokens: Sequence[Token], bodies: Sequence[Mapping[str, Any]], several: b
     """How many of the first tokens of a completion are its prompt's, which `echo` asks for: as many as the prompt has,
     where they are more than were written. Raises TraceError where the answer does not say how many those are."""
     begins = len(tokens) > 1 and tokens[0].p is None and any(token.p is not None for token in tokens)
-    written, prompt = None if several else last_count(bodies, "completion_tokens"), _prompt(bodies)
+    completion, prompt = None if several else last_count(bodies, "completion_tokens"), _prompt(bodies)
     ids = (
         0 if several else sum(len(_list(first_choice(body).get("token_ids"))) for body in bodies)
     )  # of what was written
     if ids:
-        written, prompt = written or ids, len(tokens) - ids if prompt is None else prompt
-    if prompt is not None and written is not None and len(tokens) == prompt + written:
+        completion, prompt = completion or ids, len(tokens) - ids if prompt is None else prompt
+    if prompt is not None and completion is not None and len(tokens) == prompt + completion:
         return prompt
-    if not begins or (written is not None and len(tokens) <= written):
+    if not begins or (completion is not None and len(tokens) <= completion):
         return 0
     if prompt is None or prompt > len(tokens):
         raise TraceError(
@@ -189,7 +189,7 @@ def _prompt(bodies: Sequence[Mapping[str, Any]]) -> int | None:
     """How many tokens a prompt has, as its answer says."""
     places = [place for body in bodies for place in (body, first_choice(body))]
     lists = (_list(place.get(name)) for place in places for name in ("prompt_token_ids", "prompt_logprobs"))
-    return next((len(found) for found in lists if found), None) or last_count(bodies, "prompt_tokens")
+    return next((len(entries) for entries in lists if entries), None) or last_count(bodies, "prompt_tokens")
 
 
 def last_count(bodies: Sequence[Mapping[str, Any]], name: str) -> int | None:

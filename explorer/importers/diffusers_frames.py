@@ -56,24 +56,24 @@ def looks(body: Any) -> bool:
 
 def read(body: Any) -> Trace:
     """The trace of a recording. Raises TraceError."""
-    told = convert(body, Recording, "the recording")
-    if not told.frames:
+    recording = convert(body, Recording, "the recording")
+    if not recording.frames:
         raise TraceError("the recording holds no frames.")
-    width = len(told.frames[0].ids)
-    if any(len(frame.ids) != width for frame in told.frames):
+    width = len(recording.frames[0].ids)
+    if any(len(frame.ids) != width for frame in recording.frames):
         raise TraceError("the frames of the recording have different lengths.")
-    if width * len(told.frames) > MAX_CELLS:
-        raise TraceError(f"the recording has {width * len(told.frames):,} cells; at most {MAX_CELLS:,} are read.")
-    table, mask = Table(), told.mask_token_id
-    redrawn = mask is None and "ddim" not in f"{told.method} {told.label} {told.subtitle}".lower()
+    if width * len(recording.frames) > MAX_CELLS:
+        raise TraceError(f"the recording has {width * len(recording.frames):,} cells; at most {MAX_CELLS:,} are read.")
+    table, mask = Table(), recording.mask_token_id
+    redrawn = mask is None and "ddim" not in f"{recording.method} {recording.label} {recording.subtitle}".lower()
     steps, stood = [], list[int]()
     before = [PENDING if mask is None else mask] * width
-    for index, frame in enumerate(told.frames):
+    for index, frame in enumerate(recording.frames):
         for token in frame.ids:
             if token >= 0:
                 table.known(
                     token,
-                    "[MASK]" if token == mask else told.vocab.get(str(token), f"‹token {token}›"),
+                    "[MASK]" if token == mask else recording.vocab.get(str(token), f"‹token {token}›"),
                     special=token == mask,
                 )
         groups, kept, gone = written(before, frame.ids, mask), list[int](), 0
@@ -88,18 +88,18 @@ def read(body: Any) -> Trace:
         table.known(mask, "[MASK]", special=True)
     output = [token for token in before if token >= 0]
     text = "".join(table.pieces[token]["text"] for token in output if token != mask).strip()
-    params = {name: value for name in ("gen_length", "block_length") if (value := getattr(told, name)) is not None}
+    params = {name: value for name in ("gen_length", "block_length") if (value := getattr(recording, name)) is not None}
     return trace(
         source=SOURCE,
-        title=told.label or "Discrete diffusion",
-        model=told.model_id,
-        prompt=told.prompt,
+        title=recording.label or "Discrete diffusion",
+        model=recording.model_id,
+        prompt=recording.prompt,
         steps=steps,
         table=table,
         output_ids=output,
         text=text,
         missing=["end_marks", "tokens"],
-        about=f"{told.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
+        about=f"{recording.subtitle}; only the canvases were recorded, not the sampler's settings".removeprefix("; ")
         + (". A token that stands in two frames in a row counts as accepted in the second one" if redrawn else ""),
         params=params,
         **({} if mask is None else {"mask_id": mask, "canvas": width}),
@@ -122,7 +122,7 @@ def accepted(groups: dict[str, Any], places: list[int], now: list[int]) -> dict[
     """The commits of a step with those of the tokens that were accepted where they stood."""
     if not places:
         return groups
-    told = groups.get("commits", {"positions": [], "causes": []})
-    causes = dict(zip(told["positions"], told["causes"], strict=True)) | dict.fromkeys(places, "accepted")
+    commits = groups.get("commits", {"positions": [], "causes": []})
+    causes = dict(zip(commits["positions"], commits["causes"], strict=True)) | dict.fromkeys(places, "accepted")
     at = sorted(causes)
     return {"commits": {"positions": at, "tokens": [now[p] for p in at], "causes": [causes[p] for p in at]}}

@@ -34,8 +34,8 @@ def failure(body: Mapping[str, Any]) -> str:
     """What an event says went wrong; nothing where it is none that fails. `error` may stand in any event, or in its
     choice; the other words mean one in an event without an answer alone."""
     choices = numbered(body).values()
-    if found := next((one for place in (body, *choices) if (one := place.get("error"))), None):
-        return complaint({"error": found}) or short(str(found))
+    if error := next((fault for place in (body, *choices) if (fault := place.get("error"))), None):
+        return complaint({"error": error}) or short(str(error))
     if choices or "content" in body or isinstance(body.get("meta_info"), dict):
         return ""
     coded = "message" in body or "msg" in body
@@ -51,14 +51,14 @@ def complaint(body: Any) -> str:
     return short(_said(body, 0))
 
 
-def _said(found: Any, depth: int) -> str:
-    if isinstance(found, str):
-        return found
+def _said(error: Any, depth: int) -> str:
+    if isinstance(error, str):
+        return error
     if depth > DEEPEST:
         return ""
-    if isinstance(found, list):
-        return "; ".join(said for one in found[:8] if (said := _said(one, depth + 1)))
-    if not isinstance(found, dict):
+    if isinstance(error, list):
+        return "; ".join(message for inner in error[:8] if (message := _said(inner, depth + 1)))
+    if not isinstance(error, dict):
         return ""
     names = ("error", "errors", "detail", "message", "error_msg", "error_message", "msg", "text", "error_type")
-    return next((said for name in names if (said := _said(found.get(name), depth + 1))), "")
+    return next((message for name in names if (message := _said(error.get(name), depth + 1))), "")

@@ -35,16 +35,16 @@ def read(text: str) -> Trace:
     for number, line in enumerate(texts.lines(text), 1):
         if not line.strip():
             continue
-        found = _LINE.fullmatch(line)
-        if not found:
+        match = _LINE.fullmatch(line)
+        if not match:
             raise TraceError(f"line {number} of the log is not of the form 'STEP, *TOKEN&*TOKEN&...'.")
-        board = [table.text(token) for token in found[2].split("&*")]
+        board = [table.text(token) for token in match[2].split("&*")]
         if boards and len(board) != len(boards[0]):
             raise TraceError(
                 f"line {number} of the log has {len(board)} positions, the lines before it have {len(boards[0])}."
             )
         boards.append(board)
-        numbers.append(int(found[1]))
+        numbers.append(int(match[1]))
         if len(boards) * len(board) > MAX_CELLS:
             raise TraceError(f"the log has more than {MAX_CELLS:,} cells.")
     if any(later <= earlier for earlier, later in pairwise(numbers)):

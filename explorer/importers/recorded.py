@@ -84,7 +84,7 @@ def read(text: Any) -> Trace:
     finish = next((event.finish for event in reversed(events) if event.finish), "")
     notes = ["One step stands for the whole answer: it was not streamed."] if whole else []
     notes += [SEVERAL] * several + [finished(finish)] * bool(finish)
-    notes += [said] if (said := beside([name for event in events for name in event.beside])) else []
+    notes += [note] if (note := beside([name for event in events for name in event.beside])) else []
     reason, message = ending(finish or _closed(saved), error)
     return trace(
         source=SOURCE,
@@ -142,8 +142,8 @@ def _closed(saved: Saved) -> str:
     """That an answer without a finish reason came to its end, where the record shows it: by the mark that ends a
     stream, or since it is a whole body of a form that tells no reason."""
     body = saved.bodies[0]
-    told = "finish_reason" in {**first_choice(body), **part(body, "meta_info")} or "stop" in body
-    return "done" if saved.done >= 0 or (saved.whole and not told) else ""
+    has_reason = "finish_reason" in {**first_choice(body), **part(body, "meta_info")} or "stop" in body
+    return "done" if saved.done >= 0 or (saved.whole and not has_reason) else ""
 
 
 def _without_prompt(events: Sequence[Event], bodies: Sequence[dict[str, Any]], several: bool) -> str:
@@ -185,7 +185,7 @@ def _saved(text: Any) -> Saved:
     bodies = body if isinstance(body, list) else [body]
     if body is None:  # a body a line
         bodies = [decoded(line) for line in texts.lines(text) if line.strip()]
-    objects = [one for one in bodies if isinstance(one, dict)]
+    objects = [parsed for parsed in bodies if isinstance(parsed, dict)]
     if len(objects) < len(bodies):
         return Saved()
     return Saved(objects, whole=isinstance(body, dict))
@@ -193,8 +193,8 @@ def _saved(text: Any) -> Saved:
 
 def _stream(text: str) -> Saved:
     saved, lines = Saved(stream=True), Lines()
-    found = [data for line in [*texts.lines(text), ""] for data in lines.take(line)]
-    for place, data in enumerate(found):
+    events = [data for line in [*texts.lines(text), ""] for data in lines.take(line)]
+    for place, data in enumerate(events):
         if data.strip() == DONE:
             saved.done = len(saved.bodies) if saved.done < 0 else saved.done
             continue
@@ -202,7 +202,7 @@ def _stream(text: str) -> Saved:
         if not isinstance(body, dict):
             if not saved.bodies:
                 return Saved()
-            if place < len(found) - 1:  # the last one may have been cut
+            if place < len(events) - 1:  # the last one may have been cut
                 saved.error = "an event is not JSON"
             break
         saved.bodies.append(body)

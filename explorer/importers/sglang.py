@@ -64,10 +64,10 @@ def read(body: Any) -> Trace:
         commits["probabilities"] = [None if token.p is None else round(token.p, 6) for token in tokens]
     note = "One step stands for the whole request: the response has totals, not the order of its verifications."
     why, error = ended(meta)
-    end, said = choice_ended(response)
+    end, sentences = choice_ended(response)
     if why:
-        end, said = dict(zip(("reason", "message"), ending(why, error), strict=True)), [*said, finished(why)]
-    note = " ".join([note, *said])
+        end, sentences = dict(zip(("reason", "message"), ending(why, error), strict=True)), [*sentences, finished(why)]
+    note = " ".join([note, *sentences])
     return trace(
         source=SOURCE,
         title="SGLang · speculative decoding",
@@ -86,19 +86,19 @@ def read(body: Any) -> Trace:
 def ended(meta: Mapping[str, Any]) -> tuple[str, str]:
     """(why an answer ended, the server's words for what went wrong): `finish_reason` is a word, or an object with more
     of them."""
-    told = meta.get("finish_reason")
-    why = words(told, part(meta, "finish_reason").get("type"))
-    return why, complaint(told) if why in BROKEN and isinstance(told, dict) else ""
+    reason = meta.get("finish_reason")
+    why = words(reason, part(meta, "finish_reason").get("type"))
+    return why, complaint(reason) if why in BROKEN and isinstance(reason, dict) else ""
 
 
 def reported(meta: dict[str, Any]) -> dict[str, float | None]:
     """What `meta_info` says of tokens, verifications and times, by its label; None where it does not."""
-    found = {
+    numbers = {
         label: next((v for key in keys if (v := number(meta.get(key))) is not None), None)
         for label, keys in NAMES.items()
     }
     seen: list[Any] = next((meta[name] for name in HISTOGRAMS if isinstance(meta.get(name), list)), [])
-    return found | {f"verifications that accepted {n}": number(times) for n, times in enumerate(seen[:1000])}
+    return numbers | {f"verifications that accepted {n}": number(times) for n, times in enumerate(seen[:1000])}
 
 
 def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token], str]:
@@ -112,8 +112,8 @@ def _written(response: dict[str, Any], meta: dict[str, Any]) -> tuple[list[Token
         and len(rows) <= MAX_TOKENS
         and all(isinstance(r, list) and len(r) >= 2 and token_id(r[1]) is not None for r in rows)
     ):
-        tokens = [row(one) for one in rows]
-        if not all(len(one) > 2 and isinstance(one[2], str) for one in rows):
+        tokens = [row(raw) for raw in rows]
+        if not all(len(raw) > 2 and isinstance(raw[2], str) for raw in rows):
             for token in tokens:
                 token.text = ""
         return tokens, text
@@ -129,13 +129,15 @@ def _one(body: Any) -> dict[str, Any]:
 def _meta(response: Mapping[str, Any]) -> dict[str, Any] | None:
     """What there is of `meta_info`; behind OpenAI's interface its statistics stand in `sglext`, earlier in `usage`."""
     places, usage = (response, first_choice(response)), part(response, "usage")
-    own = next((found for place in places if (found := part(place, "meta_info"))), {})
-    told = next((found for place in places if (found := part(part(place, "sglext"), "spec_tokens_details"))), {})
-    return {**usage, **told, **own} if own or told or "spec_verify_ct" in usage else None
+    own = next((info for place in places if (info := part(place, "meta_info"))), {})
+    statistics = next(
+        (details for place in places if (details := part(part(place, "sglext"), "spec_tokens_details"))), {}
+    )
+    return {**usage, **statistics, **own} if own or statistics or "spec_verify_ct" in usage else None
 
 
 def of_answer(body: Mapping[str, Any]) -> dict[str, float]:
     """The statistics in an answer of the OpenAI interface; nothing where it has none."""
     meta = _meta(body) or {}
-    told = finite(reported(meta)) if "spec_verify_ct" in meta else {}
-    return {label: value for label, value in told.items() if label != "prompt tokens"}
+    statistics = finite(reported(meta)) if "spec_verify_ct" in meta else {}
+    return {label: value for label, value in statistics.items() if label != "prompt tokens"}

@@ -73,23 +73,23 @@ def looks(body: Any) -> bool:
 def read(body: Any) -> Trace:
     """The trace of a response. Raises TraceError."""
     several, body = isinstance(body, list) and len(body) > 1, first(body)
-    told = convert(_found(body), Speculation, "`speculative_decoding`")
-    detailed = told.per_step_accepted is not None and told.per_step_drafted is not None
+    record = convert(_found(body), Speculation, "`speculative_decoding`")
+    detailed = record.per_step_accepted is not None and record.per_step_drafted is not None
     if detailed:
-        _check(told)
+        _check(record)
     table = Table()
     tokens, text, missing = answer(body, table)
-    end, said = ended(body)
+    end, sentences = ended(body)
     times = finite({name: number(part(body, "metrics").get(name)) for name in TIMES})
     if detailed:
-        steps = _steps(told, tokens, table)
+        steps = _steps(record, tokens, table)
         if steps:
             steps[-1]["facts"] |= times
     else:
         missing.append("steps")
         note = "One step stands for the whole request: the record has totals, not the order of its steps."
-        steps = [step(0, facts=totals(told) | times, **_reported(tokens, note))]
-    steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *said]).strip()
+        steps = [step(0, facts=totals(record) | times, **_reported(tokens, note))]
+    steps[-1]["note"] = " ".join([steps[-1].get("note", ""), *([SEVERAL] * several), *sentences]).strip()
     return trace(
         source=SOURCE,
         title="vLLM · speculative decoding",
@@ -105,18 +105,18 @@ def read(body: Any) -> Trace:
     )
 
 
-def totals(told: Speculation) -> dict[str, float]:
+def totals(record: Speculation) -> dict[str, float]:
     """The sums of a record, without its arrays of steps."""
-    named = {name: getattr(told, name) for name in Speculation.__struct_fields__}
+    named = {name: getattr(record, name) for name in Speculation.__struct_fields__}
     facts = finite({name: value for name, value in named.items() if isinstance(value, (int, float))})
-    return facts | {f"steps that accepted {n}": float(seen) for n, seen in enumerate(told.acceptance_histogram)}
+    return facts | {f"steps that accepted {n}": float(seen) for n, seen in enumerate(record.acceptance_histogram)}
 
 
 def reported(body: Any) -> dict[str, float]:
     """The same of any answer; nothing where it holds no such record, or one that cannot be read."""
-    found = _found(body)
+    record = _found(body)
     try:
-        return totals(convert(found, Speculation, "`speculative_decoding`")) if found else {}
+        return totals(convert(record, Speculation, "`speculative_decoding`")) if record else {}
     except TraceError:
         return {}
 
@@ -145,11 +145,11 @@ def ended(body: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
     """(reason and message, sentences) of how the answer ended, and on others beside it. A record without an answer
     does not say it."""
     choice = first_choice(body)
-    finish, said = words(choice.get("finish_reason")), [SEVERAL] if len(numbered(body)) > 1 else []
+    finish, sentences = words(choice.get("finish_reason")), [SEVERAL] if len(numbered(body)) > 1 else []
     if "finish_reason" not in choice:
-        return {}, said
+        return {}, sentences
     reason, message = ending(finish, failure(body))
-    return {"reason": reason, "message": message}, [*said, *([finished(finish)] if finish else [])]
+    return {"reason": reason, "message": message}, [*sentences, *([finished(finish)] if finish else [])]
 
 
 def name_tokens(table: Table, tokens: Sequence[Token], count: int | None) -> list[int]:
@@ -170,14 +170,14 @@ def lost(tokens: Sequence[Token], count: int | None) -> list[str]:
     return absent + ["end_marks"] + (["tokens"] if not tokens and count is None else [])
 
 
-def ids_of(found: Any) -> list[int] | None:
+def ids_of(ids: Any) -> list[int] | None:
     """The `token_ids` of a choice, where they are ids."""
-    good = isinstance(found, list) and 0 < len(found) <= MAX_TOKENS and None not in map(token_id, found)
-    return found if good else None
+    good = isinstance(ids, list) and 0 < len(ids) <= MAX_TOKENS and None not in map(token_id, ids)
+    return ids if good else None
 
 
-def _steps(told: Speculation, tokens: list[int], table: Table) -> list[dict[str, Any]]:
-    accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
+def _steps(record: Speculation, tokens: list[int], table: Table) -> list[dict[str, Any]]:
+    accepted, drafted = record.per_step_accepted or [], record.per_step_drafted or []
     emitted = sum(accepted) + len(accepted)
     last = accepted[-1] if accepted else 0
     placed = emitted + 1 - last <= len(tokens) <= emitted + 1  # less: the limit cut the answer inside its last drafts
@@ -211,7 +211,7 @@ def _chain(start: int, kept: int, proposed: int, root: int, gained: list[int], u
         "start": start,
         "parents": list(range(-1, proposed)),
         "tokens": [root, *gained[:kept], *[unknown] * (proposed - len(gained[:kept]))],
-        "accepted": [one in ("root", "accepted") for one in why],
+        "accepted": [reason in ("root", "accepted") for reason in why],
         "why": why,
         "emitted": gained,
         "emitted_source": "not recorded",
@@ -222,11 +222,11 @@ def _reported(tokens: list[int], note: str) -> dict[str, Any]:
     return ({"commits": as_reported(tokens)} if tokens else {}) | {"note": note}
 
 
-def _check(told: Speculation) -> None:
-    accepted, drafted = told.per_step_accepted or [], told.per_step_drafted or []
-    if len(accepted) != len(drafted) or len(accepted) != told.num_spec_steps:
+def _check(record: Speculation) -> None:
+    accepted, drafted = record.per_step_accepted or [], record.per_step_drafted or []
+    if len(accepted) != len(drafted) or len(accepted) != record.num_spec_steps:
         raise TraceError(
-            f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {told.num_spec_steps} "
+            f"the record has {len(accepted)} accepted and {len(drafted)} drafted counts for {record.num_spec_steps} "
             "steps; they must be equally many."
         )
     if len(drafted) > MAX_STEPS or sum(drafted) > MAX_TOKENS:
@@ -236,7 +236,7 @@ def _check(told: Speculation) -> None:
         )
     if any(a > d for a, d in zip(accepted, drafted, strict=True)):
         raise TraceError("the record has a step that accepted more tokens than were drafted.")
-    if (sum(accepted), sum(drafted)) != (told.num_accepted_draft_tokens, told.num_draft_tokens):
+    if (sum(accepted), sum(drafted)) != (record.num_accepted_draft_tokens, record.num_draft_tokens):
         raise TraceError("the record's steps do not add up to its totals of drafted and accepted tokens.")
 
 
@@ -248,5 +248,5 @@ def first(body: Any) -> Any:
 def _found(body: Any) -> dict[str, Any] | None:
     if not isinstance(body, dict):
         return None
-    told = part(body, "metrics").get("speculative_decoding") or body.get("speculative_decoding")
-    return told if isinstance(told, dict) and "num_spec_steps" in told else None
+    record = part(body, "metrics").get("speculative_decoding") or body.get("speculative_decoding")
+    return record if isinstance(record, dict) and "num_spec_steps" in record else None

@@ -78,7 +78,7 @@ def found() -> dict[str, str]:
 
 def _sources() -> Iterator[tuple[str, Iterator[str]]]:
     top = ASSETS.parent
-    files = lambda globs: sorted(path for one in globs for path in top.glob(one))  # noqa: E731
+    files = lambda globs: sorted(path for pattern in globs for path in top.glob(pattern))  # noqa: E731
     for path in files(SCRIPTS):
         yield path.relative_to(top).as_posix(), javascript.messages(path.read_text("utf-8"))
     yield "assets/client/views", (view.title for view in views() if view.title)

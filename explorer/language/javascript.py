@@ -13,8 +13,8 @@ _ESCAPE = re.compile(r"\\(\n|u\{?[0-9a-fA-F]+\}?|.)", re.DOTALL)
 def messages(source: str) -> Iterator[str]:
     """Each template behind `tr`, its places numbered from 0 as the player's words.js does it."""
     source = _COMMENT.sub("", source)
-    for found in re.finditer(r"(?<![\w$])" + re.escape(TAG), source):
-        yield _template(source, found.end())
+    for match in re.finditer(r"(?<![\w$])" + re.escape(TAG), source):
+        yield _template(source, match.end())
 
 
 def _template(source: str, at: int) -> str:

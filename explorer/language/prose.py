@@ -73,9 +73,9 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 def of_lesson(lesson: Lesson) -> list[str]:
     """All that a lesson says, as the page shows it."""
-    said = [stop.say for stop in lesson.stops]
-    told = [lesson.warning, lesson.problem, lesson.idea, lesson.formula, lesson.watch, *said]
-    return [text for text in [*told, lesson.question, lesson.answer, *in_view(lesson.caveat)] if text]
+    remarks = [stop.say for stop in lesson.stops]
+    sentences = [lesson.warning, lesson.problem, lesson.idea, lesson.formula, lesson.watch, *remarks]
+    return [text for text in [*sentences, lesson.question, lesson.answer, *in_view(lesson.caveat)] if text]
 
 
 def needed() -> dict[str, str]:
@@ -107,8 +107,8 @@ def write() -> None:
     order = texts()
     for language in catalogue.LANGUAGES[1:]:
         known = read(language)
-        told = {text: known["texts"][text] for text in order if text in known["texts"]}
-        content = {"texts": told, "notes": dict(sorted(known["notes"].items()))}
+        translated = {text: known["texts"][text] for text in order if text in known["texts"]}
+        content = {"texts": translated, "notes": dict(sorted(known["notes"].items()))}
         text = json.dumps(content, ensure_ascii=False, indent=0)
         (catalogue.WORDS / f"prose-{language}.json").write_text(text + "\n", encoding="utf-8")
 
@@ -134,12 +134,12 @@ def note(text: str, language: str) -> str | None:
 
 
 def _sentence(text: str, notes: Mapping[str, str]) -> str | None:
-    for key, said in notes.items():
+    for key, translation in notes.items():
         pattern = NUMBER.join(re.escape(part) for part in re.split(r"\{\d+\}", key))
-        if found := re.fullmatch(pattern, text):
+        if match := re.fullmatch(pattern, text):
             places = [int(place) for place in re.findall(r"\{(\d+)\}", key)]
-            values = dict(zip(places, found.groups(), strict=True))
-            return re.sub(r"\{(\d+)\}", lambda place: values[int(place[1])], said)
+            values = dict(zip(places, match.groups(), strict=True))
+            return re.sub(r"\{(\d+)\}", lambda place: values[int(place[1])], translation)
     return None
 
 
@@ -152,7 +152,7 @@ def faults() -> list[str]:
         wrong += [f"{language} has one too many: {text}" for text in own["texts"] if text not in every]
         wrong += [
             f"{language} has other places: {text}"
-            for text, said in own["notes"].items()
-            if not set(re.findall(r"\{\d+\}", said)) <= set(re.findall(r"\{\d+\}", text))
+            for text, translation in own["notes"].items()
+            if not set(re.findall(r"\{\d+\}", translation)) <= set(re.findall(r"\{\d+\}", text))
         ]
     return wrong

@@ -22,7 +22,7 @@ _LOGGING = {"info", "warning", "exception", "error", "debug"}
 def messages(source: str, errors_only: bool = False) -> Iterator[str]:
     """Texts and f-strings with their places numbered from 0; a text of several paragraphs gives each of them."""
     tree = ast.parse(source)
-    nodes = (node for one in _raised(tree) for node in ast.walk(one)) if errors_only else ast.walk(tree)
+    nodes = (node for raised in _raised(tree) for node in ast.walk(raised)) if errors_only else ast.walk(tree)
     skipped = {id(inner) for node in ast.walk(tree) for inner in _skipped(node)}
     for node in nodes:
         if id(node) not in skipped and (text := _text(node)):

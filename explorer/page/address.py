@@ -47,11 +47,11 @@ def section(tabs: gr.Tabs, infos: Mapping[str, MethodInfo], line: gr.HTML) -> No
 def read_place(query: object, infos: Mapping[str, MethodInfo], labels: Mapping[str, str]) -> dict[str, str]:
     """{kind, name, tab} of a query. labels: id of a tab -> what it is called. Raises UserError for what is not here, or
     for a query that cannot be read."""
-    found = parts_of(query)
+    parts = parts_of(query)
     for kind, tab in TABS.items():
-        if name := found.get(kind, ""):
+        if name := parts.get(kind, ""):
             return {"kind": kind, "name": named(kind, _shown(name), infos), "tab": tab}
-    return {"kind": "", "name": "", "tab": _tab(found.get("tab", ""), labels)}
+    return {"kind": "", "name": "", "tab": _tab(parts.get("tab", ""), labels)}
 
 
 def named(kind: str, name: str, infos: Mapping[str, MethodInfo]) -> str:
@@ -60,7 +60,7 @@ def named(kind: str, name: str, infos: Mapping[str, MethodInfo]) -> str:
     not here, with the nearest that is."""
     known = _known(kind, infos)
     wanted = _plain(name)
-    plain = {_plain(called): one for one, names in known.items() for called in names if called}
+    plain = {_plain(called): key for key, names in known.items() for called in names if called}
     if name in known or wanted in plain:
         return name if name in known else plain[wanted]
     near = get_close_matches(wanted, plain, n=1, cutoff=0.6)

@@ -54,9 +54,9 @@ class Advising:
             yield "", gr.skip(), say(words), gr.skip()  # an earlier verdict is none on this text
             if not job.go_on():
                 return
-            found = yield from self._measure(job, model, prompt)
-            job.said = _ending(found.advice)
-            box, played = fresh(**told(found, prompt, example)), self._played(session, found, model, prompt)
+            findings = yield from self._measure(job, model, prompt)
+            job.said = _ending(findings.advice)
+            box, played = fresh(**told(findings, prompt, example)), self._played(session, findings, model, prompt)
             yield box, *played, tables.results(session.traces, judged=True)
         except UserError as error:
             job.said = say(str(error), "error")
@@ -76,13 +76,13 @@ class Advising:
         """The model of the first slot where it is causal and reads this prompt, else the first that reads any text.
         Raises UserError where there is none."""
         catalogue, known = self.handlers.catalogue, tasks.recognise(prompt)
-        causal = [one for one in catalogue.models if one.kind == "causal"]
-        mine = next((one for one in causal if one.name == form.model), None)
+        causal = [model for model in catalogue.models if model.kind == "causal"]
+        mine = next((model for model in causal if model.name == form.model), None)
         if mine and (not mine.tasks or (known and known.task in mine.tasks)):
             return form.model
-        if catalogue.open and form.model and form.model not in {one.name for one in catalogue.models}:
+        if catalogue.open and form.model and form.model not in {model.name for model in catalogue.models}:
             return form.model  # a hub id or a folder of the person's own
-        able = next((str(one.name) for one in causal if not one.tasks), None)
+        able = next((str(model.name) for model in causal if not model.tasks), None)
         if able is None:
             raise UserError("no model that reads any text is installed here; choose a causal model in slot 1.")
         return able
@@ -102,25 +102,25 @@ class Advising:
             try:
                 now = next(going)
             except StopIteration as end:
-                found: advise.Found = end.value
-                return found
+                findings: advise.Found = end.value
+                return findings
             words = f"Measuring {now.title}: {now.done} of {now.total} runs are made."
             yield gr.skip(), gr.skip(), say(words), gr.skip()
 
-    def _played(self, session: Session, found: advise.Found, model: str, prompt: str) -> tuple[Any, Any]:
+    def _played(self, session: Session, findings: advise.Found, model: str, prompt: str) -> tuple[Any, Any]:
         """(bus, status): the control beside the method that helps most, else the fastest one, at their ends. The slots
         take their settings and, out of sight, those of the other methods. model: what loaded it."""
-        advice = found.advice
-        tried = sorted(advice.methods, key=lambda one: -(one.speed or 0))
+        advice = findings.advice
+        tried = sorted(advice.methods, key=lambda method: -(method.speed or 0))
         ours = best_of(advice) or next(iter(tried), None)
         names = [advice.control, ours.method] if ours else []
-        traces: dict[int, Trace] = {slot: found.traces[name] for slot, name in enumerate(names)}
+        traces: dict[int, Trace] = {slot: findings.traces[name] for slot, name in enumerate(names)}
         line = _ending(advice)
         if not traces:
             return gr.skip(), line
         session.show(traces)
         session.opened, session.asked = set(traces), prompt
-        others = [trace for name, trace in found.traces.items() if name not in names]
+        others = [trace for name, trace in findings.traces.items() if name not in names]
         session.spare = {slot: packed(trace) for slot, trace in zip(range(len(names), SLOTS), others, strict=False)}
         session.named |= {name_of(trace): model for trace in traces.values()}
         # the longest comes last, which leaves the clock at its end
@@ -145,12 +145,12 @@ def _beginning(model: str, prompt: str, example: bool) -> str:
     return f"Measuring with {model} what helps on {_begun(prompt)}. The first run of a model loads it."
 
 
-def told(found: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
+def told(findings: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
     """What `assets/client/page/advice.js` draws. example: whether the prompt is the page's own."""
-    advice = found.advice
-    methods = [{name: getattr(one, name) for name in TOLD} for one in advice.methods]
+    advice = findings.advice
+    methods = [{name: getattr(method, name) for name in TOLD} for method in advice.methods]
     on = f"Measured on the page's example {_begun(prompt)}; type your own prompt to measure that." if example else ""
-    params = {slug: trace.header.params for slug, trace in found.traces.items()}
+    params = {slug: trace.header.params for slug, trace in findings.traces.items()}
     return {
         "sentence": advice.sentence,
         "on": on,
@@ -169,10 +169,10 @@ def told(found: advise.Found, prompt: str, example: bool) -> dict[str, Any]:
 
 def _ending(advice: Advice) -> str:
     head = {"complete": "", "stopped": "Stopped. ", "time": "Its time was over. "}[advice.ended]
-    told = any(one.word not in ("busy", "few") for one in advice.methods)
-    if advice.ended == "time" and not told and any(one.word == "few" for one in advice.methods):
+    conclusive = any(method.word not in ("busy", "few") for method in advice.methods)
+    if advice.ended == "time" and not conclusive and any(method.word == "few" for method in advice.methods):
         head = "Its time was over before enough was known; give it more: decoding-explorer advise --seconds 300. "
-    return say(f"{head}{advice.sentence}", "ok" if told else "warn", go="advice" if advice.methods else "")
+    return say(f"{head}{advice.sentence}", "ok" if conclusive else "warn", go="advice" if advice.methods else "")
 
 
 def panel() -> gr.HTML:

@@ -109,15 +109,15 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
     with gr.Tabs(selected="methods-swept"):
         with gr.Tab("Methods against a threshold", id="methods-swept"):
             gr.Markdown(SWEEPS)
-            found = quality.recorded()
-            if not found:
+            sweeps = quality.recorded()
+            if not sweeps:
                 gr.Markdown(
                     "No recorded sweep is installed here. Make one: `decoding-explorer sweep --model tiny-dlm`."
                 )
-            for one in found:
+            for sweep in sweeps:
                 figure = gr.Plot(show_label=False, min_width=320)
-                table(tables.sweep(one))
-                tab.select(partial(curves.sweep_figure, one.points, *_title(one)), None, figure, **LIGHT)
+                table(tables.sweep(sweep))
+                tab.select(partial(curves.sweep_figure, sweep.points, *_title(sweep)), None, figure, **LIGHT)
         with gr.Tab("Run a sweep", id="sweep-live", elem_id="sweep-live"):
             sweep_section.section(handlers, tabs, outputs)
         with gr.Tab("ParallelBench", id="parallelbench", elem_id="parallelbench") as bench:
@@ -131,14 +131,16 @@ def _sweeps(tab: gr.Tab, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any], 
             speed.section(speculation)
 
 
-def _title(found: quality.Recorded) -> tuple[str, str]:
-    below = f"{found.points[0].tried} held-out prompts"
-    if apart := grid.apart(found.points):
-        return f"{found.model.name}: one curve for each {apart}", below
-    return f"{found.model.name}: exact answers against forwards", below
+def _title(sweep: quality.Recorded) -> tuple[str, str]:
+    below = f"{sweep.points[0].tried} held-out prompts"
+    if apart := grid.apart(sweep.points):
+        return f"{sweep.model.name}: one curve for each {apart}", below
+    return f"{sweep.model.name}: exact answers against forwards", below
 
 
-def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HTML) -> tuple[list[Any], gr.HTML]:
+def _explore(
+    handlers: Handlers, chosen_lecture: Lecture, inbox: gr.HTML, save_file: gr.HTML
+) -> tuple[list[Any], gr.HTML]:
     """The main tab. Returns the outputs that a gallery card feeds too: bus, status, results; and the first slot."""
     opening = next(iter(handlers.opening.values()), None)
     learn.tour()
@@ -196,7 +198,7 @@ def _explore(handlers: Handlers, told: Lecture, inbox: gr.HTML, save_file: gr.HT
     controls = [prompt, seed, count, *slots]
     _connect_run(handlers, start, stop, prompt, controls, outputs, asking, advised)
     settings.connect(handlers, changed, controls)
-    lecture.section(handlers, told, outputs, controls)
+    lecture.section(handlers, chosen_lecture, outputs, controls)
     return outputs, slots[0]
 
 
@@ -284,11 +286,14 @@ def _files(handlers: Handlers, outputs: list[Any], save_file: gr.HTML) -> None:
 
 
 def _examples() -> list[tuple[str, str]]:
-    found = []
+    examples = []
     for task in tasks.TASKS.values():
         made = task.generate("held-out")
-        found += [(f"{task.title}: {one.prompt}", one.prompt) for one in (next(made) for _ in range(EXAMPLES_PER_TASK))]
-    return found
+        examples += [
+            (f"{task.title}: {example.prompt}", example.prompt)
+            for example in (next(made) for _ in range(EXAMPLES_PER_TASK))
+        ]
+    return examples
 
 
 def _limits(handlers: Handlers, head: str) -> str:

@@ -109,15 +109,15 @@ class Budget:
         call is here. Raises HTTPException where its turn does not come."""
         fresh = Places(asyncio.Semaphore(self.answers_each), asyncio.Semaphore(self.turns_each))
         own = self._places.setdefault(address, fresh)
-        async with AsyncExitStack() as place, AsyncExitStack() as turn:
+        async with AsyncExitStack() as place, AsyncExitStack() as turn_stack:
             try:
                 async with asyncio.timeout(PATIENCE):
                     await place.enter_async_context(own.answers)
-                    await turn.enter_async_context(own.turns)
+                    await turn_stack.enter_async_context(own.turns)
             except TimeoutError:
                 words = "Other calls of this address have been in the way for too long; try again."
                 raise HTTPException(429, words) from None
-            yield turn
+            yield turn_stack
 
 
 def descriptors() -> float:
@@ -151,38 +151,38 @@ class Connections:
 
     def watch(self) -> None:
         """Look every few moments, in a thread of its own, until the server ends."""
-        found, needed = descriptors(), 2 * self.total + SPARE  # a file that is read on a connection is another one
-        if found < needed:
-            log.warning("this host may open %d files; let it open %d (ulimit -n)", found, needed)
-            self.total = max(1, int(found - SPARE) // 2)
+        allowed, needed = descriptors(), 2 * self.total + SPARE  # a file that is read on a connection is another one
+        if allowed < needed:
+            log.warning("this host may open %d files; let it open %d (ulimit -n)", allowed, needed)
+            self.total = max(1, int(allowed - SPARE) // 2)
         threading.Thread(target=self._watch, name="connections", daemon=True).start()
 
     def _watch(self) -> None:
         while not self.server.should_exit:
-            for one in self.superfluous(time.monotonic()):
-                one.loop.call_soon_threadsafe(_end, one.transport)
+            for connection in self.superfluous(time.monotonic()):
+                connection.loop.call_soon_threadsafe(_end, connection.transport)
             time.sleep(self.pause)
 
     def superfluous(self, now: float) -> list[Any]:
         """The connections to end at that moment; of an address first those that ask nothing, of these the one that
         waits longest; beyond the total those of whoever has most that ask nothing."""
         every = tuple(self.server.server_state.connections)  # one step of the interpreter: the loop changes the set
-        for one in every:
-            if asks(one):
-                self._idle.pop(one, None)
+        for connection in every:
+            if asks(connection):
+                self._idle.pop(connection, None)
             else:
-                self._idle.setdefault(one, now)
+                self._idle.setdefault(connection, now)
         ends, held = list[Any](), defaultdict[str, list[Any]](list)
-        for one in sorted(every, key=lambda one: self._idle.get(one, float("inf")), reverse=True):
-            if now - min(self._idle.get(one, now), unread_since(one, now)) > self.patience:
-                ends.append(one)
+        for connection in sorted(every, key=lambda connection: self._idle.get(connection, float("inf")), reverse=True):
+            if now - min(self._idle.get(connection, now), unread_since(connection, now)) > self.patience:
+                ends.append(connection)
             else:
-                held[network(one.client[0] if one.client else "")].append(one)
+                held[network(connection.client[0] if connection.client else "")].append(connection)
         if not proxies():
             for own in held.values():
                 ends += own[self.each :]
                 del own[self.each :]
-        idle = {address: sum(one in self._idle for one in own) for address, own in held.items()}
+        idle = {address: sum(connection in self._idle for connection in own) for address, own in held.items()}
         for _ in range(sum(map(len, held.values())) - self.total):
             most = max(held, key=lambda address: (idle[address], len(held[address])))
             idle[most] = max(0, idle[most] - 1)

@@ -121,10 +121,10 @@ class Catalogue:
         loads it."""
         header, known_as = trace.header, name_of(trace)
         model = named.get(known_as, known_as)
-        known = {one.name for one in self.models} | ({*named.values()} if self.open else set())
+        known = {listed.name for listed in self.models} | ({*named.values()} if self.open else set())
         if header.method not in self.methods or model not in known:
             return None
-        invariant = self.open and any(one.options.get("row_invariant") is True for one in header.models)
+        invariant = self.open and any(loaded.options.get("row_invariant") is True for loaded in header.models)
         return Plan(header.method, model, header.params, invariant)
 
     def form(self, plan: Plan) -> Form:
@@ -139,8 +139,8 @@ class Catalogue:
 
     def first_model(self, info: MethodInfo) -> str:
         """The name of the model that a slot begins with, or nothing."""
-        found = first([info], self.models)
-        return found.name if found else ""
+        model = first([info], self.models)
+        return model.name if model else ""
 
     def read_form(self, form: Form) -> Plan:
         """A form as a plan. Raises UserError for whatever can be refused before a model is loaded."""
@@ -152,12 +152,12 @@ class Catalogue:
             )
         target, drafter = engines.target_and_drafter(model)
         if drafter and not info.drafters:
-            able = ", ".join(one.title for one in self.methods.values() if one.drafters)
+            able = ", ".join(method.title for method in self.methods.values() if method.drafters)
             raise UserError(
                 f"{info.title} drafts with no published checkpoint; leave {drafter[:80]} out, or choose {able}."
             )
-        found = next((one for one in self.models if one.name == target), None)
-        if found is not None and not fits(info, found, bool(drafter)):
+        listed = next((candidate for candidate in self.models if candidate.name == target), None)
+        if listed is not None and not fits(info, listed, bool(drafter)):
             raise UserError(
                 f"'{info.slug}' needs a {needed(info)}, which {model} is not or has not; choose one of "
                 f"{', '.join(self.fitting(info))}."
@@ -192,13 +192,15 @@ class Catalogue:
         """Also of a recorded run that is to go on here. Raises UserError for a file of this machine or a text
         that its tools would read where strangers come, and for too long an answer."""
         if not self.open:
-            for one in engines.list_methods():
-                if named := next((param.name for param in one.params if param.file and params.get(param.name)), None):
+            for method in engines.list_methods():
+                if named := next(
+                    (param.name for param in method.params if param.file and params.get(param.name)), None
+                ):
                     raise UserError(
                         f"{named} names a file of the machine that serves this page, which is not read for visitors; "
                         "leave it out."
                     )
-                for param in one.params:
+                for param in method.params:
                     if param.kind == "code" and params.get(param.name, param.default) not in param.presets:
                         raise UserError(
                             f"{param.name} is a text of your own, which a tool of the machine that serves this page "

@@ -31,11 +31,11 @@ def payload(handlers: Handlers) -> dict[str, Any]:
     """{entries} for the module. An entry is what `explorer.page.entries` says, with the addresses of its pictures,
     and whether a model that it runs on is here."""
     infos, cards = handlers.catalogue.methods, {card.id: card for card in handlers.gallery.cards}
-    found = entries.entries(infos, list(cards.values()))
-    for entry in found:
+    choices = entries.entries(infos, list(cards.values()))
+    for entry in choices:
         entry["pictures"] = pictures(handlers.gallery, [cards[entry["play"][0]]]) if entry["play"] else []
         entry["runs"] = _to_try(entry, handlers.catalogue.fitting(infos[entry["id"]])) if entry["method"] else []
-    return {"entries": found}
+    return {"entries": choices}
 
 
 def _to_try(entry: dict[str, Any], fitting: list[str]) -> list[str]:

@@ -35,7 +35,7 @@ def _forwarded(headers: Any) -> list[str]:
     """The addresses of all X-Forwarded-For lines: a proxy may add a line of its own behind the visitor's."""
     every = getattr(headers, "getlist", None)
     lines = every("x-forwarded-for") if every else [headers.get("x-forwarded-for", "")]
-    return [one.strip() for one in ",".join(lines).split(",") if one.strip()]
+    return [address.strip() for address in ",".join(lines).split(",") if address.strip()]
 
 
 @functools.lru_cache(4096)
@@ -45,12 +45,12 @@ def network(address: str) -> str:
     bare = address[1 : address.index("]")] if address.startswith("[") and "]" in address else address
     bare = bare.partition(":")[0] if bare.count(":") == 1 else bare
     try:
-        found = ipaddress.ip_address(bare)
+        ip = ipaddress.ip_address(bare)
     except ValueError:
         return address[:64]
-    if isinstance(found, ipaddress.IPv4Address) or (mapped := found.ipv4_mapped) is not None:
-        return str(found if isinstance(found, ipaddress.IPv4Address) else mapped)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(ip, ipaddress.IPv4Address) or (mapped := ip.ipv4_mapped) is not None:
+        return str(ip if isinstance(ip, ipaddress.IPv4Address) else mapped)
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 def proxies() -> int:
@@ -130,7 +130,9 @@ def look_after(queue: Any, readers: Readers, most: int = WAITING_EACH, patience:
         called, moment = queue.blocks.fns.get(body.fn_index), time.monotonic()
         if called is not None and not called.queue:
             return False, "This is answered at once, without the queue.", "error"
-        waiting = [event for one in queue.event_queue_per_concurrency_id.values() for event in one.queue]
+        waiting = [
+            event for event_queue in queue.event_queue_per_concurrency_id.values() for event in event_queue.queue
+        ]
         if sum(client_of(event.request) == client_of(request) for event in waiting) >= most:
             return False, f"{most} of your runs wait already; the next can be started when one of them is done.", FULL
         answer = await push(body, request, username)

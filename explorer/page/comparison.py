@@ -23,32 +23,34 @@ def against(trace: Trace, control: Trace | None, tie: Tie | None, run: int, judg
         return {"text": "failed: no verdict", "quiet": True}
     name = control.header.title
     mark: dict[str, str] = {}
-    told: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     if trace.header.lossless and trace.header.params.get("temperature", 0):
-        told.append({"text": "Above temperature 0 it draws as plain sampling does, so the texts need not be the same."})
+        parts.append(
+            {"text": "Above temperature 0 it draws as plain sampling does, so the texts need not be the same."}
+        )
     elif trace.header.lossless:
         held = certificate(trace, control, tie)
-        told.append({"text": held.sentence, "receipt": _of_text(held, name, rows_note(trace.header.models[0]))})
+        parts.append({"text": held.sentence, "receipt": _of_text(held, name, rows_note(trace.header.models[0]))})
         if held.at is None or same_forwards(trace, control):
             mark = {"mark": "right" if held.at is None else "wrong"}
         else:
-            told.append({"text": "Only one of the two has row-invariant forwards, which round otherwise."})
+            parts.append({"text": "Only one of the two has row-invariant forwards, which round otherwise."})
     if past := saved_at_end(trace, control):
-        told.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
+        parts.append({"text": _of_end(*past), "receipt": _of_end_receipt(*past)})
     ratio, busy = whole_run(trace, control), too_busy(trace, control)
     if judged:
-        told.append({"text": "Its speed is measured above, in repeated runs."})
+        parts.append({"text": "Its speed is measured above, in repeated runs."})
     elif ratio and busy:
-        told.append({"text": "This machine was too busy to tell which is faster: run both again."})
+        parts.append({"text": "This machine was too busy to tell which is faster: run both again."})
     elif ratio:
         sentence = f"Tokens per second of the whole run, prompt included: {ratio:.2f}×."
-        told.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
+        parts.append({"text": sentence, "receipt": _of_rates(ratio, trace, control)})
     if not judged and not busy and (speed := pace(trace, control)):  # its medians are of the same seconds
-        told.append({"text": speed.sentence, "receipt": _of_pace(speed)})
-    if not told:
+        parts.append({"text": speed.sentence, "receipt": _of_pace(speed)})
+    if not parts:
         return {"text": f"{name} is shown with it.", "quiet": True}
     lead = f"{name}:"
-    return {"text": " ".join([lead, *(each["text"] for each in told)]), "lead": lead, "parts": told, "run": run} | {
+    return {"text": " ".join([lead, *(each["text"] for each in parts)]), "lead": lead, "parts": parts, "run": run} | {
         "long": True,
         **mark,
     }
@@ -99,7 +101,7 @@ def _of_end_receipt(after: int, calls: int) -> dict[str, Any]:
 
 def _of_rates(ratio: float, trace: Trace, control: Trace) -> dict[str, Any]:
     rate = DEFINITIONS["tokens_per_second"]
-    here, there = (fill(rate.terms, numbers(one)) for one in (trace, control))
+    here, there = (fill(rate.terms, numbers(run)) for run in (trace, control))
     return {
         "label": f"Tokens per second over those of {control.header.title}",
         "kind": "derived",

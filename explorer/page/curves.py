@@ -83,12 +83,12 @@ def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
     base = next(p for p in points if p.control)
     figure = go.Figure()
     curve = sorted((p for p in points if p.on_curve or p.control), key=lambda p: p.forwards)
-    said = [", ".join(map(str, p.params.values())) if p.on_curve else labelled(p.method) for p in curve]
+    labels = [", ".join(map(str, p.params.values())) if p.on_curve else labelled(p.method) for p in curve]
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
     figure.add_scatter(
         x=[p.forwards / base.forwards for p in curve],
         y=[p.share for p in curve],
-        text=said,
+        text=labels,
         mode="lines+markers+text",
         textposition=_beside(curve),
         textfont={"size": 10},
@@ -96,17 +96,17 @@ def sweep_figure(points: Sequence[Point], title: str, below: str = "") -> Any:
         line={"color": NEUTRAL, "width": 2},
         marker={"size": 5},
     )
-    for i, one in enumerate(grid.curves(dict(enumerate(points)))):
-        own = [point for _, point in one.points]
+    for i, method_curve in enumerate(grid.curves(dict(enumerate(points)))):
+        own = [point for _, point in method_curve.points]
         figure.add_scatter(
             x=[p.forwards / base.forwards for p in own],
             y=[p.share for p in own],
             error_y={**bars(own), "thickness": 1, "width": 3},
-            text=one.values,
-            mode="lines+markers" if one.along else "markers",
-            name=labelled(one.label).replace("<", "&lt;"),
+            text=method_curve.values,
+            mode="lines+markers" if method_curve.along else "markers",
+            name=labelled(method_curve.label).replace("<", "&lt;"),
             line={"color": LINES[i % 4], "dash": DASHES[i % 4], "width": 1.5},
-            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 8 if one.along else 10},
+            marker={"color": LINES[i % 4], "symbol": SYMBOLS[i // 4 % 4], "size": 8 if method_curve.along else 10},
         )
     bottom = max(
         0.0, int(10 * min(p.interval[0] for p in points) - 0.5) / 10
@@ -135,16 +135,19 @@ def live_figure(points: Mapping[int, Point], title: str, by_tokens: bool) -> Any
     """
     figure = blank()
     behind = [(number, point) for number, point in points.items() if point.on_curve or point.control]
-    behind.sort(key=lambda one: one[1].tokens_per_forward)
-    groups = [("", behind), *((one.label if one.along else one.method, one.points) for one in grid.curves(points))]
-    for i, (method, found) in enumerate(groups):
-        selected = [point for _, point in found]
+    behind.sort(key=lambda pair: pair[1].tokens_per_forward)
+    groups = [
+        ("", behind),
+        *((curve.label if curve.along else curve.method, curve.points) for curve in grid.curves(points)),
+    ]
+    for i, (method, numbered) in enumerate(groups):
+        selected = [point for _, point in numbered]
         colour = LINES[(i - 1) % 4] if method else NEUTRAL
         figure.add_scatter(
             x=[p.tokens_per_forward if by_tokens else p.forwards for p in selected],
             y=[p.share for p in selected],
             error_y={**bars(selected), "thickness": 1, "width": 3, "color": colour},
-            customdata=[number for number, _ in found],
+            customdata=[number for number, _ in numbered],
             text=[f"{p.label}<br>{round(p.share * p.tried)} of {p.tried} right" for p in selected],
             hovertemplate="%{text}<br>%{x:.2f}<extra></extra>",
             mode="lines+markers",
@@ -181,8 +184,8 @@ def _beside(curve: Sequence[Point]) -> list[str]:
     """Where the labels of a curve stand: left of a point from which it rises, elsewhere above and below in turn, so
     that near ones stay apart; that of the first point below it, that of the last inwards."""
     places = list[str]()
-    for one, following in pairwise(curve):
-        rises = following.share > one.share + RISE
+    for point, following in pairwise(curve):
+        rises = following.share > point.share + RISE
         places.append("middle left" if rises else "bottom right" if places[-1:] == ["top left"] else "top left")
     return ["bottom center", *places[1:], "top left"][-len(curve) :]
 
@@ -209,32 +212,36 @@ def drawn(figure: Any, title: str, x: str, y: str, top: float | None = None, bel
 def study_figure(figure: Any) -> Any:
     """Draw the data of a figure of a study; nothing in it is read as markup."""
     made, looks = blank(), dict[str, int]()  # name without what stands behind a colon -> number of its look
-    dotted = {one.name for one in figure.series if one.style == "points"}
-    for number, one in enumerate(figure.series):
-        base = one.name.partition(": ")[0]
+    dotted = {series.name for series in figure.series if series.style == "points"}
+    for number, series in enumerate(figure.series):
+        base = series.name.partition(": ")[0]
         i = looks.setdefault(base, len(looks))
-        look = {"name": f"{inert(one.name)} ({one.provenance})", "x": one.x, **_interval(one)}
-        if one.text:
-            look |= {"text": [inert(text) for text in one.text], "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}"}
-        if one.runs:
-            look |= {"customdata": [f"{figure.name}.{number}.{k}" if run else None for k, run in enumerate(one.runs)]}
-        if one.style == "spans":
-            long = [None if y is None else y - base for y, base in zip(one.y, one.base, strict=True)]
-            made.add_bar(**{**look, "x": long}, y=one.x, base=one.base, orientation="h", marker={"color": LINES[i % 4]})
+        look = {"name": f"{inert(series.name)} ({series.provenance})", "x": series.x, **_interval(series)}
+        if series.text:
+            look |= {"text": [inert(text) for text in series.text], "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}"}
+        if series.runs:
+            look |= {
+                "customdata": [f"{figure.name}.{number}.{k}" if run else None for k, run in enumerate(series.runs)]
+            }
+        if series.style == "spans":
+            long = [None if y is None else y - base for y, base in zip(series.y, series.base, strict=True)]
+            made.add_bar(
+                **{**look, "x": long}, y=series.x, base=series.base, orientation="h", marker={"color": LINES[i % 4]}
+            )
             continue
-        if one.style == "bars":
-            bases = one.base or [0.0] * len(one.x)
-            tall = [None if y is None else y - base for y, base in zip(one.y, bases, strict=True)]
+        if series.style == "bars":
+            bases = series.base or [0.0] * len(series.x)
+            tall = [None if y is None else y - base for y, base in zip(series.y, bases, strict=True)]
             made.add_bar(y=tall, base=bases, marker={"color": LINES[i % 4]}, **look)
             continue
         made.add_scatter(
-            y=one.y,
-            mode=_mode(one, base in dotted),
-            line={"color": LINES[i % 4], "dash": DASHES[i % 4], "shape": "hv" if one.style == "steps" else "linear"},
+            y=series.y,
+            mode=_mode(series, base in dotted),
+            line={"color": LINES[i % 4], "dash": DASHES[i % 4], "shape": "hv" if series.style == "steps" else "linear"},
             marker={"color": LINES[i % 4], "symbol": SYMBOLS[i % 4], "size": 8},
             **look,
         )
-    lying = any(one.style == "spans" for one in figure.series)
+    lying = any(series.style == "spans" for series in figure.series)
     across, upward = (figure.y, figure.x) if lying else (figure.x, figure.y)
     finished = drawn(made, inert(figure.title), inert(across.head), inert(upward.head))
     for axis, update in ((across, finished.update_xaxes), (upward, finished.update_yaxes)):
@@ -247,11 +254,11 @@ def study_figure(figure: Any) -> Any:
     return finished.update_layout(height=420, barmode="overlay")
 
 
-def _mode(one: Any, dotted: bool) -> str:
+def _mode(series: Any, dotted: bool) -> str:
     """Points, and lines with places marked that have no points of their own."""
-    if one.style == "points":
+    if series.style == "points":
         return "markers"
-    return "lines" if dotted or len(one.x) > 24 else "lines+markers"
+    return "lines" if dotted or len(series.x) > 24 else "lines+markers"
 
 
 def inert(text: str) -> str:
@@ -259,10 +266,10 @@ def inert(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _interval(one: Any) -> dict[str, Any]:
-    if not one.low:
+def _interval(series: Any) -> dict[str, Any]:
+    if not series.low:
         return {}
-    ends = [(y or 0.0, low, high) for y, low, high in zip(one.y, one.low, one.high, strict=True)]
+    ends = [(y or 0.0, low, high) for y, low, high in zip(series.y, series.low, series.high, strict=True)]
     return {
         "error_y": {
             "array": [high - y for y, _, high in ends],

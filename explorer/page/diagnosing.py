@@ -77,7 +77,7 @@ class Diagnosing:
         """What was asked for. Raises UserError."""
         if not self.handlers.catalogue.open:
             raise UserError("a public page loads no drafters; run it at home: decoding-explorer diagnose.")
-        names = [str(one or "").strip() for one in (target, drafter)]
+        names = [str(given or "").strip() for given in (target, drafter)]
         for name, what in zip(names, ("target", "drafter"), strict=True):
             if not name:
                 raise UserError(f"no {what} is given; write a hub id or a folder.")
@@ -104,19 +104,19 @@ def _now(what: str, which: str, prompts: int) -> str:
     return "Each place is looked at." if what == "places" else "A round is timed."
 
 
-def told(found: Any) -> str:
+def told(diagnosis: Any) -> str:
     """What `assets/client/page/diagnosis.js` draws, and the files that it saves."""
     return fresh(
-        headline=diagnosed.headline(found),
-        findings=[*found.notes, *diagnosed.findings(found)],
-        tables=[one._asdict() for one in diagnosed.tables(found) if one.rows],
-        places=[one._asdict() for one in diagnosed.places(found)],
-        rate=rate(found),
-        rows=found.cost.rows,
-        drafts=found.cost.drafts,
-        name=found.drafter,
-        report=diagnosis_page(found),
-        json=msgspec.json.format(msgspec.json.encode(found), indent=1).decode(),
+        headline=diagnosed.headline(diagnosis),
+        findings=[*diagnosis.notes, *diagnosed.findings(diagnosis)],
+        tables=[table._asdict() for table in diagnosed.tables(diagnosis) if table.rows],
+        places=[place._asdict() for place in diagnosed.places(diagnosis)],
+        rate=rate(diagnosis),
+        rows=diagnosis.cost.rows,
+        drafts=diagnosis.cost.drafts,
+        name=diagnosis.drafter,
+        report=diagnosis_page(diagnosis),
+        json=msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode(),
     )
 
 

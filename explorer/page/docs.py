@@ -28,8 +28,8 @@ def text(name: object) -> tuple[str, str]:
     name = str(name)
     try:
         if name in documents():
-            found = LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", document(name))))
-            return LECTURE.sub(r"[`?lecture`](?lecture)", found), fresh()
+            markdown = LINK.sub(_link, PICTURE.sub(_picture, FENCE.sub("```", document(name))))
+            return LECTURE.sub(r"[`?lecture`](?lecture)", markdown), fresh()
         shown = listing.table(name)
     except KeyError:
         return f"There is no text '{name[:60]}' here; choose one from the list.", fresh()
@@ -37,19 +37,19 @@ def text(name: object) -> tuple[str, str]:
     return "\n\n".join([f"# {shown.title}", *back, *shown.about]), tables.listed(shown)
 
 
-def _picture(found: re.Match[str]) -> str:
-    words, file = found.groups()
+def _picture(match: re.Match[str]) -> str:
+    words, file = match.groups()
     if not (PICTURES / file).is_file():
         return words
     data = base64.b64encode((PICTURES / file).read_bytes()).decode()
     return f"![{words}](data:image/svg+xml;base64,{data})"
 
 
-def _link(found: re.Match[str]) -> str:
-    words, target = found.groups()
+def _link(match: re.Match[str]) -> str:
+    words, target = match.groups()
     file = target.partition("#")[0]
     if target.startswith("https://"):
-        return found[0]
+        return match[0]
     return f"[{words}](?doc={file[:-3]})" if file.removesuffix(".md") in documents() else words
 
 

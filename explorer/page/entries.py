@@ -120,11 +120,11 @@ def _paper(paper: Paper | None) -> dict[str, Any]:
 
 def _seen(own: Sequence[Card], lesson: Lesson | None) -> dict[str, Any]:
     """The recording that a card plays: that of its lesson, else its first one."""
-    card = next((one for one in own if lesson and one.id == lesson.trace), own[0] if own else None)
-    found = {"lesson": lesson.method if lesson else "", "read": _read(lesson)}
+    card = next((candidate for candidate in own if lesson and candidate.id == lesson.trace), own[0] if own else None)
+    fields = {"lesson": lesson.method if lesson else "", "read": _read(lesson)}
     if card is None:
-        return found | {"play": []}
-    return found | {
+        return fields | {"play": []}
+    return fields | {
         "play": [card.id, *([card.beside] if card.beside else [])],
         "cost": f"{card.tokens:,} tokens in {card.calls}",
         "models": list(card.models),
@@ -164,11 +164,11 @@ def _rank(made: list[dict[str, Any]], measured: Mapping[str, Sequence[Result]]) 
     what was measured otherwise, what has a recording, and the controls."""
 
     def key(entry: Mapping[str, Any]) -> tuple[bool, bool, float, bool, bool, bool]:
-        found = measured[entry["id"]]
-        gains = [gain for one in found if (gain := one.speed or one.calls)]
-        swept = any(one.kind == "swept" for one in found)
+        measurements = measured[entry["id"]]
+        gains = [gain for measurement in measurements if (gain := measurement.speed or measurement.calls)]
+        swept = any(measurement.kind == "swept" for measurement in measurements)
         plain = entry["isControl"] and not entry["control"]
-        return plain, not gains, -max(gains[:1], default=0.0), not swept, not found, not entry["play"]
+        return plain, not gains, -max(gains[:1], default=0.0), not swept, not measurements, not entry["play"]
 
     for order in dict.fromkeys(entry["order"] for entry in made):
         those = [entry for entry in made if entry["order"] == order]

@@ -53,8 +53,8 @@ def payload(error: BaseException | None, show_error: bool) -> Payload:
         return _gradios(error, show_error)
     if isinstance(error, UserError):
         return {"error": str(error), "visible": True}
-    said = _complaint(error).partition(". ")[0].rstrip(".")
-    return {"error": FAILED if passed_ours(error.__traceback__) else UNFIT.format(said), "visible": True}
+    reason = _complaint(error).partition(". ")[0].rstrip(".")
+    return {"error": FAILED if passed_ours(error.__traceback__) else UNFIT.format(reason), "visible": True}
 
 
 class Answer(JSONResponse):
@@ -66,8 +66,8 @@ class Answer(JSONResponse):
 
 
 def _complaint(error: BaseException) -> str:
-    said = " ".join(str(error).encode("ascii", "backslashreplace").decode().split())[:SAID]
-    return "".join(c for c in said if c.isprintable())
+    message = " ".join(str(error).encode("ascii", "backslashreplace").decode().split())[:SAID]
+    return "".join(c for c in message if c.isprintable())
 
 
 def passed_ours(trace: TracebackType | None) -> bool:

@@ -166,14 +166,14 @@ class Feed:
     def _begun(self, begin: Callable[[], Live]) -> Generator[str, None, Live]:
         """What `begin` gives; meanwhile a message whenever `waiting` changes, empty as long as the page is not this
         job's. A download ends when this slot is stopped or the page has left. Raises what `begin` raises."""
-        found: list[Live | BaseException] = []
+        outcomes: list[Live | BaseException] = []
 
         def work() -> None:
             try:
                 with self._lock, engines.watching_downloads(self._downloading):
-                    found.append(begin())
+                    outcomes.append(begin())
             except BaseException as error:
-                found.append(error)
+                outcomes.append(error)
             self._waits.put(None)
 
         worker = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="begin", daemon=True)
@@ -185,13 +185,13 @@ class Feed:
         except GeneratorExit:
             self._left.set()
             worker.join()
-            if found and not isinstance(found[0], BaseException):
-                found[0].close()
+            if outcomes and not isinstance(outcomes[0], BaseException):
+                outcomes[0].close()
             raise
         self.waiting = ""
-        if isinstance(found[0], BaseException):
-            raise found[0]
-        return found[0]
+        if isinstance(outcomes[0], BaseException):
+            raise outcomes[0]
+        return outcomes[0]
 
     def _downloading(self, now: Any) -> None:
         if self.over():

@@ -107,7 +107,7 @@ class Forks:
         if not header.models:
             raise UserError("this run does not name its model, so it cannot go on here.")
         first = engines.forking_method(trace, wish.method)
-        for slug in filter(None, (first, wish.method, *(one.edit.method for one in header.edits))):
+        for slug in filter(None, (first, wish.method, *(timed_edit.edit.method for timed_edit in header.edits))):
             if slug not in self.handlers.catalogue.methods:
                 raise UserError(f"the method '{slug[:60]}' is not available here, so this run cannot be forked.")
         if len(header.prompt_ids) > limits.prompt_characters:
@@ -115,11 +115,14 @@ class Forks:
                 f"the prompt has {len(header.prompt_ids):,} tokens; at most {limits.prompt_characters:,} are taken "
                 "here."
             )
-        for params in (header.params, wish.params, *(one.edit.params for one in header.edits)):
+        for params in (header.params, wish.params, *(timed_edit.edit.params for timed_edit in header.edits)):
             self.handlers.catalogue.check_params(self.handlers.catalogue.methods[first], params)
-        if not self.handlers.catalogue.open and (told := [name for model in header.models for name in model.options]):
+        if not self.handlers.catalogue.open and (
+            options := [name for model in header.models for name in model.options]
+        ):
             raise UserError(
-                f"this run was loaded with the option {told[0][:40]}, which is not taken from visitors, so it cannot "
+                f"this run was loaded with the option {options[0][:40]}, which is not taken from visitors, so "
+                "it cannot "
                 "go on here."
             )
         if not self.handlers.catalogue.open and any("format" in part.options for part in header.parts):
@@ -159,18 +162,18 @@ def _summary(feed: Feed, where: str) -> str:
     assert feed.trace
     origin = feed.trace.header.origin
     assert origin
-    said = sentence(origin, {piece.id: piece.text for piece in feed.trace.pieces})
+    changes = sentence(origin, {piece.id: piece.text for piece in feed.trace.pieces})
     if origin.diverged is not None:
         return say(f"Fork of {where}: the replay diverged from the recording at step {origin.diverged + 1}.", "error")
     stopped = feed.job.stop.is_set()
-    return say(f"{'Stopped the fork' if stopped else 'Fork'} of {where} in player {feed.slot + 1}: {said}.", "ok")
+    return say(f"{'Stopped the fork' if stopped else 'Fork'} of {where} in player {feed.slot + 1}: {changes}.", "ok")
 
 
 def offered(methods: Mapping[str, MethodInfo]) -> str:
     """The methods with their parameters, for the controls of the panel, as JSON; without the length, which no edit may
     change."""
     names = ("name", "kind", "default", "low", "high", "step", "choices", "help", "symbol", "presets")
-    found = [
+    offers = [
         {
             "slug": info.slug,
             "title": info.title,
@@ -183,7 +186,7 @@ def offered(methods: Mapping[str, MethodInfo]) -> str:
         }
         for info in methods.values()
     ]
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(offers, ensure_ascii=False)
 
 
 def connect(handlers: Handlers, outputs: list[Any]) -> Any:

@@ -62,18 +62,18 @@ def plays(box: gr.HTML, handlers: Handlers, tabs: gr.Tabs, outputs: list[Any]) -
 
 def asked_for(value: Any) -> list[str]:
     """The ids that a click asks for; whoever sends something else asks for a run that is not there."""
-    found = asked(value).get("play")
-    if not isinstance(found, list) or not 1 <= len(found) <= SLOTS:
+    ids = asked(value).get("play")
+    if not isinstance(ids, list) or not 1 <= len(ids) <= SLOTS:
         return [str(value)]
-    return [str(one) for one in found]
+    return [str(card_id) for card_id in ids]
 
 
 def groups(gallery: Gallery) -> list[dict[str, Any]]:
     """[{title, cards}]; a card is {ids, title, about, prompt, output, cost, watch, pictures}."""
     cards = {card.id: card for card in gallery.cards}
-    compared = [_scenario(gallery, one.title, one.watch, [cards[name] for name in one.traces])
-                for one in scenarios(cards)]  # fmt: skip
-    known = {tuple(sorted(one["ids"])) for one in compared}
+    compared = [_scenario(gallery, scenario.title, scenario.watch, [cards[name] for name in scenario.traces])
+                for scenario in scenarios(cards)]  # fmt: skip
+    known = {tuple(sorted(comparison["ids"])) for comparison in compared}
     listed = [card for card in gallery.cards if card.listed]
     for together in pairs(listed).values():
         if tuple(sorted(card.id for card in together)) not in known:
@@ -81,9 +81,9 @@ def groups(gallery: Gallery) -> list[dict[str, Any]]:
     made = [{"title": "Comparisons", "cards": compared}] if compared else []
     order = [*FAMILIES, *{card.family for card in listed if card.family not in FAMILIES}]
     for family in order:
-        found = [_single(gallery, card) for card in listed if card.family == family]
-        if found:
-            made.append({"title": IDEAS.get(family, family.replace("_", " ").capitalize()), "cards": found})
+        family_cards = [_single(gallery, card) for card in listed if card.family == family]
+        if family_cards:
+            made.append({"title": IDEAS.get(family, family.replace("_", " ").capitalize()), "cards": family_cards})
     return made
 
 
@@ -122,11 +122,11 @@ def _single(gallery: Gallery, card: Card) -> dict[str, Any]:
 
 def pictures(gallery: Gallery, cards: list[Card]) -> list[str]:
     """Addresses of those that are there."""
-    found = []
+    addresses = []
     for card in cards:
         path = beside(gallery.path(card.id))
         try:
-            found += [files.address(path)] if path.is_file() else []
+            addresses += [files.address(path)] if path.is_file() else []
         except ValueError:  # a folder of one's own is not served
             continue
-    return found
+    return addresses

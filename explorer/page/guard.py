@@ -96,7 +96,7 @@ class Guard:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         send, begun = _in_pieces(scope, send), False
-        scope = {**scope, "headers": [one for one in scope["headers"] if self._believed(*one)]}
+        scope = {**scope, "headers": [header for header in scope["headers"] if self._believed(*header)]}
 
         async def answered(message: Any) -> None:
             nonlocal begun
@@ -142,14 +142,14 @@ class Guard:
     async def _in_turn(self, budget: Budget, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Pass a call on when it is its turn, which ends when its answer begins and is charged for its length: how
         slowly a visitor sends or reads costs nobody else."""
-        async with budget.place(client_of(Request(scope))) as turn:
+        async with budget.place(client_of(Request(scope))) as stack:
             given = await self._whole(scope, receive)
-            await turn.enter_async_context(budget.turns)
+            await stack.enter_async_context(budget.turns)
             began, counted = time.monotonic(), _counted(scope)
-            turn.callback(lambda: budget.charge(counted, time.monotonic() - began))
+            stack.callback(lambda: budget.charge(counted, time.monotonic() - began))
 
             async def answered(message: Any) -> None:
-                await turn.aclose()
+                await stack.aclose()
                 await send(message)
 
             await self.app(scope, given, answered)
@@ -214,8 +214,8 @@ class Guard:
         """Whether Gradio may see a header: what names the server, and so would stand in the page, has to name this
         one."""
         if name.lower() == b"x-forwarded-host":
-            told = value.decode("latin-1")
-            return PLAIN_HOST.fullmatch(told) is not None and (not self.hosts or _name(told) in self.hosts)
+            host = value.decode("latin-1")
+            return PLAIN_HOST.fullmatch(host) is not None and (not self.hosts or _name(host) in self.hosts)
         return not name.lower().startswith(b"x-gradio-")
 
 
@@ -236,24 +236,24 @@ def check_body(body: bytes) -> str:
         if depth > DEPTH:
             raise HTTPException(400, f"The request is nested more than {DEPTH} deep.")
     try:
-        told = json.loads(body) if body else {}
+        payload = json.loads(body) if body else {}
         if HALF.search(body):
-            json.dumps(told, ensure_ascii=False).encode()
+            json.dumps(payload, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise HTTPException(400, "The request holds half of a character (a lone surrogate); take it out.") from None
     except (ValueError, RecursionError):
         return ""  # Gradio says what is wrong with it
     for key in ("session_hash", "event_id"):
-        name = told.get(key) if isinstance(told, dict) else None
+        name = payload.get(key) if isinstance(payload, dict) else None
         if name is not None and not (isinstance(name, str) and NAME.fullmatch(name)):
             raise HTTPException(400, f"{key} is not a name of at most 64 letters, digits and hyphens.")
-    waiting = [told]
+    waiting = [payload]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict) and "meta" in value:  # what Gradio takes for a file; nothing of this page has it
             raise HTTPException(400, "The request names a file, and no file is taken here.")
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return str(told.get("session_hash") or "") if isinstance(told, dict) else ""
+    return str(payload.get("session_hash") or "") if isinstance(payload, dict) else ""
 
 
 def stream_of(scope: dict[str, Any]) -> str:

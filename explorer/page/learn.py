@@ -28,11 +28,11 @@ def payload() -> dict[str, Any]:
     """{lessons, glossary} for the module: each lesson with what its method declares and what its run was and promised
     with its parameters, without the claims for the tests. A lesson whose method or run is not installed is left out."""
     about, cards = subjects(), {card.id: card for card in gallery().cards}
-    told = []
+    entries = []
     for lesson in lessons():
         subject, card = about.get(lesson.method), cards.get(lesson.trace)
         if subject and card:
-            said = msgspec.to_builtins(lesson) | {
+            content = msgspec.to_builtins(lesson) | {
                 "stops": [{"step": stop.step, "say": stop.say} for stop in lesson.stops],
                 "caveat": in_view(lesson.caveat),
             }
@@ -43,9 +43,9 @@ def payload() -> dict[str, Any]:
                 **subject._asdict(),
                 "address": paper_link(subject.paper),
             }
-            runs = [_run(one) for one in (card, cards.get(card.beside)) if one]
-            told.append(said | told_of | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
-    return {"lessons": told, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
+            runs = [_run(recording) for recording in (card, cards.get(card.beside)) if recording]
+            entries.append(content | told_of | {"runs": runs, "prompt": card.prompt, "models": " + ".join(card.models)})
+    return {"lessons": entries, "glossary": [msgspec.to_builtins(entry) for entry in glossary()]}
 
 
 def _run(card: Card) -> dict[str, str]:

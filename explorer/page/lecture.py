@@ -33,8 +33,8 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
         if wish.get("act") == "save":
             return [saved(handlers, lecture, wish), *shown, *filled]
         if wish.get("act") == "ready":
-            told, filled = ready(handlers, wish.get("query"))
-            return [told, *shown, *(gr.skip() if one is None else one for one in filled)]
+            reply, filled = ready(handlers, wish.get("query"))
+            return [reply, *shown, *(gr.skip() if update is None else update for update in filled)]
         return [listing(handlers, lecture, wish), *shown, *filled]
 
     event = box.submit(answer, box, [box, *outputs, *controls], **LAST)
@@ -44,14 +44,14 @@ def section(handlers: Handlers, lecture: Lecture, outputs: list[Any], controls: 
 def listing(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:
     """The scenes as the component's value: of the list that was sent, `text`, else of this page's own. A list that
     cannot be read is refused in a sentence, and the page's own is there instead."""
-    said, own = "", wish.get("text") is not None
+    message, own = "", wish.get("text") is not None
     if own:
         try:
             lecture = read(wish["text"], str(wish.get("name", ""))[:MAX_NAME])
         except UserError as error:
-            said, own = capital(error), False
+            message, own = capital(error), False
     scenes = lecture.scenes(handlers.gallery, lambda name: _kept(handlers, name))
-    return fresh(scenes=msgspec.to_builtins(scenes), text=lecture.text, said=said, own=own)
+    return fresh(scenes=msgspec.to_builtins(scenes), text=lecture.text, said=message, own=own)
 
 
 def saved(handlers: Handlers, lecture: Lecture, wish: dict[str, Any]) -> str:

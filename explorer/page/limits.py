@@ -80,7 +80,7 @@ class Limits:
 
     def sentences(self) -> list[str]:
         """Each limit as one sentence for the page."""
-        said = [
+        sentences = [
             f"A prompt may have {self.prompt_characters:,} characters.",
             f"An answer may have {self.new_tokens:,} new tokens.",
             f"A run ends after {self.steps:,} steps or {self.seconds:g} seconds; what was decoded by then stays.",
@@ -89,18 +89,18 @@ class Limits:
             "browser, and not uploaded.",
         ]
         if self.public or self.models:
-            said.append(
+            sentences.append(
                 f"Only {'these' if self.models else 'the listed'} models run "
                 f"here{': ' + ', '.join(self.models) if self.models else ''}."
             )
         if not self.public:
-            said.append(
+            sentences.append(
                 f"A picture of your own may have {BYTES:,} bytes and {MEGAPIXELS} million pixels; this server reads "
                 "it, and keeps nothing of it but the prompt."
             )
         if self.public:
-            said.append("No hub id, no folder and no file of this machine is read for a visitor.")
-        return said
+            sentences.append("No hub id, no folder and no file of this machine is read for a visitor.")
+        return sentences
 
     def check_methods(self, files: Sequence[str]) -> None:
         """Nothing but what ships runs for strangers. Raises UserError where local method files are to run on a public

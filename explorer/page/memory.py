@@ -78,8 +78,8 @@ class Holder(StateHolder):
         with self.lock:
             if session_id in self.session_data:
                 self.session_data.move_to_end(session_id)
-            clients = {one: self.owners.of(one) for one in self.session_data}
-            others = [one for one in clients if one != session_id]
+            clients = {session: self.owners.of(session) for session in self.session_data}
+            others = [session for session in clients if session != session_id]
             if len(clients) > self.capacity and (evicted := dispensable(others, clients, self.is_open)):
                 del self.session_data[evicted]
                 self.time_last_used.pop(evicted, None)

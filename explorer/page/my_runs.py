@@ -50,8 +50,8 @@ class MyRuns:
         if keep is None:
             return cls(None, gallery, PUBLIC)
         try:
-            if found := recover(keep):
-                log.info("recovered %d run(s) whose process had ended: %s", len(found), ", ".join(found))
+            if recovered := recover(keep):
+                log.info("recovered %d run(s) whose process had ended: %s", len(recovered), ", ".join(recovered))
             for journal, reason in keep.aside.items():
                 log.warning("the journal %s of a run became no run: %s", journal, reason)
         except OSError as error:
@@ -74,14 +74,14 @@ class MyRuns:
         """What a query opens: slot -> (name, trace), where to go, and the sentences about what is not here. Raises
         UserError."""
         link = read_query(query)
-        found: dict[int, tuple[str, Trace]] = {}
+        opened: dict[int, tuple[str, Trace]] = {}
         gone: list[str] = []
         names: tuple[str, ...] = link.names if link else ()
         if link and link.scene:
             names = scene(link.scene, [card.id for card in self.gallery.cards]).traces
         for name in names:
             try:
-                found[len(found)] = (name, self.get(name))
+                opened[len(opened)] = (name, self.get(name))
             except TraceError as error:
                 gone.append(str(error))
         view = dict(link.view) if link else {}
@@ -89,7 +89,7 @@ class MyRuns:
             view["play"] = True
         if gone:  # the players are numbered otherwise then
             view.pop("of", None)
-        return found, view, gone
+        return opened, view, gone
 
     def listing(self, page: int = 0, undo: str = "", said: str = "") -> str:
         """The value of the list: a page of cards, newest first."""
@@ -137,7 +137,7 @@ class MyRuns:
             return self.listing()
         try:
             if what == "pin":
-                said = (
+                message = (
                     "Pinned; it is never cleaned up."
                     if self.keep.pin(name, action.get("on") is True).pinned
                     else "Not pinned any more."
@@ -147,23 +147,23 @@ class MyRuns:
                 if len(label) > MAX_LABEL:
                     raise UserError(f"a label has at most {MAX_LABEL} characters; this one has {len(label)}.")
                 self.keep.rename(name, label)
-                said = "Renamed."
+                message = "Renamed."
             elif what == "delete":
                 self.keep.card(name)
                 self.keep.delete(name)
                 return self.listing(page, undo=name, said="Deleted.")
             elif what == "forget":
-                said = f"Forgotten: {many(self.keep.forget(), 'run')} and what this browser had kept."
+                message = f"Forgotten: {many(self.keep.forget(), 'run')} and what this browser had kept."
             elif what == "restore":
                 self.keep.restore(name)
-                said = "It is back."
+                message = "It is back."
             else:
-                said = ""
+                message = ""
         except (TraceError, UserError) as error:
-            said = f"That did not work: {error}"
+            message = f"That did not work: {error}"
         except OSError as error:
-            said = f"That did not work: {error.strerror}."
-        return self.listing(page, said=said)
+            message = f"That did not work: {error.strerror}."
+        return self.listing(page, said=message)
 
     def keep_all(self, traces: dict[int, Trace], request: gr.Request) -> tuple[dict[int, str], str]:
         """Keep what is shown. Returns slot -> id, and the sentence about it."""
@@ -171,11 +171,11 @@ class MyRuns:
         if keep is None:
             return {}, self.why
         try:
-            found = {slot: keep.save(trace) for slot, trace in traces.items() if trace.steps}
+            kept = {slot: keep.save(trace) for slot, trace in traces.items() if trace.steps}
         except (UserError, OSError) as error:
             return {}, f"Not everything could be kept: {error}"
         where = "they are under My runs and have links now" if self.listed else "they have links now: note them"
-        return found, f"Kept: {len(found)} of {len(traces)} players; {where}." if found else "There is nothing to keep."
+        return kept, f"Kept: {len(kept)} of {len(traces)} players; {where}." if kept else "There is nothing to keep."
 
 
 def _row(card: Kept) -> dict[str, Any]:
@@ -257,6 +257,6 @@ def script(traces: dict[int, Trace]) -> str:
         return fresh(said=capital(error))
 
 
-def batches(found: dict[int, tuple[str, Trace]]) -> list[dict[str, Any]]:
+def batches(linked: dict[int, tuple[str, Trace]]) -> list[dict[str, Any]]:
     """Batches of runs with the names under which links find them."""
-    return [whole(slot, trace, name=name) for slot, (name, trace) in found.items()]
+    return [whole(slot, trace, name=name) for slot, (name, trace) in linked.items()]

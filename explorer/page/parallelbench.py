@@ -114,9 +114,14 @@ def drawn(parts: Sequence[Part], points: Sequence[Point], task: Any, order: Any)
     if not (isinstance(task, str) and isinstance(order, str) and task in GRID and order in orders):
         raise gr.Error("choose a task and an order of the lists.", print_exception=False)
     numbered = {i: p for i, p in enumerate(points) if p.task == task and order in (EVERY, p.setting.order)}
-    found = list(numbered.values())
+    selected = list(numbered.values())
     every = [p for p in points if p.task == task]
-    return accuracy_figure(task, found, every), bound_figure(task, found, every), rows(numbered), chosen(parts, task)
+    return (
+        accuracy_figure(task, selected, every),
+        bound_figure(task, selected, every),
+        rows(numbered),
+        chosen(parts, task),
+    )
 
 
 def rows(points: Mapping[int, Point]) -> list[list[Any]]:
@@ -140,19 +145,19 @@ def rows(points: Mapping[int, Point]) -> list[list[Any]]:
 
 def chosen(parts: Sequence[Part], task: str) -> str:
     """The oracle view of a task and of all tasks together, a row per model."""
-    views = [(part.model.name, one) for part in parts for one in part.speedups if one.task in (task, ALL)]
+    views = [(part.model.name, speedup) for part in parts for speedup in part.speedups if speedup.task in (task, ALL)]
     lines = [
         [
             name,
-            TASKS[one.task].title if one.task in TASKS else one.task,
-            one.best,
-            f"{one.share:.0%}",
-            f"{one.forwards:.2f}",
-            f"{one.chosen:.2f}",
-            f"{one.factor:.2f}×",
-            f"{one.solved:.0%}",
+            TASKS[speedup.task].title if speedup.task in TASKS else speedup.task,
+            speedup.best,
+            f"{speedup.share:.0%}",
+            f"{speedup.forwards:.2f}",
+            f"{speedup.chosen:.2f}",
+            f"{speedup.factor:.2f}×",
+            f"{speedup.solved:.0%}",
         ]
-        for name, one in views
+        for name, speedup in views
     ]
     columns = [
         "Model",
@@ -199,12 +204,12 @@ def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> 
     figure = blank()
     if forms := derived(task, board(every)):
         _derived(figure, "closed form", [d.per_forward for d in forms], [d.bound for d in forms])
-    found = [p for p in points if p.bound is not None]
-    for model, sampled, group in _groups(found):
+    bounded = [p for p in points if p.bound is not None]
+    for model, sampled, group in _groups(bounded):
         _dots(figure, model, sampled, group, [p.bound for p in group], looks(points))
     title = (
         "What writing at once costs at least"
-        if found
+        if bounded
         else "What writing at once costs: the answers of this task are not listed"
     )
     return _laid_out(
@@ -212,7 +217,7 @@ def bound_figure(task: str, points: Sequence[Point], every: Sequence[Point]) -> 
         points,
         title,
         "C, nats (derived from the sets written at once)",
-        [-0.1, 1.08 * max([p.bound or 0 for p in found] + [1.0])],
+        [-0.1, 1.08 * max([p.bound or 0 for p in bounded] + [1.0])],
     )
 
 

@@ -43,10 +43,10 @@ def fresh(**data: Any) -> str:
 def asked(value: Any, most: int = ASKED) -> dict[str, Any]:
     """The object of the JSON text that a component sent; an empty one for anything else: it may come from anyone."""
     try:
-        found = json.loads(value) if isinstance(value, str) and len(value) <= most else None
+        parsed = json.loads(value) if isinstance(value, str) and len(value) <= most else None
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {}
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def capital(words: object) -> str:

@@ -65,8 +65,12 @@ def section(handlers: Handlers, what: gr.Dropdown, outputs: list[Any]) -> None:
         width = gr.Dropdown(WIDTHS, value="7", label="Width of a figure", min_width=120, elem_id="picture-width")
         speed = gr.Dropdown(SPEEDS, value="0", label="Speed of a film", min_width=130, elem_id="picture-speed")
     with gr.Row():
-        for kind, said in (("svg", "Save figure (SVG)"), ("png", "Save figure (PNG)"), ("gif", "Save animation (GIF)")):
-            button = gr.Button(said, min_width=140)
+        for kind, label in (
+            ("svg", "Save figure (SVG)"),
+            ("png", "Save figure (PNG)"),
+            ("gif", "Save animation (GIF)"),
+        ):
+            button = gr.Button(label, min_width=140)
             button.click(
                 _saver(handlers, kind),
                 [what, view, clock, step, width, speed],

@@ -39,10 +39,10 @@ def opens(
 
     def play(value: Any, event: gr.SelectData, request: gr.Request) -> Iterator[tuple[Any, ...]]:
         try:
-            found = find(event.row_value, value, request)
+            replay = find(event.row_value, value, request)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        for shown in handlers.showing.run_again(found.decode, found.words, request, failed_at):
+        for shown in handlers.showing.run_again(replay.decode, replay.words, request, failed_at):
             yield (*shown, gr.Tabs(selected="explore"))
 
     played = frame.select(play, beside, [*outputs, tabs], show_progress_on=[outputs[1]], **ONE_AT_A_TIME)

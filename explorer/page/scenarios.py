@@ -47,16 +47,21 @@ UNFOLD = """() => { document.querySelector("#scenarios").setAttribute("data-all"
 
 def stage(handlers: Handlers) -> gr.HTML:
     """The voice of a scene; `submit` asks for the run at a place of its lever."""
-    found = msgspec.json.encode(recorded(handlers)).decode().replace("<", "\\u003c")
+    scenes = msgspec.json.encode(recorded(handlers)).decode().replace("<", "\\u003c")
     call = "page.mountStage(element, props, () => trigger('submit'))"
-    return module("page/stage.js", call, scenes=found, elem_id="scene")
+    return module("page/stage.js", call, scenes=scenes, elem_id="scene")
 
 
 def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: gr.HTML, outputs: list[Any]) -> None:
     """Let the chips play, and the lever of a scene exchange its run."""
     for button, names in made:
         button.click(_player(handlers, names), None, outputs, **LIGHT)
-    stops = {(one.lever.slot, stop.trace) for one in recorded(handlers) if one.lever for stop in one.lever.stops}
+    stops = {
+        (scenario.lever.slot, stop.trace)
+        for scenario in recorded(handlers)
+        if scenario.lever
+        for stop in scenario.lever.stops
+    }
 
     def exchange(value: Any, request: gr.Request) -> tuple[Any, ...]:
         slot, name = asked_for(value)
@@ -70,9 +75,9 @@ def connect(handlers: Handlers, made: list[tuple[gr.Button, list[str]]], scene: 
 def asked_for(value: Any) -> tuple[int, str]:
     """The player and the id of the run that a lever asks for; whoever sends something else asks for a run that is not
     there."""
-    found = asked(value)
-    slot = found.get("slot")
-    return slot if isinstance(slot, int) else -1, str(found.get("stop", value))
+    wish = asked(value)
+    slot = wish.get("slot")
+    return slot if isinstance(slot, int) else -1, str(wish.get("stop", value))
 
 
 def _player(handlers: Handlers, names: list[str]) -> Any:

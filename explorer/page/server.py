@@ -51,13 +51,13 @@ def launch(
     server answers, and a model is loaded when it is chosen. `traces` replaces the gallery that ships with the program;
     `public`: strangers come, so that the limits of a public page hold; `lecture`: the file of what lecture mode shows
     (see `explorer.lecture.chosen`)."""
-    limits, told = Limits.from_env(public), chosen(lecture)
+    limits, chosen_lecture = Limits.from_env(public), chosen(lecture)
     limits.check_methods([str(path) for path in engines.extra_methods()])  # before one of them is run
     starting.prepare(limits.seconds)
     limits.check_methods([info.file for info in engines.list_methods() if info.file])
     handlers = Handlers(traces or gallery(), Catalogue.read(limits.public, limits.models, limits.new_tokens), limits)
     with _one_app():
-        demo = build(handlers, told, prefetch.of(handlers) if warm else None)
+        demo = build(handlers, chosen_lecture, prefetch.of(handlers) if warm else None)
         demo.queue(max_size=limits.waiting, api_open=False)  # nobody passes the queue
     error_log.install()
     client.install(files.PREFIX)

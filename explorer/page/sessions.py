@@ -201,6 +201,6 @@ class Sessions:
     def drop(self, key: str | None) -> None:
         """Forget a page that was closed; its run stops."""
         with self._lock:
-            found = self._all.pop(key or "", None)
-        if found:
-            found[1].end()
+            dropped = self._all.pop(key or "", None)
+        if dropped:
+            dropped[1].end()

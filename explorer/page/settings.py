@@ -25,9 +25,9 @@ def connect(handlers: Any, changed: Any, controls: Sequence[Any]) -> None:
         asked, session.asked = session.asked, ""
         return updates(handlers.catalogue, session.take_opened(), len(session.slots), session.named, asked)
 
-    found = gr.JSON(visible="hidden")
-    taken = changed.then(take, None, found, **LIGHT)
-    taken.then(None, [found, *controls], list(controls), js=FILL, api_visibility="private")
+    values = gr.JSON(visible="hidden")
+    taken = changed.then(take, None, values, **LIGHT)
+    taken.then(None, [values, *controls], list(controls), js=FILL, api_visibility="private")
 
 
 def updates(

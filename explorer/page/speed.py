@@ -25,26 +25,26 @@ tokens. Copy-heavy prompts are easy, chat is hard. Tokens per forward travel fro
 def section(tab: gr.Tab) -> None:
     """The whole section; its figures are drawn when `tab` is opened."""
     gr.Markdown(HELP)
-    found = classes.recorded()
-    if not found:
+    benches = classes.recorded()
+    if not benches:
         gr.Markdown(
             "No recorded benchmark is installed here. Make one: `decoding-explorer bench --by-class --model smollm2 "
             "--json FILE`."
         )
-    for one in found:
-        gr.Markdown(_introduced(one))
+    for bench in benches:
+        gr.Markdown(_introduced(bench))
         with gr.Row():
             figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
-        table(_table(one))
-        tab.select(partial(_figures, one), None, figures, **LIGHT)
+        table(_table(bench))
+        tab.select(partial(_figures, bench), None, figures, **LIGHT)
 
 
-def _introduced(found: Bench) -> str:
+def _introduced(bench: Bench) -> str:
     """What was measured, as a title, and what it says of the control's text: as it was counted, not as it is meant to
     be."""
-    target = found.models[0]
-    count = f"{len(found.labels())} methods on {target.name}, answers of up to {found.max_new_tokens} tokens"
-    same, tried = sum(score.same for score in found.scores), sum(score.prompts for score in found.scores)
+    target = bench.models[0]
+    count = f"{len(bench.labels())} methods on {target.name}, answers of up to {bench.max_new_tokens} tokens"
+    same, tried = sum(score.same for score in bench.scores), sum(score.prompts for score in bench.scores)
     if same == tried:
         text = f"All {tried} answers are the control's text."
     else:
@@ -56,24 +56,24 @@ def _introduced(found: Bench) -> str:
     return f"### {count[:1].upper()}{count[1:]}\n{text}"
 
 
-def _table(found: Bench) -> str:
-    lines = [line | {"method": labelled(line["method"])} for line in classes.rows(found)]
-    models = ", ".join(f"{model.name} ({model.dtype})" for model in found.models)
-    threads = " / ".join(dict.fromkeys(str(model.threads) for model in found.models))
-    prompts = sum(score.prompts for score in found.scores if score.label == found.scores[0].label)
+def _table(bench: Bench) -> str:
+    lines = [line | {"method": labelled(line["method"])} for line in classes.rows(bench)]
+    models = ", ".join(f"{model.name} ({model.dtype})" for model in bench.models)
+    threads = " / ".join(dict.fromkeys(str(model.threads) for model in bench.models))
+    prompts = sum(score.prompts for score in bench.scores if score.label == bench.scores[0].label)
     about = (
-        f"Measured: {models}, {threads} threads; tokens per second over those of {labelled(found.control)} on "
-        f"{prompts} prompts, {found.max_new_tokens} new tokens, medians, with the 95 % interval over the classes; "
-        f"{found.machine}. Methods whose intervals overlap are not told apart."
+        f"Measured: {models}, {threads} threads; tokens per second over those of {labelled(bench.control)} on "
+        f"{prompts} prompts, {bench.max_new_tokens} new tokens, medians, with the 95 % interval over the classes; "
+        f"{bench.machine}. Methods whose intervals overlap are not told apart."
     )
     return fresh(caption=about, columns=list(lines[0]), rows=[list(line.values()) for line in lines])
 
 
-def _figures(found: Bench) -> tuple[Any, Any]:
+def _figures(bench: Bench) -> tuple[Any, Any]:
     """Speed by class, a column of dots per class; and the measured cost of a forward by its rows."""
     speeds, costs = blank(), blank()
-    for i, method in enumerate(found.labels()):
-        selected = [score for score in found.scores if score.label == method]
+    for i, method in enumerate(bench.labels()):
+        selected = [score for score in bench.scores if score.label == method]
         speeds.add_scatter(
             x=[score.group for score in selected],
             y=[score.speed for score in selected],
@@ -84,12 +84,12 @@ def _figures(found: Bench) -> tuple[Any, Any]:
     speeds.add_hline(
         y=1,
         line={"color": NEUTRAL, "dash": "dash"},
-        annotation={"text": labelled(found.control), "x": 0, "xanchor": "left"},
+        annotation={"text": labelled(bench.control), "x": 0, "xanchor": "left"},
     )
-    rows = sorted(found.row_seconds)
+    rows = sorted(bench.row_seconds)
     costs.add_scatter(
         x=rows,
-        y=[1000 * found.row_seconds[n] for n in rows],
+        y=[1000 * bench.row_seconds[n] for n in rows],
         mode="lines+markers",
         name="measured",
         line={"color": LINES[0]},

@@ -30,8 +30,8 @@ Item = tuple[str, Any, list[Any], Any]  # what it is, its payload, new entries o
 def lent() -> bool:
     """Whether a machine is lent for each run: the package `spaces` is there; a folder that happens to be called so is
     none."""
-    found = importlib.util.find_spec("spaces")
-    return found is not None and found.origin is not None
+    spec = importlib.util.find_spec("spaces")
+    return spec is not None and spec.origin is not None
 
 
 def prepare(seconds: float) -> None:

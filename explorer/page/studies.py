@@ -69,11 +69,11 @@ class Studies:
                 raise UserError(
                     f"there is no input '{unknown[0][:60]}'; it has {', '.join(p.name for p in info.inputs) or 'none'}."
                 )
-            for found, done in computed(info.slug, asked.inputs, stop):
-                yield self._shown(found, session, done)
+            for study, done in computed(info.slug, asked.inputs, stop):
+                yield self._shown(study, session, done)
         except UserError as error:
-            said = f"{info.title}: {error}" if info else str(error)
-            yield [gr.skip(), say(said, "error"), *[gr.skip()] * 6]
+            message = f"{info.title}: {error}" if info else str(error)
+            yield [gr.skip(), say(message, "error"), *[gr.skip()] * 6]
         finally:
             stop.set()  # a visitor who left wants nothing more
             self._stops.pop(session, None)
@@ -87,22 +87,22 @@ class Studies:
             raise UserError(f"study '{asked.study[:60]}' does not run on this page.")
         return asked, info
 
-    def _shown(self, found: Study, session: str, done: str) -> list[Any]:
+    def _shown(self, study: Study, session: str, done: str) -> list[Any]:
         """All results; the table and the figure are those that the session looked at, where there are such."""
-        tables = [(one.title, one.name) for one in found.tables]
-        figures = [(one.title, one.name) for one in found.figures]
-        runs = [(name, place) for place, name, _ in played(found)]
+        tables = [(listed.title, listed.name) for listed in study.tables]
+        figures = [(listed.title, listed.name) for listed in study.figures]
+        runs = [(name, place) for place, name, _ in played(study)]
         looks = self._looks.get(session, {})
         table, figure = (_kept(looks.get(kind), names) for kind, names in (("table", tables), ("figure", figures)))
-        ends = done or f"done in {found.seconds:.1f} s on {found.machine}."
+        ends = done or f"done in {study.seconds:.1f} s on {study.machine}."
         return [
-            found.to_json(),
-            say(f"{found.title}: {ends}"),
+            study.to_json(),
+            say(f"{study.title}: {ends}"),
             gr.update(choices=tables, value=table, visible=True),
-            rows(found, table or ""),
+            rows(study, table or ""),
             gr.update(choices=figures, value=figure, visible=bool(figures)),
-            study_figure(found.figure(figure or "")) if figures else None,
-            receipts(found),
+            study_figure(study.figure(figure or "")) if figures else None,
+            receipts(study),
             gr.update(choices=runs, value=None, visible=bool(runs)),
         ]
 
@@ -119,12 +119,12 @@ class Studies:
 
     def figure(self, record: Any, name: Any, request: gr.Request) -> Any:
         """Another figure of it. Raises gr.Error."""
-        return self._look("figure", record, name, request, lambda found, name: study_figure(found.figure(name)))
+        return self._look("figure", record, name, request, lambda study, name: study_figure(study.figure(name)))
 
     def _look(self, kind: str, record: Any, name: Any, request: gr.Request, draw: Callable[[Study, str], Any]) -> Any:
-        found = _read(record, name)
+        study = _read(record, name)
         try:
-            drawn = draw(found, name)
+            drawn = draw(study, name)
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
         if (session := str(request.session_hash)) in self._stops:  # what is drawn next keeps to it
@@ -160,20 +160,20 @@ def computed(slug: str, inputs: dict[str, Any], stop: threading.Event) -> Iterat
 
     threading.Thread(target=work, daemon=True).start()
     while True:
-        one = news.get()
-        if isinstance(one, BaseException):
-            raise one
-        yield one
-        if one[1] != UNDER_WAY:
+        update = news.get()
+        if isinstance(update, BaseException):
+            raise update
+        yield update
+        if update[1] != UNDER_WAY:
             return
 
 
 def played(study: Study) -> list[tuple[str, str, Any]]:
     """(place, name, run) of points that say what plays them, each run once."""
-    found: dict[str, tuple[str, str, Any]] = {}
-    for one in every_run(study):
-        found.setdefault(str(one[2]), one)
-    return list(found.values())
+    runs: dict[str, tuple[str, str, Any]] = {}
+    for run in every_run(study):
+        runs.setdefault(str(run[2]), run)
+    return list(runs.values())
 
 
 def every_run(study: Study) -> Iterator[tuple[str, str, Any]]:
@@ -189,10 +189,10 @@ def every_run(study: Study) -> Iterator[tuple[str, str, Any]]:
 
 def _kept(name: str | None, names: list[tuple[str, str]]) -> str | None:
     """The name where it is one of these (title, name), else the first one's."""
-    return name if name in [one for _, one in names] else names[0][1] if names else None
+    return name if name in [listed for _, listed in names] else names[0][1] if names else None
 
 
-def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
+def section(public: bool, slot: gr.HTML, slot_status: gr.HTML, tabs: gr.Tabs) -> None:
     """The whole section. slot: the form that a point fills which can be played; said: the status line beside it."""
     studies = Studies(public)
     gr.Markdown(HELP)
@@ -200,8 +200,8 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
     left_out = [info.title for info in engines.list_studies() if info not in infos]
     if left_out:
         gr.Markdown(f"Not on a public page, for they run models: {', '.join(left_out)}.")
-    for one in engines.broken_studies():
-        gr.Markdown(f"`{one.module}` does not load: {one.reason}")
+    for broken in engines.broken_studies():
+        gr.Markdown(f"`{broken.module}` does not load: {broken.reason}")
     if not infos:
         return
     form = module(
@@ -225,9 +225,9 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
         elem_id="study-play",
     )
     cells = table("", elem_id="study-rows")
-    told = table("", elem_id="study-receipts")
+    receipt_table = table("", elem_id="study-receipts")
 
-    outputs = [record, line, which_table, cells, which_figure, plot, told, which_run]
+    outputs = [record, line, which_table, cells, which_figure, plot, receipt_table, which_run]
     running = start.click(studies.run, form, outputs, show_progress_on=[line], **queued("study"))
     stop.click(studies.stop, None, line, **LIGHT)
     until("study-go", [running], stop)
@@ -235,7 +235,7 @@ def section(public: bool, slot: gr.HTML, said: gr.HTML, tabs: gr.Tabs) -> None:
     which_figure.input(studies.figure, [record, which_figure], plot, **LIGHT)
     clicked = dots("study-plot")
     for event, asks in ((which_run.input, which_run), (clicked.submit, clicked)):
-        event(play, [record, asks], [slot, said, line, tabs], **LIGHT)
+        event(play, [record, asks], [slot, slot_status, line, tabs], **LIGHT)
 
 
 def _told(info: StudyInfo) -> dict[str, Any]:
@@ -258,12 +258,12 @@ def play(record: Any, wish: Any) -> tuple[Any, Any, Any, Any]:
     """The first slot's form with the run of a point, the status lines there and here, and the Explore tab. wish: a
     place, or the click of a dot."""
     place = asked_for(wish)
-    found = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
-    if found is None:
+    chosen = next((run for at, _, run in every_run(_read(record, place)) if at == place), None)
+    if chosen is None:
         refused = say("this point is not a run; choose one of those under Play a point.", "error")
         return gr.skip(), gr.skip(), refused, gr.skip()
-    form = Form(found.method, found.model, found.params).text()
-    words = f"Slot 1 holds {found.method} on {found.model}; press Run."
+    form = Form(chosen.method, chosen.model, chosen.params).text()
+    words = f"Slot 1 holds {chosen.method} on {chosen.model}; press Run."
     return form, say(words, go="controls"), gr.skip(), gr.Tabs(selected="explore")
 
 
@@ -275,7 +275,7 @@ def asked_for(value: Any) -> str:
 
 def rows(study: Study, name: str) -> str:
     """A table of the study as the page's table; of a long one the first rows."""
-    found = study.table(name)
+    study_table = study.table(name)
     shown = [
         [
             "-"
@@ -285,17 +285,22 @@ def rows(study: Study, name: str) -> str:
             else f"{cell:.6g}"
             if isinstance(cell, float)
             else str(cell)
-            for cell, column in zip(row, found.columns, strict=True)
+            for cell, column in zip(row, study_table.columns, strict=True)
         ]
-        for row in found.rows[:SHOWN]
+        for row in study_table.rows[:SHOWN]
     ]
-    more = f" The first {SHOWN} of {len(found.rows)} rows." if len(found.rows) > SHOWN else ""
-    return fresh(caption=f"{found.note}{more}".strip(), columns=[c.head for c in found.columns], rows=shown, empty="-")
+    more = f" The first {SHOWN} of {len(study_table.rows)} rows." if len(study_table.rows) > SHOWN else ""
+    return fresh(
+        caption=f"{study_table.note}{more}".strip(),
+        columns=[c.head for c in study_table.columns],
+        rows=shown,
+        empty="-",
+    )
 
 
 def receipts(study: Study) -> str:
     """Receipts and notes."""
-    lines = [[one.name, one.sentence, one.provenance] for one in study.receipts]
+    lines = [[receipt.name, receipt.sentence, receipt.provenance] for receipt in study.receipts]
     lines += [["note", note, ""] for note in study.notes]
     given = ", ".join(f"{name}={value}" for name, value in study.inputs.items())
     return fresh(

@@ -44,7 +44,7 @@ def section(handlers: Handlers, tabs: gr.Tabs, outputs: Sequence[Any]) -> None:
         return
     inputs = [*_what(sweeper, models, first), *_how_much(sweeper)]
     start, cancel = either("sweep-go", ("Start sweep", "sweep-start"), ("Cancel sweep", "sweep-cancel"))
-    line = status(sweeper.planned(*(one.value for one in inputs)), elem_id="sweep-status")
+    line = status(sweeper.planned(*(control.value for control in inputs)), elem_id="sweep-status")
     with gr.Row(elem_id="sweep-figures"):
         figures = [gr.Plot(show_label=False, min_width=320) for _ in range(2)]
     points = listing(POINTS, "sweep-points", "Points; choose one for its prompts")
@@ -128,21 +128,21 @@ def _connect(
     line, _, _, points, cells = shown
 
     def model_changed(chosen: Any) -> list[Any]:
-        found = offer(sweeper, _listed(sweeper, chosen))
+        offered = offer(sweeper, _listed(sweeper, chosen))
         return [
-            gr.update(choices=found["methods"], value=found["chosen"]),
-            gr.update(choices=found["names"], value=found["name"]),
-            found["text"],
-            gr.update(choices=found["second"], value=NO_SECOND),
+            gr.update(choices=offered["methods"], value=offered["chosen"]),
+            gr.update(choices=offered["names"], value=offered["name"]),
+            offered["text"],
+            gr.update(choices=offered["second"], value=NO_SECOND),
         ]
 
     def methods_changed(chosen: Any, slugs: Any, now: Any, then: Any) -> list[Any]:
-        found = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
-        stays, both = now in found["names"], str(then).partition("=")[0].strip() in found["names"]
+        offered = offer(sweeper, _listed(sweeper, chosen), slugs if isinstance(slugs, list) else [])
+        stays, both = now in offered["names"], str(then).partition("=")[0].strip() in offered["names"]
         return [
-            gr.update(choices=found["names"], value=now if stays else found["name"]),
-            gr.skip() if stays else found["text"],
-            gr.update(choices=found["second"], value=then if both else NO_SECOND),
+            gr.update(choices=offered["names"], value=now if stays else offered["name"]),
+            gr.skip() if stays else offered["text"],
+            gr.update(choices=offered["second"], value=then if both else NO_SECOND),
         ]
 
     def name_changed(chosen: Any, slugs: Any, now: Any) -> Any:
@@ -154,7 +154,7 @@ def _connect(
         sweeper.planned, inputs, line, **LIGHT
     )
     name.input(name_changed, [model, methods, name], text, **LIGHT).then(sweeper.planned, inputs, line, **LIGHT)
-    gr.on([one.input for one in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
+    gr.on([control.input for control in inputs[3:]], sweeper.planned, inputs, line, **LIGHT)
     running = start.click(sweeper.run, inputs, shown, **queued("sweep") | {"show_progress": "hidden"})
     until("sweep-go", [running, cancel.click(sweeper.stop, None, shown, cancels=[running], **LIGHT)], cancel)
     points.select(sweeper.prompts, None, [cells, about], **LIGHT)
@@ -187,7 +187,7 @@ def offer(sweeper: Sweeper, model: str, slugs: Sequence[str] | None = None, name
         "names": [DEFAULTS, *declared],
         "name": name,
         "text": _values(declared, name, curve),
-        "second": [NO_SECOND, *(f"{one}={_values(declared, one, curve)}" for one in declared)],
+        "second": [NO_SECOND, *(f"{param}={_values(declared, param, curve)}" for param in declared)],
     }
 
 

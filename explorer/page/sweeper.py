@@ -70,13 +70,13 @@ class Sweeper:
 
     def kind(self, model: Any) -> str:
         """The kind of a listed model. Raises UserError."""
-        found = next((m.kind for m in self.handlers.catalogue.models if m.name == model), None)
-        if found is None:
+        kind = next((m.kind for m in self.handlers.catalogue.models if m.name == model), None)
+        if kind is None:
             raise UserError(
                 f"unknown model '{str(model)[:60]}'; choose one of "
                 f"{', '.join(m.name for m in self.handlers.catalogue.models)}."
             )
-        return str(found)
+        return str(kind)
 
     def methods(self, model: str) -> list[MethodInfo]:
         """Those that the model can run."""
@@ -93,8 +93,8 @@ class Sweeper:
         swept = _swept(slugs, (name, text), (more.strip(), others))
         settings = quality.plan(kind, slugs, swept)
         catalogue = self.handlers.catalogue
-        for one in settings:  # by the declarations that hold here, where an answer may have to be shorter
-            catalogue.check_params(catalogue.known(one.method), one.params)
+        for setting in settings:  # by the declarations that hold here, where an answer may have to be shorter
+            catalogue.check_params(catalogue.known(setting.method), setting.params)
         checked = SweepRequest(
             str(model),
             settings,
@@ -126,15 +126,15 @@ class Sweeper:
         return say(f"{ways} in all, control and curve included. {self._expected(checked)}")
 
     def _expected(self, checked: SweepRequest) -> str:
-        found = self._pace.expect(checked.model, [one.method for one in checked.settings])
-        if found is None:
+        estimate = self._pace.expect(checked.model, [setting.method for setting in checked.settings])
+        if estimate is None:
             return (
                 f"No run of {checked.model} was timed here yet, so there is no estimate; it ends after "
                 f"{_time(checked.seconds)} at the latest."
             )
-        seconds = found[0] * len(checked.tasks) * checked.prompts
+        seconds = estimate[0] * len(checked.tasks) * checked.prompts
         return (
-            f"About {_time(seconds)}, estimated from {found[1]:,} timed runs of {checked.model} here; less where "
+            f"About {_time(seconds)}, estimated from {estimate[1]:,} timed runs of {checked.model} here; less where "
             "finished runs are reused."
         )
 
@@ -159,15 +159,15 @@ class Sweeper:
             decode = partial(
                 workers.in_turn, model, stopped=lambda: job.stop.is_set() or budget(), guard=lambda: MODEL_LOCK
             )
-            said = drawn = 0.0
+            reported = drawn = 0.0
             for i, outcome in sweep.run(decode, self.kept, resume=checked.reuse, max_runs=checked.runs):
                 self._pace.note(checked.model, sweep.cells[i].method, outcome)
                 now = time.monotonic()
                 if now - drawn > DRAW_EVERY:
-                    drawn = said = now
+                    drawn = reported = now
                     yield _progress(sweep), *_shown(sweep), gr.skip()
-                elif now - said > SAY_EVERY:
-                    said = now
+                elif now - reported > SAY_EVERY:
+                    reported = now
                     yield _progress(sweep), *[gr.skip()] * 4
             self._pace.save()
             yield _finished(sweep), *_shown(sweep), []
@@ -212,11 +212,11 @@ class Sweeper:
             setting = row_number(row, len(sweep.settings) if sweep else 0, "point of this sweep")
         except UserError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        found = sweep.prompts_of(setting)
-        wrong = sum(not sweep.outcomes[i].right for i in found)
+        cells = sweep.prompts_of(setting)
+        wrong = sum(not sweep.outcomes[i].right for i in cells)
         return [
-            _row(sweep, i) for i in found
-        ], f"**{_plain(sweep.settings[setting].label)}**: {wrong} of {len(found)} wrong. Choose a prompt to see it."
+            _row(sweep, i) for i in cells
+        ], f"**{_plain(sweep.settings[setting].label)}**: {wrong} of {len(cells)} wrong. Choose a prompt to see it."
 
     def again(self, row: Any, _: Any, request: gr.Request) -> Replay:
         """The run of a chosen prompt. Raises UserError."""
@@ -231,14 +231,14 @@ class Sweeper:
 
 def _swept(slugs: Sequence[str], *asked: tuple[Any, Any]) -> Mapping[str, Sequence[Any]]:
     """The parameters that are asked for with their values, the one along which curves run first. Raises UserError."""
-    found: dict[str, list[Any]] = {}
+    swept: dict[str, list[Any]] = {}
     for name, text in asked:
         if name in (DEFAULTS, NO_SECOND):
             continue
-        if str(name) in found:
+        if str(name) in swept:
             raise UserError(f"{name} is chosen twice; choose another second parameter, or none.")
-        found[str(name)] = values_of(parameter(slugs, str(name)), str(text or "")[:2000])
-    return grid.check(found)
+        swept[str(name)] = values_of(parameter(slugs, str(name)), str(text or "")[:2000])
+    return grid.check(swept)
 
 
 def _number(value: Any, what: str, low: float, high: float) -> float:

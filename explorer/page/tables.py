@@ -39,10 +39,10 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None, 
     heads = [_heading(name, measured) for name in HEADLINE] if traces else []
     columns = ["Player", "Output", "Task check", *heads, *beside]
     for slot, trace in sorted(traces.items()):
-        found = measured[slot]
+        metrics = measured[slot]
         output = _output(trace)
         last = [against(trace, controls[slot], (ties or {}).get(slot), len(rows), judged)] if beside else []
-        figures = [_figure(found[name], len(rows)) for name in HEADLINE]
+        figures = [_figure(metrics[name], len(rows)) for name in HEADLINE]
         name, tells = f"{slot + 1} · {title_of(trace)}", apart(trace, traces.values())
         rows.append(
             [
@@ -60,7 +60,7 @@ def results(traces: Mapping[int, Trace], ties: Mapping[int, Tie] | None = None, 
 
 def _heading(name: str, measured: Mapping[int, Mapping[str, Metric]]) -> str:
     """What a number is called in all rows: "Model calls" where no run has a second model, else its usual name."""
-    labels = {found[name].label for found in measured.values() if name in found}
+    labels = {metrics[name].label for metrics in measured.values() if name in metrics}
     label = labels.pop() if len(labels) == 1 else DEFINITIONS[name].label
     return f"{label} ({DEFINITIONS[name].kind})"
 
@@ -107,8 +107,8 @@ def numbers(traces: Mapping[int, Trace]) -> str:
     """Every metric of every player side by side, with its kind, formula and conditions."""
     by_slot = {slot: {metric.name: metric for metric in measure(trace)} for slot, trace in sorted(traces.items())}
     every: dict[str, Metric] = {}
-    for found in by_slot.values():
-        every |= {name: metric for name, metric in found.items() if name not in every}
+    for metrics in by_slot.values():
+        every |= {name: metric for name, metric in metrics.items() if name not in every}
     columns = [
         "Number",
         *(f"{slot + 1} · {name_of(traces[slot], traces.values())}" for slot in by_slot),
@@ -119,7 +119,7 @@ def numbers(traces: Mapping[int, Trace]) -> str:
     rows = [
         [
             metric.label,
-            *(_figure(found.get(name), run) for run, found in enumerate(by_slot.values())),
+            *(_figure(metrics.get(name), run) for run, metrics in enumerate(by_slot.values())),
             metric.kind,
             metric.formula,
             _conditions(name, by_slot),
@@ -137,15 +137,15 @@ def numbers(traces: Mapping[int, Trace]) -> str:
 
 
 def _conditions(name: str, by_slot: Mapping[int, Mapping[str, Metric]]) -> dict[str, Any]:
-    said = dict.fromkeys(
-        found[name].conditions for found in by_slot.values() if name in found and found[name].conditions
+    conditions = dict.fromkeys(
+        metrics[name].conditions for metrics in by_slot.values() if name in metrics and metrics[name].conditions
     )
-    return {"text": "\n".join(said), "quiet": True}
+    return {"text": "\n".join(conditions), "quiet": True}
 
 
-def broken(found: list[Any], unread: Mapping[str, str]) -> str:
+def broken(methods: list[Any], unread: Mapping[str, str]) -> str:
     """Method files, papers and gallery traces that do not load, with the reason; shown, never hidden."""
-    rows = [[one.module.rsplit(".", 1)[-1], one.reason] for one in found]
+    rows = [[method.module.rsplit(".", 1)[-1], method.reason] for method in methods]
     rows += [[f"papers/{name}", why] for name, why in papers.faults().items()]
     rows += [[f"trace {name}", why] for name, why in unread.items()]
     return fresh(
@@ -156,9 +156,9 @@ def broken(found: list[Any], unread: Mapping[str, str]) -> str:
     )
 
 
-def models(found: tuple[Any, ...]) -> str:
+def models(zoo: tuple[Any, ...]) -> str:
     """The models of the zoo."""
-    rows = [[model.name, model.title, model.kind, model.note] for model in found]
+    rows = [[model.name, model.title, model.kind, model.note] for model in zoo]
     return fresh(
         caption="Models that are known by name; a hub id or a folder can be typed too where this page runs at home.",
         columns=["Name", "Model", "Kind", "Note"],
@@ -167,12 +167,13 @@ def models(found: tuple[Any, ...]) -> str:
     )
 
 
-def sweep(found: quality.Recorded) -> str:
+def sweep(recorded: quality.Recorded) -> str:
     """A recorded sweep: one row per point, with what the model's own curve has at as many forwards."""
-    lines = quality.rows(found.points)
+    lines = quality.rows(recorded.points)
     about = (
-        f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts of "
-        f"each of {len(found.tasks)} tasks."
+        f"{recorded.model.name} (weights {recorded.model.sha256[:12]}), {recorded.prompts_per_task} held-out "
+        "prompts of "
+        f"each of {len(recorded.tasks)} tasks."
     )
     return fresh(
         caption=f"Measured: {about}",
@@ -182,13 +183,13 @@ def sweep(found: quality.Recorded) -> str:
     )
 
 
-def listed(found: Table) -> str:
+def listed(table: Table) -> str:
     """A table of the tab *Docs*, which is English."""
     rows = [
         [cell if isinstance(cell, str) else {"text": cell.text, "href": _address(cell.to)} for cell in row]
-        for row in found.rows
+        for row in table.rows
     ]
-    return fresh(columns=found.columns, rows=rows, filters=found.filters, sort=True, lang="en")
+    return fresh(columns=table.columns, rows=rows, filters=table.filters, sort=True, lang="en")
 
 
 def _address(to: str) -> str:

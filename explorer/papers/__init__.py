@@ -34,7 +34,9 @@ class Papers:
 
     def recordings(self) -> list[Recording]:
         """What the gallery records, by id."""
-        return sorted((one for paper in self.all() for one in paper.gallery), key=lambda one: one.id)
+        return sorted(
+            (recording for paper in self.all() for recording in paper.gallery), key=lambda recording: recording.id
+        )
 
 
 def folders() -> tuple[Path, ...]:
@@ -51,26 +53,26 @@ def read() -> Papers:
 
 @lru_cache(maxsize=4)
 def _read(places: tuple[Path, ...]) -> Papers:
-    found = Papers()
+    collection = Papers()
     taken: dict[str, str] = {}
     for path in (path for place in places for path in sorted((place / "papers").glob("*.json"))):
         try:
             paper = parse(path.stem, path.read_bytes())
             _claim(paper, path, taken)
         except (OSError, ValueError, msgspec.DecodeError) as error:
-            found.broken[path.name] = str(error)
+            collection.broken[path.name] = str(error)
             continue
-        (found.bases if paper.base else found.papers).append(paper)
-        found.homes |= {one.id: path.parents[1] / "traces" for one in paper.gallery}
-    for papers in (found.papers, found.bases):
-        papers.sort(key=lambda one: (STATES.index(one.state), FAMILIES.index(one.family), one.id))
-    return found
+        (collection.bases if paper.base else collection.papers).append(paper)
+        collection.homes |= {recording.id: path.parents[1] / "traces" for recording in paper.gallery}
+    for papers in (collection.papers, collection.bases):
+        papers.sort(key=lambda entry: (STATES.index(entry.state), FAMILIES.index(entry.family), entry.id))
+    return collection
 
 
 def _claim(paper: Paper, path: Path, taken: dict[str, str]) -> None:
     """Remember what belongs to this file. Raises ValueError for what another one has."""
     wanted = [f"the paper '{paper.id}'", *(f"the method '{slug}'" for slug in paper.methods)]
-    wanted += [f"the recording '{one.id}'" for one in paper.gallery]
+    wanted += [f"the recording '{recording.id}'" for recording in paper.gallery]
     for what in wanted:
         if what in taken:
             raise ValueError(f"{what} is in {taken[what]} already")
@@ -79,10 +81,10 @@ def _claim(paper: Paper, path: Path, taken: dict[str, str]) -> None:
 
 def faults() -> dict[str, str]:
     """File -> fault, for the page and the command line: files that cannot be read, and methods that no file names."""
-    found = read()
-    known = {slug for paper in found.all() for slug in paper.methods}
+    collection = read()
+    known = {slug for paper in collection.all() for slug in paper.methods}
     alone = [info.slug for info in engines.list_methods() if info.slug not in known and not info.file]
-    return found.broken | {f"{slug}.json": f"no file of assets/papers names the method '{slug}'" for slug in alone}
+    return collection.broken | {f"{slug}.json": f"no file of assets/papers names the method '{slug}'" for slug in alone}
 
 
 def methods_of(paper: Paper) -> list[MethodInfo]:
@@ -98,14 +100,14 @@ def simplified(paper: Paper) -> str:
 
 def published(paper: Paper) -> str:
     """What its authors published, each figure with where it is written."""
-    said = "; ".join(f"{one.figure} {one.what} ({one.where})" for one in paper.published)
-    return f"Published, not measured here: {said}." if said else ""
+    figures = "; ".join(f"{claim.figure} {claim.what} ({claim.where})" for claim in paper.published)
+    return f"Published, not measured here: {figures}." if figures else ""
 
 
 def counts() -> dict[str, int]:
     """How many papers are in which state."""
-    found = Counter(paper.state for paper in read().papers)
-    return {str(state): found[state] for state in STATES}
+    by_state = Counter(paper.state for paper in read().papers)
+    return {str(state): by_state[state] for state in STATES}
 
 
 def sentence() -> str:
@@ -131,8 +133,8 @@ def sentence() -> str:
 def rests_on(papers: Sequence[Paper]) -> str:
     """How many papers were implemented from what, and that each says where it departs."""
     n = {basis: sum(paper.basis == basis for paper in papers) for basis in BASES}
-    said = [f"{_words(count)} are written from {BASES[basis]}" for basis, count in n.items() if count]
-    listed = f"{', '.join(said[:-1])}{' and ' if said[1:] else ''}{said[-1]}"
+    phrases = [f"{_words(count)} are written from {BASES[basis]}" for basis, count in n.items() if count]
+    listed = f"{', '.join(phrases[:-1])}{' and ' if phrases[1:] else ''}{phrases[-1]}"
     return (
         f"Of these, {listed}; each names what it departs in, and a phrase after its title says where its "
         "algorithm differs from the paper's."
@@ -145,8 +147,12 @@ def tally() -> str:
     total = sum(n.values())
     if n["works"] == total:
         return f"The methods of {total} papers run here, each with what it rests on"
-    said = {"works": f"{n['works']} work here", "partly": f"{n['partly']} partly", "planned": f"{n['planned']} planned"}
-    return f"{total} papers: {', '.join(text for state, text in said.items() if n[state])}"
+    phrases = {
+        "works": f"{n['works']} work here",
+        "partly": f"{n['partly']} partly",
+        "planned": f"{n['planned']} planned",
+    }
+    return f"{total} papers: {', '.join(text for state, text in phrases.items() if n[state])}"
 
 
 def _lower(text: str) -> str:

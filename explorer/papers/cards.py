@@ -38,16 +38,16 @@ def calls() -> Iterator[Measured]:
         at = re.search(r"\d+", asked)
         cost = {key.removesuffix(COST): value for key, value in calls.items() if key.endswith(COST)}
         ends = {key.removesuffix(ENDS): value for key, value in calls.items() if key.endswith(ENDS)}
-        told = [
+        phrases = [
             f"{key.replace('_', ' ')} {value:.2f}"
             + ("" if key not in ends else " ({:.2f} to {:.2f})".format(*ends[key]))
             + (f" at {cost[key]:.0f} layer-rows" if key in cost else "")
             for key, value in calls.items()
             if not key.endswith((COST, ENDS))
         ]
-        if told:
+        if phrases:
             made = [card["machine"].partition(", cpu")[0], card["date"], f"`{card['command']}`"]
-            rows.append([f"`{name}`", "; ".join(told), at[0] if at else "–", *made])
+            rows.append([f"`{name}`", "; ".join(phrases), at[0] if at else "–", *made])
     yield Measured(
         "Tokens per model call, by the cards",
         "",
@@ -72,10 +72,10 @@ def domains() -> Iterator[Measured]:
         held = card["held_out"]
         shares = list(next(iter(held["nats_per_token"].values()))["own"])
         rows: list[list[Cell]] = []
-        for domain, found in held["nats_per_token"].items():
-            foreign = [value for key, both in found.items() if key.startswith("foreign") for value in both.values()]
+        for domain, losses in held["nats_per_token"].items():
+            foreign = [value for key, both in losses.items() if key.startswith("foreign") for value in both.values()]
             span = f"{min(foreign):.2f} to {max(foreign):.2f}" if foreign else "–"
-            rows.append([domain, *(round(x, 2) for x in (found["dense"], *(found["own"][s] for s in shares))), span])
+            rows.append([domain, *(round(x, 2) for x in (losses["dense"], *(losses["own"][s] for s in shares))), span])
         router = held["router"]
         yield Measured(
             f"Read-ME: nats per token of {card['name']}",
@@ -96,8 +96,8 @@ def vision() -> Iterator[Measured]:
     """Drafts for a vision-language model: how much of a caption each gets accepted."""
     rows: list[list[Cell]] = []
     for card in (card for card in cards("parts").values() if "captions" in card.get("held_out", {})):
-        for draft, found in card["held_out"]["captions"].items():
-            chain_of_4, tree = found["chain_of_4"], found["tree_of_15"]
+        for draft, scores in card["held_out"]["captions"].items():
+            chain_of_4, tree = scores["chain_of_4"], scores["tree_of_15"]
             first = card["held_out"]["as_stored"][draft]["same_first_token"]
             words = chain_of_4["from_the_draft"]
             rows.append(
@@ -176,11 +176,11 @@ def _count(value: Any) -> str:
 def reached(card: dict[str, Any]) -> str:
     """The first thing that a card says of held-out data, in a few words; a dash where it says nothing."""
     for path, text in REACHED:
-        found: Any = card
+        node: Any = card
         for key in path.split("."):
-            found = found.get(key) if isinstance(found, dict) else None
-        if found is not None:
-            return text(found)
+            node = node.get(key) if isinstance(node, dict) else None
+        if node is not None:
+            return text(node)
     return "–"
 
 
@@ -190,7 +190,9 @@ def _mean(values: dict[str, float]) -> float:
 
 def _first(rank: list[Any]) -> str:
     """Of the first guess; of several widths, exits or windows the least and the most."""
-    values = [one[0] if isinstance(one, list) else one for one in (rank if isinstance(rank[0], list) else rank[:1])]
+    values = [
+        share[0] if isinstance(share, list) else share for share in (rank if isinstance(rank[0], list) else rank[:1])
+    ]
     return f"first guess right {_span(values)}"
 
 

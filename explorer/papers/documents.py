@@ -32,8 +32,8 @@ ORDER = (
 
 def documents() -> dict[str, str]:
     """Name -> title of every text of `assets/docs`, in the order of reading; a new one comes last."""
-    found = sorted(DOCS.glob("*.md"), key=lambda path: (path.stem not in ORDER, [*ORDER, path.stem].index(path.stem)))
-    return {path.stem: _title(path) for path in found}
+    paths = sorted(DOCS.glob("*.md"), key=lambda path: (path.stem not in ORDER, [*ORDER, path.stem].index(path.stem)))
+    return {path.stem: _title(path) for path in paths}
 
 
 def _title(path: Path) -> str:
@@ -56,8 +56,8 @@ def section(name: str, head: str) -> str:
         text = document(name)
     except (KeyError, OSError, UnicodeError):
         return f"### {head}\nThe text assets/docs/{name}.md is not installed.\n"
-    found = re.search(rf"^## {re.escape(head)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return f"### {head}\n{found[1].strip() if found else f'assets/docs/{name}.md has no such part.'}\n"
+    match = re.search(rf"^## {re.escape(head)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return f"### {head}\n{match[1].strip() if match else f'assets/docs/{name}.md has no such part.'}\n"
 
 
 # --- generated parts
@@ -81,7 +81,7 @@ def filled(text: str) -> str:
                 f"'{name}' is no generated part with one end '<!-- /{name} -->'; there is {', '.join(PARTS)}."
             )
         body = PARTS[name]()
-        text = place.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)  # type: ignore[misc]
+        text = place.sub(lambda match, body=body: f"{match[1]}{body}\n{match[2]}", text)  # type: ignore[misc]
     return text
 
 

@@ -29,8 +29,8 @@ ROUNDED = 0.005  # of a lane, which is recorded in 255 grades
 
 def lessons() -> tuple[Lesson, ...]:
     """All lessons, by their order."""
-    told = [lesson for paper in papers.read().all() for lesson in paper.lessons]
-    return tuple(sorted(told, key=lambda one: (one.order, one.method)))
+    unsorted = [lesson for paper in papers.read().all() for lesson in paper.lessons]
+    return tuple(sorted(unsorted, key=lambda lesson: (lesson.order, lesson.method)))
 
 
 class Subject(NamedTuple):
@@ -43,9 +43,9 @@ class Subject(NamedTuple):
 
 def subjects() -> dict[str, Subject]:
     """All that a lesson can be about, by what it names."""
-    told = {one.slug: Subject(one.title, one.family, one.paper) for one in engines.list_methods()}
+    by_slug = {info.slug: Subject(info.title, info.family, info.paper) for info in engines.list_methods()}
     studies = [paper for paper in papers.read().papers if not paper.methods]
-    return told | {one.id: Subject(one.name, one.family, f"arXiv:{one.arxiv}") for one in studies}
+    return by_slug | {study.id: Subject(study.name, study.family, f"arXiv:{study.arxiv}") for study in studies}
 
 
 @lru_cache(maxsize=1)
@@ -68,16 +68,16 @@ def faults(trace: Trace, stop: Stop) -> list[str]:
     if not 1 <= stop.step <= len(trace.steps):
         return [f"there is no step {stop.step}; the run has {len(trace.steps)}"]
     return [
-        f"{what}: claimed {claimed!r}, found {found!r}"
-        for what, claimed, found in _claims(trace, stop)
-        if not _holds(claimed, found)
+        f"{what}: claimed {claimed!r}, found {actual!r}"
+        for what, claimed, actual in _claims(trace, stop)
+        if not _holds(claimed, actual)
     ]
 
 
-def _holds(claimed: Any, found: Any) -> bool:
-    if isinstance(claimed, float) and isinstance(found, (int, float)):
-        return abs(claimed - found) <= CLOSE
-    return bool(claimed == found)
+def _holds(claimed: Any, actual: Any) -> bool:
+    if isinstance(claimed, float) and isinstance(actual, (int, float)):
+        return abs(claimed - actual) <= CLOSE
+    return bool(claimed == actual)
 
 
 def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
@@ -90,16 +90,16 @@ def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
     if check.causes:
         yield "causes", check.causes, dict(Counter(commits.causes)) if commits else {}
     for place, piece in check.wrote.items():
-        written = dict(zip(commits.positions, commits.tokens, strict=True)) if commits else {}
-        yield f"written at {place}", piece, pieces.get(written.get(offset + int(place), -1))
+        tokens = dict(zip(commits.positions, commits.tokens, strict=True)) if commits else {}
+        yield f"written at {place}", piece, pieces.get(tokens.get(offset + int(place), -1))
     for empty in check.masked:
         yield f"place {empty} is empty", None, board[empty] if empty < len(board) else None
     if check.text:
-        said = "".join(pieces.get(token, "") if token is not None else "\0" for token in board)
-        yield f"text holds {check.text!r}", True, check.text in said
+        text = "".join(pieces.get(token, "") if token is not None else "\0" for token in board)
+        yield f"text holds {check.text!r}", True, check.text in text
     for kind, edges in check.spans.items():
-        found = next(([span.start - offset, span.end - offset] for span in step.spans if span.kind == kind), None)
-        yield f"span {kind}", edges, found
+        bounds = next(([span.start - offset, span.end - offset] for span in step.spans if span.kind == kind), None)
+        yield f"span {kind}", edges, bounds
     for name, value in check.facts.items():
         yield f"fact {name}", float(value), step.facts.get(name)
     if check.note:
@@ -112,17 +112,17 @@ def _claims(trace: Trace, stop: Stop) -> Iterator[tuple[str, Any, Any]]:
 
 def _counts(trace: Trace, stop: Stop, step: Step, tokens: int) -> Iterator[tuple[str, Any, Any]]:
     check, tree, done = stop.check, step.tree, trace.steps[: stop.step]
-    found: dict[str, Any] = {
+    actual: dict[str, Any] = {
         "commits": sum(token >= 0 for token in step.commits.tokens) if step.commits else 0,
         "drafted": len(tree.parents) - 1 if tree else None,
         "accepted": sum(tree.accepted) - 1 if tree else None,
         "tokens": tokens,
         "fed": step.tokens_fed,
-        "forwards": sum(sum(one.forwards.values()) for one in done),
+        "forwards": sum(sum(done_step.forwards.values()) for done_step in done),
         "steps": len(trace.steps),
     }
     yield from (
-        (name, getattr(check, name), value) for name, value in found.items() if getattr(check, name) is not None
+        (name, getattr(check, name), value) for name, value in actual.items() if getattr(check, name) is not None
     )
     for fate, n in check.why.items():
         yield f"rows {fate}", n, tree.why.count(fate) if tree else None

@@ -30,7 +30,7 @@ def table(name: str) -> Table:
 
 def by_name() -> dict[str, Measured]:
     """Every measured table by its name."""
-    return {found.name: found for every in measured.tables().values() for found in every}
+    return {measured_table.name: measured_table for every in measured.tables().values() for measured_table in every}
 
 
 def _papers() -> Table:
@@ -86,9 +86,9 @@ def _file(info: MethodInfo) -> str:
 
 def _published() -> Table:
     rows: list[list[str | Link]] = [
-        [paper.name, _cited(paper), one.figure, one.what, one.where]
+        [paper.name, _cited(paper), claim.figure, claim.what, claim.where]
         for paper in papers.read().all()
-        for one in paper.published
+        for claim in paper.published
     ]
     about = ["These figures were measured by the authors on their models and machines, not here."]
     return Table(TITLES["published"], about, ["paper", "arXiv", "published", "of what", "where"], rows)
@@ -97,9 +97,15 @@ def _published() -> Table:
 def _measured() -> Table:
     """The index of all measured tables."""
     rows: list[list[str | Link]] = [
-        [Link(found.title, found.name), subject, found.command or found.made_by or "–", found.machine, found.date]
+        [
+            Link(measured_table.title, measured_table.name),
+            subject,
+            measured_table.command or measured_table.made_by or "–",
+            measured_table.machine,
+            measured_table.date,
+        ]
         for subject, every in measured.tables().items()
-        for found in every
+        for measured_table in every
     ]
     about = [
         "Open a table by its title. Each names its command, machine and date. Seconds do not carry over to other "

@@ -28,92 +28,94 @@ OLDER = (
 
 def tables() -> dict[str, list[Measured]]:
     """Subject -> its tables: those made of other records, then those that are recorded as they are."""
-    found = {}
+    by_title = {}
     for name, (title, make) in SUBJECTS.items():
         file = RECORDS / f"{name}.json"
         kept = msgspec.json.decode(file.read_bytes(), type=list[Measured]) if file.is_file() else []
-        found[title] = [*make(), *kept]
-    return found
+        by_title[title] = [*make(), *kept]
+    return by_title
 
 
 def _bench() -> Iterator[Measured]:
     plain, invariant = classes.recorded(), classes.recorded(classes.ROW_INVARIANT)
-    for found in (*sorted(plain, key=lambda found: found.max_new_tokens), *invariant):
-        main = found.models[0]
+    for bench in (*sorted(plain, key=lambda bench: bench.max_new_tokens), *invariant):
+        main = bench.models[0]
         if main.slower is None:
             how, texts = "", f"In {main.dtype} rounding decides between near-ties; in float32 all texts are greedy's."
         else:
             how = " with row-invariant forwards"
             texts = (
                 "Speeds are over greedy on the plain network. The texts are compared with greedy's with row-invariant "
-                f"forwards, and that one's (the row `{found.control}`, which shows what these cost) with plain "
+                f"forwards, and that one's (the row `{bench.control}`, which shows what these cost) with plain "
                 "greedy's."
             )
-        costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in found.row_seconds.items())
+        costs = ", ".join(f"{1000 * s:.1f} ms for {n} row{'s' * (n > 1)}" for n, s in bench.row_seconds.items())
         yield Measured(
-            f"{found.max_new_tokens} new tokens on {main.name}{how}",
-            found.command,
-            f"{found.machine}, {main.dtype}",
-            found.date,
-            **of_lines({key: line[key] for key in (*FIRST, *line)} for line in classes.rows(found)),
+            f"{bench.max_new_tokens} new tokens on {main.name}{how}",
+            bench.command,
+            f"{bench.machine}, {main.dtype}",
+            bench.date,
+            **of_lines({key: line[key] for key in (*FIRST, *line)} for line in classes.rows(bench)),
             sample="tokens per second over greedy's in the same process, the prompt's forward included",
-            notes=[classes.LEGEND, texts, f"A forward took {costs}.", *([OLDER] if found.date < MERGED else [])],
+            notes=[classes.LEGEND, texts, f"A forward took {costs}.", *([OLDER] if bench.date < MERGED else [])],
         )
 
 
 def _certified() -> Iterator[Measured]:
-    for found in certified.recorded():
+    for record in certified.recorded():
         lines = [
             {
-                "method": one.method,
-                "parameters": ", ".join(f"{key}={value}" for key, value in one.params.items()) or "default",
-                "compared with": "its control" if one in found.kept else "the network without a cache",
-                "same text": f"{one.same} of {one.prompts}",
-                "tokens compared": one.tokens,
-                "differs from token": ", ".join(str(at + 1) for at in one.first) or None,
+                "method": row.method,
+                "parameters": ", ".join(f"{key}={value}" for key, value in row.params.items()) or "default",
+                "compared with": "its control" if row in record.kept else "the network without a cache",
+                "same text": f"{row.same} of {row.prompts}",
+                "tokens compared": row.tokens,
+                "differs from token": ", ".join(str(at + 1) for at in row.first) or None,
             }
-            for one in (*found.kept, *found.network)
+            for row in (*record.kept, *record.network)
         ]
         yield Measured(
-            f"Lossless methods on {found.model.name}, token by token",
-            found.command,
-            f"{found.machine}, {found.model.dtype}",
-            found.date,
+            f"Lossless methods on {record.model.name}, token by token",
+            record.command,
+            f"{record.machine}, {record.model.dtype}",
+            record.date,
             **of_lines(lines),
             sample="bundled prompts, temperature 0",
         )
 
 
 def _sweeps() -> Iterator[Measured]:
-    for found in quality.recorded():
-        apart = grid.apart(found.points)
+    for sweep in quality.recorded():
+        apart = grid.apart(sweep.points)
         yield Measured(
-            f"Quality against forwards on {found.model.name}{f', by {apart}' if apart else ''}",
-            found.command,
+            f"Quality against forwards on {sweep.model.name}{f', by {apart}' if apart else ''}",
+            sweep.command,
             "counted, on any machine",
-            found.date,
-            **of_lines(quality.rows(found.points)),
-            sample=f"{found.points[0].tried} held-out prompts of {len(found.tasks)} tasks, answers checked exactly",
+            sweep.date,
+            **of_lines(quality.rows(sweep.points)),
+            sample=f"{sweep.points[0].tried} held-out prompts of {len(sweep.tasks)} tasks, answers checked exactly",
             notes=[quality.LEGEND.replace("\n", " "), "*Sweeps* has the figure."],
         )
 
 
 def parallel_points(part: parallelbench.Part) -> list[parallelbench.Point]:
     """Of the whole board in random order, drawn at temperature 1."""
-    whole = [one for one in part.points if one.setting.order == parallelbench.VALUE_FREE and one.setting.blocks == 1]
-    return [one for one in whole if one.setting.sampled and one.setting.per_forward]
+    whole = [
+        point for point in part.points if point.setting.order == parallelbench.VALUE_FREE and point.setting.blocks == 1
+    ]
+    return [point for point in whole if point.setting.sampled and point.setting.per_forward]
 
 
 def _parallel() -> Iterator[Measured]:
     for part in parallelbench.recorded(quality.PARALLELBENCH):
         lines = [
             {
-                "task": one.task,
-                "tokens per forward": round(one.tokens_per_forward, 2),
-                "right, % (95 %)": [round(100 * x, 1) for x in (one.share, *one.interval)],
-                "derived, %": None if one.chance is None else round(100 * one.chance, 1),
+                "task": point.task,
+                "tokens per forward": round(point.tokens_per_forward, 2),
+                "right, % (95 %)": [round(100 * x, 1) for x in (point.share, *point.interval)],
+                "derived, %": None if point.chance is None else round(100 * point.chance, 1),
             }
-            for one in parallel_points(part)
+            for point in parallel_points(part)
         ]
         if lines:
             yield Measured(
@@ -131,35 +133,36 @@ def _parallel() -> Iterator[Measured]:
 
 
 def _names() -> Iterator[Measured]:
-    for found in names.recorded():
+    for record in names.recorded():
         yield Measured(
             "Names that exist at a dot (Monitor-Guided Decoding)",
-            found.command,
-            f"{found.machine}, Python {found.python}",
-            found.date,
-            **of_lines(names.rows(found)),
+            record.command,
+            f"{record.machine}, Python {record.python}",
+            record.date,
+            **of_lines(names.rows(record)),
             sample="files of the standard library cut at a dot",
             notes=[
                 "The 100 % follows from the rule: the analyser that restricts is the one that marks. The author's own "
                 "name does not follow from it.",
-                f"The analyser was asked about {found.asked} places; at {found.wrong} it knew names and the author's "
+                f"The analyser was asked about {record.asked} places; at {record.wrong} it knew names and the author's "
                 "was none of them. Names longer than 12 tokens are cut off and count as not existing.",
             ],
         )
 
 
 def _lengths() -> Iterator[Measured]:
-    for found in length.recorded():
+    for record in length.recorded():
         yield Measured(
-            f"What a token costs as an answer grows, on {found.model.name}",
-            found.command,
-            f"{found.machine}, {found.model.dtype}",
-            found.date,
-            **of_lines(length.rows(found)),
-            sample=f"{found.prompt_tokens} tokens of prompt and {found.new_tokens:,} new ones, end marks ignored",
+            f"What a token costs as an answer grows, on {record.model.name}",
+            record.command,
+            f"{record.machine}, {record.model.dtype}",
+            record.date,
+            **of_lines(length.rows(record)),
+            sample=f"{record.prompt_tokens} tokens of prompt and {record.new_tokens:,} new ones, end marks ignored",
             notes=[
                 length.LEGEND.replace("\n", " "),
-                f"Medians over turns of {found.chunk} tokens, in which all loops take turns; each stretch begins where "
+                f"Medians over turns of {record.chunk} tokens, in which all loops take turns; each stretch "
+                "begins where "
                 "the one before ends. The prompt's own forward is left out. A long answer without an end goes round in "
                 "circles, which drafting by copying profits from.",
             ],
@@ -167,16 +170,16 @@ def _lengths() -> Iterator[Measured]:
 
 
 def _gguf() -> Iterator[Measured]:
-    for found in gguf.recorded():
-        machine = f"{found.machine}, {found.threads} thread{'s' * (found.threads > 1)}"
-        where: dict[str, Any] = {"command": found.command, "machine": machine, "date": found.date}
-        sample = f"`{found.file}`, {found.prompt_tokens} tokens of prompt and {found.new_tokens} new ones"
+    for record in gguf.recorded():
+        machine = f"{record.machine}, {record.threads} thread{'s' * (record.threads > 1)}"
+        where: dict[str, Any] = {"command": record.command, "machine": machine, "date": record.date}
+        sample = f"`{record.file}`, {record.prompt_tokens} tokens of prompt and {record.new_tokens} new ones"
         notes = [
-            f"Medians of {found.rounds} rounds in which all loops take turns; both run {found.build}, so that the "
+            f"Medians of {record.rounds} rounds in which all loops take turns; both run {record.build}, so that the "
             "programs alone are compared.",
             "The last column counts tokens up to the first other one. Where a file's rows keep their bits, our cache "
             "keeps values in bfloat16, the server's in float16, and near-ties fall differently.",
-            f"{found.again} measurements were disturbed by others and made again, {found.left} stayed disturbed.",
+            f"{record.again} measurements were disturbed by others and made again, {record.left} stayed disturbed.",
         ]
         heads = [
             "loop",
@@ -186,55 +189,55 @@ def _gguf() -> Iterator[Measured]:
             "processor, s",
             "tokens as greedy's",
         ]
-        rows = [list(msgspec.structs.astuple(one)) for one in found.loops]
+        rows = [list(msgspec.structs.astuple(loop)) for loop in record.loops]
         title = "Greedy on a GGUF file beside llama.cpp's own server"
         yield Measured(title, **where, columns=heads, rows=rows, sample=sample, notes=notes)
         heads = ["ratio", "after the first token", "whole request", "processor seconds", "goal"]
-        rows = [list(msgspec.structs.astuple(one)) for one in found.ratios]
+        rows = [list(msgspec.structs.astuple(ratio)) for ratio in record.ratios]
         title = "The same as ratios of a round, median (quarters)"
         yield Measured(title, **where, columns=heads, rows=rows, sample=sample)
         costs = [
-            {"weights": one.code, "MB": round(one.bytes / 1e6)}
-            | {"a row's logits beside others": f"move by up to {one.moved:.2g}" if one.moved else "the same bits"}
+            {"weights": row.code, "MB": round(row.bytes / 1e6)}
+            | {"a row's logits beside others": f"move by up to {row.moved:.2g}" if row.moved else "the same bits"}
             | {f"{n} row{'s' * (n > 1)}": "{:.1f} ({:.1f})".format(*(1000 * s for s in each))
-               for n, each in one.seconds.items()}
-            for one in found.rows
+               for n, each in row.seconds.items()}
+            for row in record.rows
         ]  # fmt: skip
-        title = f"Milliseconds of a forward (processor) by rows and code of the weights, behind {found.past} positions"
-        made = ", ".join(one.code for one in found.rows if one.made)
+        title = f"Milliseconds of a forward (processor) by rows and code of the weights, behind {record.past} positions"
+        made = ", ".join(row.code for row in record.rows if row.made)
         notes = [
-            f"Logits: 1 to 32 rows at once and a small tree behind 20, 200 and 700 positions ({found.build}).",
+            f"Logits: 1 to 32 rows at once and a small tree behind 20, 200 and 700 positions ({record.build}).",
             f"{made} were made from the file by llama.cpp's quantiser: they tell speed and bits, not quality.",
         ]
         if costs:
-            yield Measured(title, **where, **of_lines(costs), sample=f"`{found.file}`", notes=notes)
+            yield Measured(title, **where, **of_lines(costs), sample=f"`{record.file}`", notes=notes)
 
 
 def _studies() -> Iterator[Measured]:
     for file in sorted((ASSETS / "studies").glob("*.json")):
-        found = engines.Study.from_json(file.read_bytes())
-        command, made_by = _origin(found)
-        for table in found.tables:
+        study = engines.Study.from_json(file.read_bytes())
+        command, made_by = _origin(study)
+        for table in study.tables:
             yield Measured(
-                f"{found.title}: {table.title[:1].lower()}{table.title[1:]}",
+                f"{study.title}: {table.title[:1].lower()}{table.title[1:]}",
                 command,
-                found.machine,
-                found.made_at[:10],
+                study.machine,
+                study.made_at[:10],
                 [column.head for column in table.columns],
                 [[_number(cell) for cell in row] for row in table.rows],
-                notes=[note for note in (table.note, *found.notes) if note]
+                notes=[note for note in (table.note, *study.notes) if note]
                 + [f"The figures: `decoding-explorer study --open assets/studies/{file.name}`."],
                 made_by=made_by,
             )
 
 
-def _origin(found: engines.Study) -> tuple[str, str]:
+def _origin(study: engines.Study) -> tuple[str, str]:
     """The command that makes a study's record again; or what made it, where the study is no more."""
-    given = {key: f'"{value}"' if " " in str(value) else str(value) for key, value in found.inputs.items()}
-    if found.study in {info.slug for info in engines.list_studies()}:
-        return f"decoding-explorer study {found.study} {' '.join(f'--set {k}={v}' for k, v in given.items())}", ""
-    said = ", ".join(f"{key}={value}" for key, value in given.items() if value)
-    return "", f"a study that is no longer part of the program ({found.study}: {said})"
+    given = {key: f'"{value}"' if " " in str(value) else str(value) for key, value in study.inputs.items()}
+    if study.study in {info.slug for info in engines.list_studies()}:
+        return f"decoding-explorer study {study.study} {' '.join(f'--set {k}={v}' for k, v in given.items())}", ""
+    inputs = ", ".join(f"{key}={value}" for key, value in given.items() if value)
+    return "", f"a study that is no longer part of the program ({study.study}: {inputs})"
 
 
 def _number(value: Any) -> Cell:

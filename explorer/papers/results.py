@@ -32,23 +32,23 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def results(infos: Mapping[str, MethodInfo], called: Mapping[str, Sequence[str]]) -> dict[str, list[Result]]:
     """Method -> what was measured of it, timed runs first. called: method -> the names that tables may call it by."""
-    found: dict[str, list[Result]] = {slug: [] for slug in infos}
+    by_method: dict[str, list[Result]] = {slug: [] for slug in infos}
     for slug, result in (*_timed(), *_swept(infos), *_existing(), *_by_part(infos), *_in_tables(called)):
-        if slug in found:
-            found[slug].append(result)
-    return {slug: sorted(those, key=lambda one: one.speed is None) for slug, those in found.items()}
+        if slug in by_method:
+            by_method[slug].append(result)
+    return {slug: sorted(those, key=lambda outcome: outcome.speed is None) for slug, those in by_method.items()}
 
 
 def _timed() -> Iterator[tuple[str, Result]]:
     """The shortest answers first; of several settings of a method the fastest, which is named."""
-    for record in sorted(classes.recorded(), key=lambda one: one.max_new_tokens):
+    for record in sorted(classes.recorded(), key=lambda bench: bench.max_new_tokens):
         best: dict[str, classes.Score] = {}
         for score in record.scores:
             held = best.get(score.method)
             if held is None or record.overall(score.label) > record.overall(held.label):
                 best[score.method] = score
         for slug, score in best.items():
-            said = [one for one in record.scores if one.label == score.label]
+            class_scores = [class_score for class_score in record.scores if class_score.label == score.label]
             values = {
                 "control": record.control,
                 "speed": round(record.overall(score.label), 2),
@@ -57,8 +57,8 @@ def _timed() -> Iterator[tuple[str, Result]]:
                 "model": record.models[0].name,
                 "dtype": record.models[0].dtype,
                 "tokens": record.max_new_tokens,
-                "same": sum(one.same for one in said),
-                "prompts": sum(one.prompts for one in said),
+                "same": sum(class_score.same for class_score in class_scores),
+                "prompts": sum(class_score.prompts for class_score in class_scores),
                 "machine": record.machine.partition(",")[0],
                 "given": score.label[len(slug) :].strip(" ()"),
             }
@@ -66,16 +66,18 @@ def _timed() -> Iterator[tuple[str, Result]]:
 
 
 def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
-    told = set[tuple[str, str]]()  # a method's figure from the record with the most prompts, not from each
-    for record in sorted(quality.recorded(), key=lambda one: -one.points[0].tried):
+    seen = set[tuple[str, str]]()  # a method's figure from the record with the most prompts, not from each
+    for record in sorted(quality.recorded(), key=lambda sweep: -sweep.points[0].tried):
         base = next(point for point in record.points if point.control)
         for slug in dict.fromkeys(point.method for point in record.points):
-            if slug not in infos or (record.model.name, slug) in told:
+            if slug not in infos or (record.model.name, slug) in seen:
                 continue
-            told.add((record.model.name, slug))
+            seen.add((record.model.name, slug))
             own = [point for point in record.points if point.method == slug]
             usual = {param.name: param.default for param in infos[slug].params}
-            point = next((one for one in own if all(usual.get(k) == v for k, v in one.params.items())), own[0])
+            point = next(
+                (candidate for candidate in own if all(usual.get(k) == v for k, v in candidate.params.items())), own[0]
+            )
             low, high = point.interval
             values = {
                 "control": base.method,
@@ -94,29 +96,29 @@ def _swept(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
 
 def _existing() -> Iterator[tuple[str, Result]]:
     for record in names.recorded():
-        for lane in record.lanes:
+        for score in record.lanes:
             values = {
-                "share": round(100 * lane.exist / lane.prompts),
-                "span": [round(100 * end) for end in lane.interval],
-                "prompts": lane.prompts,
+                "share": round(100 * score.exist / score.prompts),
+                "span": [round(100 * end) for end in score.interval],
+                "prompts": score.prompts,
                 "model": record.model.name,
                 "control": record.lanes[0].method,
                 "base": round(100 * record.lanes[0].exist / record.lanes[0].prompts),
             }
-            if lane is not record.lanes[0]:
-                yield lane.method, Result("names", values)
+            if score is not record.lanes[0]:
+                yield score.method, Result("names", values)
 
 
 def _by_part(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
     """Tokens per model call, from the card of the part that a method asks for. Its first lines are the part's own."""
     for name, card in cards("parts").items():
-        told = card.get("held_out", {}).get("tokens_per_target_call", {})
+        per_call = card.get("held_out", {}).get("tokens_per_target_call", {})
         lines = [
             f"{key.replace('_', ' ')}: {value:.2f}"
-            for key, value in told.items()
+            for key, value in per_call.items()
             if isinstance(value, float) and not key.endswith(COST)
         ]
-        at = re.search(r"\d+", str(told.get("asked", "")))
+        at = re.search(r"\d+", str(per_call.get("asked", "")))
         for slug, info in infos.items():
             if lines and any(name.endswith(f"-{part}") for part in info.parts.values()):
                 values = {"part": name, "lines": "; ".join(lines[:MOST]), "prompts": int(at[0]) if at else None}
@@ -126,7 +128,7 @@ def _by_part(infos: Mapping[str, MethodInfo]) -> Iterator[tuple[str, Result]]:
 def _in_tables(called: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Result]]:
     """A row that a table has for a method; else the title of a table that is about it."""
     files = sorted((ASSETS / "measured").glob("*.json"))
-    tables = [one for file in files for one in msgspec.json.decode(file.read_bytes(), type=list[Measured])]
+    tables = [record for file in files for record in msgspec.json.decode(file.read_bytes(), type=list[Measured])]
     for slug, wanted in called.items():
         names_of = {name.lower() for name in wanted}
         for table in tables:
@@ -143,10 +145,10 @@ def _named(cell: Cell, names_of: set[str]) -> bool:
 
 def _of_row(table: Measured, row: Sequence[Cell]) -> Result:
     pairs = list(zip(table.columns[1:], row[1:], strict=True))
-    told = [f"{column}: {_said(cell)}" for column, cell in pairs if cell is not None][:MOST]
+    lines = [f"{column}: {_said(cell)}" for column, cell in pairs if cell is not None][:MOST]
     speeds = [cell for column, cell in pairs if column.startswith(OVER)]
     speed = speeds[0][0] if speeds and isinstance(speeds[0], list) else None
-    values = {"title": table.title, "lines": "; ".join(told), "where": table.machine}
+    values = {"title": table.title, "lines": "; ".join(lines), "where": table.machine}
     return Result("row", values, speed=speed)
 
 

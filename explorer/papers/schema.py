@@ -223,13 +223,13 @@ def parse(name: str, data: bytes) -> Paper:
             raise ValueError(f"Object missing required field `{field}`")
     if paper.base and (strange := set(paper.methods) ^ set(paper.purposes)):
         raise ValueError(f"`methods` and `purposes` do not name the same: {', '.join(sorted(strange))}")
-    told = {
+    mentions = {
         "lessons": [lesson.method for lesson in paper.lessons if paper.methods or lesson.method != name],
         "trials": [*paper.trials],
         "says": [*paper.says.methods],
         "trains": [*paper.trains],
     }
-    for field, method in ((field, method) for field, methods in told.items() for method in methods):
+    for field, method in ((field, method) for field, methods in mentions.items() for method in methods):
         if method not in paper.methods:
             raise ValueError(f"`{field}` tells of '{method}', which is not in `methods`")
     return msgspec.structs.replace(paper, id=name)

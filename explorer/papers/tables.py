@@ -36,8 +36,8 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True):
     def origin(self) -> str:
         """The command, the machine and the date, as Markdown; those of each row where these have their own."""
         command = f"`{self.command}`" if self.command else self.made_by or "command not recorded"
-        told = self.machine if "command" in self.columns else f"{command}; {self.machine}; {self.date}"
-        return f"{told[:1].upper()}{told[1:]}."
+        source = self.machine if "command" in self.columns else f"{command}; {self.machine}; {self.date}"
+        return f"{source[:1].upper()}{source[1:]}."
 
 
 class Link(NamedTuple):
@@ -57,15 +57,15 @@ class Table(msgspec.Struct, frozen=True):
     filters: list[int] = []
 
 
-def shown(found: Measured) -> Table:
+def shown(measured: Measured) -> Table:
     """A measured table as it is shown, each column with as many digits as it needs."""
-    places = [_places(column) for column in zip(*found.rows, strict=True)]
+    places = [_places(column) for column in zip(*measured.rows, strict=True)]
     rows: list[list[str | Link]] = [
-        [_text(cell, *at) for cell, at in zip(row, places, strict=True)] for row in found.rows
+        [_text(cell, *at) for cell, at in zip(row, places, strict=True)] for row in measured.rows
     ]
-    sample = [f"{found.sample[:1].upper()}{found.sample[1:]}."] if found.sample else []
-    notes = "\n".join(f"- {note}" for note in found.notes)
-    return Table(found.title, [*sample, found.origin, notes], found.columns, rows)
+    sample = [f"{measured.sample[:1].upper()}{measured.sample[1:]}."] if measured.sample else []
+    notes = "\n".join(f"- {note}" for note in measured.notes)
+    return Table(measured.title, [*sample, measured.origin, notes], measured.columns, rows)
 
 
 def of_lines(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:

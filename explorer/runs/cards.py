@@ -80,12 +80,12 @@ def leaving(
         if not card.pinned:
             queues.setdefault(card.owner, []).append(card)
     held[owner] += needed
-    found: list[Kept] = []
+    dropped: list[Kept] = []
 
     def drop(whose: str) -> None:
         nonlocal over
         card = queues[whose].pop(0)
-        found.append(card)
+        dropped.append(card)
         over -= takes[card.id]
         held[whose] -= takes[card.id]
 
@@ -93,4 +93,4 @@ def leaving(
         drop(owner)
     while over > 0 and any(queues.values()):
         drop(max((whose for whose, queue in queues.items() if queue), key=lambda whose: held[whose]))
-    return found
+    return dropped

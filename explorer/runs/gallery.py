@@ -85,15 +85,15 @@ class Gallery:
 
     def __init__(self, *folders: Path, said: Mapping[str, Recording] | None = None) -> None:
         places = folders or (GALLERY,)
-        told = _captions(places[0].parent / "gallery.json") if said is None else said
+        captions = _captions(places[0].parent / "gallery.json") if said is None else said
         self.broken: dict[str, str] = {}
         self._paths: dict[str, Path] = {}
         self.cards: list[Card] = []
-        found = [path for place in places for path in (*place.glob("*.json"), *place.glob("*.json.gz"))]
-        for path in sorted(found, key=lambda path: (path.name, path)):
+        paths = [path for place in places for path in (*place.glob("*.json"), *place.glob("*.json.gz"))]
+        for path in sorted(paths, key=lambda path: (path.name, path)):
             name = path.name.removesuffix(".gz").removesuffix(".json")
             try:
-                self.cards.append(_card(name, read_bytes(path), told.get(name)))
+                self.cards.append(_card(name, read_bytes(path), captions.get(name)))
                 self._paths[name] = path
             except (TraceError, msgspec.DecodeError) as error:
                 self.broken[name] = str(error)
@@ -125,7 +125,7 @@ class Gallery:
                 (c for c in self.cards[i + 1 :] if c.prompt == first.prompt and c.method != first.method), None
             )
             if second:
-                return {one.id: self.get(one.id) for one in (first, second)}
+                return {card.id: self.get(card.id) for card in (first, second)}
         return {card.id: self.get(card.id) for card in self.cards[:1]}
 
 
@@ -139,11 +139,11 @@ class _Caption(msgspec.Struct):
 
 def _captions(path: Path) -> dict[str, _Caption]:
     """What a `gallery.json` beside a folder of one's own says of its traces."""
-    found = msgspec.json.decode(texts.utf8(path.read_bytes()), type=list[_Caption]) if path.is_file() else []
-    return {one.id: one for one in found}
+    captions = msgspec.json.decode(texts.utf8(path.read_bytes()), type=list[_Caption]) if path.is_file() else []
+    return {caption.id: caption for caption in captions}
 
 
-def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
+def _card(name: str, text: bytes, caption: Recording | _Caption | None) -> Card:
     probe = msgspec.json.decode(text, type=_Probe)
     ids, ends = probe.end.output_ids, set(probe.header.eos_ids)
     cut = next((i for i, token in enumerate(ids) if token in ends), len(ids))
@@ -161,10 +161,10 @@ def _card(name: str, text: bytes, said: Recording | _Caption | None) -> Card:
         steps=len(probe.steps),
         calls=by_role(calls, probe.header.models[0].role if probe.header.models else ""),
         tokens=sum(token != probe.header.mask_id for token in ids[:cut]),
-        caption=said.title if said else "",
-        watch=said.watch if said else "",
-        beside=said.beside if said else "",
-        listed=said.listed if said else True,
+        caption=caption.title if caption else "",
+        watch=caption.watch if caption else "",
+        beside=caption.beside if caption else "",
+        listed=caption.listed if caption else True,
         lossless=probe.header.lossless,
         dtypes=tuple(m.dtype for m in probe.header.models),
     )
@@ -221,9 +221,9 @@ def read_pasted(text: str, limit: int | None = None) -> Trace:
 def gallery() -> Gallery:
     """The gallery that ships with the program, and that of the extra folder. A recorded run that a paper promises and
     no folder holds is named in `broken`."""
-    said = {one.id: one for one in papers.read().recordings()}
-    made = Gallery(*(place / "traces" for place in papers.folders()), said=said)
+    recordings = {recording.id: recording for recording in papers.read().recordings()}
+    made = Gallery(*(place / "traces" for place in papers.folders()), said=recordings)
     there = {card.id for card in made.cards} | set(made.broken)
     why = "it is not recorded; `python -m explorer.record` does it"
-    made.broken |= dict.fromkeys(sorted(said.keys() - there), why)
+    made.broken |= dict.fromkeys(sorted(recordings.keys() - there), why)
     return made

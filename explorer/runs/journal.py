@@ -77,7 +77,7 @@ class Journal:
 def recover(keep: RunStore) -> list[str]:
     """Make kept runs of the journals whose processes are gone; returns their ids. A journal that cannot be read is set
     aside and named in `broken`; one for which there is no room stays for the next start."""
-    found = []
+    recovered = []
     keep.aside = {}
     for path in filter(Path.is_file, sorted(keep.live.glob("*.journal"))):
         with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
@@ -86,7 +86,7 @@ def recover(keep: RunStore) -> list[str]:
             try:
                 trace = read_journal(file.read())
                 if trace is not None:
-                    found.append(keep.save(trace))
+                    recovered.append(keep.save(trace))
             except (UserError, OSError) as error:  # no room for it now
                 keep.aside[path.name] = f"not kept yet: {error}"
                 continue
@@ -96,15 +96,15 @@ def recover(keep: RunStore) -> list[str]:
         path.unlink(missing_ok=True)
     keep.sweep()
     keep.broken |= keep.aside
-    return found
+    return recovered
 
 
 def set_aside(path: Path, error: Exception) -> str:
     """Put a journal that cannot be read where nothing reads it again. Returns the sentence about it."""
-    said = str(error) if isinstance(error, TraceError) else f"the journal is damaged ({type(error).__name__})"
+    reason = str(error) if isinstance(error, TraceError) else f"the journal is damaged ({type(error).__name__})"
     with contextlib.suppress(OSError):
         path = path.rename(path.with_suffix(".broken"))
-    return f"{said[:SAID]}; it is left as {path}"
+    return f"{reason[:SAID]}; it is left as {path}"
 
 
 def read_journal(data: bytes) -> Trace | None:
@@ -114,9 +114,9 @@ def read_journal(data: bytes) -> Trace | None:
         return None
     try:
         head, *rest = (msgspec.json.decode(line) for line in lines)
-        header, steps = {**head["header"], "missing": UNKNOWN}, [one["step"] for one in rest]
-        edits = [edit for one in rest for edit in one.get("edits", ())]
-        pieces = [piece for one in (head, *rest) for piece in one["pieces"]]
+        header, steps = {**head["header"], "missing": UNKNOWN}, [entry["step"] for entry in rest]
+        edits = [edit for entry in rest for edit in entry.get("edits", ())]
+        pieces = [piece for entry in (head, *rest) for piece in entry["pieces"]]
     except KeyError as error:
         raise TraceError(f"the journal is damaged: a line has no {error.args[0]}") from None
     except (msgspec.DecodeError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -140,16 +140,16 @@ def read_journal(data: bytes) -> Trace | None:
 def plain_text(trace: Trace, ids: list[int]) -> str:
     """What the ids say by the token table, up to the first end mark, special tokens left out."""
     pieces, ends = {piece.id: piece for piece in trace.pieces}, set(trace.header.eos_ids)
-    said = b""
+    encoded = b""
     for token in ids[: next((i for i, t in enumerate(ids) if t in ends), len(ids))]:
         piece = pieces[token]
         if piece.kind != "special":
-            said += (
-                bytes(int(one, 16) for one in _BYTES.findall(piece.text))
+            encoded += (
+                bytes(int(digits, 16) for digits in _BYTES.findall(piece.text))
                 if piece.kind == "byte"
                 else piece.text.encode("utf-8", "replace")
             )
-    return said.decode("utf-8", "replace").strip()
+    return encoded.decode("utf-8", "replace").strip()
 
 
 def _lock(file: Any) -> bool:

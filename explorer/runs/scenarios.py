@@ -82,8 +82,8 @@ class Scenario(Part, frozen=True):
 def scenarios(recorded: Collection[str]) -> list[Scenario]:
     """Those whose runs are all among the recorded ones, in the order of the file. Raises UserError for a file
     that is not understood."""
-    found = own_json("scenarios.json", list[Scenario])
-    return [one for one in found if one.needs <= set(recorded)]
+    every_scenario = own_json("scenarios.json", list[Scenario])
+    return [scenario for scenario in every_scenario if scenario.needs <= set(recorded)]
 
 
 def _named(title: str) -> str:
@@ -94,7 +94,7 @@ def scene(name: str, recorded: Collection[str]) -> Scenario:
     """The scene that an address names, as `Scenario.name` or by its title. Raises UserError for one that is not here,
     with the nearest that is."""
     there = scenarios(recorded)
-    known = {one.name: one for one in there}
+    known = {scenario.name: scenario for scenario in there}
     wanted = _named(name)
     if wanted in known:
         return known[wanted]
@@ -106,12 +106,12 @@ def scene(name: str, recorded: Collection[str]) -> Scenario:
 
 def texts() -> list[str]:
     """Every sentence and label of the file, for those who translate."""
-    return [text for one in own_json("scenarios.json") for text in _texts(one)]
+    return [text for scenario in own_json("scenarios.json") for text in _texts(scenario)]
 
 
-def _texts(one: Mapping[str, Any]) -> list[str]:
-    lever = one.get("lever", {})
-    said = [lever[part] for part in ("label", "low", "high") if part in lever]
-    told = [part["say"] for part in (*one.get("says", ()), *lever.get("stops", ()))]
-    named = (one["title"], one["watch"], one.get("question", ""), *one.get("roles", ()))
-    return [text for text in (*named, *said, *told) if text]
+def _texts(scenario: Mapping[str, Any]) -> list[str]:
+    lever = scenario.get("lever", {})
+    labels = [lever[part] for part in ("label", "low", "high") if part in lever]
+    remarks = [part["say"] for part in (*scenario.get("says", ()), *lever.get("stops", ()))]
+    named = (scenario["title"], scenario["watch"], scenario.get("question", ""), *scenario.get("roles", ()))
+    return [text for text in (*named, *labels, *remarks) if text]

@@ -42,8 +42,8 @@ class RunStore:
     def __init__(self, folder: Path, limit_mb: float = DEFAULT_MB) -> None:
         self.folder, self.limit = folder, int(limit_mb * MEGABYTE)
         self.trash, self.live = folder / "trash", folder / "live"
-        for one in (folder, self.trash, self.live):
-            one.mkdir(parents=True, exist_ok=True)
+        for directory in (folder, self.trash, self.live):
+            directory.mkdir(parents=True, exist_ok=True)
         self.broken: dict[str, str] = {}
         self.aside: dict[str, str] = {}  # journals that became no run: name -> why; listed among the broken
         self.owner, self._secret = "", b""
@@ -110,16 +110,16 @@ class RunStore:
     def card(self, name: str) -> Kept:
         """The card of an id. Raises TraceError if there is none."""
         self._check(name)
-        found = self._read_card(name)
-        if found is None:
+        card = self._read_card(name)
+        if card is None:
             raise TraceError(self.broken.get(name, f"there is no run {name} here."))
-        return found
+        return card
 
     def cards(self) -> list[Kept]:
         """All cards, newest first. A run that cannot be read is left out and named in `broken`."""
         self.broken = dict(self.aside)
-        found = [self._read_card(path.name.removesuffix(".json.gz")) for path in sorted(self.folder.glob("*.json.gz"))]
-        return sorted((card for card in found if card), key=lambda card: (-card.saved_at, card.id))
+        cards = [self._read_card(path.name.removesuffix(".json.gz")) for path in sorted(self.folder.glob("*.json.gz"))]
+        return sorted((card for card in cards if card), key=lambda card: (-card.saved_at, card.id))
 
     def pin(self, name: str, pinned: bool) -> Kept:
         """Protect a run from being cleaned up, or not any more."""

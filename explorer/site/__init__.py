@@ -95,7 +95,7 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     ]
     first = opening(shown, recorded)
     lessons = learning.told(shown)
-    by_method = {told.lesson.method: told.path for told in lessons}
+    by_method = {shown_lesson.lesson.method: shown_lesson.path for shown_lesson in lessons}
     files = {
         "index.html": index_page(shown, first),
         "gallery.html": runs.gallery_page(shown),
@@ -109,9 +109,9 @@ def compose(recorded: Gallery, given: Lecture | None = None) -> dict[str, str]:
     files |= figures | runs.pictures(shown)
     files |= {run.path: runs.run_page(run, by_method.get(run.card.method)) for run in shown}
     files |= {f"compare/{name}.html": runs.compare_page(name, group) for name, group in runs.comparisons(shown)}
-    for i, told in enumerate(lessons):
+    for i, shown_lesson in enumerate(lessons):
         before, behind = (lessons[k] if 0 <= k < len(lessons) else None for k in (i - 1, i + 1))
-        files[told.path] = learning.lesson_page(told, before, behind)
+        files[shown_lesson.path] = learning.lesson_page(shown_lesson, before, behind)
     files |= {
         run.data: f"(window.dxTraces ??= {{}})[{_script(run.name)}] = {_script(run.played((*shown, *others)))};\n"
         for run in (*shown, *others)

@@ -37,13 +37,13 @@ class Told(NamedTuple):
 def told(runs: Sequence[Run]) -> list[Told]:
     """The lessons whose recorded run is here."""
     by_id, about = {run.card.id: run for run in runs}, subjects()
-    found = []
+    shown_lessons = []
     for lesson in lessons():
         run = by_id.get(lesson.trace)
         if run and lesson.method in about:
             beside = by_id.get(run.card.beside)
-            found.append(Told(lesson, about[lesson.method], [run, beside] if beside else [run]))
-    return found
+            shown_lessons.append(Told(lesson, about[lesson.method], [run, beside] if beside else [run]))
+    return shown_lessons
 
 
 def lessons_page(runs: Sequence[Run]) -> str:
@@ -75,10 +75,10 @@ def _card(told: Told) -> list[Html]:
     return [h("h3", {}, link(told.path, about.title)), h("p", {}, lesson.problem), h("p", {"class": "more"}, more)]
 
 
-def lesson_page(told: Told, before: Told | None, behind: Told | None) -> str:
+def lesson_page(shown_lesson: Told, before: Told | None, behind: Told | None) -> str:
     """Problem, idea, formula; a player with stops, and one of the run beside it; a question with its answer; a
     caveat."""
-    root, lesson, title, run = "../", told.lesson, told.about.title, told.runs[0]
+    root, lesson, title, run = "../", shown_lesson.lesson, shown_lesson.about.title, shown_lesson.runs[0]
     stops = [
         h(
             "li",
@@ -103,17 +103,17 @@ def lesson_page(told: Told, before: Told | None, behind: Told | None) -> str:
         h("ul", {"class": "terms"}, terms),
     )  # fmt: skip
     pager = [
-        link(f"{one.lesson.method}.html", said, " ", one.about.title) if one else h("span", {})
-        for one, said in ((before, "←"), (behind, "→"))
+        link(f"{neighbour.lesson.method}.html", arrow, " ", neighbour.about.title) if neighbour else h("span", {})
+        for neighbour, arrow in ((before, "←"), (behind, "→"))
     ]
     main = join(
         crumbs(link(root + "lessons.html", "Lessons"), " / ", title),
         h("h1", {}, title),
         h("p", {"class": "facts"}, f"{run.card.prompt} · {cost(run)} · ", link(root + run.path, "the run's own page")),
-        h("div", {"class": "lesson"}, h("div", {}, words), stage(told.runs)),
+        h("div", {"class": "lesson"}, h("div", {}, words), stage(shown_lesson.runs)),
         h("nav", {"class": "pager", "aria-label": "Other lessons"}, pager),
     )
-    return page(f"Lesson: {title}", lesson.idea, main, here=told.path, scripts=scripts(told.runs))
+    return page(f"Lesson: {title}", lesson.idea, main, here=shown_lesson.path, scripts=scripts(shown_lesson.runs))
 
 
 def anchor(term: str) -> str:
@@ -123,7 +123,7 @@ def anchor(term: str) -> str:
 
 def methods_page(runs: Sequence[Run]) -> str:
     """All papers with their state and, where there are any, their lessons and runs; then the bases."""
-    found, by_method = papers.read(), _by_method(runs)
+    collection, by_method = papers.read(), _by_method(runs)
     rows = [
         [
             [_place(paper, paper.methods), paper.name, h("small", {}, paper.title)],
@@ -149,11 +149,11 @@ def methods_page(runs: Sequence[Run]) -> str:
                 f"Simplified: {papers.simplified(paper)}" if papers.simplified(paper) else None,
             ),
         ]
-        for paper in found.papers
+        for paper in collection.papers
     ]
     bases = [
         [[_place(base if not i else None, [slug]), title], h("code", {}, slug), why, _seen([slug], by_method)]
-        for base in found.bases
+        for base in collection.bases
         for i, (slug, why) in enumerate(base.purposes.items())
         if (title := _title(slug))
     ]
@@ -176,7 +176,7 @@ def methods_page(runs: Sequence[Run]) -> str:
 def _place(paper: Paper | None, slugs: Sequence[str]) -> Html:
     """Where `methods.html#paper-ID` and `methods.html#method-SLUG` lead."""
     ids = [*([f"paper-{paper.id}"] if paper else []), *(f"method-{slug}" for slug in slugs)]
-    return join(*(h("span", {"id": one}) for one in ids))
+    return join(*(h("span", {"id": html_id}) for html_id in ids))
 
 
 def _title(slug: str) -> str:
@@ -185,16 +185,16 @@ def _title(slug: str) -> str:
 
 def _by_method(runs: Sequence[Run]) -> dict[str, list[tuple[str, str]]]:
     """Method -> (path, words) of its lesson and its runs."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    links: dict[str, list[tuple[str, str]]] = {}
     for each in told(runs):
-        found.setdefault(each.lesson.method, []).append((each.path, "Lesson"))
+        links.setdefault(each.lesson.method, []).append((each.path, "Lesson"))
     for run in runs:
-        found.setdefault(run.card.method, []).append((run.path, run.title))
-    return found
+        links.setdefault(run.card.method, []).append((run.path, run.title))
+    return links
 
 
 def _seen(slugs: Sequence[str], by_method: Mapping[str, list[tuple[str, str]]]) -> Html:
-    links = [link(path, said) for slug in slugs for path, said in by_method.get(slug, ())]
+    links = [link(path, words) for slug in slugs for path, words in by_method.get(slug, ())]
     return _in_a_row(links) if links else Html("–")
 
 
@@ -218,7 +218,7 @@ def glossary_page() -> str:
 
 
 def _see(term: Term, known: set[str]) -> Html | None:
-    links = [link(f"#{anchor(one)}", one) if one in known else join(one) for one in term.see]
+    links = [link(f"#{anchor(related)}", related) if related in known else join(related) for related in term.see]
     return h("small", {"class": "muted"}, " See ", _in_a_row(links), ".") if links else None
 
 

@@ -19,23 +19,23 @@ def told(recorded: Gallery, lecture: Lecture) -> tuple[list[Scene], list[Scenari
     """The scenes of a lecture, and what is said of the runs that the first page shows: one scene, or none."""
     opening = tuple(recorded.opening())
     known = scenarios([card.id for card in recorded.cards])
-    return lecture.scenes(recorded), [one for one in known if one.traces == opening]
+    return lecture.scenes(recorded), [scenario for scenario in known if scenario.traces == opening]
 
 
 def needed(scenes: Sequence[Scene], first: Sequence[Scenario]) -> set[str]:
     """The ids of all runs that these show."""
-    return {name for one in (*first, *(scene.voice for scene in scenes)) if one for name in one.needs}
+    return {name for scenario in (*first, *(scene.voice for scene in scenes)) if scenario for name in scenario.needs}
 
 
 def script(scenes: Sequence[Scene], first: Sequence[Scenario], runs: Sequence[Run]) -> str:
     """What the first page loads: the modules and `dxScenes`, {scenes, known, runs: {id: {name, views}}}. runs: those
     that it shows and those that the scenes need."""
-    said = msgspec.to_builtins(
+    content = msgspec.to_builtins(
         {
             "scenes": scenes,
             "known": first,
             "runs": {run.card.id: {"name": run.name, "views": run.views} for run in runs},
         }
     )
-    inert = json.dumps(said).replace("<", "\\u003c")
+    inert = json.dumps(content).replace("<", "\\u003c")
     return f"{scenes_script()}window.dxScenes = {inert};\n"

@@ -12,8 +12,8 @@ SORT = {"data-sort": ""}
 
 def pages() -> dict[str, str]:
     """Path -> page of each table that is a page; what was measured is on `sweeps.html`."""
-    found = {name: listing.table(name) for name in listing.TITLES if name != "measured"}
-    return {f"docs/{name}.html": _page(name, shown) for name, shown in found.items()}
+    by_name = {name: listing.table(name) for name in listing.TITLES if name != "measured"}
+    return {f"docs/{name}.html": _page(name, shown) for name, shown in by_name.items()}
 
 
 def _page(name: str, shown: Table) -> str:
@@ -25,8 +25,8 @@ def _page(name: str, shown: Table) -> str:
 def measured() -> Html:
     """The index of all measured tables, and each of them."""
     every = [
-        join(h("h3", {"id": name}, found.title), listed("", tables.shown(found)))
-        for name, found in listing.by_name().items()
+        join(h("h3", {"id": name}, measured_table.title), listed("", tables.shown(measured_table)))
+        for name, measured_table in listing.by_name().items()
     ]
     return join(h("h2", {"id": "tables"}, "All tables"), listed("measured", listing.table("measured")), every)
 

@@ -34,7 +34,7 @@ def markdown(text: str, *, shift: int = 0, places: bool = False, resolve: Resolv
             out.append(table(rows[0], rows[2:]))
         elif ITEM.match(block[0]):
             kind = "ol" if block[0][0].isdigit() else "ul"
-            out.append(h(kind, {}, [h("li", {}, inline(one, resolve)) for one in _items(block)]))
+            out.append(h(kind, {}, [h("li", {}, inline(bullet, resolve)) for bullet in _items(block)]))
         else:
             out.append(h("p", {}, inline(" ".join(block), resolve)))
     return join(*out)
@@ -68,20 +68,20 @@ def _blocks(text: str) -> Iterator[list[str]]:
 def _kind(line: str) -> str:
     """What a line begins; empty for one that may go on with what is before it."""
     kinds = (("```", "code"), ("|", "table"), ("#", "head"))
-    found = next((kind for start, kind in kinds if line.startswith(start)), "")
-    return found or ("list" if ITEM.match(line) else "")
+    block_kind = next((kind for start, kind in kinds if line.startswith(start)), "")
+    return block_kind or ("list" if ITEM.match(line) else "")
 
 
 def _items(block: list[str]) -> Iterator[str]:
-    found: list[str] = []
+    parts: list[str] = []
     for line in block:
         if item := ITEM.match(line):
-            if found:
-                yield " ".join(found)
-            found = [item[1]]
+            if parts:
+                yield " ".join(parts)
+            parts = [item[1]]
         else:
-            found.append(line.strip())
-    yield " ".join(found)
+            parts.append(line.strip())
+    yield " ".join(parts)
 
 
 def _cells(line: str) -> list[str]:
@@ -91,23 +91,23 @@ def _cells(line: str) -> list[str]:
 def inline(text: str, resolve: Resolve = str) -> Html:
     """Code, emphasis and links within a line."""
     out, at = [], 0
-    for found in INLINE.finditer(text):
-        out.append(html.escape(text[at : found.start()], quote=False))
-        out.append(_marked(found, resolve))
-        at = found.end()
+    for match in INLINE.finditer(text):
+        out.append(html.escape(text[at : match.start()], quote=False))
+        out.append(_marked(match, resolve))
+        at = match.end()
     return Html("".join([*out, html.escape(text[at:], quote=False)]))
 
 
-def _marked(found: re.Match[str], resolve: Resolve) -> str:
-    if found["code"] is not None:
-        return h("code", {}, found["code"])
-    if found["bold"] is not None:
-        return h("strong", {}, inline(found["bold"], resolve))
-    if found["slanted"] is not None:
-        return h("em", {}, inline(found["slanted"], resolve))
-    address = resolve(found["to"])
+def _marked(match: re.Match[str], resolve: Resolve) -> str:
+    if match["code"] is not None:
+        return h("code", {}, match["code"])
+    if match["bold"] is not None:
+        return h("strong", {}, inline(match["bold"], resolve))
+    if match["slanted"] is not None:
+        return h("em", {}, inline(match["slanted"], resolve))
+    address = resolve(match["to"])
     away = {"rel": "noreferrer"} if address.startswith("https://") else {}
-    if address and found["picture"]:
-        return h("img", {"src": address, "alt": found["words"], "loading": "lazy"})
-    words = inline(found["words"], resolve)
+    if address and match["picture"]:
+        return h("img", {"src": address, "alt": match["words"], "loading": "lazy"})
+    words = inline(match["words"], resolve)
     return h("a", {"href": address, **away}, words) if address else words

@@ -36,11 +36,11 @@ def runs(*names: str, **options: Any) -> str:
 def speeds(new_tokens: int) -> str:
     """Tokens per second over greedy's by method: the median over the classes with its 95 % interval, and greedy's
     1."""
-    found = next(one for one in classes.recorded() if one.max_new_tokens == new_tokens)
-    order = sorted(found.labels(), key=found.overall, reverse=True)
-    spans = [found.interval(label) or (found.overall(label), found.overall(label)) for label in order]
+    bench = next(record for record in classes.recorded() if record.max_new_tokens == new_tokens)
+    order = sorted(bench.labels(), key=bench.overall, reverse=True)
+    spans = [bench.interval(label) or (bench.overall(label), bench.overall(label)) for label in order]
     most = 1.05 * max(high for _, high in spans)
-    title = f"Tokens per second over greedy's, {found.models[0].name}, {new_tokens} new tokens"
+    title = f"Tokens per second over greedy's, {bench.models[0].name}, {new_tokens} new tokens"
     d = Drawing(WIDTH, ROW * (len(order) + 3), title, "Median over the classes with its 95 % interval, measured.")
     text, muted = look.surface("text"), look.surface("muted")
     d.text(4, 11, title, 7.5, text)
@@ -55,8 +55,8 @@ def speeds(new_tokens: int) -> str:
         down, (colour, _, sign) = ROW * (i + 2), look.series(0)
         d.text(NAMES - 8, down + 2.4, label, 6.8, text, anchor="end", room=NAMES - 10)
         d.line([(across(low), down), (across(high), down)], colour, 1.3)
-        marker(d, sign, across(found.overall(label)), down, 2.6, colour)
-        d.text(across(high) + 6, down + 2.4, f"{found.overall(label):.2f}×", 6.6, text)
+        marker(d, sign, across(bench.overall(label)), down, 2.6, colour)
+        d.text(across(high) + 6, down + 2.4, f"{bench.overall(label):.2f}×", 6.6, text)
     return svg(d)
 
 

@@ -68,11 +68,11 @@ def view_path(file: str) -> str:
 def safe_name(name: str, taken: set[str]) -> str:
     """A file name of letters, digits and dashes that is not taken yet; it is then."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "run"
-    found, n = plain, 2
-    while found in taken:
-        found, n = f"{plain}-{n}", n + 1
-    taken.add(found)
-    return found
+    candidate, n = plain, 2
+    while candidate in taken:
+        candidate, n = f"{plain}-{n}", n + 1
+    taken.add(candidate)
+    return candidate
 
 
 def comparisons(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
@@ -219,8 +219,8 @@ def written(run: Run) -> Html:
 
 def paper_of(method: str) -> Node:
     """Links to the papers that a method stands for."""
-    found = [one for one in papers.read().all() if method in one.methods and one.arxiv]
-    return [[" · ", link(one.address, f"arXiv:{one.arxiv}")] for one in found]
+    cited = [paper for paper in papers.read().all() if method in paper.methods and paper.arxiv]
+    return [[" · ", link(paper.address, f"arXiv:{paper.arxiv}")] for paper in cited]
 
 
 def compare_page(name: str, group: Sequence[Run]) -> str:

@@ -48,11 +48,11 @@ def _drawing(title: str, about: str, axes: Axes, series: Sequence[Series]) -> st
     return svg(d)
 
 
-def quality_figure(found: quality.Recorded) -> str:
+def quality_figure(sweep: quality.Recorded) -> str:
     """Share answered exactly against forwards over the control's: the swept line in grey, every method as a dot with
     its 95 % interval, or as a curve for each value of its second swept parameter."""
-    base = next(p for p in found.points if p.control)
-    curve = sorted((p for p in found.points if p.on_curve or p.control), key=lambda p: p.forwards)
+    base = next(p for p in sweep.points if p.control)
+    curve = sorted((p for p in sweep.points if p.on_curve or p.control), key=lambda p: p.forwards)
     labels = tuple(", ".join(f"{v:g}" for v in p.params.values()) if p.on_curve else p.method for p in curve)
     swept = " and ".join(dict.fromkeys(name for p in curve for name in p.params))
     series = [
@@ -64,12 +64,12 @@ def quality_figure(found: quality.Recorded) -> str:
             quiet=True,
         )
     ]
-    for i, one in enumerate(grid.curves(dict(enumerate(found.points)))):
-        own = [point for _, point in one.points]
+    for i, method_curve in enumerate(grid.curves(dict(enumerate(sweep.points)))):
+        own = [point for _, point in method_curve.points]
         places = tuple((p.forwards / base.forwards, p.share) for p in own)
-        joined = "line" if one.along else ""
-        series.append(Series(one.label, places, i, joined, tuple(p.interval for p in own)))
-    across = [x for one in series for x, _ in one.points]
+        joined = "line" if method_curve.along else ""
+        series.append(Series(method_curve.label, places, i, joined, tuple(p.interval for p in own)))
+    across = [x for line in series for x, _ in line.points]
     left, right = 0.85 * min(across), 1.15 * max(across)
     ticks = tuple(t for t in TICKS if left <= t <= right)
     axes = Axes(
@@ -82,17 +82,17 @@ def quality_figure(found: quality.Recorded) -> str:
         places=ticks,
         percent=True,
     )
-    return _drawing("Exact answers against forwards", f"{found.model.name}: its table has every point.", axes, series)
+    return _drawing("Exact answers against forwards", f"{sweep.model.name}: its table has every point.", axes, series)
 
 
-def cost_figure(found: classes.Bench) -> str:
+def cost_figure(bench: classes.Bench) -> str:
     """Seconds of a forward by its rows."""
-    rows = sorted(found.row_seconds)
-    series = [Series("measured", tuple((float(n), 1000 * found.row_seconds[n]) for n in rows), 0)]
+    rows = sorted(bench.row_seconds)
+    series = [Series("measured", tuple((float(n), 1000 * bench.row_seconds[n]) for n in rows), 0)]
     axes = Axes("rows of one forward", "milliseconds", float(rows[-1]), 1.1 * max(y for _, y in series[0].points))
     return _drawing(
         "One forward by its rows",
-        "; ".join(f"{n} rows {1000 * found.row_seconds[n]:.1f} ms" for n in rows),
+        "; ".join(f"{n} rows {1000 * bench.row_seconds[n]:.1f} ms" for n in rows),
         axes,
         series,
     )
@@ -106,7 +106,7 @@ def parallel_figure(points: Sequence[parallelbench.Point]) -> str:
             (p.tokens_per_forward, p.share) for p in points if p.task == task and p.tokens_per_forward <= MOST_AT_ONCE
         )
         series.append(Series(task, own, i))
-    right = max(x for one in series for x, _ in one.points)
+    right = max(x for line in series for x, _ in line.points)
     return _drawing(
         "Exact answers against tokens per forward",
         "Its table has every point.",
@@ -119,22 +119,22 @@ def build() -> tuple[str, dict[str, str]]:
     """The page, and its figures by path."""
     figures: dict[str, str] = {}
     parts: list[Html] = []
-    for found in quality.recorded():
-        apart = grid.apart(found.points)
-        path = f"figures/sweep-{_plain('-'.join(filter(None, [found.model.name, apart])))}.svg"
-        figures[path] = quality_figure(found)
+    for sweep in quality.recorded():
+        apart = grid.apart(sweep.points)
+        path = f"figures/sweep-{_plain('-'.join(filter(None, [sweep.model.name, apart])))}.svg"
+        figures[path] = quality_figure(sweep)
         about = (
-            f"{found.model.name} (weights {found.model.sha256[:12]}), {found.prompts_per_task} held-out prompts "
-            f"of each of {len(found.tasks)} tasks{f', one curve for each {apart}' if apart else ''}. Measured."
+            f"{sweep.model.name} (weights {sweep.model.sha256[:12]}), {sweep.prompts_per_task} held-out prompts "
+            f"of each of {len(sweep.tasks)} tasks{f', one curve for each {apart}' if apart else ''}. Measured."
         )
         parts.append(join(prose(SWEEPS), _figure(path, about)))
-    for number, one in enumerate(classes.recorded()):
+    for number, bench in enumerate(classes.recorded()):
         path = f"figures/rows-{number}.svg"
-        figures[path] = cost_figure(one)
-        about = f"Measured cost of a forward of {one.models[0].name} by its rows; {one.machine}."
+        figures[path] = cost_figure(bench)
+        about = f"Measured cost of a forward of {bench.models[0].name} by its rows; {bench.machine}."
         parts.append(join(prose(SPEED), _figure(path, about)))
     for part in parallelbench.recorded(quality.PARALLELBENCH):
-        points = sorted(parallel_points(part), key=lambda one: one.tokens_per_forward)
+        points = sorted(parallel_points(part), key=lambda point: point.tokens_per_forward)
         if not points or points[0].bound is None:
             continue
         path = f"figures/parallel-{_plain(part.model.name)}.svg"

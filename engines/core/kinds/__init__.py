@@ -19,7 +19,7 @@ from engines.core.meter import Meter
 
 
 def _declared() -> dict[str, Kind]:
-    files = (found.name for found in pkgutil.iter_modules(__path__) if found.name != "base")
+    files = (module.name for module in pkgutil.iter_modules(__path__) if module.name != "base")
     kinds = [importlib.import_module(f"{__name__}.{file}").KIND for file in files]
     return {kind.name: kind for kind in kinds}
 

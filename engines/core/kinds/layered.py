@@ -102,7 +102,7 @@ class Taps:
     def inside(self, layer: int) -> bool:
         """Whether something inside that layer is handed out, not only the rows between layers."""
         functions = (self.reads, self.feeds, self.attention, self.channels, self.linear, self.router, self.memory)
-        return self.at(layer) and (bool(self.slots) or any(one is not None for one in functions))
+        return self.at(layer) and (bool(self.slots) or any(function is not None for function in functions))
 
 
 @runtime_checkable
@@ -223,9 +223,9 @@ def forbid(
         raise ValueError(f"{len(logits)} rows were unembedded and {len(positions)} positions given; give one for each")
     for row, position in enumerate(positions):
         tokens = forbidden.get(position, ())
-        found = sorted(tokens if columns is None else (columns[t] for t in tokens if t in columns))
-        if found:
-            logits[row, found] = -torch.inf
+        banned = sorted(tokens if columns is None else (columns[t] for t in tokens if t in columns))
+        if banned:
+            logits[row, banned] = -torch.inf
 
 
 KIND = Kind("layered", LayeredLM, CountedLayered, "tiny-ar-m", role="target", of="causal")

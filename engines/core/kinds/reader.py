@@ -95,8 +95,8 @@ class CountedReader(Counted):
         n = int(getattr(seen, "pictures", 1))
         work = self._model.pass_rows() * n
         found: list[Places] = self._call(self.places * n, lambda: self._model.glances(seen), work)
-        for one in found:
-            self._allowed(one.logits, seen.prompt)
+        for glance in found:
+            self._allowed(glance.logits, seen.prompt)
         return found
 
     def counts(self, seen: Seen) -> list[int]:

@@ -32,7 +32,7 @@ class Progress(Protocol):
     """How a study tells how far it is: parts done, of all. found: makes a study of what is there by now, where that can
     be shown; it is called later, or not at all, so it holds on to nothing that changes."""
 
-    def __call__(self, done: int, total: int, found: Callable[[], Study] | None = None) -> None:
+    def __call__(self, done: int, total: int, make_study: Callable[[], Study] | None = None) -> None:
         """See the class."""
 
 
@@ -101,7 +101,7 @@ class Broken:
 @lru_cache(maxsize=1)
 def _registry() -> tuple[dict[str, DeclaredStudy], tuple[Broken, ...]]:
     """Walk `engines/studies/*.py` once per process; files with a leading underscore are helpers."""
-    found, broken = dict[str, DeclaredStudy](), list[Broken]()
+    studies, broken = dict[str, DeclaredStudy](), list[Broken]()
     for module in pkgutil.iter_modules([str(STUDIES)]):
         if module.name.startswith("_"):
             continue
@@ -110,19 +110,19 @@ def _registry() -> tuple[dict[str, DeclaredStudy], tuple[Broken, ...]]:
             declared = [x for x in vars(importlib.import_module(name)).values() if isinstance(x, DeclaredStudy)]
             if not declared:
                 raise ValueError("declares no study")
-            for one in declared:
-                if one.info.slug in found:
-                    raise ValueError(f"slug '{one.info.slug}' is taken")
-                found[one.info.slug] = one
+            for declaration in declared:
+                if declaration.info.slug in studies:
+                    raise ValueError(f"slug '{declaration.info.slug}' is taken")
+                studies[declaration.info.slug] = declaration
         except Exception as error:  # a broken file must show, whatever is wrong with it
             where = traceback.extract_tb(error.__traceback__)[-1]
             broken.append(Broken(name, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"))
-    return found, tuple(broken)
+    return studies, tuple(broken)
 
 
 def list_studies() -> list[StudyInfo]:
     """The declarations of all working studies."""
-    return [one.info for one in _registry()[0].values()]
+    return [declaration.info for declaration in _registry()[0].values()]
 
 
 def broken_studies() -> list[Broken]:
@@ -132,10 +132,10 @@ def broken_studies() -> list[Broken]:
 
 def get_study(slug: str) -> DeclaredStudy:
     """The study of that slug. Raises UserError with the known ones."""
-    found = _registry()[0]
-    if slug not in found:
-        raise UserError(f"unknown study '{str(slug)[:60]}'; choose one of {', '.join(found) or 'none'}.")
-    return found[slug]
+    studies = _registry()[0]
+    if slug not in studies:
+        raise UserError(f"unknown study '{str(slug)[:60]}'; choose one of {', '.join(studies) or 'none'}.")
+    return studies[slug]
 
 
 def run_study(
@@ -147,34 +147,38 @@ def run_study(
     """Compute a study. progress(parts done, of all) is called where it takes long; before it partial(make), where what
     is there by now can be shown: make() is that as a whole record, with a note that says so. Raises UserError for bad
     inputs."""
-    one = get_study(name) if isinstance(name, str) else name
-    p = resolve(one.info.inputs, inputs, what=f"study '{one.info.slug}'")
-    if one.check:
-        one.check(p)
+    declaration = get_study(name) if isinstance(name, str) else name
+    p = resolve(declaration.info.inputs, inputs, what=f"study '{declaration.info.slug}'")
+    if declaration.check:
+        declaration.check(p)
     began = time.perf_counter()
 
-    def told(done: int, total: int, found: Callable[[], Study] | None = None) -> None:
-        if found is not None and partial is not None:
-            partial(lambda: _complete(one, p, found(), began, [f"Stopped or under way: {done} of {total} parts."]))
+    def report(done: int, total: int, make_study: Callable[[], Study] | None = None) -> None:
+        if make_study is not None and partial is not None:
+            partial(
+                lambda: _complete(
+                    declaration, p, make_study(), began, [f"Stopped or under way: {done} of {total} parts."]
+                )
+            )
         if progress is not None:
             progress(done, total)
 
-    return _complete(one, p, one.compute(p, told), began)
+    return _complete(declaration, p, declaration.compute(p, report), began)
 
 
-def _complete(one: DeclaredStudy, p: Params, found: Study, began: float, notes: Sequence[str] = ()) -> Study:
+def _complete(declaration: DeclaredStudy, p: Params, computed: Study, began: float, notes: Sequence[str] = ()) -> Study:
     """What a study gave, checked, with all that does not depend on it."""
-    check_study(found)
+    check_study(computed)
     return msgspec.structs.replace(
-        found,
-        notes=[*notes, *found.notes],
-        study=one.info.slug,
-        title=one.info.title,
-        paper=one.info.paper,
+        computed,
+        notes=[*notes, *computed.notes],
+        study=declaration.info.slug,
+        title=declaration.info.title,
+        paper=declaration.info.paper,
         inputs=dict(vars(p)),
-        departures=one.info.departures,
+        departures=declaration.info.departures,
         versions=dict(versions()),
-        machine=machine(model.device for model in found.models),
+        machine=machine(model.device for model in computed.models),
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - began, 3),
     )

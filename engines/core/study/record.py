@@ -170,13 +170,13 @@ def read_study(text: str | bytes) -> Study:
                 f"the study has version {version}; this program reads version {STUDY_VERSION}, so make it again with "
                 "the command `study`."
             )
-        found = msgspec.json.decode(text, type=Study)
-        _check_content(found)
+        study = msgspec.json.decode(text, type=Study)
+        _check_content(study)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise UserError(f"this is not a study: {str(error)[:300]}.") from None
     except ValueError as error:
         raise UserError(f"the study does not hold together: {str(error)[:300]}.") from None
-    return found
+    return study
 
 
 def check_study(study: Study) -> None:
@@ -239,9 +239,9 @@ def _number(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-def _named(found: Sequence[Any], name: str, kind: str, study: str) -> Any:
-    one = next((x for x in found if not name or x.name == name), None)
-    if one is None:
-        names = ", ".join(x.name for x in found) or "none"
+def _named(parts: Sequence[Any], name: str, kind: str, study: str) -> Any:
+    part = next((x for x in parts if not name or x.name == name), None)
+    if part is None:
+        names = ", ".join(x.name for x in parts) or "none"
         raise UserError(f"study '{study}' has no {kind} '{name[:60]}'; there is {names}.")
-    return one
+    return part

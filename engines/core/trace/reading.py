@@ -137,7 +137,7 @@ def _positions(step: Step, records: Mapping[str, Sequence[Sequence[str]]]) -> It
     yield [span.end - 1 for span in step.spans if span.end]
     yield [span.start - 1 for span in step.spans if span.start]
     yield from (route.positions for route in step.routing)
-    yield from (held(one, records[name]) for name, one in step.records.items() if name in records)
+    yield from (held(record, records[name]) for name, record in step.records.items() if name in records)
     if step.tree:
         yield [step.tree.start]
 
@@ -162,14 +162,14 @@ def _require_few(steps: Sequence[Step]) -> None:
 
 def _require_names(trace: Whole) -> None:
     """Records have names that nothing else has, and are few; so are the fields of which the header tells something."""
-    names, told = {name for step in trace.steps for name in step.records}, trace.header.records
+    names, infos = {name for step in trace.steps for name in step.records}, trace.header.records
     try:
-        check_names({*names, *told}, Step.__struct_fields__, "the trace")
+        check_names({*names, *infos}, Step.__struct_fields__, "the trace")
     except ValueError as error:
         raise TraceError(str(error)) from None
-    if len({*names, *told}) > MAX_RECORDS:
-        raise TraceError(f"the trace names {len({*names, *told}):,} records; at most {MAX_RECORDS} are read")
-    fields = [path for one in told.values() for path in one.units]
+    if len({*names, *infos}) > MAX_RECORDS:
+        raise TraceError(f"the trace names {len({*names, *infos}):,} records; at most {MAX_RECORDS} are read")
+    fields = [path for info in infos.values() for path in info.units]
     if len(fields) > MAX_FIELDS:
         raise TraceError(f"the header names the units of {len(fields):,} fields; at most {MAX_FIELDS} are read")
     if long := next((path for path in fields if len(path) > MAX_PATH), ""):

@@ -60,8 +60,8 @@ def _units(kind: Any, path: str, above: tuple[Any, ...]) -> Iterator[tuple[str, 
     elif isinstance(kind, inner.DictType) and not isinstance(kind.value_type, inner.StructType):
         yield from _units(kind.value_type, path, above)
     elif isinstance(kind, inner.UnionType):
-        for one in kind.types:
-            yield from _units(one, path, above)
+        for member in kind.types:
+            yield from _units(member, path, above)
     elif isinstance(kind, inner.StructType) and kind.cls is not Packed and kind.cls not in above:
         for field in kind.fields:
             name = f"{path}.{field.encode_name}" if path else field.encode_name
@@ -98,8 +98,8 @@ def _holds_tuples(kind: type[Record]) -> bool:
 def _lists(value: Any) -> Any:
     """Tuples as lists, as they come back from JSON."""
     if isinstance(value, dict):
-        return {name: _lists(one) for name, one in value.items()} if not value.keys() >= PACKED else value
-    return [_lists(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _lists(child) for name, child in value.items()} if not value.keys() >= PACKED else value
+    return [_lists(child) for child in value] if isinstance(value, list | tuple) else value
 
 
 def typed(records: Mapping[str, Json], name: str, kind: type[R]) -> R | None:
@@ -136,31 +136,31 @@ def places(infos: Mapping[str, RecordInfo], unit: str) -> dict[str, list[list[st
     return {
         name: paths
         for name, info in infos.items()
-        if (paths := [path.split(".") for path, told in info.units.items() if told == unit])
+        if (paths := [path.split(".") for path, field_unit in info.units.items() if field_unit == unit])
     }
 
 
 def held(record: Json, paths: Iterable[Sequence[str]]) -> list[int]:
     """The whole numbers at these paths of a record, through lists; those below 0 are no value."""
-    found: list[int] = []
+    numbers: list[int] = []
     reached: dict[tuple[str, ...], list[Any]] = {(): [record]}  # several paths begin alike
     for path in paths:
         at: tuple[str, ...] = ()
         for name in path:
             before, at = reached[at], (*at, name)
             if at not in reached:
-                reached[at] = _flat([one[name] for one in before if isinstance(one, dict) and name in one])
+                reached[at] = _flat([node[name] for node in before if isinstance(node, dict) and name in node])
         values = list(reached[at])
-        for value in [one for one in values if isinstance(one, dict)]:
+        for value in [node for node in values if isinstance(node, dict)]:
             values += _packed(value).array().ravel().tolist() if _is_packed(value) else value.values()
-        found += [n for n in values if type(n) is int and n >= 0]
-    return found
+        numbers += [n for n in values if type(n) is int and n >= 0]
+    return numbers
 
 
 def _flat(values: list[Any]) -> list[Any]:
     """What stands in lists within each other, in order."""
-    while any(isinstance(one, list) for one in values):
-        values = [inner for one in values for inner in (one if isinstance(one, list) else [one])]
+    while any(isinstance(value, list) for value in values):
+        values = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
     return values
 
 
@@ -173,9 +173,9 @@ def _values(value: Any, deep: int) -> Iterator[Any]:
         raise TraceError(f"a record has more than {DEEP} objects and lists within each other")
     yield value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for one in inner:
-        if isinstance(one, dict | list):
-            yield from _values(one, deep + 1)
+    for child in inner:
+        if isinstance(child, dict | list):
+            yield from _values(child, deep + 1)
 
 
 def _packed(value: Json) -> Packed:

@@ -58,20 +58,20 @@ GROUPS -= {"model_seconds", "method_seconds"}
 def step_tokens(step: Step, records: Mapping[str, Sequence[Sequence[str]]] | None = None) -> list[int]:
     """Every token id that a step mentions (the -1 that ends a board excepted). records: where each of its records holds
     tokens."""
-    found: list[int] = []
+    tokens: list[int] = []
     if step.commits:
-        found += [t for t in step.commits.tokens if t >= 0]
+        tokens += [t for t in step.commits.tokens if t >= 0]
     if step.candidates:
         step.candidates.probabilities.array()
-        found += [int(t) for t in step.candidates.tokens.array().ravel()]
+        tokens += [int(t) for t in step.candidates.tokens.array().ravel()]
     if step.tree:
-        found += step.tree.tokens + step.tree.emitted
+        tokens += step.tree.tokens + step.tree.emitted
         for source in step.tree.guessed_from:
-            found += source.key + [token for token in source.tokens + source.after if token >= 0]
+            tokens += source.key + [token for token in source.tokens + source.after if token >= 0]
     for entry in step.memory:
-        found += entry.key + entry.tokens
+        tokens += entry.key + entry.tokens
     for branch in step.branches:
-        found += branch.tokens
+        tokens += branch.tokens
     for name, record in step.records.items():
-        found += held(record, (records or {}).get(name, ()))
-    return found
+        tokens += held(record, (records or {}).get(name, ()))
+    return tokens

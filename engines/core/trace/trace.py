@@ -95,11 +95,11 @@ def totals(trace: Trace) -> Totals:
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for count in counts:
         for role, n in count.items():
-            found[role] = found.get(role, 0) + n
-    return found
+            sums[role] = sums.get(role, 0) + n
+    return sums
 
 
 read_trace = Trace.from_json

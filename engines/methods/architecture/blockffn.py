@@ -72,11 +72,11 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = model.unembed(x, predicts=base + 1)  # [c + 1 + n, V]
         c = len(chain)
         verdict = verify(z[c:], draft, p.temperature, run.rng, model.eos_ids)
-        turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
+        iteration = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain)
         positions, beside = range(base, base + len(rows)), twin.read(rows, base) if run.detail != "none" else []
-        cache.crop(min(cache.length, len(turn.ids) - 1))
+        cache.crop(min(cache.length, len(iteration.ids) - 1))
         U = reading(routings, model.mixtures)
-        facts = turn.facts(
+        facts = iteration.facts(
             union=U.union,
             union_share=U.union_share,
             tls=1 - U.row_share,
@@ -84,7 +84,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             ffn_bytes_dense=U.bytes_dense,
         )
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             routing=[
                 packed
                 for packed in (pack_routing(routings, positions), pack_routing(beside, positions, "twin"))
@@ -93,9 +93,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             spans=spans(matches, len(ids)),
             intervals=arena(U),
             facts={**facts, "rows": len(rows), **twin.facts(beside)},
-            note=f"{turn.note()} Experts read: {U.union_share:.0%} by all rows, {U.row_share:.0%} by one on average.",
+            note=(
+                f"{iteration.note()} Experts read: {U.union_share:.0%} by all rows, {U.row_share:.0%} by one "
+                "on average."
+            ),
         )
-        ids = run.apply_edit(edit, turn.ids, cache)
+        ids = run.apply_edit(edit, iteration.ids, cache)
 
 
 class Twin:

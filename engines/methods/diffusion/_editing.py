@@ -164,11 +164,11 @@ def fate(i: int, masked: Tensor, rivals: Tensor, chosen: Tensor) -> str:
     return "doubted" if (rivals == i).any() else "kept"
 
 
-def sentence(written: int, masks: int, changed: int) -> str:
+def sentence(filled: int, masks: int, changed: int) -> str:
     """A step in a sentence."""
     replaced = f"{many(changed, 'token')} {'is' if changed == 1 else 'are'} replaced."
     if masks:
-        return f"{some(written, masks)} in the block {'is' if written == 1 else 'are'} written, {replaced}"
+        return f"{some(filled, masks)} in the block {'is' if filled == 1 else 'are'} written, {replaced}"
     return f"No mask is left in the block: {replaced if changed else 'no token is replaced. The block is done.'}"
 
 

@@ -69,18 +69,18 @@ class Boundary(Record):
         first, last = len(run.header.prompt_ids), run.header.canvas or 0
         seen = list(zip(self.seen, self.seen_confidence, strict=True))
 
-        def written(end: int) -> list[int]:
+        def select(end: int) -> list[int]:
             inside = [c for q, c in zip(self.at, self.confidence, strict=True) if q < end]
             return [self.at[i] for i in ready(inside, self.threshold)]
 
         def block(tau: float) -> tuple[int, list[int]]:
             end = ending(seen, self.start, min(self.default, last - self.start), tau)[0]
-            return end, written(end)
+            return end, select(end)
 
         fixed = block_of(self.at[0], first, self.default, last)[1]
         return {
             "tau": Stops.over(slider(0, 1, 0.01, self.delimiter_threshold), block),
-            "fixed": Stops([0], [written(fixed)]),
+            "fixed": Stops([0], [select(fixed)]),
         }
 
 

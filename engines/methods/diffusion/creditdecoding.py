@@ -69,11 +69,11 @@ class Credits(Record):
         if not self.rows:
             return {}
         values = slider(0, 2, 0.1, self.alpha)
-        found = {alpha: [*zip(*(lifted(row, alpha) for row in self.rows), strict=True)] for alpha in values}
+        credited = {alpha: [*zip(*(lifted(row, alpha) for row in self.rows), strict=True)] for alpha in values}
         return {
-            "token": Stops.over(values, lambda alpha: found[alpha][0]),
-            "value": Stops.over(values, lambda alpha: [round(value, 4) for value in found[alpha][1]]),
-            "written": Stops.over(values, lambda alpha: above(found[alpha][1], self.threshold, self.slack)),
+            "token": Stops.over(values, lambda alpha: credited[alpha][0]),
+            "value": Stops.over(values, lambda alpha: [round(value, 4) for value in credited[alpha][1]]),
+            "written": Stops.over(values, lambda alpha: above(credited[alpha][1], self.threshold, self.slack)),
         }
 
 

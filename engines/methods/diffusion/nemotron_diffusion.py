@@ -81,9 +81,9 @@ class Block:
             self.causes[i] = "quota" if not threshold else "threshold" if float(chance[i]) >= threshold else "top1"
         return sorted(taken)
 
-    def record(self, written: list[int]) -> OpenBlock:
+    def record(self, filled: list[int]) -> OpenBlock:
         """How it stands now."""
-        at = [self.start + i for i in written]
+        at = [self.start + i for i in filled]
         return OpenBlock(self.start, self.mask_id, self.tokens.tolist(), list(self.chances), at)
 
 
@@ -124,8 +124,8 @@ def decode(model: TwoWayLM, prompt: list[int], p: Params, run: Recorder) -> Step
             block = block or opened(model, ids, p, held)
             gained, step = [], None
             if block.open(model.eos_ids):
-                written = block.write(model.denoise(block.tokens, cache), p.threshold)
-                step = passed(run, block, written)
+                filled = block.write(model.denoise(block.tokens, cache), p.threshold)
+                step = passed(run, block, filled)
         else:
             step, gained = kept(model, ids, block, cache, run, end - len(ids), first)
             block = None
@@ -171,14 +171,14 @@ def free(run: Recorder, ids: list[int], z: Any, note: str, rows: int) -> tuple[A
     return step, token.tolist()
 
 
-def passed(run: Recorder, block: Block, written: list[int]) -> Any:
+def passed(run: Recorder, block: Block, filled: list[int]) -> Any:
     """The step of a pass in both directions."""
     left = int((block.tokens == block.mask_id).sum())
-    record = block.record(written)
+    record = block.record(filled)
     return run.step(
         records={"openblock": lambda: record},
-        facts={"written": len(written), "open": left},
-        note=f"{many(len(written), 'place')} of the block filled, {left} open; nothing of this pass is kept.",
+        facts={"written": len(filled), "open": left},
+        note=f"{many(len(filled), 'place')} of the block filled, {left} open; nothing of this pass is kept.",
     )
 
 

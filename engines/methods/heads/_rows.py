@@ -37,10 +37,10 @@ class Drafter:
         """Whether it knows a state for each token of the text but the last; else the target has to read it first."""
         return self.known > 0 and self.known == len(ids) - 1
 
-    def learn(self, turn: Turn) -> None:
+    def learn(self, iteration: Turn) -> None:
         """Take the target's states of a round: of the text that was fed with it, and of the accepted path."""
-        path = turn.verdict.path
-        for new in (turn.hidden_chain, {i: h[path] for i, h in turn.hidden.items()}):
+        path = iteration.verdict.path
+        for new in (iteration.hidden_chain, {i: h[path] for i, h in iteration.hidden.items()}):
             states = self.source.states(new)
             end = self.known + len(states)
             if self.S is None or end > len(self.S):

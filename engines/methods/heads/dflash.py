@@ -83,16 +83,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             filled = drafter.fill(ids, b)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):
                 draft.taken(draft.add(i, tokens[0], chances[0]), "layer", "one pass")  # below the slot before it
-        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        drafter.learn(turn)
+        iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        drafter.learn(iteration)
         size = "" if ready else f" {models.drafter.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             records={"maskblock": lambda filled=filled: filled},
-            facts=turn.facts(context_rows=filled.context),
-            note=turn.note() + size,
+            facts=iteration.facts(context_rows=filled.context),
+            note=iteration.note() + size,
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 
@@ -117,10 +117,10 @@ class Drafter:
         """Whether it has the state of each token of the text but the last, the anchor of the next block."""
         return 0 < self.known == len(ids) - 1
 
-    def learn(self, turn: Turn) -> None:
+    def learn(self, iteration: Turn) -> None:
         """Take the states of a round: of the text that was fed with it, and of the accepted tokens."""
-        path = turn.verdict.path
-        for hidden in (turn.hidden_chain, {i: h[path] for i, h in turn.hidden.items()}):
+        path = iteration.verdict.path
+        for hidden in (iteration.hidden_chain, {i: h[path] for i, h in iteration.hidden.items()}):
             self.new.append(self.source.states(hidden))
 
     def fill(self, ids: list[int], b: int) -> MaskBlock:

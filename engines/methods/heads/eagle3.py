@@ -75,28 +75,28 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             drafter.read(ids, p.top_k)  # the text's new rows, each with its g
             fused = drafter.rows
             draft, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None  # from here on with a
-        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        drafter.learn(turn)
+        iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups(ranks),
-            facts=turn.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths())),
-            records={"fused": partial(came_from, models, turn, fused, drafter.rows)} if fused else {},
-            note=turn.note() + size,
+            **iteration.groups(ranks),
+            facts=iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(draft.depths())),
+            records={"fused": partial(came_from, models, iteration, fused, drafter.rows)} if fused else {},
+            note=iteration.note() + size,
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 
-def came_from(models: Roles, turn: Turn, fused: int, rows: int) -> Fused:
+def came_from(models: Roles, iteration: Turn, fused: int, rows: int) -> Fused:
     """The record of a turn that drafted: `fused` rows of text, of all `rows` that went through the layer."""
     drafter, n, known = models.layer.drafter, models.target.num_layers, models.layer.drafter.vocabulary
     known = torch.arange(drafter.vocab_size) if known is None else known.cpu()
-    gained = torch.tensor(turn.gained)
+    gained = torch.tensor(iteration.gained)
     return Fused(
         reads=[i if 0 <= i < n else n for i in drafter.reads],
         layers=n,
-        state=turn.before[-2],
+        state=iteration.before[-2],
         fused=fused,
         fed_back=rows - fused,
         can_say=len(known),

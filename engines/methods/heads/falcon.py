@@ -91,17 +91,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.chances[1:] = chances[1:]
             draft.values = [float(-(-len(path) // p.k)) for path in paths]
             draft.value_is = ("pass that drafted it", "pass")
-        turn = target.verify(ids, draft, run.rng, hidden=(n,))
-        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        iteration = target.verify(ids, draft, run.rng, hidden=(n,))
+        rows = [iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]]
         known = torch.cat(rows if H is None else [H, *rows])
         size = "" if H is not None else f" {drafter.parameters:,} trained parameters draft from here on."
-        facts = turn.facts(passes=drafter.passes, layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
+        facts = iteration.facts(passes=drafter.passes, layer_rows_of_draft=drafter.rows, depth=max(draft.depths()))
         edit = yield run.step(
-            **turn.groups([path[-1] if path else -1 for path in paths] or [-1]),
+            **iteration.groups([path[-1] if path else -1 for path in paths] or [-1]),
             facts=facts,
-            note=note(turn.note(), drafter.passes, p.k) + size,
+            note=note(iteration.note(), drafter.passes, p.k) + size,
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         H = known[: target.cache.length]
         drafter.forget(target.cache.length)
 

@@ -58,14 +58,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             deepest = min(target.room(ids), (model.max_positions or target.end) - len(ids))
             known = [path for path in paths if len(path) <= deepest]
             draft = grown(heads, h, known, parents[: len(known)], ids)
-        turn = target.verify(ids, draft, run.rng, hidden=(n,))
+        iteration = target.verify(ids, draft, run.rng, hidden=(n,))
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
-        facts = turn.facts(heads=max(map(len, known)))
-        edit = yield run.step(**turn.groups(ranks), facts=facts, note=turn.note() + size)
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        h = heads.read(turn, n, target.cache.length)
-        h = h if ids == turn.ids else None
+        facts = iteration.facts(heads=max(map(len, known)))
+        edit = yield run.step(**iteration.groups(ranks), facts=facts, note=iteration.note() + size)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
+        h = heads.read(iteration, n, target.cache.length)
+        h = h if ids == iteration.ids else None
 
 
 class Trained:
@@ -79,9 +79,9 @@ class Trained:
         self.vocabulary = None if vocabulary is None else vocabulary.long().to(model.record.device)
         self.accuracy: list[list[float]] = part.tensors["accuracy"].tolist()
 
-    def read(self, turn: Turn, n: int, length: int) -> Tensor | None:
+    def read(self, iteration: Turn, n: int, length: int) -> Tensor | None:
         """The state [d] that they read behind a round. n: the target's layers; length: rows of the text that hold."""
-        return turn.hidden[n][turn.verdict.path[-1]]
+        return iteration.hidden[n][iteration.verdict.path[-1]]
 
     def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:
         """Logits [n, v] of head i behind n paths of i + 1 tokens, from the state h [d]; they speak of position `at`."""
@@ -102,11 +102,13 @@ class Published:
         self.heads, self.pasts = heads, heads.pasts()
         self.accuracy = [ASSUMED] * heads.heads
 
-    def read(self, turn: Turn, n: int, length: int) -> Tensor | None:
+    def read(self, iteration: Turn, n: int, length: int) -> Tensor | None:
         """See `Trained`; the prefix layer reads what the round added to the text."""
-        begin = len(turn.before) - 1 - len(turn.chain)
+        begin = len(iteration.before) - 1 - len(iteration.chain)
         self.pasts.crop(min(begin, length))
-        new = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: max(0, length - begin)]
+        new = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
+            : max(0, length - begin)
+        ]
         return self.heads.state(self.heads, new, self.pasts) if len(new) else None
 
     def guess(self, i: int, h: Tensor, lines: list[list[int]], at: int) -> Tensor:

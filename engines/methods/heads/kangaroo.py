@@ -115,13 +115,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         z = target.unembed(target.layers(rows, cache, l, n), predicts=base + 1)
         c = len(chain) - 1
         verdict = verify(z[c:], d, p.temperature, run.rng, target.eos_ids)
-        turn = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
-        kept = min(len(turn.ids) - 1, cache.length)
+        iteration = Turn(ids, d, verdict, z[c:], z[:c], written(d, verdict)[: end - len(ids)], chain[:-1])
+        kept = min(len(iteration.ids) - 1, cache.length)
         cache.crop(kept)
         past.crop(kept)
         if past.length < kept:  # all were accepted, and the adapter has not read the last one
             adapter(rows[past.length - base : kept - base], past)
-        facts = turn.facts(
+        facts = iteration.facts(
             layer_evals=len(rows) * n,
             shallow_rows=len(rows),
             deep_rows=len(rows),
@@ -138,14 +138,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             unit="probability",
         )
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             choice=choice,
             intervals=run.calls(VERBS),
             records={"early_exit": lambda: EarlyExit(l, n, p.eta, sure)},
             facts=facts,
-            note=note(turn, stop, sure, l),
+            note=note(iteration, stop, sure, l),
         )
-        ids = run.apply_edit(edit, turn.ids, cache)
+        ids = run.apply_edit(edit, iteration.ids, cache)
         past.crop(cache.length)
 
 
@@ -170,13 +170,13 @@ def guess(
     return x, float(q[at])
 
 
-def note(turn: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
+def note(iteration: Turn, stop: str, sure: Sequence[float], exit_layer: int) -> str:
     """One sentence on the round."""
     if not sure:
-        return turn.note()
+        return iteration.note()
     first = "The first layer" if exit_layer == 1 else f"The first {exit_layer} layers"
     why = f"the last below the threshold ({sure[-1]:.0%})" if stop == "threshold" else "the maximum"
-    return f"{first} drafted {many(len(sure), 'token')}, {why}: {turn.note()}"
+    return f"{first} drafted {many(len(sure), 'token')}, {why}: {iteration.note()}"
 
 
 if __name__ == "__main__":

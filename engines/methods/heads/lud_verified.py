@@ -75,16 +75,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft = Draft.of([ids[-1], *(x for x, _ in unit)], range(-1, len(unit)), "draft")
         draft.chances[1:] = [chance for _, chance in unit]
         draft.tails = [max(0, min(p.k - 1, places - j)) for j in range(len(draft))]
-        turn, h = lay(target, ids, draft, lora, run.rng)  # h [pads, d]: those of the last row kept
+        iteration, h = lay(target, ids, draft, lora, run.rng)  # h [pads, d]: those of the last row kept
         size = "" if len(ids) > len(prompt) else f" {models.units.parameters:,} trained parameters draft from here on."
-        ahead = foreseen(model.unembed(h, predicts=len(turn.ids), counts=False), p.beta) if len(h) else []
+        ahead = foreseen(model.unembed(h, predicts=len(iteration.ids), counts=False), p.beta) if len(h) else []
         edit = yield run.step(
-            **turn.groups(),
-            facts=turn.facts(pads=sum(draft.tails), foreseen=len(ahead)),
-            note=f"{turn.note()[:-1]}; {many(sum(draft.tails), 'pad row')} in the same forward.{size}",
+            **iteration.groups(),
+            facts=iteration.facts(pads=sum(draft.tails), foreseen=len(ahead)),
+            note=f"{iteration.note()[:-1]}; {many(sum(draft.tails), 'pad row')} in the same forward.{size}",
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        unit = ahead if ids == turn.ids else []
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
+        unit = ahead if ids == iteration.ids else []
 
 
 def foreseen(z: Tensor, beta: float) -> list[tuple[int, float]]:

@@ -72,7 +72,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     model, heads = models.target, heads_of(models.target, models.heads)
     a = heads.accuracy[: p.K]  # [K][RANKS]
     paths, parents = parents_of(path for path, _ in likeliest(a, p.nodes))
-    walk = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
+    rule = typical(p.epsilon, p.delta) if p.acceptance == "typical" and p.temperature else verify
     target = Target(model, prompt, p, rows=len(paths))
     ids, h = prompt, None
     while target.unfinished(ids):
@@ -86,14 +86,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft = Draft.of(filled(known, ids[-1], tokens), parents[: len(known)], "draft")
             draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
             draft.traced.append(partial(from_heads, known, tokens, "head"))
-        turn = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=walk)
+        iteration = target.verify(ids, draft, run.rng, hidden=(model.num_layers,), walk=rule)
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if h is not None else f" {models.heads.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups(ranks), facts=turn.facts(heads=len(a) if len(draft) > 1 else 0), note=turn.note() + size
+            **iteration.groups(ranks),
+            facts=iteration.facts(heads=len(a) if len(draft) > 1 else 0),
+            note=iteration.note() + size,
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        h = turn.hidden[model.num_layers][turn.verdict.path[-1]] if ids == turn.ids else None
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
+        h = iteration.hidden[model.num_layers][iteration.verdict.path[-1]] if ids == iteration.ids else None
 
 
 def heads_of(model: Any, part: Any) -> Trained | Published:
@@ -176,7 +178,7 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
     enough for how sure it is there. Behind the path the next token is drawn from what the threshold leaves. It does not
     keep the model's distribution."""
 
-    def walk(
+    def accept(
         z: Tensor, draft: Draft, temperature: float, rng: Generator, ends: frozenset[int] = frozenset()
     ) -> Verdict:
         p = distribution(z.double(), temperature)
@@ -190,7 +192,7 @@ def typical(epsilon: float, delta: float) -> Callable[..., Verdict]:
         likely = likely if float(likely.sum()) > 0 else p[row]
         return Verdict(path, draw(likely / likely.sum(), rng), "target", tests)
 
-    return walk
+    return accept
 
 
 if __name__ == "__main__":

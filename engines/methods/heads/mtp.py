@@ -81,13 +81,13 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             drafter.read(ids, 1)  # run 1: [norm(e); norm(h)] of what is new of the text
             rows = drafter.rows
             draft = grown(drafter.fan, ids[-1], 1, k - 1, k)  # runs 2 .. k: the layer's own guess and state h'
-        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
         records = {"unrolled": partial(unrolled, model.num_layers, rows, draft)}
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
-        facts = turn.facts(layer_rows_of_draft=drafter.rows, runs_of_the_layer=len(draft) - 1)
-        edit = yield run.step(**turn.groups(), records=records, facts=facts, note=turn.note() + size)
-        drafter.learn(turn)
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        facts = iteration.facts(layer_rows_of_draft=drafter.rows, runs_of_the_layer=len(draft) - 1)
+        edit = yield run.step(**iteration.groups(), records=records, facts=facts, note=iteration.note() + size)
+        drafter.learn(iteration)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 

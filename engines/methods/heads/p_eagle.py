@@ -82,16 +82,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             filled = drafter.draft(ids, k)
             for i, (tokens, chances) in enumerate(zip(filled.tokens, filled.chances, strict=True)):
                 draft.taken(draft.add(i, tokens[0], chances[0]), "layer", "one pass")  # below the guess before it
-        turn = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
-        drafter.learn(turn)
+        iteration = target.verify(ids, draft, run.rng, hidden=drafter.source.reads)
+        drafter.learn(iteration)
         size = "" if ready else f" {models.layer.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             records={"sharedstate": lambda filled=filled: filled} if filled else {},
-            facts=turn.facts(layer_rows_of_draft=drafter.rows),
-            note=turn.note() + size,
+            facts=iteration.facts(layer_rows_of_draft=drafter.rows),
+            note=iteration.note() + size,
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.forget(target.cache.length)
 
 

@@ -59,10 +59,10 @@ class Heavy:
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )
 
-    def turn(self, model: WordReaderLM, turn: float) -> int:
+    def turn(self, model: WordReaderLM, angle: float) -> int:
         """Read every region at this turn and at all scales; how many pictures that were."""
         at = [(i, scale) for scale in SCALES for i in range(len(self.regions))]
-        pictures = torch.stack([crop(self.pixels, self.regions[i], turn, scale) for i, scale in at])
+        pictures = torch.stack([crop(self.pixels, self.regions[i], angle, scale) for i, scale in at])
         for (i, _), texts in zip(at, beam_search(model, pictures, BEAMS, self.start), strict=True):
             for ids, log in texts.items():
                 self.found[i][ids] += float(torch.tensor(log).exp())
@@ -100,18 +100,18 @@ class Heavy:
 
 def heavily(reader: WordReaderLM, run: Recorder, p: Params, ids: list[int], heavy: Heavy) -> Steps:
     """A step for each turn; the last writes the answer."""
-    for turn in TURNS:
-        n = heavy.turn(reader, turn)
+    for angle in TURNS:
+        n = heavy.turn(reader, angle)
         text, sure, region = heavy.best()
-        answer = reader.tokenizer.decode(text) if turn == TURNS[-1] else ""
+        answer = reader.tokenizer.decode(text) if angle == TURNS[-1] else ""
         scene = Scene("heavy", readings=heavy.readings(reader), answer=answer, source="heavy" if answer else "")
         groups: dict[str, Any] = {
             "records": {"scene": scene},
             "intervals": run.calls(),
             "facts": {"pictures": n, "views": heavy.views, "sure": sure},
-            "note": f"{many(n, 'crop')}, rotated by {turn:g} degrees: {reader.tokenizer.decode(text)}.",
+            "note": f"{many(n, 'crop')}, rotated by {angle:g} degrees: {reader.tokenizer.decode(text)}.",
         }
-        if turn != TURNS[-1]:
+        if angle != TURNS[-1]:
             edit = yield run.step(**groups)
             ids = run.apply_edit(edit, ids)
             heavy.forget(edit.forbid if edit else {}, min(reader.eos_ids))

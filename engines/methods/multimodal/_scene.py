@@ -121,7 +121,7 @@ def padded(row: int, column: int, h: int, w: int, H: int, W: int) -> Rectangle:
     return top, left, min(H, row + h + PADDING) - top, min(W, column + w + PADDING) - left
 
 
-def crop(pixels: Any, box: Rectangle, turn: float = 0.0, scale: float = 1.0) -> torch.Tensor:
+def crop(pixels: Any, box: Rectangle, angle: float = 0.0, scale: float = 1.0) -> torch.Tensor:
     """What stands in a box as the reader was taught to see words: uint8 [32, 128], dark on light, at the left. turn:
     degrees that are taken back; scale: above 1 looks closer."""
     from PIL import Image
@@ -129,8 +129,8 @@ def crop(pixels: Any, box: Rectangle, turn: float = 0.0, scale: float = 1.0) -> 
     top, left, h, w = box
     grey = Image.fromarray(np.asarray(pixels)).convert("L")
     y, x = top + h / 2, left + w / 2
-    if turn:
-        grey = grey.rotate(-turn, Image.Resampling.BILINEAR, center=(x, y), fillcolor=int(np.median(np.asarray(grey))))
+    if angle:
+        grey = grey.rotate(-angle, Image.Resampling.BILINEAR, center=(x, y), fillcolor=int(np.median(np.asarray(grey))))
     h, w = h / scale, w / scale
     factor = min(HEIGHT / h, WIDTH / w)
     size = (max(1, round(w * factor)), max(1, round(h * factor)))

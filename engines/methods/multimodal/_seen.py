@@ -166,10 +166,10 @@ class Drafter:
         return READERS, self.attention
 
 
-def vision(drafter: Drafter, turn: Turn, tokenizer: Any, fresh: bool) -> Vision:
+def vision(drafter: Drafter, iteration: Turn, tokenizer: Any, fresh: bool) -> Vision:
     """What a round says of the picture."""
     readers, looks = drafter.looks()
-    record = shown(drafter.image, turn.gained, tokenizer, fresh)
+    record = shown(drafter.image, iteration.gained, tokenizer, fresh)
     record.looks, record.readers = None if looks is None else pack(looks.numpy(), 0.0, float(looks.max())), readers
     if drafter.read_rows:
         record.entries = {"picture": drafter.kept, "text": drafter.read_rows - drafter.kept}

@@ -222,8 +222,8 @@ def branch(future: Future, futures: Sequence[Future], p: Params, won: bool, leng
     (ahead, tokens), value = counted(future, futures, p.scoring), score(future, futures, p.scoring)
     scores = {"score": value, "log p": future.logp, "ahead": ahead, "tokens ahead": float(tokens)}
     id, added = future.path.id if future.path else 0, [future.token, *future.tokens]
-    told = {name: round(score, 4) for name, score in scores.items()}
-    return Branch(id, 0, added, length + len(added) - 1, told, "chosen" if won else "pruned")
+    rounded = {name: round(score, 4) for name, score in scores.items()}
+    return Branch(id, 0, added, length + len(added) - 1, rounded, "chosen" if won else "pruned")
 
 
 def pause(H: float, threshold: float, rank: int, futures: Sequence[Future], scores: Sequence[float]) -> Pause:

@@ -83,12 +83,12 @@ def cut_back(rewards: dict[int, list[tuple[int, float]]], paths: list[Path]) -> 
         rewards[path.id] = [scored for scored in rewards.get(path.id, []) if scored[0] < path.length]
 
 
-def told(policy: Policy, best: Path, written: int) -> str:
+def told(policy: Policy, best: Path, extensions: int) -> str:
     """The round in a sentence or two."""
     score = best.scores["score"]
     if policy.paths.living:
         ended = sum(path.fate == "finished" for path in policy.paths.paths)
-        extended = f"{many(written, 'solution')} extended by a step; {ended} finished"
+        extended = f"{many(extensions, 'solution')} extended by a step; {ended} finished"
         return f"{extended}. Path {best.id} is best (score {score:.2f})."
     if policy.cut(best):
         return f"No solution finished; path {best.id} has the best score ({score:.2f})."

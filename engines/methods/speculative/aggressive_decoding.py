@@ -86,19 +86,19 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
     while target.unfinished(ids):
         if grams != p.gram:  # at the first step, and where an edit changed it
             grams, index = p.gram, occurrences(x, p.gram)
-        written = ids[len(prompt) :]
-        anchored = anchor(index, written, p.gram) if written else Anchor(0, 0, 1)
+        answer = ids[len(prompt) :]
+        anchored = anchor(index, answer, p.gram) if answer else Anchor(0, 0, 1)
         at = anchored.at
         pasted = x[at : at + min(p.length, target.room(ids))] if at >= 0 else []
         draft = Draft.of([ids[-1], *pasted], range(-1, len(pasted)), "retrieval")
-        turn = target.verify(ids, draft, run.rng)
+        iteration = target.verify(ids, draft, run.rng)
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             spans=source.span(at, len(pasted)) if pasted else [],
-            facts=turn.facts(source_index=at if pasted else -1, anchor=anchored.n, places=anchored.places),
-            note=note(anchored, len(pasted), turn),
+            facts=iteration.facts(source_index=at if pasted else -1, anchor=anchored.n, places=anchored.places),
+            note=note(anchored, len(pasted), iteration),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def source_of(tokenizer: Tokenizer, prompt: list[int], after: str) -> Source:
@@ -132,25 +132,25 @@ def occurrences(x: list[int], longest: int) -> Index:
     return index
 
 
-def anchor(index: Index, written: list[int], longest: int) -> Anchor:
+def anchor(index: Index, answer: list[int], longest: int) -> Anchor:
     """The place in x to paste from: the last token, and while that stands at several places the last two, three ...,
     have to stand at just one."""
     n, ends = 0, []
-    for n in range(1, min(longest, len(written)) + 1):
-        ends = index.get(tuple(written[-n:]), [])
+    for n in range(1, min(longest, len(answer)) + 1):
+        ends = index.get(tuple(answer[-n:]), [])
         if len(ends) <= 1:
             break
     return Anchor(ends[0] if len(ends) == 1 else -1, n, len(ends))
 
 
-def note(anchored: Anchor, pasted: int, turn: Turn) -> str:
+def note(anchored: Anchor, pasted: int, iteration: Turn) -> str:
     """One sentence on the step."""
     last = "The last token occurs" if anchored.n == 1 else f"The last {anchored.n} tokens occur"
     if not pasted:
         where = {0: "nowhere in the source", 1: "at its end, or there is no room for more"}
         return f"{last} {where.get(anchored.places, 'several times in the source')}: one token from the model."
     begin = f"{last} once in the source: what follows there" if anchored.n else "The source"
-    return f"{begin} is pasted; {turn.accepted} of {many(pasted, 'token')} accepted{turn.ending()}."
+    return f"{begin} is pasted; {iteration.accepted} of {many(pasted, 'token')} accepted{iteration.ending()}."
 
 
 if __name__ == "__main__":

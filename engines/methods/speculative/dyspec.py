@@ -86,12 +86,15 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         else:
             layers(growth, p.budget, deepest, p.threshold or 1 / p.budget)
         draft.values, draft.value_is = [None, *growth.value[1:]], ("value of its slot", "slot")
-        turn = target.verify(ids, draft, run.rng)
-        drafter.settle(turn.verdict.path)
+        iteration = target.verify(ids, draft, run.rng)
+        drafter.settle(iteration.verdict.path)
         edit = yield run.step(
-            **turn.groups(), intervals=run.calls(VERBS), facts=turn.facts(**growth.facts()), note=note(turn, growth)
+            **iteration.groups(),
+            intervals=run.calls(VERBS),
+            facts=iteration.facts(**growth.facts()),
+            note=note(iteration, growth),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 class Growth:
@@ -179,17 +182,20 @@ def layers(growth: Growth, m: int, deepest: int, t: float) -> None:
         layer = below
 
 
-def note(turn: Turn, growth: Growth) -> str:
+def note(iteration: Turn, growth: Growth) -> str:
     """One sentence on the round."""
     facts = growth.facts()
     if not growth.drafted:
-        return turn.note()
+        return iteration.note()
     shape = (
         f"a chain of {growth.drafted}"
         if facts["widest"] == 1
         else f"a tree {facts['widest']} wide and {facts['layers']} deep"
     )
-    return f"{turn.note()[:-1]}; the drafter grew {shape} and expected {facts['estimated_accept']:.1f} to be accepted."
+    return (
+        f"{iteration.note()[:-1]}; the drafter grew {shape} and expected {facts['estimated_accept']:.1f} to "
+        "be accepted."
+    )
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ class Schooling(Record):
             run.kept.setdefault("at", {}),
         )
         for step in run.steps[run.kept.get("read", 0) :]:
-            written = zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ()
-            for position, token in written:
+            commits = zip(step.commits.positions, step.commits.tokens, strict=True) if step.commits else ()
+            for position, token in commits:
                 text[position - begin :] = [token] if token >= 0 else []
         run.kept["read"] = len(run.steps)
         guessed |= {self.start - begin + i: row for i, row in enumerate(zip(*self.first, strict=True))}
@@ -136,16 +136,18 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.add(i, x, chance=float(z.softmax(-1)[x]))
             if x in models.target.eos_ids:
                 break
-        turn = target.verify(ids, draft, run.rng)
-        drafter.settle(turn.verdict.path)
+        iteration = target.verify(ids, draft, run.rng)
+        drafter.settle(iteration.verdict.path)
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             intervals=run.calls(VERBS),
-            records={"schooling": partial(school.read, turn.ids, len(turn.gained), gamma=p.gamma, end=target.end)},
-            facts=turn.facts(),
-            note=f"A draft trained on {school.tokens_seen[school.drafting]:,} tokens: {turn.note()}",
+            records={
+                "schooling": partial(school.read, iteration.ids, len(iteration.gained), gamma=p.gamma, end=target.end)
+            },
+            facts=iteration.facts(),
+            note=f"A draft trained on {school.tokens_seen[school.drafting]:,} tokens: {iteration.note()}",
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 class School:

@@ -66,10 +66,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         k = min(p.k, target.room(ids))
         masks = target.end - len(ids) if p.canvas == "answer" else k
         block, q = fill(models.filler, ids, k, masks) if k else ([], torch.zeros(0))
-        turn = verify_block(target, ids, block, q, *((p.beta, p.tau) if p.accept == "gad++" else (1, 0.0)))
-        groups, first = dict(turn.groups()), turn.z.argmax(-1).tolist()
+        iteration = verify_block(target, ids, block, q, *((p.beta, p.tau) if p.accept == "gad++" else (1, 0.0)))
+        groups, first = dict(iteration.groups()), iteration.z.argmax(-1).tolist()
         at, tokens, causes, chance = groups["commits"]
-        drafted = range(turn.accepted)
+        drafted = range(iteration.accepted)
         relaxed = [i for i in drafted if tokens[i] != first[i]]
         causes = ["relaxed" if i in relaxed else cause for i, cause in enumerate(causes)]
         authors = ["filler" if i in drafted else "target" for i in range(len(at))]
@@ -79,10 +79,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **groups,
             intervals=run.calls(VERBS),
-            facts=turn.facts(relaxed=len(relaxed)),
-            note=note(turn, len(relaxed)),
+            facts=iteration.facts(relaxed=len(relaxed)),
+            note=note(iteration, len(relaxed)),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def fill(model: MaskedLM, ids: list[int], k: int, masks: int) -> tuple[list[int], Tensor]:
@@ -127,14 +127,17 @@ def verify_block(target: Target, ids: list[int], block: list[int], q: Tensor, be
     return Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
 
 
-def note(turn: Turn, relaxed: int) -> str:
+def note(iteration: Turn, relaxed: int) -> str:
     """One sentence on the block."""
-    k, b = len(turn.draft) - 1, turn.accepted
+    k, b = len(iteration.draft) - 1, iteration.accepted
     if not k:
         return "No room for a block: one token from the verifier."
     kept = f"{b} of {many(k, 'token')} filled in at once accepted"
     near = f", {relaxed} of them by the relaxed rule only" if relaxed else ""
-    return f"{kept}{near}; {'then one from the verifier' if turn.verdict.emitted >= 0 else 'the last is the end mark'}."
+    return (
+        f"{kept}{near}; "
+        f"{'then one from the verifier' if iteration.verdict.emitted >= 0 else 'the last is the end mark'}."
+    )
 
 
 if __name__ == "__main__":

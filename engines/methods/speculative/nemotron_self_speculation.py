@@ -83,15 +83,15 @@ def decode(model: TwoWayLM, prompt: list[int], p: Params, run: Recorder) -> Step
             filled, chances, passes = fill(model, target.cache, ids[-1], n, p.threshold)
             for row in range(1, n):
                 draft.add(row - 1, filled[row], chances[row])
-        turn = target.verify(ids, draft, run.rng)
-        roles = TwoRoles(len(ids) - 1, filled, chances, passes, turn.z.argmax(-1).tolist(), turn.accepted)
+        iteration = target.verify(ids, draft, run.rng)
+        roles = TwoRoles(len(ids) - 1, filled, chances, passes, iteration.z.argmax(-1).tolist(), iteration.accepted)
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             records={"tworoles": lambda roles=roles: roles},
-            facts=turn.facts(passes=max(passes)),
-            note=turn.note(),
+            facts=iteration.facts(passes=max(passes)),
+            note=iteration.note(),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def fill(

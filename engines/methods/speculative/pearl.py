@@ -122,23 +122,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 )
             else:
                 tested = [*pending, *block[:1]] if was == "pre" or p.post_verify else pending
-                turn = verify_block(target, ids, tested, z, run.rng)
-                passed = turn.verdict.source == "draft"
-                discarded = 0 if passed else len(pending) + len(block) - turn.accepted
+                iteration = verify_block(target, ids, tested, z, run.rng)
+                passed = iteration.verdict.source == "draft"
+                discarded = 0 if passed else len(pending) + len(block) - iteration.accepted
                 pending, mode = (block[1:], "post") if passed else ([], "pre")
                 if not passed:
-                    drafter.cache.crop(min(drafter.cache.length, len(turn.ids) - 1))
-                facts = turn.facts(drafted=len(block), rows=len(z), pending=len(pending), discarded=discarded)
-                choice = ribbon(was, mode, turn.accepted, len(tested))
+                    drafter.cache.crop(min(drafter.cache.length, len(iteration.ids) - 1))
+                facts = iteration.facts(drafted=len(block), rows=len(z), pending=len(pending), discarded=discarded)
+                choice = ribbon(was, mode, iteration.accepted, len(tested))
                 edit = yield run.step(
-                    **turn.groups(),
+                    **iteration.groups(),
                     intervals=lanes,
                     facts=facts,
                     choice=choice,
-                    records={"at_once": partial(at_once, was, block, tested, turn.accepted, discarded)},
-                    note=note(turn, was, discarded),
+                    records={"at_once": partial(at_once, was, block, tested, iteration.accepted, discarded)},
+                    note=note(iteration, was, discarded),
                 )
-                ids = turn.ids
+                ids = iteration.ids
             ids = run.apply_edit(edit, ids, target.cache, drafter.cache)
             if edit is not None:  # the text or the rules have changed; what was drafted for the old ones is forgotten
                 pending, mode = [], "pre"
@@ -212,21 +212,23 @@ def untested(block: Sequence[Guess]) -> str:
     return f"The drafter wrote {many(len(block), 'token')} while the target waited; none has been verified yet."
 
 
-def note(turn: Turn, was: str, discarded: int) -> str:
+def note(iteration: Turn, was: str, discarded: int) -> str:
     """One sentence on an iteration in which the target looked at something."""
-    n = len(turn.draft) - 1
+    n = len(iteration.draft) - 1
     if was == "pre":
-        outcome = "it is accepted" if turn.accepted else f"it is refused and {many(discarded, 'draft')} discarded"
+        outcome = "it is accepted" if iteration.accepted else f"it is refused and {many(discarded, 'draft')} discarded"
         return f"Pre-verify: while the block was drafted, the target tested its first token; {outcome}."
-    if turn.verdict.source == "draft" and turn.accepted < n:
+    if iteration.verdict.source == "draft" and iteration.accepted < n:
         return (
-            f"Post-verify: {turn.accepted} of {many(n, 'token')} accepted, the last of them the end mark; what was "
+            f"Post-verify: {iteration.accepted} of {many(n, 'token')} accepted, the last of them the end mark; "
+            "what was "
             "drafted after it is discarded."
         )
-    if turn.verdict.source == "draft":
+    if iteration.verdict.source == "draft":
         return f"Post-verify: all {many(n, 'tested token')} accepted, the first of the next block among them."
     return (
-        f"Post-verify: {turn.accepted} of {many(n, 'token')} accepted, {many(discarded, 'draft')} discarded, and one "
+        f"Post-verify: {iteration.accepted} of {many(n, 'token')} accepted, {many(discarded, 'draft')} "
+        "discarded, and one "
         "token comes from the target."
     )
 

@@ -52,18 +52,18 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         draft = Draft(ids[-1])
         fuse(draft, trie(match.tokens for match in matches))
         draft.traced.append(partial(copied, draft, "text", ids, matches))
-        turn = target.verify(ids, draft, run.rng)
+        iteration = target.verify(ids, draft, run.rng)
         n = matches[0].n if matches else 0
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             spans=spans(matches, len(ids)),
-            facts=turn.facts(matches=len(matches), match_length=n),
-            note=f"The last {'token' if n == 1 else f'{n} tokens'} occurred earlier in the text: {turn.accepted} of "
-            f"{many(len(draft) - 1, 'copied token')} accepted{turn.ending()}."
+            facts=iteration.facts(matches=len(matches), match_length=n),
+            note=f"The last {'token' if n == 1 else f'{n} tokens'} occurred earlier in the text: "
+            f"{iteration.accepted} of {many(len(draft) - 1, 'copied token')} accepted{iteration.ending()}."
             if matches
             else "The last token is new in this text, so there is nothing to copy; one token from the model.",
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def look_up(ids: list[int], p: Params, length: int, eos_ids: frozenset[int]) -> list[Match]:

@@ -98,9 +98,9 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         head = head_of(models.target.record, models.draft.record) if p.head == "trained" else None
         rule = StopRule(p.threshold, p.least, min(p.most, target.room(ids)))
         draft, stopped = draft_round(drafter, ids, rule, head, run.rng)
-        turn = target.verify(ids, draft, run.rng)
-        drafter.settle(turn.verdict.path)
-        groups = dict(turn.groups())
+        iteration = target.verify(ids, draft, run.rng)
+        drafter.settle(iteration.verdict.path)
+        groups = dict(iteration.groups())
         scores = groups.pop("scores")
         behind = list(range(len(ids), len(ids) + len(rule.survival)))
         edit = yield run.step(
@@ -121,10 +121,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                     rule.survival, rule.threshold, rule.least, len(draft) - 1, int(head is not None)
                 )
             },
-            facts=turn.facts(p_reject=rule.p_reject, wasted=len(draft) - 1 - turn.accepted),
-            note=note(turn, stopped, rule),
+            facts=iteration.facts(p_reject=rule.p_reject, wasted=len(draft) - 1 - iteration.accepted),
+            note=note(iteration, stopped, rule),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 @dataclass
@@ -177,9 +177,9 @@ def draft_round(
     return draft, "most" if len(draft) > rule.most else "threshold"
 
 
-def note(turn: Turn, stopped: str, rule: StopRule) -> str:
+def note(iteration: Turn, stopped: str, rule: StopRule) -> str:
     """One sentence on the round."""
-    n = len(turn.draft) - 1
+    n = len(iteration.draft) - 1
     if n == 0:
         return "No room for a draft; one token from the target."
     why = {
@@ -187,7 +187,7 @@ def note(turn: Turn, stopped: str, rule: StopRule) -> str:
         "most": f"the maximum was reached (a refusal was {rule.p_reject:.0%} likely)",
         "end mark": "the end mark was drafted",
     }[stopped]
-    return f"{many(n, 'token')} drafted, until {why}; {turn.accepted} accepted{turn.ending()}."
+    return f"{many(n, 'token')} drafted, until {why}; {iteration.accepted} accepted{iteration.ending()}."
 
 
 if __name__ == "__main__":

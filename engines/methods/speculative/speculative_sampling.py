@@ -89,10 +89,12 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         else:
             t, source = sample(ps[n], T, run.rng), "target" if T else "argmax"
 
-        turn = target.keep(rows, Verdict([*range(n + 1)], t, source, tests))  # prefix + x_1, .., x_n + t
-        drafter.settle(turn.verdict.path)
-        edit = yield run.step(**turn.groups(), intervals=run.calls(VERBS), facts=turn.facts(), note=turn.note())
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        iteration = target.keep(rows, Verdict([*range(n + 1)], t, source, tests))  # prefix + x_1, .., x_n + t
+        drafter.settle(iteration.verdict.path)
+        edit = yield run.step(
+            **iteration.groups(), intervals=run.calls(VERBS), facts=iteration.facts(), note=iteration.note()
+        )
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 def sample(p: Tensor, temperature: float, rng: Generator) -> int:

@@ -84,14 +84,14 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         }
         fed = paths.feed({i: tree.draft for i, tree in trees.items()})
         turns = {path.id: judged(paths, path, fed[path.id], trees[path.id], p, end) for path in living}
-        for turn in turns.values():
-            remember(store, turn, p)
+        for iteration in turns.values():
+            remember(store, iteration, p)
         forwards += 1
         left, shown = rest(living), next(iter(turns))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         for path in living:
             path.scores["tokens per call"] = round((path.length - len(prompt)) / forwards, 3)
-        written = sum(path.length - len(prompt) for path in paths.paths)
+        token_count = sum(path.length - len(prompt) for path in paths.paths)
         edit = yield run.step(
             **groups(turns[first.id], trees[first.id], restart=None) if first.id in turns else {},
             memory=lambda: entries(store, turns[shown], trees[shown], lengths(p)),
@@ -102,12 +102,12 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
             facts={
                 "samples": len(living),
                 "drafted": sum(len(tree.draft) - 1 for tree in trees.values()),
-                "accepted": sum(turn.accepted for turn in turns.values()),
+                "accepted": sum(iteration.accepted for iteration in turns.values()),
                 "rows": sum(len(tree.draft) for tree in trees.values()),
                 "hit_order": trees[shown].orders.get(0, 0),
                 "hits": sum(n > 0 for tree in trees.values() for n in tree.orders.values()),
                 "store_keys": len(store.entries),
-                "tokens_per_forward": written / forwards,
+                "tokens_per_forward": token_count / forwards,
             },
             note=f"{many(len(living), 'sample')}, {len(left)} left; sample {shown + 1}: {turns[shown].note()}",
         )

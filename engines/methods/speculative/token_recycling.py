@@ -123,22 +123,22 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         tokens, rows, tree = expand(M, ids[-1], parents, ranks, deepest=model.max_positions - len(ids))
         draft = Draft.of(tokens, tree, "matrix")
         draft.traced.append(partial(rows_read, tokens, tree, [ranks[row] for row in rows], M[tokens], M))
-        turn = target.verify(ids, draft, run.rng)
-        top = top_ids(torch.cat([turn.z_chain, turn.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
-        fed, c = [*turn.chain, *tokens], len(turn.chain)
+        iteration = target.verify(ids, draft, run.rng)
+        top = top_ids(torch.cat([iteration.z_chain, iteration.z]), M.shape[1]).cpu().numpy()  # [c + n, k]
+        fed, c = [*iteration.chain, *tokens], len(iteration.chain)
         learned = [
             *(r for r in range(c if p.learn_from_prompt else 0) if fed[r] < len(M)),  # parts of a picture are no tokens
-            *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else turn.verdict.path)),
+            *(c + r for r in (range(len(tokens)) if p.learn_from_rejected else iteration.verdict.path)),
         ]
         update(M, [fed[r] for r in learned], top[learned])
-        read, written = {tokens[at] for at in tree[1:]}, [fed[r] for r in learned]
+        read, updated = {tokens[at] for at in tree[1:]}, [fed[r] for r in learned]
         edit = yield run.step(
-            **turn.groups([ranks[r] for r in rows]),
-            memory=lambda: entries(M, read, written),
-            facts=turn.facts(matrix_filled=int((M[:, 0] >= 0).sum()), unknown_nodes=len(parents) - len(rows)),
-            note=turn.note(),
+            **iteration.groups([ranks[r] for r in rows]),
+            memory=lambda: entries(M, read, updated),
+            facts=iteration.facts(matrix_filled=int((M[:, 0] >= 0).sum()), unknown_nodes=len(parents) - len(rows)),
+            note=iteration.note(),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def expand(
@@ -188,11 +188,11 @@ def update(M: np.ndarray, tokens: Sequence[int], top: np.ndarray) -> None:
         M[token, : len(best)] = best
 
 
-def entries(M: np.ndarray, read: Collection[int], written: Sequence[int]) -> list[Memory]:
+def entries(M: np.ndarray, read: Collection[int], updated: Sequence[int]) -> list[Memory]:
     """The rows of M that the tree was grown from, and those that the step wrote: of a long prompt the last ones."""
-    latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
+    latest = list(dict.fromkeys(reversed([*updated, *read])))[:LISTED]
     return [
-        Memory([t], [x for x in M[t].tolist() if x >= 0], read=t in read, written=t in written, source="matrix")
+        Memory([t], [x for x in M[t].tolist() if x >= 0], read=t in read, written=t in updated, source="matrix")
         for t in reversed(latest)
     ]
 

@@ -108,7 +108,7 @@ class HFCanvasLM(HFModel):
         layers = []
         for kind, layer in zip(self.config.layer_types, cache.layers, strict=True):
             first = max(0, end - window + 1) if kind == "sliding_attention" else 0
-            keys, values = (one[:, :, first:end] for one in (layer.keys, layer.values))
+            keys, values = (buffer[:, :, first:end] for buffer in (layer.keys, layer.values))
             layers.append(SimpleNamespace(keys=keys, values=values))
         return SimpleNamespace(layers=layers, is_compileable=False, get_seq_length=lambda layer_idx=0: end)
 

@@ -225,7 +225,7 @@ def types_by_layer(config: Any) -> list[str]:
     from transformers.cache_utils import get_layer_types_and_kwargs
 
     if "local" in (own := getattr(config, "attention_layers", None) or ()):  # GPT-Neo's words, which are not read there
-        return [f"{'local' if one == 'local' else 'full'}_attention" for one in own]
+        return [f"{'local' if kind == 'local' else 'full'}_attention" for kind in own]
     return list(get_layer_types_and_kwargs(config)[0])
 
 

@@ -121,10 +121,10 @@ def load_draft(folder: Path, target: Path, dtype: Any, device: str) -> tuple[Lla
         shared_embedding(target),
     )
     draft_ids = weights.pop("draft_ids", torch.empty(0)).long()
-    if (found := tuple(embedding.shape)) != (expected := (config["vocab_size"], config["hidden_size"])):
+    if (shape := tuple(embedding.shape)) != (expected := (config["vocab_size"], config["hidden_size"])):
         raise UserError(
             f"{folder.name} needs a target with an embedding of {expected[0]} x {expected[1]} and {target} has "
-            f"{found[0]} x {found[1]}."
+            f"{shape[0]} x {shape[1]}."
         )
     network = build(config, embedding, draft_ids, torch.bfloat16 if dtype == "auto" else dtype)
     if {k: v.shape for k, v in own_weights(network).items()} != {k: v.shape for k, v in weights.items()} or len(

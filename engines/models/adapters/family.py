@@ -55,8 +55,12 @@ def positions_of(config: Any) -> tuple[int, bool]:
     keys in a cache were turned by the old ones, so a run ends before that."""
     most = int(config.max_position_embeddings)
     ropes = getattr(config, "rope_parameters", None) or {}
-    found = [ropes, *(one for one in ropes.values() if isinstance(one, dict))]
-    turns = [one.get("original_max_position_embeddings") for one in found if one.get("rope_type") == "longrope"]
+    settings = [ropes, *(rope for rope in ropes.values() if isinstance(rope, dict))]
+    turns = [
+        setting.get("original_max_position_embeddings")
+        for setting in settings
+        if setting.get("rope_type") == "longrope"
+    ]
     first = min((int(n) for n in turns if n), default=most)
     return min(first, most), first < most
 

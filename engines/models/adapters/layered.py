@@ -206,8 +206,8 @@ class HFLayeredLM(HFCausalLM):
 
 def weights_of(module: nn.Module) -> int:
     """How many weights a module has, packed ones too."""
-    packed = (one for one in module.modules() if isinstance(one, PackedLinear))
-    return sum(p.numel() for p in module.parameters()) + sum(one.in_features * one.out_features for one in packed)
+    packed = (child for child in module.modules() if isinstance(child, PackedLinear))
+    return sum(p.numel() for p in module.parameters()) + sum(layer.in_features * layer.out_features for layer in packed)
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:

@@ -160,17 +160,17 @@ class HFWordReader(Warmed):
     def glances(self, seen: Seen) -> list[Places]:
         """See `WordReaderLM`."""
         assert isinstance(seen, SeenPicture)
-        found = self.network.parallel(seen.features, counts=False)
-        rows = zip(found.logits.float(), found.occupied.float().sigmoid(), found.attention.float(), strict=True)
+        glance = self.network.parallel(seen.features, counts=False)
+        rows = zip(glance.logits.float(), glance.occupied.float().sigmoid(), glance.attention.float(), strict=True)
         return [Places(*row) for row in rows]
 
     @torch.no_grad()
     def counts(self, seen: Seen) -> list[int]:
         """See `WordReaderLM`."""
         assert isinstance(seen, SeenPicture)
-        told = self.network.parallel(seen.features).counts
-        assert told is not None
-        return told[0].argmax(-1).tolist()
+        logits = self.network.parallel(seen.features).counts
+        assert logits is not None
+        return logits[0].argmax(-1).tolist()
 
     def pass_rows(self) -> int:
         """See `WordReaderLM`: both stacks, two layers each, and the joining one."""

@@ -186,9 +186,9 @@ class EncoderDecoder(HFModel):
         check_room(cache.length, n, cache.capacity)
         check_position(self, cache.length + n - 1)
         with self._timed(self._decoder(), "decode", marks):
-            h, found = self._decode(ids, cache, attention)
+            h, attention_weights = self._decode(ids, cache, attention)
         logits = self.model.get_output_embeddings()(h[0, -1:] if last_only else h[0])
-        return Extended(logits.float(), attention=found)
+        return Extended(logits.float(), attention=attention_weights)
 
     def _now(self) -> float:
         """The time, once the device is done with what it was given."""
@@ -209,8 +209,8 @@ class EncoderDecoder(HFModel):
         def ends(layer: int) -> Any:
             return lambda *_: marks.append(Mark(phase, layer, began[layer], self._now()))
 
-        hooks = [one.register_forward_pre_hook(begins(i)) for i, one in enumerate(layers)]
-        hooks += [one.register_forward_hook(ends(i)) for i, one in enumerate(layers)]
+        hooks = [layer.register_forward_pre_hook(begins(i)) for i, layer in enumerate(layers)]
+        hooks += [layer.register_forward_hook(ends(i)) for i, layer in enumerate(layers)]
         try:
             yield
         finally:
@@ -240,11 +240,13 @@ class HFSeq2SeqLM(EncoderDecoder):
         return list(self.model.decoder.block)
 
     def _looking(self) -> Iterable[nn.Module]:
-        return [part for one in self._cross for part in (one.k, one.v)]
+        return [part for attention in self._cross for part in (attention.k, attention.v)]
 
     def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        one = self._cross[layer]
-        k, v = (part(hidden).unflatten(-1, (one.n_heads, -1)).transpose(1, 2) for part in (one.k, one.v))
+        attention = self._cross[layer]
+        k, v = (
+            part(hidden).unflatten(-1, (attention.n_heads, -1)).transpose(1, 2) for part in (attention.k, attention.v)
+        )
         return k, v
 
     def _encode(self, ids: Tensor) -> Tensor:
@@ -288,7 +290,7 @@ class MuSeq2SeqLM(EncoderDecoder):
         return list(self.model.decoder)
 
     def _looking(self) -> Iterable[nn.Module]:
-        return [part for one in self.model.decoder for part in (one.cross.k_proj, one.cross.v_proj)]
+        return [part for layer in self.model.decoder for part in (layer.cross.k_proj, layer.cross.v_proj)]
 
     def _keys(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
         k, v = self.model.decoder[layer].cross.memory(hidden)
@@ -299,7 +301,7 @@ class MuSeq2SeqLM(EncoderDecoder):
 
     def _decode(self, ids: Tensor, cache: DecoderCache, attention: bool) -> tuple[Tensor, Tensor | None]:
         slots, n = cache.self_attention_cache, ids.shape[1]
-        memory = [(one.keys, one.values) for one in cache.memory.cross.layers]
+        memory = [(layer.keys, layer.values) for layer in cache.memory.cross.layers]
         past, mask, seen = slots.length, None, list[Tensor]()
         if n > 1 and past:  # a block of rows behind others: row i sees those and i + 1 of the block
             mask = torch.ones(n, past + n, dtype=torch.bool, device=ids.device).tril(past)[None, None]

@@ -44,8 +44,8 @@ class HFMemoryLM(HFLayeredLM):
 def table(layer: int, part: Any) -> MemoryTable:
     """What there is of a memory in such a part, in the type that its weights have."""
     memory, pool = part.memory, part.memory.pool
-    slot = sum(tensor.shape[1] * tensor.element_size() for tensor in pool.parameters())
-    return MemoryTable(layer, memory.K, memory.m, len(pool.values), memory.offset, slot, size(part))
+    slot_bytes = sum(tensor.shape[1] * tensor.element_size() for tensor in pool.parameters())
+    return MemoryTable(layer, memory.K, memory.m, len(pool.values), memory.offset, slot_bytes, size(part))
 
 
 def size(part: nn.Module) -> int:

@@ -46,8 +46,8 @@ class HFSplitLM(HFMoELM):
         made = SlotCache(self.num_layers, capacity)
         for old, new in zip(cache.layers, made.layers, strict=True):
             if old.length:
-                one = (buffer[:, :, : old.length].expand(B, -1, -1, -1) for buffer in (old.keys, old.values))
-                new.update(*one)
+                expanded = (buffer[:, :, : old.length].expand(B, -1, -1, -1) for buffer in (old.keys, old.values))
+                new.update(*expanded)
         return made
 
     @torch.no_grad()
@@ -58,7 +58,7 @@ class HFSplitLM(HFMoELM):
         check_position(self, at := cache.layers[layer].length)
         read, _ = half.self_attn(
             hidden_states=half.input_layernorm(x[:, None]),
-            position_embeddings=tuple(turn[:, at : at + 1] for turn in self._turns),
+            position_embeddings=tuple(rotation[:, at : at + 1] for rotation in self._turns),
             past_key_values=cache,
         )
         x = x + read[:, 0]
@@ -86,8 +86,8 @@ def _folded(
     everything the h / g query heads on a key head are the rows of one product; else transformers' own function."""
     B, h, n, _ = query.shape
     if n > 1 or attention_mask is not None:
-        found: tuple[Tensor, Tensor | None] = module.usual(module, query, key, value, attention_mask, **options)
-        return found
+        output: tuple[Tensor, Tensor | None] = module.usual(module, query, key, value, attention_mask, **options)
+        return output
     q = query.reshape(B, key.shape[1], -1, query.shape[-1])  # [B, g, h / g, e]
     scale = options.get("scaling") or query.shape[-1] ** -0.5
     out = ((q @ key.mT) * scale).softmax(-1) @ value

@@ -113,15 +113,15 @@ def _tap_router(layer: nn.Module, number: int, router: Callable[[Routing], None]
 
 def _tap_memory(layer: nn.Module, number: int, memory: Callable[[SlotsRead], None] | None, slots: int) -> None:
     """The copy of a memory reads so many slots a row; what it read goes out with what its part gave without it."""
-    part, found = _own(layer, "mlp"), list[Any]()
+    part, reads = _own(layer, "mlp"), list[Any]()
     twin: Any = _own(part, "memory")
     twin.m = slots or twin.m
 
     def keep(_module: nn.Module, _given: Any, read: Any) -> None:
-        found.append(read)
+        reads.append(read)
 
     def hand_out(_module: nn.Module, _given: Any, out: Tensor) -> None:
-        read = found.pop()
+        read = reads.pop()
         if memory:
             at, dense = read.found, out.reshape(read.output.shape) - read.output
             keys = (number, at.rows, at.columns, at.crossings)

@@ -59,8 +59,8 @@ def check_experts(raw: Mapping[str, Any], folder: Path, name: str) -> None:
     wanted = next((raw[key] for key in EXPERTS if isinstance(raw.get(key), int)), 0)
     held: dict[tuple[str, str], set[int]] = {}
     for shard in shards(folder):
-        for found in filter(None, map(EXPERT.fullmatch, header(shard))):
-            held.setdefault((found[1], found[3]), set()).add(int(found[2]))
+        for match in filter(None, map(EXPERT.fullmatch, header(shard))):
+            held.setdefault((match[1], match[3]), set()).add(int(match[2]))
     for (before, after), numbers in held.items():
         if lost := sorted(set(range(wanted)) - numbers):
             raise UserError(
@@ -72,12 +72,12 @@ def check_experts(raw: Mapping[str, Any], folder: Path, name: str) -> None:
 def within(seconds: float, compute: Callable[[], T], what: str) -> T:
     """The value of `compute`, run in a thread that is given up after that long. Raises UserError, and what `compute`
     raises."""
-    found: list[T] = []
+    results: list[T] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            found.append(compute())
+            results.append(compute())
         except BaseException as error:
             failed.append(error)
 
@@ -91,4 +91,4 @@ def within(seconds: float, compute: Callable[[], T], what: str) -> T:
         raise UserError(f"{what} did not come to an end within {seconds:g} seconds; choose another model.")
     if failed:
         raise failed[0]
-    return found[0]
+    return results[0]

@@ -63,7 +63,7 @@ LLADA2_NAMES = {
     r"\.attention\.key_layernorm\.": ".self_attn.k_norm.",
     r"\.mlp\.gate\.expert_bias$": ".mlp.gate.e_score_correction_bias",
 }
-LLADA2_FUSED = {"attention.query_key_value.weight": tuple(f"self_attn.{one}_proj.weight" for one in "qkv")}
+LLADA2_FUSED = {"attention.query_key_value.weight": tuple(f"self_attn.{letter}_proj.weight" for letter in "qkv")}
 LLADA2_MUST_BE: dict[str, Any] = {  # the switches of LLaDA2's config under which it is a GLM-4-MoE
     "score_function": "sigmoid",
     "moe_router_enable_expert_bias": True,

@@ -96,14 +96,14 @@ def format_of(checkpoint: Checkpoint) -> type[Drafter]:
         (heads.is_medusa, heads.Medusa),
         (eagle.is_eagle, eagle.Eagle),
     ]
-    found = next((made for like, made in formats if like(checkpoint.config, checkpoint.shapes)), None)
-    if found is None:
+    drafter_class = next((made for like, made in formats if like(checkpoint.config, checkpoint.shapes)), None)
+    if drafter_class is None:
         known = ", ".join(made.title for _, made in formats)
         first = ", ".join(sorted(checkpoint.shapes)[:3])
         raise UserError(
             f"'{checkpoint.name}' is not a drafter of a known format: its tensors are {first} ...; known are {known}."
         )
-    return found
+    return drafter_class
 
 
 def _keep(key: tuple[str, ...], drafter: Drafter) -> None:
@@ -147,8 +147,8 @@ def _other_target(checkpoint: Checkpoint, target: Any) -> tuple[str, bool]:
     named, given = _named_target(checkpoint), target.record.name
     if not named or _plain(named) == _plain(given):
         return "", False
-    said = f"'{checkpoint.name}' was made for {named}, and the target is {given}"
-    return said, bool(HUB_ID.fullmatch(given)) or given in EMBEDDED
+    message = f"'{checkpoint.name}' was made for {named}, and the target is {given}"
+    return message, bool(HUB_ID.fullmatch(given)) or given in EMBEDDED
 
 
 def _plain(name: str) -> str:

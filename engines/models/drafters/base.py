@@ -219,4 +219,4 @@ def own_tensors(thing: Any) -> list[Tensor]:
         thing = list(thing.values())
     elif isinstance(thing, (Drafter, Layer)):
         thing = [value for name, value in vars(thing).items() if name != "vocabulary"]
-    return [tensor for one in thing for tensor in own_tensors(one)] if isinstance(thing, (list, tuple)) else []
+    return [tensor for part in thing for tensor in own_tensors(part)] if isinstance(thing, (list, tuple)) else []

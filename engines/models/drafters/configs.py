@@ -80,13 +80,13 @@ class EagleConfig(EagleFlags, frozen=True):
         """What the two places say of it, None for nothing. words: its field, and others that mean the same. Raises
         UserError where they contradict each other."""
         places = (self,) if self.eagle_config is None else (self, self.eagle_config)
-        said = {value for place in places for word in words if (value := getattr(place, word)) is not None}
-        if len(said) > 1:
+        values = {value for place in places for word in words if (value := getattr(place, word)) is not None}
+        if len(values) > 1:
             raise UserError(
                 f"config.json of '{name}' says {words[0]} both true and false, at the top and in eagle_config; one of "
                 "them is wrong, so download it again."
             )
-        return next(iter(said), None)
+        return next(iter(values), None)
 
     @property
     def layer_ids(self) -> list[int] | None:

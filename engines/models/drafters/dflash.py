@@ -79,9 +79,9 @@ class DFlash(Drafter):
         """Take states [n, D] of new text into the context."""
         x = self.stack[0].norm(F.linear(states, self.fc), self.state_norm)
         m = pasts.length
-        turn = self.rotation.at(arange(m, m + len(x), device=x.device), x.dtype)
+        rotation = self.rotation.at(arange(m, m + len(x), device=x.device), x.dtype)
         for layer, past in zip(self.stack, pasts.layers, strict=True):
-            past.add(*layer.keys(x, turn))
+            past.add(*layer.keys(x, rotation))
 
     def fill(self, run: CountedDrafter, newest: int, states: Tensor, pasts: Pasts, b: int) -> Tensor:
         """What the head reads of the slots 1 ... b - 1 of a block, [b - 1, d], in one pass: `states` [n, D] of new
@@ -91,10 +91,10 @@ class DFlash(Drafter):
         def compute() -> Tensor:
             self.read(states, pasts)
             m = pasts.length
-            turn = self.rotation.at(arange(m, m + b, device=e.device), e.dtype)
+            rotation = self.rotation.at(arange(m, m + b, device=e.device), e.dtype)
             x = e
             for layer, past in zip(self.stack, pasts.layers, strict=True):
-                x = layer(x, turn, past, None)
+                x = layer(x, rotation, past, None)
                 past.crop(m)
             return self.stack[0].norm(x, self.out_norm)
 

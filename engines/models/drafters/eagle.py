@@ -37,10 +37,10 @@ class Eagle(RowDrafter):
     def rows(self, e: Tensor, s: Tensor, pasts: Pasts, at: Tensor, sees: Tensor | None) -> Tensor:
         """See `RowDrafter`."""
         x = F.linear(cat([e, s], -1), self.fc, self.bias)
-        turn = self.rotation.at(at, x.dtype)
+        rotation = self.rotation.at(at, x.dtype)
         seen = pasts.seen(at, sees, self.stack)
         for layer, past, some in zip(self.stack, pasts.layers, seen, strict=True):
-            x = layer(x, turn, past, some)
+            x = layer(x, rotation, past, some)
         return x
 
 

@@ -97,12 +97,12 @@ class Eagle3(RowDrafter):
         """See `RowDrafter`."""
         first, norm = self.stack[0], self.stack[0].norm
         s_normed = norm(s, self.s_norm)
-        turn = self.rotation.at(at, s.dtype)
+        rotation = self.rotation.at(at, s.dtype)
         x = s_normed if self.residual_normed else s
         seen = pasts.seen(at, sees, self.stack)
-        x = first(x, turn, pasts.layers[0], seen[0], read=cat([norm(e, self.e_norm), s_normed], -1))
+        x = first(x, rotation, pasts.layers[0], seen[0], read=cat([norm(e, self.e_norm), s_normed], -1))
         for layer, past, some in zip(self.stack[1:], pasts.layers[1:], seen[1:], strict=True):
-            x = layer(x, turn, past, some)
+            x = layer(x, rotation, past, some)
         return x
 
     def spoken(self, out: Tensor) -> Tensor:
@@ -125,7 +125,9 @@ class PEagle(Eagle3):
         wide = len(self.reads) * self.width
         shape = t.shape("mask_hidden")
         self.mask_hidden = t.take("mask_hidden", *[1] * (len(shape) - 1), wide).reshape(1, wide)
-        key = next((one for one in ("mask_token_id", "pard_token", "ptd_token_id") if one in config), "mask_token_id")
+        key = next(
+            (field for field in ("mask_token_id", "pard_token", "ptd_token_id") if field in config), "mask_token_id"
+        )
         self.mask_id = token_id(config, key, self.vocab_size, checkpoint.name)
 
     def block(self, run: CountedDrafter, tokens: Sequence[int], states: Tensor, pasts: Pasts, k: int) -> Tensor:

@@ -80,11 +80,11 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
     files = safe_files(folder, shown)
     if files:
         return Checkpoint(folder, shown, commit, config, files, hub.identity(files[0]))
-    archive = next((folder / one for one in ARCHIVES if (folder / one).is_file()), None)
+    archive = next((folder / filename for filename in ARCHIVES if (folder / filename).is_file()), None)
     if archive is None:
         if any(folder.glob("*.safetensors")):
-            found, what_to_do = unread(folder)
-            raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
+            contents, what_to_do = unread(folder)
+            raise UserError(f"'{name}' needs weights as *.safetensors and has {contents}; {what_to_do}.")
         raise UserError(
             f"'{name}' holds no weights that a drafter is published in ({', '.join((*SAFE, *ARCHIVES))}); "
             "download it again."
@@ -99,7 +99,7 @@ def find(id_or_folder: str | os.PathLike[str], revision: str | None = None) -> C
 def safe_files(folder: Path, name: str) -> list[Path]:
     """The safetensors files of a drafter in order; none where it has none. Raises UserError for a shard that is
     missing."""
-    files = hub.shards(folder) or [folder / one for one in SAFE if (folder / one).is_file()][:1]
+    files = hub.shards(folder) or [folder / filename for filename in SAFE if (folder / filename).is_file()][:1]
     hub.check_index(folder, files)
     if lost := next((file for file in files if not file.is_file()), None):
         raise UserError(f"{lost.name} of '{name}' is missing, though its index names it; download it again.")
@@ -153,6 +153,6 @@ def read_archive(file: Path) -> dict[str, Tensor]:
             f"{file.name} is not an archive of tensors alone ({reason}), and nothing else is read; convert it to "
             "safetensors on the machine that made it."
         ) from error
-    if not isinstance(held, dict) or not all(isinstance(one, torch.Tensor) for one in held.values()):
+    if not isinstance(held, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in held.values()):
         raise UserError(f"{file.name} holds {type(held).__name__} in place of tensors by name; give a state dict.")
     return {str(key): tensor for key, tensor in held.items()}

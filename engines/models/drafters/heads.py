@@ -60,9 +60,9 @@ class Medusa(Heads):
             self.own_heads.append(t.maybe(own, self.vocab_size, d))
         if 0 < sum(head is not None for head in self.own_heads) < self.heads:
             raise UserError(f"'{checkpoint.name}' has an output head for some of its heads only; download it again.")
-        said = checkpoint.config.get("medusa_num_heads")
-        if isinstance(said, int) and said != self.heads:
-            self.notes.append(f"config.json says {said} heads, and the file has {self.heads}.")
+        declared = checkpoint.config.get("medusa_num_heads")
+        if isinstance(declared, int) and declared != self.heads:
+            self.notes.append(f"config.json says {declared} heads, and the file has {self.heads}.")
         if inside:
             t.skip(name for name in checkpoint.shapes if not name.startswith(INSIDE))
         self.k = self.heads
@@ -125,14 +125,14 @@ class Hydra(Heads):
     def _blocks(self, t: Tensors, i: int, d: int) -> list[tuple[Tensor, ...]]:
         """The residual blocks of head i: only the first has a map of its own for what it is added to."""
         at = f"hydra_mlp.{i}."
-        found = sorted(
+        indices = sorted(
             int(name[len(at) :].partition(".")[0])
             for name in t.checkpoint.shapes
             if name.startswith(at) and name.endswith(".linear.weight")
         )
         blocks: list[tuple[Tensor, ...]] = []
-        for j in found:
-            wide = (i + 2) * d if j == found[0] else d
+        for j in indices:
+            wide = (i + 2) * d if j == indices[0] else d
             why = f"head {i + 1} reads a state and {i + 1} embeddings of a target that is {d} wide"
             tensors = [t.take(f"{at}{j}.linear.weight", d, wide, why=why), t.take(f"{at}{j}.linear.bias", d)]
             if f"{at}{j}.res_connection.weight" in t:
@@ -144,7 +144,7 @@ class Hydra(Heads):
         return blocks
 
     def _head(self, t: Tensors, i: int, d: int) -> tuple[Tensor, Tensor | None]:
-        at = next((one for one in (f"hydra_lm_head.{i}.1.", f"hydra_lm_head.{i}.") if f"{one}weight" in t), "")
+        at = next((prefix for prefix in (f"hydra_lm_head.{i}.1.", f"hydra_lm_head.{i}.") if f"{prefix}weight" in t), "")
         return t.take(f"{at or f'hydra_lm_head.{i}.'}weight", self.vocab_size, d), t.maybe(f"{at}bias", self.vocab_size)
 
     def pasts(self) -> Pasts:
@@ -161,8 +161,8 @@ class Hydra(Heads):
 
         def compute() -> Tensor:
             at = torch.arange(m, m + n, device=states.device)
-            turn = self.rotation.at(at, states.dtype)
-            x = self.layer(states, turn, pasts.layers[0], causal(n, m, states.device))
+            rotation = self.rotation.at(at, states.dtype)
+            x = self.layer(states, rotation, pasts.layers[0], causal(n, m, states.device))
             return self.layer.norm(x[-1:], self.prefix_norm)[0]
 
         return run.call(n, compute)

@@ -53,7 +53,9 @@ class MTP(RowDrafter):
         )
         why = f"the target is {d} wide"
         self.fc = t.take(f"{at}{names[0]}.weight", d, 2 * d, why=why)
-        self.e_norm, self.s_norm, self.out_norm = (t.take(f"{at}{one}.weight", d, why=why) for one in names[1:])
+        self.e_norm, self.s_norm, self.out_norm = (
+            t.take(f"{at}{norm_name}.weight", d, why=why) for norm_name in names[1:]
+        )
         window = 0 if native else sizes.config.windows(1, checkpoint.name)[0]  # a target's own config is of its layers
         self.layer = Layer(t, layer, sizes, d, window=window)
         self.rotation, self.reads = Rotation(sizes, t.device), (self.num_layers,)

@@ -120,10 +120,10 @@ class Layer:
             )
         why = f"the drafter is {d} wide"
         self.q = t.take(f"{at}q_proj.weight", q_rows, w, why=why)
-        self.k, self.v = (t.take(f"{at}{one}_proj.weight", k_rows, w, why=why) for one in "kv")
+        self.k, self.v = (t.take(f"{at}{letter}_proj.weight", k_rows, w, why=why) for letter in "kv")
         self.o = t.take(f"{at}o_proj.weight", d, q_rows, why=why)
         rows = {"q": q_rows, "k": k_rows, "v": k_rows, "o": d}
-        self.bias = {one: t.maybe(f"{at}{one}_proj.bias", rows[one]) for one in "qkvo"}
+        self.bias = {letter: t.maybe(f"{at}{letter}_proj.bias", rows[letter]) for letter in "qkvo"}
         self.q_norm, self.k_norm = t.maybe(f"{at}q_norm.weight", e), t.maybe(f"{at}k_norm.weight", e)
         self.input_norm = t.take(f"{prefix}input_layernorm.weight", d) if input_norm else None
         self.post_norm = t.take(f"{prefix}post_attention_layernorm.weight", d)
@@ -141,7 +141,7 @@ class Layer:
     def __call__(
         self,
         x: Tensor,
-        turn: tuple[Tensor, Tensor],
+        rotation: tuple[Tensor, Tensor],
         past: Past,
         sees: Tensor | None,
         read: Tensor | None = None,
@@ -151,27 +151,29 @@ class Layer:
         x behind the layer's norm."""
         if read is None:
             read = x if self.input_norm is None else self.norm(x, self.input_norm)
-        k, v = self.keys(read, turn)
-        x = x + self.attend(read, turn, *past.add(k, v), sees)
+        k, v = self.keys(read, rotation)
+        x = x + self.attend(read, rotation, *past.add(k, v), sees)
         return x + self.mlp(self.norm(x, self.post_norm))
 
-    def keys(self, read: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def keys(self, read: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Keys, rotated, and values [G, n, e] of what attention reads."""
         k = F.linear(read, self.k, self.bias["k"]).view(len(read), self.G, -1)
         v = F.linear(read, self.v, self.bias["v"]).view(len(read), self.G, -1)
         if self.k_norm is not None:
             k = self.norm(k, self.k_norm)
-        return turned(k.transpose(0, 1), *turn), v.transpose(0, 1)
+        return turned(k.transpose(0, 1), *rotation), v.transpose(0, 1)
 
-    def attend(self, read: Tensor, turn: tuple[Tensor, Tensor], k: Tensor, v: Tensor, sees: Tensor | None) -> Tensor:
+    def attend(
+        self, read: Tensor, rotation: tuple[Tensor, Tensor], k: Tensor, v: Tensor, sees: Tensor | None
+    ) -> Tensor:
         """What queries of these rows find in keys and values [G, m, e], behind the output matrix: [n, d]."""
         q = F.linear(read, self.q, self.bias["q"]).view(len(read), self.H, -1)
         if self.q_norm is not None:
             q = self.norm(q, self.q_norm)
-        q = turned(q.transpose(0, 1), *turn)
-        k, v = (one.repeat_interleave(self.H // self.G, 0) for one in (k, v))
-        found = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=sees)[0]
-        return F.linear(found.transpose(0, 1).reshape(len(read), -1), self.o, self.bias["o"])
+        q = turned(q.transpose(0, 1), *rotation)
+        k, v = (tensor.repeat_interleave(self.H // self.G, 0) for tensor in (k, v))
+        attended = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=sees)[0]
+        return F.linear(attended.transpose(0, 1).reshape(len(read), -1), self.o, self.bias["o"])
 
     def mlp(self, x: Tensor) -> Tensor:
         """The feed-forward part on rows that went through its norm."""

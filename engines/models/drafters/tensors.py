@@ -35,10 +35,10 @@ class Tensors:
     def take(self, name: str, *shape: int, why: str = "") -> Tensor:
         """A tensor of this shape, in the type and on the device of the target. why: what follows from another shape.
         Raises UserError for another shape, for what is not a number, and where it is missing."""
-        found = self.shape(name)
-        if found != shape:
+        actual = self.shape(name)
+        if actual != shape:
             raise UserError(
-                f"{name} of '{self.checkpoint.name}' is {list(found)} and should be {list(shape)}"
+                f"{name} of '{self.checkpoint.name}' is {list(actual)} and should be {list(shape)}"
                 f"{f': {why}' if why else ''}; choose a drafter that was made for this target."
             )
         tensor = self.checkpoint.read(name)
@@ -70,13 +70,13 @@ class Tensors:
             )
 
 
-def count(names: Iterable[str], prefix: str, found: int = 0) -> int:
+def count(names: Iterable[str], prefix: str, total: int = 0) -> int:
     """How many layers PREFIX.0., PREFIX.1. ... there are, the first `found` whatever they are called. The file counts,
     not the config."""
     numbers = {name[len(prefix) :].partition(".")[0] for name in names if name.startswith(prefix)}
-    while str(found) in numbers:
-        found += 1
-    return found
+    while str(total) in numbers:
+        total += 1
+    return total
 
 
 def token_id(config: Any, key: str, vocab_size: int, name: str) -> int:

@@ -63,12 +63,12 @@ def fetch(repo: str, commit: str, files: Mapping[str, int], cache: Path) -> None
     _check_disk(now, cache)
     watch(now)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as log:
         child = subprocess.Popen(
             [sys.executable, "-m", "engines.models.files.fetching", repo, commit, str(cache / "blobs"), *files],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=told,
+            stderr=log,
             env={**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "PYTHONPATH": path},
             start_new_session=True,  # a terminal's Ctrl-C comes here, and here it is ended
         )
@@ -78,8 +78,8 @@ def fetch(repo: str, commit: str, files: Mapping[str, int], cache: Path) -> None
         finally:
             _end(child)
         if child.returncode:
-            told.seek(0)
-            last = (told.read().decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
+            log.seek(0)
+            last = (log.read().decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
             raise UserError(f"the download of '{repo}' broke off ({last[:200]}); start it again, it goes on from here.")
     watch(replace(now, done=size))
 

@@ -46,10 +46,10 @@ def _missing(repo: str, revision: str | None, wanted: Sequence[str]) -> list[Any
     import huggingface_hub as hub
 
     try:
-        found = hub.snapshot_download(repo, revision=revision, allow_patterns=list(wanted), dry_run=True)
+        files = hub.snapshot_download(repo, revision=revision, allow_patterns=list(wanted), dry_run=True)
     except Exception:
         return []
-    return [file for file in found if file.will_download]
+    return [file for file in files if file.will_download]
 
 
 @contextmanager
@@ -86,9 +86,9 @@ def check_folder(folder: Path, name: str) -> str:
         )
     files = shards(folder)
     if not files:
-        found, convert = unread(folder)
+        contents, convert = unread(folder)
         what_to_do = _repair(folder) if (folder / "card.json").is_file() else convert
-        raise UserError(f"'{name}' needs weights as *.safetensors and has {found}; {what_to_do}.")
+        raise UserError(f"'{name}' needs weights as *.safetensors and has {contents}; {what_to_do}.")
     check_index(folder, files)
     for file in files:
         header(file)
@@ -135,8 +135,8 @@ def expected_file(card: Mapping[str, Any]) -> str | None:
     file's then stands under `stored`.
     """
     form = card.get("stored")
-    found = (form.get("file_sha256") if isinstance(form, dict) else None) or card.get("sha256")
-    return None if found is None else str(found)
+    digest = (form.get("file_sha256") if isinstance(form, dict) else None) or card.get("sha256")
+    return None if digest is None else str(digest)
 
 
 def identity(file: Path) -> str:
@@ -146,8 +146,8 @@ def identity(file: Path) -> str:
 
 
 def _plain_sum(file: Path) -> str:
-    found = metadata(file).get(stored.IDENTITY, "")
-    return found if re.fullmatch(r"[0-9a-f]{64}", found) else ""
+    digest = metadata(file).get(stored.IDENTITY, "")
+    return digest if re.fullmatch(r"[0-9a-f]{64}", digest) else ""
 
 
 def _repair(folder: Path) -> str:
@@ -208,10 +208,10 @@ def shards(folder: Path) -> list[Path]:
 
 def _whole_set(folder: Path) -> list[Path]:
     """The shards that are there, where they are all of one model: 1 to n of n."""
-    names = [found for file in sorted(folder.glob("*.safetensors")) if (found := SHARD.fullmatch(file.name))]
-    sets = {(found["stem"], found["count"]) for found in names}
-    whole = len(sets) == 1 and [int(found["number"]) for found in names] == [*range(1, int(names[0]["count"]) + 1)]
-    return [folder / found[0] for found in names] if whole else []
+    names = [match for file in sorted(folder.glob("*.safetensors")) if (match := SHARD.fullmatch(file.name))]
+    sets = {(match["stem"], match["count"]) for match in names}
+    whole = len(sets) == 1 and [int(match["number"]) for match in names] == [*range(1, int(names[0]["count"]) + 1)]
+    return [folder / match[0] for match in names] if whole else []
 
 
 def _plain(name: object) -> bool:
@@ -235,12 +235,12 @@ def read_json(path: Path) -> dict[str, Any]:
 def stamp(files: Iterable[Path]) -> tuple[tuple[str, int, int, int], ...]:
     """By what a change of files is seen: where each of them lies, its size and when it was written. Those that are not
     there are left out."""
-    found = list[tuple[str, int, int, int]]()
+    stamps = list[tuple[str, int, int, int]]()
     for file in files:
         with suppress(OSError):
             facts = file.stat()
-            found.append((os.path.abspath(file), facts.st_ino, facts.st_size, facts.st_mtime_ns))
-    return tuple(sorted(found))
+            stamps.append((os.path.abspath(file), facts.st_ino, facts.st_size, facts.st_mtime_ns))
+    return tuple(sorted(stamps))
 
 
 def commit_of(repo: str, revision: str | None) -> str:

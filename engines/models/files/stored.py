@@ -54,13 +54,14 @@ def read(file: Path) -> dict[str, Tensor]:
 
     with safe_open(file, "pt") as opened:
         about = opened.metadata() or {}
-        found, own = about.get(MARK), about.get(OWN, "").split(",")
+        stored_format, own = about.get(MARK), about.get(OWN, "").split(",")
         tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (not a dictionary)
-    if found is None:
+    if stored_format is None:
         return tensors
-    if found != FORMAT:
+    if stored_format != FORMAT:
         raise UserError(
-            f"{file} is stored as '{found[:60]}' and this version reads '{FORMAT}'; update the program, or take the "
+            f"{file} is stored as '{stored_format[:60]}' and this version reads '{FORMAT}'; update the program, "
+            "or take the "
             "plain weights."
         )
     try:

@@ -28,8 +28,8 @@ def unread(folder: Path) -> tuple[str, str]:
     convert = "convert it with save_pretrained or choose another revision"
     pickles = sorted(p.name for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl") for p in folder.glob(pattern))
     if others := sorted(file.name for file in folder.glob("*.safetensors")):
-        found = f"only {some([*others, *pickles])}"
-        if parts := [part for one in others if (part := SHARD.fullmatch(one))]:
+        contents = f"only {some([*others, *pickles])}"
+        if parts := [part for name in others if (part := SHARD.fullmatch(name))]:
             count, there = int(parts[0]["count"]), {int(part["number"]) for part in parts}
             lost = [f"part {i}" for i in range(1, count + 1) if i not in there][:MISSING]
             convert = f"of {count} shards {', '.join([*lost, INDEX])} is missing, so copy that, too"
@@ -40,10 +40,10 @@ def unread(folder: Path) -> tuple[str, str]:
         else:
             convert = f"if this is the whole model, name it {WEIGHTS}"
     elif pickles:
-        found = f"only {pickles[0]}, which could run code when read"
+        contents = f"only {pickles[0]}, which could run code when read"
     else:
-        found = "none"
-    return found, convert
+        contents = "none"
+    return contents, convert
 
 
 def some(names: Sequence[str]) -> str:

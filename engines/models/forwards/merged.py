@@ -36,7 +36,9 @@ class MergedLayer:
     def __init__(self, layer: Any, normed: bool) -> None:
         part, feed = layer.self_attn, layer.mlp
         self.module, self._attention, self._feed = layer, part, feed
-        self._hooks = [one for module in layer.modules() for one in (module._forward_hooks, module._forward_pre_hooks)]
+        self._hooks = [
+            hooks for module in layer.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        ]
         self._q, self._k, self._v, self._o = map(_function, (part.q_proj, part.k_proj, part.v_proj, part.o_proj))
         self._before, self._between = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
         self._norms = (_norm(part.q_norm), _norm(part.k_norm)) if normed else None
@@ -52,13 +54,13 @@ class MergedLayer:
         part: Any = getattr(layer, "self_attn", None)
         norms = (getattr(layer, name, None) for name in ("input_layernorm", "post_attention_layernorm"))
         families = {_family(layer, "DecoderLayer"), _family(part, "Attention")} | {
-            _family(one, "RMSNorm") for one in norms
+            _family(norm, "RMSNorm") for norm in norms
         }
         if None in families or len(families) > 1:
             return None
         if not (part.config._attn_implementation or "").startswith(("sdpa", OURS)):
             return None
-        if any(hasattr(one, "_hf_hook") for one in layer.modules()):
+        if any(hasattr(module, "_hf_hook") for module in layer.modules()):
             return None
         if any(p.device.type != "cpu" or p.dtype not in DTYPES for p in layer.parameters() if p.is_floating_point()):
             return None
@@ -142,9 +144,9 @@ class MergedBody:
     @classmethod
     def of(cls, network: Any) -> MergedBody | None:
         """A network in few calls; None where a layer of it is none of these."""
-        found = [MergedLayer.of(layer) for layer in getattr(network.base_model, "layers", ())]
-        layers = [one for one in found if one is not None]
-        return cls(network, layers) if layers and len(layers) == len(found) else None
+        merged = [MergedLayer.of(layer) for layer in getattr(network.base_model, "layers", ())]
+        layers = [layer for layer in merged if layer is not None]
+        return cls(network, layers) if layers and len(layers) == len(merged) else None
 
     @torch.no_grad()
     def agrees(self) -> bool:
@@ -157,8 +159,8 @@ class MergedBody:
 
     def layer(self, i: int) -> MergedLayer | None:
         """Layer i; None where it is no longer what was read."""
-        found = self._layers[i]
-        return found if found.stands else None
+        layer = self._layers[i]
+        return layer if layer.stands else None
 
     def logits(
         self, ids: Tensor, at: Tensor, mask: Tensor | None, cache: SlotCache | None, last_only: bool = False

@@ -140,7 +140,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
     if given := os.environ.get(VARIABLE):
         yield given, Path(given)
         return
-    found = [
+    libraries = [
         (f"{package} {_version(package)}", path)
         for package, module, pattern in ((WHEEL, "xllamacpp", "*.abi3.so"), (BUILT, "llama_cpp", "lib/*llama.*"))
         for folder in _folders(module)
@@ -151,7 +151,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
     def for_a_card(entry: tuple[str, Path]) -> bool:
         return any(card in other.name for other in entry[1].parent.glob("*ggml-*") for card in CARDS)
 
-    yield from sorted(found, key=for_a_card, reverse=True)
+    yield from sorted(libraries, key=for_a_card, reverse=True)
 
 
 def _folders(module: str) -> list[Path]:
@@ -181,7 +181,7 @@ def bound(name: str, path: Path) -> Any:
     for function, (result, *arguments) in SIGNATURES.items():
         getattr(library, function).restype, getattr(library, function).argtypes = result, arguments
     known: dict[str, Any] = {function: _recognised(library, function) for function in FORMS}
-    if unknown := next((function for function, found in known.items() if found is None), None):
+    if unknown := next((function for function, structure in known.items() if structure is None), None):
         raise UserError(f"{name} fills in its parameters ({unknown}) in a form that is not known here; {instead()}.")
     context, model = known.values()
     library.llama_init_from_model.restype, library.llama_init_from_model.argtypes = c_void_p, (c_void_p, context)

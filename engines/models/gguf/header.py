@@ -112,10 +112,10 @@ def read_header(path: Path) -> GGUFHeader:
 
 def _files(path: Path) -> tuple[Path, ...]:
     """All files of the model, the one that is given among them."""
-    found = PART.fullmatch(path.name)
-    if not found or int(found["count"]) < 2:
+    match = PART.fullmatch(path.name)
+    if not match or int(match["count"]) < 2:
         return (path,)
-    names = [f"{found['stem']}-{i + 1:05}-of-{found['count']}{path.suffix}" for i in range(int(found["count"]))]
+    names = [f"{match['stem']}-{i + 1:05}-of-{match['count']}{path.suffix}" for i in range(int(match["count"]))]
     parts = tuple(path.with_name(name) for name in names)
     if missing := [part.name for part in parts if not part.is_file()]:
         more = f" (and {len(missing) - 1} more)" if missing[1:] else ""
@@ -263,10 +263,10 @@ class _Cursor:
         return value
 
     def count(self) -> int:
-        found = int(self.number(COUNT))
-        if found > MOST:
-            raise ValueError(f"it counts {found:,} of something")
-        return found
+        number = int(self.number(COUNT))
+        if number > MOST:
+            raise ValueError(f"it counts {number:,} of something")
+        return number
 
     def text(self) -> str:
         length = self.number(COUNT)
@@ -327,17 +327,17 @@ def _measured(
     start = -(-behind // alignment) * alignment
     offsets = sorted({offset for *_, offset in infos} | {max(length - start, 0)})
     following = dict(pairwise(offsets))
-    found, end = [], start
+    tensors, end = [], start
     for tensor_name, elements, code, offset in infos:
         if code in sizes:
             kind, block, size = sizes[code]
             tensor = _Tensor(tensor_name, elements, kind, elements // block * size)
         else:  # newer than the package gguf: it ends where the next one begins
             tensor = _Tensor(tensor_name, elements, f"type {code}", max(following.get(offset, offset) - offset, 0))
-        found.append(tensor)
+        tensors.append(tensor)
         end = max(end, start + offset + tensor.size)
     if end > length:
         raise UserError(
             f"'{name}' is not whole: its weights end at byte {end:,}, and the file has {length:,}; download it again."
         )
-    return found
+    return tensors

@@ -73,15 +73,15 @@ TOWERS = (
 
 def check(header: GGUFHeader) -> None:
     """Raises UserError, saying what the file is and what to take instead, where no method can decode with it."""
-    found = TYPES.get(header.type) or (WHAT | OTHERS).get(header.architecture)
-    if found is None and not header.architecture:
-        found = ("a GGUF file that does not say its architecture", "take one that llama.cpp's converter made")
-    if found is None and header.pooling:
-        found = WHAT["bert"]
-    if found is None and header.towers:
-        found = TOWERS
-    if found is None:
+    refusal = TYPES.get(header.type) or (WHAT | OTHERS).get(header.architecture)
+    if refusal is None and not header.architecture:
+        refusal = ("a GGUF file that does not say its architecture", "take one that llama.cpp's converter made")
+    if refusal is None and header.pooling:
+        refusal = WHAT["bert"]
+    if refusal is None and header.towers:
+        refusal = TOWERS
+    if refusal is None:
         return
-    what, instead = found
+    what, instead = refusal
     kind = f" ({header.architecture})" if header.architecture else ""
     raise UserError(f"'{header.path.name}' is {what}{kind}; {instead}.")

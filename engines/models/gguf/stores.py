@@ -59,14 +59,14 @@ def models_in(folder: Path) -> list[Path]:
 
 def _first(file: Path) -> Path:
     """The first of the files of a split model."""
-    found = PART.fullmatch(file.name)
-    return file.with_name(f"{found['stem']}-00001-of-{found['count']}{file.suffix}") if found else file
+    match = PART.fullmatch(file.name)
+    return file.with_name(f"{match['stem']}-00001-of-{match['count']}{file.suffix}") if match else file
 
 
 def parts_of(file: Path) -> list[Path]:
     """All files of a model, of which this is one."""
-    found = PART.fullmatch(file.name)
-    return sorted(file.parent.glob(f"{glob.escape(found['stem'])}-*-of-{found['count']}.*")) if found else [file]
+    match = PART.fullmatch(file.name)
+    return sorted(file.parent.glob(f"{glob.escape(match['stem'])}-*-of-{match['count']}.*")) if match else [file]
 
 
 def _only(folder: Path, name: str) -> Path | None:
@@ -145,12 +145,12 @@ def _in_ollama(name: str) -> Path:
 
 def _names(store: Path) -> list[str]:
     """The models of a store by the names that `locate` takes."""
-    found = []
+    names = []
     for manifest in (store / "manifests").glob("*/*/*/*"):
         host, user, model, tag = manifest.parts[-4:]
         left_out = (host == HOST) + (host == HOST and user == LIBRARY)
-        found.append(OLLAMA + "/".join([host, user, f"{model}:{tag}"][left_out:]))
-    return found
+        names.append(OLLAMA + "/".join([host, user, f"{model}:{tag}"][left_out:]))
+    return names
 
 
 def _weights(manifest: Path, store: Path, name: str) -> Path:
@@ -207,9 +207,9 @@ def _in_lm_studio(name: str) -> Path:
         models = [file for file in models_in(folder) if folder.resolve().is_relative_to(store.resolve())]
         if len(words) == 3 and models:
             return _named(words[2], models, store, f"{LM_STUDIO}{name}")
-        if found := _only(folder, f"{LM_STUDIO}{name}") if models else None:
-            return _named(found.name, [found], store, f"{LM_STUDIO}{name}")
-    there = [f"{LM_STUDIO}{found}" for store in stores for found in _publishers(store)]
+        if model := _only(folder, f"{LM_STUDIO}{name}") if models else None:
+            return _named(model.name, [model], store, f"{LM_STUDIO}{name}")
+    there = [f"{LM_STUDIO}{model_name}" for store in stores for model_name in _publishers(store)]
     where = " or ".join(map(str, stores))
     if not there:
         raise UserError(f"there is no model of LM Studio in {where}; get one in LM Studio, or give a path.")

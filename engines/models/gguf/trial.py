@@ -50,8 +50,8 @@ def llama_cpp() -> tuple[str, bool, str]:
     """What runs GGUF files here: its name with the version, whether it can use a card, and the processor's instructions
     that it uses. Raises UserError where there is none, or none that can be used."""
     require()
-    told = _asked()
-    return told["name"], told["card"], told["kernels"]
+    report = _asked()
+    return report["name"], report["card"], report["kernels"]
 
 
 def _asked(file: Path | None = None, *numbers: int) -> dict[str, Any]:
@@ -69,33 +69,33 @@ def _asked(file: Path | None = None, *numbers: int) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         name = file.name if file else ""
         raise UserError(f"llama.cpp did not read '{name}' within {PATIENCE:g} seconds; take a smaller file.") from None
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     for line in run.stdout.decode("utf-8", "replace").splitlines():
         if line.startswith("{"):
-            told |= json.loads(line)
-    if "error" in told:
-        raise UserError(str(told["error"]))
-    if run.returncode or not told.get("whole"):
-        raise _end(run.returncode, run.stderr.decode("utf-8", "replace"), file, told)
-    return told
+            report |= json.loads(line)
+    if "error" in report:
+        raise UserError(str(report["error"]))
+    if run.returncode or not report.get("whole"):
+        raise _end(run.returncode, run.stderr.decode("utf-8", "replace"), file, report)
+    return report
 
 
-def _end(status: int, written: str, file: Path | None, told: dict[str, Any]) -> UserError:
+def _end(status: int, log: str, file: Path | None, report: dict[str, Any]) -> UserError:
     """What ended the process, as an error. written: by llama.cpp, to the log."""
-    name = told.get("name") or installed()
+    name = report.get("name") or installed()
     when = f"while it read '{file.name}'" if file else "while it was loaded"
     if status in ILLEGAL:
-        kernels = told.get("kernels", "–")
+        kernels = report.get("kernels", "–")
         return UserError(
             f"{name} came to an instruction that this processor lacks, {when} (processor: {processor()}; what it uses: "
             f"{kernels}); {binding.for_other_processors(name)}."
         )
-    thrown, aborted = THROWN.search(written), ABORTED.search(written)
-    if status == KILLED or FULL.search(written):
+    thrown, aborted = THROWN.search(log), ABORTED.search(log)
+    if status == KILLED or FULL.search(log):
         return UserError(f"the memory of this machine did not suffice for {name}, {when}; take a smaller file.")
     words = aborted[1] if aborted else ": ".join(filter(None, thrown.groups())) if thrown else ""
     if not words:
-        last = (written.strip().splitlines() or ["without a word"])[-1]
+        last = (log.strip().splitlines() or ["without a word"])[-1]
         words = f"{_signal(status) or f'status {status}'}, {last}"
     return UserError(
         f"{name} ended its process {when} ({words[:300]}); the file may be damaged, or of a kind that this version "
@@ -115,8 +115,8 @@ def main(path: str = "", layers: int = 0, threads: int = 1) -> None:
     try:
         llama = library()
         kernels = " ".join(re.findall(r"(\w+) = 1", llama.llama_print_system_info().decode()))
-        found = {"name": llama.name, "card": llama.llama_supports_gpu_offload(), "kernels": kernels}
-        print(json.dumps(found), flush=True)
+        report = {"name": llama.name, "card": llama.llama_supports_gpu_offload(), "kernels": kernels}
+        print(json.dumps(report), flush=True)
         print(json.dumps({"moved": _moved(Path(path), layers, threads)} if path else {}))
         print(json.dumps({"whole": True}))
     except UserError as error:

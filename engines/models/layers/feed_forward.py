@@ -60,10 +60,10 @@ def give(folder: Path, layers: Sequence[FeedForward], microbatches: int, rows: i
 
 def serve(folder: Path) -> None:
     """Answer until the input ends. A result stands where its rows stood."""
-    with np.load(folder / WEIGHTS) as found:
-        microbatches, rows, H, k = found["shape"].tolist()
-        count = sum(name.endswith(".router") for name in found.files)
-        layers = [FeedForward({name: found[f"{i}.{name}"] for name in NAMES}, k) for i in range(count)]
+    with np.load(folder / WEIGHTS) as archive:
+        microbatches, rows, H, k = archive["shape"].tolist()
+        count = sum(name.endswith(".router") for name in archive.files)
+        layers = [FeedForward({name: archive[f"{i}.{name}"] for name in NAMES}, k) for i in range(count)]
     shared = np.memmap(folder / ROWS, np.float32, "r+", shape=(microbatches, rows, H))
     for layer in layers:  # the first products of a process are slow
         layer(np.zeros((rows, H), np.float32))

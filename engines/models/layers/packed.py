@@ -86,9 +86,13 @@ def pack(network: Any) -> Any:
         for name, layer in list(parent.named_children()):
             if (packed := pack_linear(layer)) is not layer:
                 setattr(parent, name, packed)
-    moved = sum(one.in_features * one.out_features for one in network.modules() if isinstance(one, PackedLinear))
-    left = [one for one in network.parameters() if one.device.type == "cpu"]
-    if moved > sum(one.numel() for one in left):  # of experts in one tensor the copy would be the larger part
-        for one in left:
-            one.data = one.data.clone()
+    moved = sum(
+        module.in_features * module.out_features for module in network.modules() if isinstance(module, PackedLinear)
+    )
+    left = [parameter for parameter in network.parameters() if parameter.device.type == "cpu"]
+    if moved > sum(
+        parameter.numel() for parameter in left
+    ):  # of experts in one tensor the copy would be the larger part
+        for parameter in left:
+            parameter.data = parameter.data.clone()
     return network

@@ -101,10 +101,12 @@ def codable(network: Any) -> Iterator[tuple[str, Tensor]]:
         if kept & {*place.split(".")}:
             continue
         experts = hasattr(module, "_apply_gate")  # of every class whose experts transformers can run in several ways
-        for name, one in module._parameters.items():
-            stack = experts and one is not None and one.dim() == 3
-            if (stack or (type(module) is nn.Linear and name == "weight")) and one.shape[-1] * one.shape[-2] % 64 == 0:
-                yield f"{place}.{name}", one
+        for name, parameter in module._parameters.items():
+            stack = experts and parameter is not None and parameter.dim() == 3
+            if (stack or (type(module) is nn.Linear and name == "weight")) and parameter.shape[-1] * parameter.shape[
+                -2
+            ] % 64 == 0:
+                yield f"{place}.{name}", parameter
 
 
 def coded_bytes(parameter: Tensor, wish: str) -> float:
@@ -133,7 +135,7 @@ def _quantiser(wish: str) -> Any:
 
     class Coding(ConversionOps):  # type: ignore[misc]
         def convert(self, input_dict: dict[str, Any], **more: Any) -> dict[str, Any]:
-            given = {name: one[0] if isinstance(one, list) else one for name, one in input_dict.items()}
+            given = {name: tensor[0] if isinstance(tensor, list) else tensor for name, tensor in input_dict.items()}
             return {name: _codes(tensor, BITS[wish]) for name, tensor in given.items()}
 
     class Quantiser(HfQuantizer):  # type: ignore[misc]
@@ -150,7 +152,7 @@ def _quantiser(wish: str) -> Any:
 
         def validate_environment(self, *args: Any, **more: Any) -> None:
             places = more.get("device_map")
-            kinds = {str(one) for one in places.values()} if isinstance(places, dict) else set()
+            kinds = {str(place) for place in places.values()} if isinstance(places, dict) else set()
             if "disk" in kinds or ("cpu" in kinds and kinds != {"cpu"}):
                 raise UserError(
                     f"with {wish} weights all layers stay on graphics cards, or all on the CPU, and this device map "

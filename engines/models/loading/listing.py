@@ -58,12 +58,12 @@ def _listed(where: str, files: tuple[tuple[str, int, int], ...]) -> tuple[ModelI
     cards = {folder: read_json(folder / "card.json") for folder in folders}
     targets = {folder: read_json(folder / "config.json").get("draft_of") for folder in folders}
     names, kinds = {folder.name for folder in folders} | {smollm2.NAME}, ("causal", "layered")
-    found = {folder: _describe(folder, card, names) for folder, card in cards.items()}
-    drafts = {folder: info for folder, info in found.items() if targets[folder]}
+    infos = {folder: _describe(folder, card, names) for folder, card in cards.items()}
+    drafts = {folder: info for folder, info in infos.items() if targets[folder]}
     size, about, computed = smollm2.PARAMETERS, smollm2.NOTE, (*oracle.ONE, *oracle.MANY)
     models = _introduced(
         [
-            *(info for folder, info in found.items() if folder not in drafts),
+            *(info for folder, info in infos.items() if folder not in drafts),
             ModelInfo(smollm2.NAME, "causal", smollm2.TITLE, size, where, about, kinds=kinds),
             *(replace(info, where=where) for info in drafts.values()),  # they need the embedding of SmolLM2
             ModelInfo(
@@ -98,7 +98,7 @@ def _describe(folder: Path, card: Mapping[str, Any], names: Collection[str]) -> 
 def _at_hand(name: Any) -> str:
     """The name, or of several the first whose weights need no download."""
     several = name if isinstance(name, list) else [name]
-    return str(next((one for one in several if one != smollm2.NAME or smollm2.ready()), several[-1]))
+    return str(next((candidate for candidate in several if candidate != smollm2.NAME or smollm2.ready()), several[-1]))
 
 
 def _introduced(models: list[ModelInfo], offers: Mapping[str, Any]) -> list[ModelInfo]:

@@ -152,7 +152,7 @@ def _network(folder: Path, name: str, how: Plan, device: str, dtype: Any, option
     check_class(config, how, name)
     where = options.get("device_map") or (usable(device) if device != "cpu" else None)
     placed = where.values() if isinstance(where, dict) else [where]
-    if any(str(one).partition(":")[0] == "meta" for one in placed):
+    if any(str(place).partition(":")[0] == "meta" for place in placed):
         raise UserError(NO_NUMBERS)
     wish = settings(options.get("quantization"))
     extra = {"quantization_config": wish} if wish is not None else {}
@@ -229,8 +229,8 @@ def _told(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were set, as plain values that the loader takes as well; a quantisation config as its
     dictionary."""
     given = {name: value for name, value in options.items() if value is not None}
-    found = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
-    return json.loads(json.dumps(found, default=str))
+    converted = {name: value.to_dict() if hasattr(value, "to_dict") else value for name, value in given.items()}
+    return json.loads(json.dumps(converted, default=str))
 
 
 def _record(

@@ -57,8 +57,8 @@ class Size:
         """What it needs, with what is free on the devices that it would go to."""
         places = {place for group, _ in shares(self, chosen_device(device), device_map) for place in group}
         rooms = {place: free_bytes(place) for place in sorted(places)}
-        said = [f"{gigabytes(room)} are free on {place}" for place, room in rooms.items() if room is not None]
-        return "; ".join([str(self), *said])
+        sentences = [f"{gigabytes(room)} are free on {place}" for place, room in rooms.items() if room is not None]
+        return "; ".join([str(self), *sentences])
 
 
 def size_of_folder(
@@ -83,15 +83,15 @@ def size_of_folder(
         return Size(name, numbers, _word(chosen), "", numbers * chosen.itemsize)
     with refusing(name, {}):
         network = within(SECONDS, lambda: network_without_numbers(folder, name, how), f"building '{name}'")
-    tensors = {key: one for key, one in network.named_parameters() if not key.startswith(how.unread)}
-    numbers = sum(one.numel() for one in tensors.values())
+    tensors = {key: tensor for key, tensor in network.named_parameters() if not key.startswith(how.unread)}
+    numbers = sum(tensor.numel() for tensor in tensors.values())
     chosen = chosen_dtype(dtype, stored, numbers * stored.itemsize)
-    parts = {key: one.numel() * chosen.itemsize for key, one in tensors.items()}
-    for key, one in codable(network) if quantization else ():
+    parts = {key: tensor.numel() * chosen.itemsize for key, tensor in tensors.items()}
+    for key, tensor in codable(network) if quantization else ():
         if key in parts:
-            parts[key] = round(coded_bytes(one, quantization))
-    buffers = {key: one for key, one in network.named_buffers() if not key.startswith(how.unread)}
-    parts |= {key: one.numel() * one.element_size() for key, one in buffers.items()}
+            parts[key] = round(coded_bytes(tensor, quantization))
+    buffers = {key: buffer for key, buffer in network.named_buffers() if not key.startswith(how.unread)}
+    parts |= {key: buffer.numel() * buffer.element_size() for key, buffer in buffers.items()}
     cache = _cache(network) * chosen.itemsize
     return Size(name, numbers, _word(chosen), quantization or "", sum(parts.values()), cache, parts)
 
@@ -174,12 +174,14 @@ def stored_dtype(files: list[Path], raw: Mapping[str, Any]) -> Any:
     types = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
     nested = raw.get("text_config")
     text: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
-    said = next((str(one[key]) for one in (raw, text) for key in ("dtype", "torch_dtype") if one.get(key)), "")
+    type_name = next(
+        (str(config[key]) for config in (raw, text) for key in ("dtype", "torch_dtype") if config.get(key)), ""
+    )
     held = (entry.get("dtype") for file in files for entry in header(file).values())
-    found = getattr(torch, said.removeprefix("torch."), None) if said else None
-    if not isinstance(found, torch.dtype):
-        found = getattr(torch, next((types[str(one)] for one in held if one in types), "float32"))
-    return found
+    dtype = getattr(torch, type_name.removeprefix("torch."), None) if type_name else None
+    if not isinstance(dtype, torch.dtype):
+        dtype = getattr(torch, next((types[str(code)] for code in held if code in types), "float32"))
+    return dtype
 
 
 def chosen_dtype(wanted: Any, stored: Any, stored_bytes: float) -> Any:
@@ -212,7 +214,7 @@ def check_folder(folder: Path, name: str, device: str, dtype: Any, options: Mapp
         return
 
     def smaller() -> dict[str, int]:
-        return {} if wish else {one: size_of_folder(folder, name, dtype, one, block_size).weights for one in BITS}
+        return {} if wish else {bits: size_of_folder(folder, name, dtype, bits, block_size).weights for bits in BITS}
 
     check_room(size, device, options.get("device_map"), smaller)
 
@@ -245,14 +247,17 @@ def check_room(
 def shares(size: Size, device: str, device_map: Any) -> list[tuple[list[str], float]]:
     """Groups of devices, and how many bytes each has to hold."""
     if isinstance(device_map, Mapping):
-        found: dict[str, float] = {}
-        places = {str(part): f"cuda:{one}" if isinstance(one, int) else str(one) for part, one in device_map.items()}
+        totals: dict[str, float] = {}
+        places = {
+            str(part): f"cuda:{target}" if isinstance(target, int) else str(target)
+            for part, target in device_map.items()
+        }
         for name, count in size.parts.items():
             holders = [part for part in places if not part or name == part or name.startswith(f"{part}.")]
             if holders:
                 place = places[max(holders, key=len)]
-                found[place] = found.get(place, 0) + count
-        return [([place], count) for place, count in found.items() if place != "disk"]
+                totals[place] = totals.get(place, 0) + count
+        return [([place], count) for place, count in totals.items() if place != "disk"]
     if device_map in SPREAD:
         beside = [] if size.quantization and cards() else ["cpu"]
         return [([*cards(), *beside], size.weights)]

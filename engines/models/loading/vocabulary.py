@@ -18,7 +18,7 @@ def eos_ids(network: Any, tokenizer: Any | None, given: int | None = None) -> fr
     ends a message, and its settings leave it out on purpose (ggml-org/llama.cpp has the same exception)."""
     if given is not None:
         return frozenset({given})
-    found: set[int] = set()
+    ends: set[int] = set()
     for source in (
         network.config.get_text_config(),
         network.config,
@@ -26,11 +26,11 @@ def eos_ids(network: Any, tokenizer: Any | None, given: int | None = None) -> fr
         tokenizer,
     ):
         ids = getattr(source, "eos_token_id", None)
-        found |= {ids} if isinstance(ids, int) else set(ids or ())
+        ends |= {ids} if isinstance(ids, int) else set(ids or ())
     vocabulary = tokenizer.get_added_vocab() if tokenizer is not None else {}
     separates = any(mark in vocabulary for mark in FINAL)
     marks = [mark for mark in TURN_ENDS if not (separates and mark == SEPARATOR)]
-    return frozenset(found | {vocabulary[mark] for mark in marks if mark in vocabulary})
+    return frozenset(ends | {vocabulary[mark] for mark in marks if mark in vocabulary})
 
 
 def check_ends(name: str, how: Plan, tokenizer: Any | None, ends: frozenset[int], size: int) -> None:

@@ -31,20 +31,20 @@ def pretrained(
     if own and not any(stored.MARK in metadata(file) for file in files):
         return getattr(transformers, model_class).from_pretrained(folder, config=config, **options)
     state = {name: tensor for file in files for name, tensor in stored.read(file).items()}
-    network, told = _class(model_class, config, folder), {}
+    network, extra = _class(model_class, config, folder), {}
     usual = issubclass(network, transformers.GenerationMixin)  # a class with a loop of its own has settings of its own
     if usual and (folder / "generation_config.json").is_file():
-        told["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
-    return network.from_pretrained(None, config=config, state_dict=state, **told, **options)
+        extra["generation_config"] = transformers.GenerationConfig.from_pretrained(folder)
+    return network.from_pretrained(None, config=config, state_dict=state, **extra, **options)
 
 
 def check_fit(network: Any, info: Any, how: Plan, name: str) -> None:
     """Raises UserError where the files lack a tensor of the network, or hold one that it has no place for or another
     shape; info: what `from_pretrained` says of loading."""
-    found = [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]
-    lost = sorted(one for one in map(str, found) if not one.startswith(how.unread))
+    keys = [*info["missing_keys"], *info["mismatched_keys"], *(info["unexpected_keys"] if how.config else ())]
+    lost = sorted(key for key in map(str, keys) if not key.startswith(how.unread))
     shared = getattr(network, "all_tied_weights_keys", None) or {}  # a name -> the one that the files have
-    lost = [one for one in lost if shared.get(one) not in lost]
+    lost = [key for key in lost if shared.get(key) not in lost]
     if lost:
         what = f"{len(lost)} tensors are missing, left over or of another shape, first '{lost[0]}'"
         raise UserError(
@@ -68,9 +68,9 @@ def _class(model_class: str, config: Any, folder: Path) -> Any:
     import transformers
 
     wanted = str((config.architectures or ["missing"])[0]) if model_class.startswith("Auto") else model_class
-    found = getattr(transformers, wanted, None) or class_named(wanted)
-    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-        return found
+    candidate = getattr(transformers, wanted, None) or class_named(wanted)
+    if isinstance(candidate, type) and issubclass(candidate, transformers.PreTrainedModel):
+        return candidate
     raise UserError(
         f"the coded weights of '{folder.name}' need the model's class as `architectures` in config.json, which is "
         f"{wanted[:60]}; name one of transformers, as LlamaForCausalLM."

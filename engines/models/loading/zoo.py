@@ -54,15 +54,15 @@ def companion(name: str, role: str) -> str | None:
 
 def plain_name(name: str) -> str:
     """The name without the draft that it asks for: whose weights these are."""
-    found = grid_drafts.split(name)
-    return found[0] if found and not found[2] else name
+    name_parts = grid_drafts.split(name)
+    return name_parts[0] if name_parts and not name_parts[2] else name
 
 
 def is_known(name: str) -> bool:
     """Whether a model of that name is here: listed, or a checkpoint of a grid of drafts."""
-    found = grid_drafts.split(name)
-    if found:
-        return found[1] in grid_drafts.checkpoints(found[0])
+    name_parts = grid_drafts.split(name)
+    if name_parts:
+        return name_parts[1] in grid_drafts.checkpoints(name_parts[0])
     return any(info.name == name for info in list_models())
 
 
@@ -103,7 +103,10 @@ def _stamp(name: str) -> tuple[Any, ...]:
         return stamp(parts_of(file))
     folder = _locate(name, None)[0]
     borrowed = [read_json(folder / "config.json").get(key) for key in ("weights_from", "tokenizer_from", "draft_of")]
-    places = [folder, *(place / str(one) for one in borrowed if one for place in (folder.parent, assets() / "models"))]
+    places = [
+        folder,
+        *(place / str(source) for source in borrowed if source for place in (folder.parent, assets() / "models")),
+    ]
     return stamp(file for place in places if place.is_dir() for file in place.iterdir() if file.is_file())
 
 
@@ -164,9 +167,9 @@ def load_model(
     if device != "cpu":
         usable(device)  # also for what ships, and before anything is fetched
     name = _canonical(os.fspath(name_or_path))
-    if (found := grid_drafts.load(name, load_model, device=device, dtype=dtype, **options)) is not None:
-        require_kind(found.record.name, kinds_of(found), kind)
-        return found
+    if (grid_model := grid_drafts.load(name, load_model, device=device, dtype=dtype, **options)) is not None:
+        require_kind(grid_model.record.name, kinds_of(grid_model), kind)
+        return grid_model
     if name == smollm2.TEXT:
         return smollm2.as_text(load_model(smollm2.NAME, kind=kind, device=device, dtype=dtype, **options))
     key = _key(name, device, dtype, options)

@@ -18,9 +18,9 @@ def affinity(T: np.ndarray) -> np.ndarray:
     """How much two experts [N, N] serve the same token ids: sum over ids of a p_e p_f."""
     a = T.sum(1)
     p = T / np.maximum(a, 1)[:, None]
-    found = (p * a[:, None]).T @ p
-    np.fill_diagonal(found, 0)
-    return found
+    matrix = (p * a[:, None]).T @ p
+    np.fill_diagonal(matrix, 0)
+    return matrix
 
 
 def grouped(T: np.ndarray, G: int, tries: int = 2000, seed: int = 0, most: float = MOST) -> np.ndarray:

@@ -21,10 +21,10 @@ def network_class(model_type: str) -> Any:
     """The class of one of our model types, known to transformers' automatic classes from now on."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    found = getattr(importlib.import_module(f"{__name__}.{model_type}"), OURS[model_type])
-    AutoConfig.register(model_type, found.config_class, exist_ok=True)
-    AutoModelForCausalLM.register(found.config_class, found, exist_ok=True)
-    return found
+    model_class = getattr(importlib.import_module(f"{__name__}.{model_type}"), OURS[model_type])
+    AutoConfig.register(model_type, model_class.config_class, exist_ok=True)
+    AutoModelForCausalLM.register(model_class.config_class, model_class, exist_ok=True)
+    return model_class
 
 
 def class_named(name: str) -> Any | None:

@@ -61,8 +61,8 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, looked_up: Tensor) -> tuple[Tensor, Tensor]:
         """(x [B, n, d] refined, its attention [B, h, n, m] over looked_up [B, m, d])."""
-        found, taken = self.attention(x, self.attention.keys_values(looked_up))
-        x = self.norm(x + found)
+        attended, taken = self.attention(x, self.attention.keys_values(looked_up))
+        x = self.norm(x + attended)
         return self.mlp_norm(x + self.mlp(x)), taken
 
 
@@ -107,8 +107,8 @@ class CPPD(nn.Module):
             order, _ = place(order, order[:, P:])
         joined, attention = self.joining(order[:, :P], characters[:, C:])
         occupied = self.occupied(order[:, :P]).diagonal(dim1=1, dim2=2)
-        told = self.count(characters[:, :C]) if counts else None
-        return Glance(self.character(joined), occupied, attention, told)
+        count_logits = self.count(characters[:, :C]) if counts else None
+        return Glance(self.character(joined), occupied, attention, count_logits)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ class HydraHeads(nn.Module):
     def __init__(self, K: int, d: int, s: float = 1.0) -> None:
         super().__init__()
         wide = [(i + 2) * d for i in range(K)]
-        self.R = nn.ParameterList(nn.Parameter(torch.eye(d, one)) for one in wide)
-        self.W = nn.ParameterList(nn.Parameter(torch.zeros(d, one)) for one in wide)
+        self.R = nn.ParameterList(nn.Parameter(torch.eye(d, width)) for width in wide)
+        self.W = nn.ParameterList(nn.Parameter(torch.zeros(d, width)) for width in wide)
         self.b = nn.ParameterList(nn.Parameter(torch.zeros(d)) for _ in wide)
         self.register_buffer("s", torch.tensor([float(s)]))
 

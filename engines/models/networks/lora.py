@@ -39,6 +39,6 @@ def lora_of(part: Part) -> LoRA:
     state = {name: t.float() for name, t in part.tensors.items() if name == "pad" or name[:2] in ("A.", "B.")}
     sides = {name[2:]: (len(state[f"B.{name[2:]}"]), t.shape[1]) for name, t in state.items() if name[:2] == "A."}
     rank = next(t.shape[0] for name, t in state.items() if name[:2] == "A.")
-    found = LoRA(sides, state["pad"], rank)
-    found.load_state_dict(state)
-    return found.requires_grad_(False)
+    lora = LoRA(sides, state["pad"], rank)
+    lora.load_state_dict(state)
+    return lora.requires_grad_(False)

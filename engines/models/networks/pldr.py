@@ -235,7 +235,7 @@ class PLDRModel(PLDRPreTrained):
         for i, layer in enumerate(self.layers):
             x, now = layer(x, None if G is None else G[i])
             used.append(now)
-        return Deduced(last_hidden_state=x, G=torch.stack([one.expand(len(x), -1, -1, -1) for one in used]))
+        return Deduced(last_hidden_state=x, G=torch.stack([tensor.expand(len(x), -1, -1, -1) for tensor in used]))
 
 
 class PLDRForCausalLM(PLDRPreTrained, GenerationMixin):

@@ -81,8 +81,8 @@ class SceneEmbedding(nn.Embedding):
         for at, token in enumerate(ids):
             places = tuple(ids[at + 1 : at + 1 + self.V])
             if token == SCENE and len(places) == self.V and (pixels := picture(places)) is not None:
-                said = " ".join(WORDS[i] for i in places if i < len(WORDS) and i != PATCH)
-                return Pictured(at + 1, at + 1 + self.V, (SIDE // self.p, SIDE // self.p), pixels, said)
+                text = " ".join(WORDS[i] for i in places if i < len(WORDS) and i != PATCH)
+                return Pictured(at + 1, at + 1 + self.V, (SIDE // self.p, SIDE // self.p), pixels, text)
         return None
 
     def forward(self, ids: Tensor) -> Tensor:

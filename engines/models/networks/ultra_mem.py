@@ -173,11 +173,11 @@ class Memory(nn.Module):
 
     def forward(self, x: Tensor) -> Reading:
         """Rows x [n, d], as the feed-forward part reads them."""
-        found = search(self.queries(x), self.keys(), self.cores, self.m)
-        slots = self.slots(found.crossings)
+        hits = search(self.queries(x), self.keys(), self.cores, self.m)
+        slots = self.slots(hits.crossings)
         pre = pre_scores(self.pre_proj(x), embedding(slots, self.pool.pre_values))
-        output = self.out_proj(weighted(found.scores, pre, embedding(slots, self.pool.values)))
-        return Reading(found, slots, pre, output)
+        output = self.out_proj(weighted(hits.scores, pre, embedding(slots, self.pool.values)))
+        return Reading(hits, slots, pre, output)
 
 
 class FeedForward(nn.Module):

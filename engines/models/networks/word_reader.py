@@ -62,8 +62,8 @@ class WritingLayer(nn.Module):
         n, m = x.shape[1], keys.shape[2]
         later = torch.ones(n, m, dtype=torch.bool, device=x.device).triu(m - n + 1)
         x = x + self.own(read, (keys, values), later)[0]
-        found, taken = self.cross(self.cross_norm(x), image)
-        x = x + found
+        attended, taken = self.cross(self.cross_norm(x), image)
+        x = x + attended
         return x + self.mlp(self.mlp_norm(x)), (keys, values), taken
 
 

@@ -51,8 +51,8 @@ class Part:
 def parts_for(base: str) -> tuple[str, ...]:
     """The names of the parts that lie in `assets/parts` or beside the models for a base, in alphabetical order."""
     cards = (path for place in ("parts", "models") for path in (assets() / place).glob(f"{base}-*/{CARD}"))
-    found = {path.parent.name for path in cards if not (path.parent / "config.json").is_file()}  # else it is a model
-    return tuple(sorted(name.removeprefix(f"{base}-") for name in found))
+    names = {path.parent.name for path in cards if not (path.parent / "config.json").is_file()}  # else it is a model
+    return tuple(sorted(name.removeprefix(f"{base}-") for name in names))
 
 
 def folder_of(part: str, base: str) -> Path:
@@ -78,7 +78,7 @@ def load_part(
     """
     base, what = bases[0], what or part
     folder = folder_of(part, base.name)
-    pair = " with ".join(one.name for one in bases)
+    pair = " with ".join(record.name for record in bases)
     card = read_json(folder / CARD)
 
     def hint() -> str:
@@ -88,15 +88,16 @@ def load_part(
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"there is no {what} for {pair} in {folder.parent}; {hint()}")
     theirs = bases_of(card)
-    if theirs != [one.sha256 for one in bases]:
+    if theirs != [record.sha256 for record in bases]:
         raise UserError(
-            f"{folder.name} was trained for other weights ({', '.join(one[:12] for one in theirs) or 'unknown'}) than "
-            f"{pair} has ({', '.join(one.sha256[:12] for one in bases)}); {hint()}"
+            f"{folder.name} was trained for other weights "
+            f"({', '.join(digest[:12] for digest in theirs) or 'unknown'}) than "
+            f"{pair} has ({', '.join(record.sha256[:12] for record in bases)}); {hint()}"
         )
-    found = read_part(folder / WEIGHTS, folder.name, base.name)
-    if found.sha256 != expected_file(card):
+    loaded = read_part(folder / WEIGHTS, folder.name, base.name)
+    if loaded.sha256 != expected_file(card):
         raise UserError(f"{folder / WEIGHTS} is not the file that its card describes; {hint()}")
-    return found
+    return loaded
 
 
 def bases_of(card: Mapping[str, Any]) -> list[str]:
@@ -104,14 +105,14 @@ def bases_of(card: Mapping[str, Any]) -> list[str]:
     that the first parts have."""
     given = card.get("bases")
     if isinstance(given, Mapping):
-        return [str(one) for one in given.values()]
+        return [str(digest) for digest in given.values()]
     return [str(card[name]) for name in ("model_sha256", "target_sha256", "draft_sha256") if name in card]
 
 
 def fits(state: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether these are the tensors of those names and shapes and no others, with finite numbers."""
-    found = {key: tuple(getattr(tensor, "shape", (-1,))) for key, tensor in state.items()}
-    return found == {**shapes} and all(bool(tensor.isfinite().all()) for tensor in state.values())
+    actual = {key: tuple(getattr(tensor, "shape", (-1,))) for key, tensor in state.items()}
+    return actual == {**shapes} and all(bool(tensor.isfinite().all()) for tensor in state.values())
 
 
 def read_part(file: Path, name: str, base: str = "") -> Part:

@@ -39,7 +39,7 @@ class AcceptHead:
 
     def logits(self, x: Tensor) -> Tensor:
         """Hidden states x [.., d] -> [.., 2], in the head's own type."""
-        W, b = ([t.to(x.device) for t in one] for one in (self.W, self.b))
+        W, b = ([t.to(x.device) for t in tensors] for tensors in (self.W, self.b))
         U, c = self.U.to(x.device), self.c.to(x.device)
         x = x.to(U.dtype)
         for layer in range(self.layers):
@@ -56,8 +56,8 @@ def head_of(target: ModelRecord, draft: ModelRecord) -> AcceptHead:
     """The head that was trained for this pair. Raises UserError where there is none, or one of other weights, and names
     the command that makes it."""
     way_out = "or set head=confidence, which needs none"
-    found = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=lambda: way_out)
-    return from_state(found.tensors, found.name, int(found.card.get("layers", 0)), found.sha256)
+    part = parts.load_part("accept-head", [target, draft], what="acceptance head", way_out=lambda: way_out)
+    return from_state(part.tensors, part.name, int(part.card.get("layers", 0)), part.sha256)
 
 
 def from_state(state: Mapping[str, Tensor], name: str, layers: int, digest: str = "") -> AcceptHead:

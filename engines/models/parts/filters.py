@@ -56,8 +56,8 @@ def filter_of(record: ModelRecord) -> BlockFilter:
     """The filter that belongs to a model. Raises UserError where there is none, or one of other weights, and names the
     command that makes it."""
     ways = "give a file of your own as filter=..., or set accept_thres=1, which needs none"
-    found = parts.load_part("filter", [record], way_out=lambda: ways)
-    return from_state(found.tensors, found.name, found.sha256)
+    part = parts.load_part("filter", [record], way_out=lambda: ways)
+    return from_state(part.tensors, part.name, part.sha256)
 
 
 def read_filter(path: str) -> BlockFilter:
@@ -71,8 +71,8 @@ def read_filter(path: str) -> BlockFilter:
     try:
         file = Path(path).expanduser()
         if file.suffix == ".safetensors" and file.is_file() and file.stat().st_size <= LARGEST:
-            found = parts.read_part(file.resolve(), file.stem)
-            return from_state(found.tensors, found.name, found.sha256)
+            part = parts.read_part(file.resolve(), file.stem)
+            return from_state(part.tensors, part.name, part.sha256)
     except (OSError, ValueError, RuntimeError, UserError):
         pass
     raise UserError(

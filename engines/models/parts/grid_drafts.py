@@ -39,17 +39,17 @@ def split(name: str) -> tuple[str, str, bool] | None:
 
 def draft_beside(name: str) -> str | None:
     """The draft that TARGET@CHECKPOINT stands with, None for other names."""
-    found = split(name)
-    return f"{found[0]}-{PART}{MARK}{found[1]}" if found and not found[2] else None
+    name_parts = split(name)
+    return f"{name_parts[0]}-{PART}{MARK}{name_parts[1]}" if name_parts and not name_parts[2] else None
 
 
 def load(name: str, load_model: Callable[..., Model], **options: Any) -> Model | None:
     """What a name of that form stands for, None for other names. load_model: loads the target, with the options. Raises
     UserError for a checkpoint that the grid does not have."""
-    found = split(name)
-    if found is None:
+    name_parts = split(name)
+    if name_parts is None:
         return None
-    target, checkpoint, alone = found
+    target, checkpoint, alone = name_parts
     if checkpoint not in (known := checkpoints(target)):
         raise UserError(f"the grid of drafts of {target} has no '{checkpoint[:60]}'; it has {', '.join(known)}.")
     model: Any = load_model(target, **options)

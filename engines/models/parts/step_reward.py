@@ -100,7 +100,7 @@ class StepReward:
                 return float(self.network["head"](x[0, -1])[0].sigmoid())
 
         r: float = self._call(n, forward, n * self.layers)
-        self._read = [one for one in self._read if one[0] != ids[: len(one[0])]] + [(ids, cache)]
+        self._read = [entry for entry in self._read if entry[0] != ids[: len(entry[0])]] + [(ids, cache)]
         return r
 
 

@@ -58,27 +58,28 @@ class SceneTokenizer:
                 )
             return [self.ids["<scene>"], *SCENES.read(blocks), self.ids[asked]]
         verb, colon, rest = text.strip().lower().partition(":")
-        asked, said = (verb.strip(), rest) if colon else (ASKED[0], verb)
+        asked, description = (verb.strip(), rest) if colon else (ASKED[0], verb)
         if asked == "words":
-            return [self.ids["<words>"], *self.encode(said.replace(",", " , ")), self.ids[ASKED[0]]]
+            return [self.ids["<words>"], *self.encode(description.replace(",", " , ")), self.ids[ASKED[0]]]
         if asked not in ASKED:
             raise UserError(
                 f"'{asked[:20]}:' is not known to this model; begin with form:, answer: or words:, or with the scene."
             )
-        if re.fullmatch(r"\s*scene\s+[0-9]+\s*", said):
-            number = said.split()[1]
+        if re.fullmatch(r"\s*scene\s+[0-9]+\s*", description):
+            number = description.split()[1]
             if len(number) > len(str(NUMBERED)) or not 1 <= int(number) <= NUMBERED:
                 raise UserError(f"there is no scene {number[:9]}; choose one from 1 to {NUMBERED}.")
-            said = described(held_out(int(number)))
-        if (scene := scene_of(said)) is None:
-            if bad := next((word for word in said.replace(",", " ").split() if word not in SCENE_WORDS), None):
+            description = described(held_out(int(number)))
+        if (scene := scene_of(description)) is None:
+            if bad := next((word for word in description.replace(",", " ").split() if word not in SCENE_WORDS), None):
                 raise UserError(
                     f"'{bad[:20]}' is not a word of a scene; write a size ({', '.join(SIZES)}), a colour "
                     f"({', '.join(COLOURS)}), a shape ({', '.join(SHAPES)}), a row ({', '.join(ROWS)}) and a column "
                     f"({', '.join(COLUMNS)}), such as {EXAMPLE}."
                 )
             raise UserError(
-                f"'{said.strip()[:60]}' describes no scene; write two or three objects in different places, such as "
+                f"'{description.strip()[:60]}' describes no scene; write two or three objects in different "
+                "places, such as "
                 f"{EXAMPLE}, or scene 12."
             )
         words = [word for thing in scene for word in thing]

@@ -98,26 +98,26 @@ class HFTokenizer(WordTokenizer):
         return str(self.tokenizer.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def _look(self, token: int) -> Piece:
-        written = self.tokenizer.convert_ids_to_tokens(token)
-        if written is None:
+        text = self.tokenizer.convert_ids_to_tokens(token)
+        if text is None:
             return Piece(token, f"<unused {token}>", "special")
         if token in self._special:
-            return Piece(token, written, "special")
+            return Piece(token, text, "special")
         if token in self._verbatim:
-            return Piece(token, written)
-        return piece_of(token, self._bytes(written))
+            return Piece(token, text)
+        return piece_of(token, self._bytes(text))
 
-    def _bytes(self, written: str) -> bytes:
-        if lone := BYTE_TOKEN.fullmatch(written):
+    def _bytes(self, text: str) -> bytes:
+        if lone := BYTE_TOKEN.fullmatch(text):
             return bytes([int(lone[1], 16)])
-        if self._byte_level and all(c in BYTES for c in written):
-            return bytes(BYTES[c] for c in written)
-        return written.replace("\u2581", " ").encode("utf-8")
+        if self._byte_level and all(c in BYTES for c in text):
+            return bytes(BYTES[c] for c in text)
+        return text.replace("\u2581", " ").encode("utf-8")
 
     def vocabulary(self) -> dict[int, str]:
         """What each id stands for; read once, because every run with two models compares them."""
         if self._vocabulary is None:
-            self._vocabulary = {i: written for written, i in self.tokenizer.get_vocab().items()}
+            self._vocabulary = {i: text for text, i in self.tokenizer.get_vocab().items()}
         return self._vocabulary
 
 
@@ -167,13 +167,13 @@ def same_vocabulary(a: Tokenizer, b: Tokenizer) -> bool:
 
 def candidates(vocabulary: Mapping[int, str], parts: Collection[str]) -> str:
     """The first tokens whose texts have one of these parts, with their ids; a dash where there is none."""
-    found = sorted((i, text) for i, text in vocabulary.items() if any(part in text.lower() for part in parts))
-    return ", ".join(f"{text} {i}" for i, text in found[:SHOWN]) or "–"
+    matches = sorted((i, text) for i, text in vocabulary.items() if any(part in text.lower() for part in parts))
+    return ", ".join(f"{text} {i}" for i, text in matches[:SHOWN]) or "–"
 
 
-def mask_of(name: str, said: Iterable[int | None], vocabulary: Mapping[int, str]) -> int:
+def mask_of(name: str, ids: Iterable[int | None], vocabulary: Mapping[int, str]) -> int:
     """The first id of a mask that one place says. Raises UserError where none does."""
-    if (mask_id := next((one for one in said if one is not None), None)) is not None:
+    if (mask_id := next((token for token in ids if token is not None), None)) is not None:
         return int(mask_id)
     raise UserError(
         f"'{name}' does not say which token is its mask; give it as mask_id=... (candidates in its tokenizer: "
@@ -183,5 +183,5 @@ def mask_of(name: str, said: Iterable[int | None], vocabulary: Mapping[int, str]
 
 def check_end_ids(name: str, ends: Iterable[int], size: int) -> None:
     """Raises UserError for an id that ends an answer and is no token."""
-    if wrong := next((one for one in sorted(ends) if not 0 <= one < size), None):
+    if wrong := next((token for token in sorted(ends) if not 0 <= token < size), None):
         raise UserError(f"eos_id={wrong} is not in the vocabulary of {name}; ids go from 0 to {size - 1}.")

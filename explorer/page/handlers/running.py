@@ -172,7 +172,7 @@ def idle(feeds: list[Feed]) -> str:
 def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> dict[int, Tie]:
     """By slot the two logits where a lossless run diverged from its control: one more look at the model, which is
     loaded and has just run."""
-    found: dict[int, Tie] = {}
+    near_ties: dict[int, Tie] = {}
     for slot, trace in traces.items():
         control = control_of(trace, traces)
         if not control or not same_forwards(trace, control):  # the logits of one network explain no other's choice
@@ -181,5 +181,5 @@ def ties(plans: Sequence[Plan], traces: Mapping[int, Trace], limits: Limits) -> 
             with MODEL_LOCK:
                 tie = near_tie(load(plans[slot].model, plans[slot].invariant(limits)), trace, control)
             if tie:
-                found[slot] = tie
-    return found
+                near_ties[slot] = tie
+    return near_ties

@@ -39,7 +39,7 @@ class Commits(Record):
     def __post_init__(self) -> None:
         n = len(self.tokens)
         optional = (len(self.probabilities), len(self.authors))
-        if not len(self.positions) == n == len(self.causes) or any(found not in (0, n) for found in optional):
+        if not len(self.positions) == n == len(self.causes) or any(length not in (0, n) for length in optional):
             raise ValueError(
                 f"commits: {len(self.positions)} positions, {n} tokens, {len(self.causes)} causes, {optional[0]} "
                 f"probabilities and {optional[1]} authors must be equally many"

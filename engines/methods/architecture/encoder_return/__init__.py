@@ -63,23 +63,23 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
     )
     other_ids = list(prompt)
     while len(ids) < end and not (len(ids) > n_in and ids[-1] in models.model.eos_ids):
-        turn = ours.next(ids)  # encode and cross_kv at the first token only
-        token = chosen(turn.z, p, run)
-        lanes = cells(ours, turn, text_of(models.model, token), run)
-        facts = told("", ours, turn)
+        output = ours.next(ids)  # encode and cross_kv at the first token only
+        token = chosen(output.z, p, run)
+        lanes = cells(ours, output, text_of(models.model, token), run)
+        facts = told("", ours, output)
         if p.beside and not (len(other_ids) > n_in and other_ids[-1] in models.twin.eos_ids):
             reply = twin.next(other_ids)  # the whole height for the input, and again for every token
             other_ids = [*other_ids, chosen(reply.z, p, run)]
             lanes += cells(twin, reply, text_of(models.twin, other_ids[-1]), run)
             facts |= told("twin ", twin, reply)
-        at, chance = [len(ids)], token_probability(turn.z[None], torch.tensor([token]))
+        at, chance = [len(ids)], token_probability(output.z[None], torch.tensor([token]))
         edit = yield run.step(
             commits=(at, [token], "greedy" if p.temperature == 0 else "sampled", chance),
-            scores=lambda: {"confidence": (at, chance), "looked at": (range(n_in), looked(turn))},
-            candidates=lambda: (at, turn.z[None]),
+            scores=lambda: {"confidence": (at, chance), "looked at": (range(n_in), looked(output))},
+            candidates=lambda: (at, output.z[None]),
             intervals=lanes,
             facts=facts | {"encoder layers run": ours.encoded},
-            note=note(turn),
+            note=note(output),
         )
         ids = run.apply_edit(edit, [*ids, token], *ours.crops)
         if edit is not None and edit.force:  # both go on from the same text
@@ -100,24 +100,24 @@ def text_of(model: Any, token: int) -> str:
     return "" if token in model.eos_ids else str(model.tokenizer.piece(token).text)
 
 
-def looked(turn: Turn) -> Tensor:
+def looked(output: Turn) -> Tensor:
     """Where the last layer looked, mean of its heads, [n_in]."""
-    assert turn.attention is not None
-    return turn.attention.mean(0)
+    assert output.attention is not None
+    return output.attention.mean(0)
 
 
-def told(prefix: str, side: EncoderDecoder | DecoderOnly, turn: Turn) -> dict[str, float]:
+def told(prefix: str, side: EncoderDecoder | DecoderOnly, output: Turn) -> dict[str, float]:
     """What a step says of one model, counted. Its times are in the lanes."""
     return {
         f"{prefix}cache bytes": side.bytes(),
-        f"{prefix}weights read bytes": turn.weights * itemsize(side.model),
-        f"{prefix}flops": turn.flops,
+        f"{prefix}weights read bytes": output.weights * itemsize(side.model),
+        f"{prefix}flops": output.flops,
     }
 
 
-def note(turn: Turn) -> str:
+def note(output: Turn) -> str:
     """What happened, in one sentence."""
-    encoded, decoded = (sum(mark.phase == phase for mark in turn.marks) for phase in ("encode", "decode"))
+    encoded, decoded = (sum(mark.phase == phase for mark in output.marks) for phase in ("encode", "decode"))
     if encoded:
         decoder = many(decoded, "decoder layer")
         return f"The input went once through {many(encoded, 'encoder layer')}, the first token through {decoder}."

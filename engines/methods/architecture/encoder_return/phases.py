@@ -49,21 +49,21 @@ class EncoderDecoder:
     def next(self, ids: Sequence[int]) -> Turn:
         """The logits behind the board `ids`, which begins with the input."""
         model, m = self.model, len(self.prompt)
-        turn, w, L = Turn(torch.empty(0)), model.weights, model.decoder_layers
+        output, w, L = Turn(torch.empty(0)), model.weights, model.decoder_layers
         if self.cache is None:
-            memory = model.encode(self.prompt, marks=turn.marks)
-            self.encoded += sum(mark.phase == "encode" for mark in turn.marks)
+            memory = model.encode(self.prompt, marks=output.marks)
+            self.encoded += sum(mark.phase == "encode" for mark in output.marks)
             self.cache = model.new_cache(memory, self.capacity)
-            turn.weights += w["encode"] + w["cross_kv"]
-            turn.flops += 2 * m * (w["encode"] + w["cross_kv"]) + scores(model.encoder_layers, self.width, m * m)
+            output.weights += w["encode"] + w["cross_kv"]
+            output.flops += 2 * m * (w["encode"] + w["cross_kv"]) + scores(model.encoder_layers, self.width, m * m)
         t = self.cache.length - m + 1
         fed = [model.start_id, *ids[m:]][t:]
-        extended = model.extend(fed, self.cache, last_only=True, attention=True, marks=turn.marks)
-        turn.z, turn.attention = extended.logits[0], extended.attention[:, -1]
-        turn.weights += w["decode"] + w["unembed"]
-        turn.flops += 2 * len(fed) * w["decode"] + 2 * w["unembed"]
-        turn.flops += scores(L, self.width, seen(len(fed), t) + len(fed) * m)
-        return turn
+        extended = model.extend(fed, self.cache, last_only=True, attention=True, marks=output.marks)
+        output.z, output.attention = extended.logits[0], extended.attention[:, -1]
+        output.weights += w["decode"] + w["unembed"]
+        output.flops += 2 * len(fed) * w["decode"] + 2 * w["unembed"]
+        output.flops += scores(L, self.width, seen(len(fed), t) + len(fed) * m)
+        return output
 
 
 class DecoderOnly:
@@ -91,13 +91,13 @@ class DecoderOnly:
         taps = Taps(stream=lambda _layer, x: borders.append(now(x)))
         x = model.layers(model.embed(fed), self.cache, 0, model.num_layers, taps=taps)
         z = model.unembed(x[-1:])[0]
-        turn, w = Turn(z), model.weights
+        output, w = Turn(z), model.weights
         phase = "decode" if t else "prefill"
-        turn.marks = [Mark(phase, i, a, b) for i, (a, b) in enumerate(pairwise(borders))]
-        turn.weights = w["layers"] + w["unembed"]
-        turn.flops = 2 * len(fed) * w["layers"] + 2 * w["unembed"]
-        turn.flops += scores(model.num_layers, self.width, seen(len(fed), t))
-        return turn
+        output.marks = [Mark(phase, i, a, b) for i, (a, b) in enumerate(pairwise(borders))]
+        output.weights = w["layers"] + w["unembed"]
+        output.flops = 2 * len(fed) * w["layers"] + 2 * w["unembed"]
+        output.flops += scores(model.num_layers, self.width, seen(len(fed), t))
+        return output
 
 
 def scores(layers: int, width: int, pairs: int) -> float:
@@ -122,13 +122,13 @@ def now(x: Tensor) -> float:
     return time.perf_counter()
 
 
-def cells(side: EncoderDecoder | DecoderOnly, turn: Turn, written: str, run: Recorder) -> list[Interval]:
+def cells(side: EncoderDecoder | DecoderOnly, output: Turn, text: str, run: Recorder) -> list[Interval]:
     """A measured interval for each layer that ran, and one without length for the token that came of it."""
     intervals = [
         interval
-        for m in turn.marks
+        for m in output.marks
         for interval in run.interval(side.name, m.began, m.ended, f"{m.phase} {m.layer}", {"layer": m.layer}, m.phase)
     ]
-    last = max((m.ended for m in turn.marks), default=time.perf_counter())
-    about = {"mark": written, "cache_bytes": side.bytes()}
-    return [*intervals, *run.interval(side.name, last, last, f"token {written}", about, "token")]
+    last = max((m.ended for m in output.marks), default=time.perf_counter())
+    about = {"mark": text, "cache_bytes": side.bytes()}
+    return [*intervals, *run.interval(side.name, last, last, f"token {text}", about, "token")]

@@ -185,13 +185,13 @@ def fallback(order: Tensor, k: int, share: float, p: Params, run: Recorder) -> t
     return pick(order, k, p.alg_temp, run.rng), "fallback"
 
 
-def note(mode: str, written: int, masks: int, p: Params) -> str:
+def note(mode: str, filled: int, masks: int, p: Params) -> str:
     """A sentence on what decided."""
     if mode == "confident":
-        sure = f"{some(written, masks)} {'is' if written == 1 else 'are'} above {p.alg_p_threshold:g}"
-        return f"{sure} and written{' at once' if written > 1 else ''}."
+        sure = f"{some(filled, masks)} {'is' if filled == 1 else 'are'} above {p.alg_p_threshold:g}"
+        return f"{sure} and written{' at once' if filled > 1 else ''}."
     if mode == "final":
-        return f"The last step of the schedule writes {some(written, masks)}, whatever their confidence."
+        return f"The last step of the schedule writes {some(filled, masks)}, whatever their confidence."
     rule = {
         "origin": "chosen at random",
         "origin-ratio": "each by its own draw",
@@ -199,5 +199,5 @@ def note(mode: str, written: int, masks: int, p: Params) -> str:
     }.get(p.alg) or BEST[p.alg]
     return (
         f"{f'None is above {p.alg_p_threshold:g}: the' if p.alg_p_threshold > 0 else 'The'} fallback writes "
-        f"{some(written, masks)}, {rule}."
+        f"{some(filled, masks)}, {rule}."
     )

@@ -147,15 +147,15 @@ def guided(model: MaskedLM, x: Tensor, given: Tensor, w: float) -> Tensor:
     return z.masked_fill(z.isnan(), -torch.inf)  # a logit of -inf in both rows
 
 
-def note(watch: Decision | None, reading: str, written: int, ready: int) -> str:
+def note(watch: Decision | None, reading: str, filled: int, ready: int) -> str:
     """A sentence on what decided."""
-    plan = f"the schedule fills {some(written, ready)} in this block"
+    plan = f"the schedule fills {some(filled, ready)} in this block"
     if watch is None or watch.value is None:
         return f"No answer region is watched; {plan}."
     gap = f"mean gap {watch.value:.2f}, threshold {watch.threshold:g}"
     if watch.chosen == "all-in":
         return (
             f"The answer region reads '{reading}', {gap}: reached, so "
-            f"{'the only mask left is filled' if written == 1 else f'the last {written} masks are filled at once'}."
+            f"{'the only mask left is filled' if filled == 1 else f'the last {filled} masks are filled at once'}."
         )
     return f"The answer region would read '{reading}', {gap}: not reached; {plan}."

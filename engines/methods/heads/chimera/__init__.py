@@ -77,30 +77,32 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             known = [path for path in paths if len(path) <= deepest]
             draft = drafter.grown(known, parents[: len(known)], ids)
         base = target.cache.length
-        turn = target.verify(ids, draft, run.rng, hidden=(n,))
-        h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
+        iteration = target.verify(ids, draft, run.rng, hidden=(n,))
+        h = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
+            : target.cache.length - base
+        ]
         drafter.read(h)
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if ready else f" {models.drafter.parameters:,} trained parameters draft from here on."
-        groups = dict(turn.groups(ranks))
-        cosines, groups["scores"] = lanes_of(turn, drafter, n, groups["scores"])
-        facts = turn.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
-        records = {"fusing": partial(fusing_of, drafter, model.unbooked(), turn, turn.hidden[n])}
-        edit = yield run.step(**groups, records=records, facts=facts, note=turn.note() + size)
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        groups = dict(iteration.groups(ranks))
+        cosines, groups["scores"] = lanes_of(iteration, drafter, n, groups["scores"])
+        facts = iteration.facts(heads=max(map(len, known)), runs_seen_before=drafter.hits, **cosines)
+        records = {"fusing": partial(fusing_of, drafter, model.unbooked(), iteration, iteration.hidden[n])}
+        edit = yield run.step(**groups, records=records, facts=facts, note=iteration.note() + size)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         drafter.past.crop(target.cache.length)
-        ready = ids == turn.ids
+        ready = ids == iteration.ids
 
 
-def lanes_of(turn: Turn, drafter: Drafter, n: int, scores: Any) -> tuple[dict[str, float], Any]:
+def lanes_of(iteration: Turn, drafter: Drafter, n: int, scores: Any) -> tuple[dict[str, float], Any]:
     """What became known of the foreseen states of rows that were kept: their mean cosine with the true ones; and the
     score lanes with the encoder's attention and these cosines."""
-    rows = [row for row in turn.verdict.path if row in drafter.foreseen]
+    rows = [row for row in iteration.verdict.path if row in drafter.foreseen]
     if not rows or drafter.looks is None:
         return {}, scores
-    f, h = torch.stack([drafter.foreseen[row] for row in rows]), turn.hidden[n][rows].float()
+    f, h = torch.stack([drafter.foreseen[row] for row in rows]), iteration.hidden[n][rows].float()
     cosines, looks = torch.nn.functional.cosine_similarity(f, h, dim=-1), drafter.looks
-    start = len(turn.before) - 1
+    start = len(iteration.before) - 1
     more = {
         "attention": (list(range(len(looks))), looks),
         "foreseen": (list(range(start, start + len(rows))), cosines),

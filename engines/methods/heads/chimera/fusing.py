@@ -29,25 +29,25 @@ class Fusing(Record):
     cosines: list[float | None]  # of each row's foreseen state with the true one, where it became known
 
 
-def fusing_of(drafter: Drafter, model: Any, turn: Turn, true: Tensor) -> Fusing | None:
+def fusing_of(drafter: Drafter, model: Any, iteration: Turn, true: Tensor) -> Fusing | None:
     """The record of a turn, None where nothing was drafted. model: on a meter that no run reads. true [n, d]: the last
     states of the tree's rows."""
-    draft = turn.draft
+    draft = iteration.draft
     if len(draft) == 1:
         return None
-    rows, kept = sorted(set(draft.parents[1:])), set(turn.verdict.path)
+    rows, kept = sorted(set(draft.parents[1:])), set(iteration.verdict.path)
     cosines = [
         float(torch.nn.functional.cosine_similarity(drafter.foreseen[row], true[row].float(), dim=-1))
         if row in kept
         else None
         for row in rows
     ]
-    readings = [_reading(drafter, model, turn, rows, window) for window in range(1, WINDOW + 1)]
+    readings = [_reading(drafter, model, iteration, rows, window) for window in range(1, WINDOW + 1)]
     return Fusing(drafter.p.window, rows, readings, [None if c is None else round(c, 5) for c in cosines])
 
 
-def _reading(drafter: Drafter, model: Any, turn: Turn, rows: list[int], window: int) -> Reading:
-    draft, ids, net = turn.draft, turn.before, drafter.net
+def _reading(drafter: Drafter, model: Any, iteration: Turn, rows: list[int], window: int) -> Reading:
+    draft, ids, net = iteration.draft, iteration.before, drafter.net
     encoder, depths = TreeEncoder(net.layer, *drafter.seen, drafter.p.sees_drafts), draft.depths()
     T, K = drafter.seen[0].shape[1], 1 + max(depths[row] for row in rows)
     attention = torch.full((len(rows), T + K), torch.nan)

@@ -90,19 +90,21 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 model.playing("draft"), drafter, vocabulary, a, known, parents[: len(known)], ids, last_only
             )
         base = target.cache.length
-        turn = target.verify(ids, draft, run.rng, hidden=(n,))
-        h = torch.cat([turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]])[: target.cache.length - base]
+        iteration = target.verify(ids, draft, run.rng, hidden=(n,))
+        h = torch.cat([iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]])[
+            : target.cache.length - base
+        ]
         states = augmented(drafter.block, h, past) if p.block else h.float()
         ranks = [path[-1] if path else -1 for path in known]
         size = "" if a is not None else f" {numbers:,} trained parameters draft from here on."
         depth = max(map(len, known))
-        facts = turn.facts(depth=depth, rows_of_the_block=len(h) if p.block else 0, **looked)
+        facts = iteration.facts(depth=depth, rows_of_the_block=len(h) if p.block else 0, **looked)
         records = {"rankings": partial(control.beside, ranked, depth, len(ids), p.block)}
-        edit = yield run.step(**turn.groups(ranks), records=records, facts=facts, note=turn.note() + size)
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        edit = yield run.step(**iteration.groups(ranks), records=records, facts=facts, note=iteration.note() + size)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         past.crop(target.cache.length)
         control.accept(h, target.cache.length)
-        a, ranked, looked = states[-1] if ids == turn.ids else None, {}, {}
+        a, ranked, looked = states[-1] if ids == iteration.ids else None, {}, {}
 
 
 def chosen(part: Any, link: bool) -> tuple[Any, list[list[float]]]:

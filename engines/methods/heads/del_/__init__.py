@@ -109,7 +109,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         c, x = len(chain) - 1, target.layers(torch.cat(h), cache, exit_layer, L, taps=rest)
         z = target.unembed(x, predicts=base + 1)  # [c + 1 + d, V]
         verdict = verify(z[c:], draft, p.temperature, run.rng, target.eos_ids)
-        turn = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain[:-1])
+        iteration = Turn(ids, draft, verdict, z[c:], z[:c], written(draft, verdict)[: end - len(ids)], chain[:-1])
         context = min(CONTEXT, c)
         s = logits({i: torch.cat(x)[c - context :] for i, x in streams.items()}).softmax(-1).max(-1)
         shadow = s.indices if vocabulary is None else vocabulary.to(s.indices.device)[s.indices]
@@ -120,14 +120,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         plan = next_plan(best, exits, p.stop == "length")
         choice, drafted = decision(best, exit_layer, len(sure), exits, L + p.cost_verify, plan), len(sure)
         loaded = drafted * exit_layer + L
-        facts = turn.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
-        facts |= {"tokens_per_layer": len(turn.gained) / loaded, **seen.facts()}
+        facts = iteration.facts(exit_layer=exit_layer, chosen_d=chosen, layers_loaded=loaded, counted=T)
+        facts |= {"tokens_per_layer": len(iteration.gained) / loaded, **seen.facts()}
         shown = partial(ShadowTokens, exits, exit_layer, L, context=context, counted=T, alpha=seen.alpha())
         shown = partial(shown, most=p.gamma_max, next_exit=best.exit_layer, next_d=best.d)
         rows = [z[c - context :].argmax(-1), shadow.view(len(exits), -1)]  # [T], [exits, T]
-        sentence = f"Exit {exit_layer}, {ENDS[why]}: {turn.note()} {choice.detail.capitalize()}."
+        sentence = f"Exit {exit_layer}, {ENDS[why]}: {iteration.note()} {choice.detail.capitalize()}."
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             choice=choice,
             intervals=run.calls(VERBS),
             records={
@@ -137,8 +137,8 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             note=sentence,
         )
         exit_layer, chosen = (best.exit_layer if best.d else exits[0]), best.d
-        cache.crop(min(len(turn.ids) - 1, cache.length))
-        ids = run.apply_edit(edit, turn.ids, cache)
+        cache.crop(min(len(iteration.ids) - 1, cache.length))
+        ids = run.apply_edit(edit, iteration.ids, cache)
 
 
 def ended(sure: Sequence[float], tau: float | None, most: int, end_mark: bool) -> str:

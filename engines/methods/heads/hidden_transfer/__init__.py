@@ -86,26 +86,26 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.chances[1:] = [chances[len(path) - 1][path[-1]] for path in known[1:]]
         draft.traced.append(partial(from_heads, known, guesses, "pseudo row"))
         draft.tails = [max(0, min(p.m if p.nodes else 0, places - len(path))) for path in known]
-        turn, streams = forward(target, ids, draft, l, W, b, run.rng)
+        iteration, streams = forward(target, ids, draft, l, W, b, run.rng)
         h = model.normed(streams[model.num_layers])  # [k, d]: pseudo rows of the last row kept
         size = "" if guesses else f" {W.numel() + b.numel():,} trained parameters draft from here on."
         guesses, chances, made_by = [], [], lens if draft.parents[1:] else nothing
         if len(h):
-            z = model.unembed(h, vocabulary, normed=True, predicts=len(turn.ids), counts=False)
+            z = model.unembed(h, vocabulary, normed=True, predicts=len(iteration.ids), counts=False)
             best = top_ids(z, RANKS)
             guesses = (best if vocabulary is None else vocabulary[best]).tolist()
             chances = z.softmax(-1).gather(-1, best).tolist()
-            lens = partial(read, model, streams, vocabulary, turn.ids[-2], len(turn.ids), guesses, chances)
+            lens = partial(read, model, streams, vocabulary, iteration.ids[-2], len(iteration.ids), guesses, chances)
         extra, upper = sum(draft.tails), model.num_layers - l
         way = f"went through the upper {upper} layers" if upper else "went straight to the output head"
         edit = yield run.step(
-            **turn.groups([path[-1] if path else -1 for path in known]),
+            **iteration.groups([path[-1] if path else -1 for path in known]),
             records={"transfer": made_by},
-            facts=turn.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
-            note=f"{turn.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
+            facts=iteration.facts(pseudo_rows=extra, pseudo_row_layers=extra * upper),
+            note=f"{iteration.note()[:-1]}; {many(extra, 'pseudo row')} {way}.{size}",
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        if ids != turn.ids:
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
+        if ids != iteration.ids:
             guesses, chances = [], []
 
 
@@ -154,8 +154,8 @@ def forward(
     streams[n] = y[c + N :]
     first = sum(draft.tails[: verdict.path[-1]])
     kept = slice(first, first + draft.tails[verdict.path[-1]])
-    turn = Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
-    return turn, {after: rows[kept] for after, rows in streams.items()}
+    iteration = Turn(ids, draft, verdict, z[c:], z[:c], gained, chain)
+    return iteration, {after: rows[kept] for after, rows in streams.items()}
 
 
 def layout(tails: Sequence[int], c: int) -> tuple[list[tuple[int, int]], list[int]]:

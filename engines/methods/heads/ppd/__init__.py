@@ -78,16 +78,18 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         draft.traced.append(partial(from_heads, known, guesses, "prompt token", "prompt"))
         draft.values, draft.value_is = [P.get(path) for path in known], ("measured chance of its path", "chance")
         draft.tails = [sum(of == path for of, j in rows if j) for path in known]
-        turn, h = forward(target, ids, draft, rows, e, run.rng)  # h [k, d]: the prompt rows of the last accepted node
-        s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(turn.ids))
+        iteration, h = forward(
+            target, ids, draft, rows, e, run.rng
+        )  # h [k, d]: the prompt rows of the last accepted node
+        s, (guesses, chances) = len(guesses), ahead(model, h, vocabulary, len(iteration.ids))
         size = "" if s else f" {models.prompts.parameters:,} trained parameters draft from here on."
         edit = yield run.step(
-            **turn.groups([path[-1] if path else -1 for path in known]),
-            facts=turn.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
-            note=f"{turn.note()[:-1]}; {many(sum(draft.tails), 'prompt row')} in the same forward.{size}",
+            **iteration.groups([path[-1] if path else -1 for path in known]),
+            facts=iteration.facts(prompt_rows=sum(draft.tails), state=s, next_state=len(guesses)),
+            note=f"{iteration.note()[:-1]}; {many(sum(draft.tails), 'prompt row')} in the same forward.{size}",
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
-        if ids != turn.ids:
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
+        if ids != iteration.ids:
             guesses, chances = [], []
 
 

@@ -55,20 +55,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         if H is not None and len(H) == len(ids) - 1 and p.nodes and deepest > 0:
             drafter.read(ids, H, p.top_k)  # patches enter as they are, words as (e, h)
             tree, ranks = grown(drafter.fan, ids[-1], p.top_k, deepest - 1, p.nodes), None
-        turn = target.verify(ids, tree, run.rng, hidden=(n,))
-        rows = [turn.hidden_chain[n], turn.hidden[n][turn.verdict.path]]
+        iteration = target.verify(ids, tree, run.rng, hidden=(n,))
+        rows = [iteration.hidden_chain[n], iteration.hidden[n][iteration.verdict.path]]
         H = torch.cat(rows if H is None else [H, *rows])
-        fresh, facts = run.steps == 0, turn.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
+        fresh, facts = run.steps == 0, iteration.facts(layer_rows_of_draft=drafter.rows, depth=max(tree.depths()))
         edit = yield run.step(
-            **turn.groups(ranks),
+            **iteration.groups(ranks),
             records={
-                "vision": lambda: vision(drafter, turn, model.tokenizer, fresh),
-                "inputs": lambda: beside.read(turn.ids, H, len(turn.gained)),
+                "vision": lambda: vision(drafter, iteration, model.tokenizer, fresh),
+                "inputs": lambda: beside.read(iteration.ids, H, len(iteration.gained)),
             },
             facts=facts,
-            note=turn.note(),
+            note=iteration.note(),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         H = H[: target.cache.length]
         drafter.forget(target.cache.length)
         beside.forget(target.cache.length)

@@ -47,7 +47,7 @@ class Beside:
             name: (draft_of(self.part, name).to(device), Past()) for name in self.part.card["drafts"] if name in names
         }
 
-    def read(self, ids: Sequence[int], H: Tensor, written: int) -> Inputs:
+    def read(self, ids: Sequence[int], H: Tensor, gained: int) -> Inputs:
         """Read what is new of the text and of its true states H [len(ids) - 1, d]; row t, the token t + 1 with the
         state at t, speaks of token t + 2. written: tokens at the end of `ids` that the step wrote."""
         begin, end = self.T, len(ids) - 2
@@ -55,7 +55,7 @@ class Beside:
         first = []
         for draft, past in self.drafts.values():
             z, at, _ = draft.sequence(e, h, 0 if begin else self.V)
-            F = draft.through(z, at + begin, past)[-written:]
+            F = draft.through(z, at + begin, past)[-gained:]
             z = self.model.unembed(F, normed=True, predicts=len(ids) - len(F))
             first.append(top_ids(z, 1)[:, 0].tolist())
         self.T = end

@@ -56,10 +56,10 @@ class Alone:
 
     def thoughts(self, ids: Sequence[int]) -> Thoughts:
         """The steps of a text with its prompt."""
-        written = list(ids[self.start :])
-        starts = [at for at in range(len(written)) if self.form.starts(written[max(0, at - 1) : at])]
-        ends = [*starts[1:], len(written)]
-        return Thoughts(starts, [self._kind(tuple(written[a:b])) for a, b in zip(starts, ends, strict=True)])
+        tokens = list(ids[self.start :])
+        starts = [at for at in range(len(tokens)) if self.form.starts(tokens[max(0, at - 1) : at])]
+        ends = [*starts[1:], len(tokens)]
+        return Thoughts(starts, [self._kind(tuple(tokens[a:b])) for a, b in zip(starts, ends, strict=True)])
 
     def _kind(self, step: tuple[int, ...]) -> str:
         """What a step is; each is read once, not again with every token behind it."""

@@ -42,9 +42,9 @@ class Marked:
         self.mood, self.doubt, self.again = token_of("c"), token_of("u"), token_of("w")
         self.next, self.answer, self.ends = token_of(";"), token_of("#"), sorted(model.eos_ids)
 
-    def starts(self, written: Sequence[int]) -> bool:
+    def starts(self, tokens: Sequence[int]) -> bool:
         """Whether the next token begins a step."""
-        return not written or written[-1] == self.next
+        return not tokens or tokens[-1] == self.next
 
     def phrase(self, number: int) -> list[int]:
         """Nothing is put before a step; its mood is the phrase."""
@@ -73,9 +73,9 @@ class Marked:
         """What a step is, by its mark."""
         return {self.doubt: "doubt", self.again: "again", self.answer: "answer"}.get(step[0], "thought")
 
-    def answered(self, written: Sequence[int]) -> bool:
+    def answered(self, tokens: Sequence[int]) -> bool:
         """Whether an answer has just been stated: # and a digit."""
-        return len(written) > 1 and written[-2] == self.answer
+        return len(tokens) > 1 and tokens[-2] == self.answer
 
     def probe(self, model: CausalLM, z: Tensor, cache: KVCache) -> Probe:
         """What follows the answer: the end, or a further step. The forward that was made anyway tells it."""
@@ -101,14 +101,14 @@ class Prose:
         """First tokens of words, each once."""
         return sorted({self.model.tokenizer.encode(word)[0] for word in words})
 
-    def _lines(self, written: Sequence[int]) -> str:
-        return self.model.tokenizer.decode(list(written))
+    def _lines(self, tokens: Sequence[int]) -> str:
+        return self.model.tokenizer.decode(list(tokens))
 
-    def starts(self, written: Sequence[int]) -> bool:
+    def starts(self, tokens: Sequence[int]) -> bool:
         """Whether a line begins."""
-        if not written:
+        if not tokens:
             return True
-        if (last := written[-1]) not in self._breaks:
+        if (last := tokens[-1]) not in self._breaks:
             self._breaks[last] = self._lines([last]).endswith("\n")
         return self._breaks[last]
 
@@ -138,11 +138,11 @@ class Prose:
         """Whether a step starts with a word of doubt."""
         return self._lines(step).lstrip().startswith(DOUBT)
 
-    def answered(self, written: Sequence[int]) -> bool:
+    def answered(self, tokens: Sequence[int]) -> bool:
         """Whether a line that states an answer has just ended."""
-        if not written or not self.starts(written):
+        if not tokens or not self.starts(tokens):
             return False
-        lines = self._lines(written).rstrip("\n").splitlines()
+        lines = self._lines(tokens).rstrip("\n").splitlines()
         return bool(lines) and STATED.search(lines[-1]) is not None
 
     def probe(self, model: CausalLM, z: Tensor, cache: KVCache) -> Probe:

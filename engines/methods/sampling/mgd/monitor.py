@@ -221,9 +221,9 @@ class Monitor:
             return State("asked" if asked else "open", C, target.written, allowed, answer, place)
         return State("astray" if names and not C else "unknown", {}, target.written, [], answer, place)
 
-    def _open_to(self, names: Iterable[str], written: str) -> list[str]:
+    def _open_to(self, names: Iterable[str], prefix: str) -> list[str]:
         """Names with two leading underscores only on request, or where one underscore is written."""
-        every = self.p.dunder or written.startswith("_")
+        every = self.p.dunder or prefix.startswith("_")
         return [name for name in names if every or not name.startswith("__")]
 
     def _call(self, x: str, state: State) -> State:

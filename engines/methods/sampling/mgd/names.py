@@ -95,18 +95,18 @@ def importing(text: str) -> Importing | None:
     match = IMPORT.search(text)
     if match is None:
         return None
-    spaces, written = match.groups()
+    spaces, prefix = match.groups()
     before, bare = text[: match.start(1)], text[: match.start(1)][-1:].isalpha()
     if spaces:
-        return Importing(before + spaces, written)
+        return Importing(before + spaces, prefix)
     if not bare:
-        return Importing(before + ("" if written else " "), written, ("",) if written else ("", " "))
-    return None if written else Importing(before + " ", "", (" ",), soft=True)
+        return Importing(before + ("" if prefix else " "), prefix, ("",) if prefix else ("", " "))
+    return None if prefix else Importing(before + " ", "", (" ",), soft=True)
 
 
-def rests(names: Iterable[str], written: str) -> dict[str, str]:
+def rests(names: Iterable[str], prefix: str) -> dict[str, str]:
     """Name -> what is left of it, for the names that begin with what stands."""
-    return {name: name[len(written) :] for name in names if name.startswith(written)}
+    return {name: name[len(prefix) :] for name in names if name.startswith(prefix)}
 
 
 def trie_of(tokenizer: Tokenizer, vocab_size: int) -> Trie:

@@ -91,26 +91,26 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             ends=model.eos_ids,
             draft_model=draft_model,
         )
-        turn = target.verify(ids, drafted(ids[-1], chosen), run.rng)
-        places = range(len(ids), len(turn.ids))
-        known = [a.observe(guesses(turn.ids[max(0, at - LONGEST) : at]), turn.ids[at]) for at in places]
+        iteration = target.verify(ids, drafted(ids[-1], chosen), run.rng)
+        places = range(len(ids), len(iteration.ids))
+        known = [a.observe(guesses(iteration.ids[max(0, at - LONGEST) : at]), iteration.ids[at]) for at in places]
         if draft_model:
-            draft_model.settle(turn.gained, known, a)
-        text.read(turn.gained)
-        learn(table, turn)
+            draft_model.settle(iteration.gained, known, a)
+        text.read(iteration.gained)
+        learn(table, iteration)
         if ids is not prompt:
-            spent, gained = spent + chosen.cost[chosen.taken], gained + len(turn.gained)
+            spent, gained = spent + chosen.cost[chosen.taken], gained + len(iteration.gained)
         sources = [*free(), draft_model] if draft_model else free()
         calls = {"asked": chosen.queries} if draft_model else {}
         edit = yield run.step(
-            **turn.groups(),
-            facts=turn.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken], **calls),
-            records={"bets": partial(account, chosen, len(turn.gained), gained, spent, a, sources)},
-            note=note(chosen, turn, p, C.warning if C.warning != warned else ""),
+            **iteration.groups(),
+            facts=iteration.facts(expected=chosen.expected[chosen.taken], cost=chosen.cost[chosen.taken], **calls),
+            records={"bets": partial(account, chosen, len(iteration.gained), gained, spent, a, sources)},
+            note=note(chosen, iteration, p, C.warning if C.warning != warned else ""),
         )
         warned = C.warning
-        ids = run.apply_edit(edit, turn.ids, target.cache, *([draft_model.cache] if draft_model else []))
-        if ids != turn.ids:  # someone has changed it
+        ids = run.apply_edit(edit, iteration.ids, target.cache, *([draft_model.cache] if draft_model else []))
+        if ids != iteration.ids:  # someone has changed it
             text = TextCopy(ids)
 
 
@@ -141,10 +141,10 @@ def drafted(root: int, chosen: DraftTree) -> Draft:
     return draft
 
 
-def learn(table: SeenTable, turn: Turn) -> None:
+def learn(table: SeenTable, iteration: Turn) -> None:
     """The table takes the highest ranks of all rows that were read, refused ones too."""
-    z = torch.cat([turn.z_chain, turn.z]) if turn.chain else turn.z
-    table.learn([*turn.chain, *turn.draft.tokens], *ranked(z))
+    z = torch.cat([iteration.z_chain, iteration.z]) if iteration.chain else iteration.z
+    table.learn([*iteration.chain, *iteration.draft.tokens], *ranked(z))
 
 
 def account(

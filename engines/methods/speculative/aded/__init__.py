@@ -108,13 +108,13 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         )
         room = target.room(ids)
         draft = merge(table, ids, trim(drafts(table, nodes, ids[-2:], p.paths), p.node_limit), room)
-        turn = target.verify(ids, draft, run.rng)
+        iteration = target.verify(ids, draft, run.rng)
         best = max(nodes[0].children, key=lambda node: node.visits, default=None)
         edit = yield run.step(
-            **turn.groups(),
-            memory=lambda: entries(table, draft, turn.before, p.window if p.increment else 0, loaded.weights),
+            **iteration.groups(),
+            memory=lambda: entries(table, draft, iteration.before, p.window if p.increment else 0, loaded.weights),
             records={"table_search": lambda: searched(table, loaded, ids[-2:], nodes, done, uniforms, room, p)},
-            facts=turn.facts(
+            facts=iteration.facts(
                 table_size=table.size,
                 pairs=len(table.weights),
                 learned_now=gain,
@@ -124,9 +124,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
                 value=best.score / best.visits if best and best.visits else 0.0,
                 exploration=exploration(best, nodes[0].visits, p.c1, p.c2) if best else 0.0,
             ),
-            note=turn.note() if len(draft) > 1 else undrafted(nodes),
+            note=iteration.note() if len(draft) > 1 else undrafted(nodes),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
 
 
 def undrafted(nodes: Sequence[Node]) -> str:
@@ -166,15 +166,15 @@ def entries(
     """The pairs that the drafts were taken from, and those that the window taught, with their heaviest successors."""
     read = {tuple([*ids, *draft.path(row)][-2:]) for row in set(draft.parents[1:])}
     taught = ids[len(ids) - min(len(ids), window) :]
-    written = set(itertools.pairwise(taught[:-1]))
-    known = {pair: table.successors(pair)[:SHOWN] for pair in sorted(written | read, key=lambda pair: pair in read)}
+    updated = set(itertools.pairwise(taught[:-1]))
+    known = {pair: table.successors(pair)[:SHOWN] for pair in sorted(updated | read, key=lambda pair: pair in read)}
     return [
         Memory(
             [*pair],
             [c for c, _ in successors],
             [round(w, 4) for _, w in successors],
             pair in read,
-            pair in written,
+            pair in updated,
             "corpus" if pair in corpus else "adapted",
         )
         for pair, successors in known.items()

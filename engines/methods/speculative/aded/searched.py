@@ -4,9 +4,9 @@ Beside it the drafts that the same search would have found in the table as it wa
 numbers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engines.kit import Alternatives, Params, Record, Stops, TokenId
+from engines.kit import Alternatives, Params, Record, Stops, TokenId, Tree
 from engines.methods.speculative.aded.trigrams import (
     Iteration,
     Node,
@@ -17,9 +17,6 @@ from engines.methods.speculative.aded.trigrams import (
     search,
     trim,
 )
-
-if TYPE_CHECKING:
-    from engines.core.trace import DraftTree
 
 DIGITS = 4  # of recorded weights and scores
 
@@ -90,7 +87,7 @@ class TableSearch(Record):
 ACCEPTED, REFUSED, UNREACHED = "ar-"
 
 
-def fates(paths: Sequence[tuple[int, ...]], tree: DraftTree, room: int) -> tuple[list[str], str, int, int]:
+def fates(paths: Sequence[tuple[int, ...]], tree: Tree, room: int) -> tuple[list[str], str, int, int]:
     """What becomes of drafts where the target writes what it emitted in a step: of each a sign for every token that may
     be accepted; what the target's own token behind those is, "" where all that it emitted is accepted, for what follows
     is not known; and how many tokens it reads and accepts. A first choice is compared with siblings up to the one that

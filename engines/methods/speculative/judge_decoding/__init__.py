@@ -103,14 +103,14 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         person = bool(typed) and length > 0
         draft = of_person(ids, typed[:length]) if person else chain(drafter, ids, length, run.rng)
         look = verify_and_judge(target, ids, draft, w, b, p, run.rng, more=person and len(typed) > length)
-        turn = look.turn
-        drafter.settle(turn.verdict.path if not person else [0])
-        typed = typed[max(1, len(turn.gained)) :]
-        groups, alone = dict(turn.groups()), look.alone()
+        iteration = look.turn
+        drafter.settle(iteration.verdict.path if not person else [0])
+        typed = typed[max(1, len(iteration.gained)) :]
+        groups, alone = dict(iteration.groups()), look.alone()
         at, tokens, causes, chance = groups["commits"]
         causes = ["judged" if i in alone else cause for i, cause in enumerate(causes)]
         author = "person" if person else "draft"
-        authors = [author if i < turn.accepted else "target" for i in range(len(at))]
+        authors = [author if i < iteration.accepted else "target" for i in range(len(at))]
         groups |= {"commits": (at, tokens, causes, chance, authors), "tree": look.tree, "scores": look.scores}
         edit = yield run.step(
             **groups,
@@ -118,10 +118,10 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             choice=look.decision(p.delta),
             records={"judged": Judged(p.delta, look.score, look.plain)} if look.score else {},
             intervals=run.calls(VERBS),
-            facts=turn.facts(judged=len(alone), standard=look.standard, typed=int(person)),
+            facts=iteration.facts(judged=len(alone), standard=look.standard, typed=int(person)),
             note=note(look, len(alone), person),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 @dataclass(frozen=True)
@@ -227,9 +227,9 @@ def verify_and_judge(
 
 def note(look: Look, alone: int, person: bool) -> str:
     """One sentence on the round."""
-    turn = look.turn
+    iteration = look.turn
     if not look.score:
         return "Nothing was drafted; one token from the target."
     tokens = many(len(look.score), f"{'typed' if person else 'drafted'} token")
-    text = f"{turn.accepted} of {tokens} accepted; the standard test alone accepts {look.standard}"
+    text = f"{iteration.accepted} of {tokens} accepted; the standard test alone accepts {look.standard}"
     return f"{text}, {alone} accepted by the judge alone." if alone else f"{text}."

@@ -76,22 +76,22 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
         T = p.temperature or 1.0  # of the distributions that the transfer compares
         draft, q = chain(drafter, short.text(ids), min(p.gamma, target.room(ids)), p, run.rng)
         look = Look(p.eta, p.alpha, T, q)
-        turn = target.verify(ids, draft, run.rng, walk=look.walk)
-        drafter.settle(turn.verdict.path)
+        iteration = target.verify(ids, draft, run.rng, walk=look.walk)
+        drafter.settle(iteration.verdict.path)
         edit = yield run.step(
-            **groups(turn, look, p),
+            **groups(iteration, look, p),
             spans=passages,
             intervals=run.calls(VERBS),
-            facts=turn.facts(
+            facts=iteration.facts(
                 transferred=len(look.transferred),
                 lost=len(look.lost),
                 long_context=len(ids),
                 short_context=len(ids) - short.offset,
             ),
-            note=note(turn, look),
+            note=note(iteration, look),
         )
         passages = []  # they stay as they are, and the first step has told them
-        ids = run.apply_edit(edit, turn.ids, target.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache)
         if edit is not None and edit.force:  # what the drafter has read from there on is void
             drafter.cache.crop(min(drafter.cache.length, min(edit.force) - short.offset))
 
@@ -111,33 +111,33 @@ def chain(drafter: Drafter, text: Sequence[int], gamma: int, p: Params, rng: Gen
     return draft, q
 
 
-def groups(turn: Turn, look: Look, p: Params) -> dict[str, Any]:
+def groups(iteration: Turn, look: Look, p: Params) -> dict[str, Any]:
     """The groups of a round; tokens that only the transfer let pass are the retrieved view's."""
-    usual = turn.groups()
+    usual = iteration.groups()
     at, tokens, causes, chance = usual["commits"]
     causes = ["transferred" if row in look.transferred else cause for row, cause in enumerate(causes, 1)]
     by = [{"accepted": "draft", "transferred": "retrieval"}.get(cause, "target") for cause in causes]
 
     def scores() -> dict[str, Any]:
-        rows = range(min(len(look.q), len(turn.gained)))
-        moves = [look.at(turn.z, row) for row in rows]
+        rows = range(min(len(look.q), len(iteration.gained)))
+        moves = [look.at(iteration.z, row) for row in rows]
         lanes = {**usual["scores"]()}
-        if drafted := list(zip(range(turn.accepted), moves, turn.gained, strict=False)):
+        if drafted := list(zip(range(iteration.accepted), moves, iteration.gained, strict=False)):
             places = at[: len(drafted)]
             lanes["short"] = (places, [float(transfer.q[token]) for _, transfer, token in drafted])
             lanes["moved"] = (places, [float(transfer.p_hat[token]) for _, transfer, token in drafted])
-        if moves and turn.verdict.tests[0].u is not None:
+        if moves and iteration.verdict.tests[0].u is not None:
             lanes["shift"] = (at[: len(moves)], [transfer.shift for transfer in moves])
         return lanes
 
-    fields = {"scores": scores, "records": {"opinions": lambda: opinions(turn, look, p)}}
+    fields = {"scores": scores, "records": {"opinions": lambda: opinions(iteration, look, p)}}
     return {**usual, "commits": (at, tokens, causes, chance, by), **fields}
 
 
-def opinions(turn: Turn, look: Look, p: Params) -> Opinions | None:
+def opinions(iteration: Turn, look: Look, p: Params) -> Opinions | None:
     """What both readers give the tokens of each drafted place, so that another eta can be tried on them."""
-    moves = [look.at(turn.z, row) for row in range(len(look.q))]
-    tokens_listed = [listed(transfer, token) for transfer, token in zip(moves, turn.draft.tokens[1:], strict=True)]
+    moves = [look.at(iteration.z, row) for row in range(len(look.q))]
+    tokens_listed = [listed(transfer, token) for transfer, token in zip(moves, iteration.draft.tokens[1:], strict=True)]
     left = [
         int(transfer.mask.sum() - transfer.mask[tokens].sum())
         for transfer, tokens in zip(moves, tokens_listed, strict=True)
@@ -159,9 +159,9 @@ def listed(transfer: Transfer, token: int) -> list[int]:
     return [token, *sorted(others[: LISTED - 1], key=lambda t: -float(transfer.q[t]))]
 
 
-def note(turn: Turn, look: Look) -> str:
+def note(iteration: Turn, look: Look) -> str:
     """One sentence on the round."""
-    parts = [turn.note()[:-1]]
+    parts = [iteration.note()[:-1]]
     if look.transferred:
         parts.append(f"{len(look.transferred)} accepted only because the logits moved towards the retrieved view")
     if look.lost:

@@ -36,7 +36,7 @@ class Opinions(Record):
         all others are taken not to move."""
         if not {"eta", "alpha", "temperature"} <= self.rule.keys():
             return {}
-        ids, first, second = (one.array() for one in (self.tokens, self.first, self.second))
+        ids, first, second = (packed.array() for packed in (self.tokens, self.first, self.second))
         tree, alpha = run.steps[-1].tree, self.rule["alpha"]
         listed = [(p[row >= 0], q[row >= 0]) for row, p, q in zip(ids, first, second, strict=True)]
         drawn = [tree.uniforms[row] if tree and tree.uniforms else None for row in self.rows]
@@ -74,10 +74,10 @@ def fates(given: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, float | None
     """What becomes of each drafted token, the first of those with p, q, p' and the number that was drawn: both (it
     stands with eta = 0, too), view (by the step alone), lost (by the step refused), refused, behind a refusal, or
     unknown, where no number was drawn."""
-    found, is_open = list[str](), True
+    outcomes, is_open = list[str](), True
     for p, q, moved, u in given:
         if not is_open:
-            found.append("behind")
+            outcomes.append("behind")
             continue
         if greedy:
             plain = bool(p[0] >= p.max())
@@ -86,10 +86,10 @@ def fates(given: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, float | None
             plain, stands = (u is not None and bool(u < share[0] / q[0]) for share in (p, moved))
         is_open = stands
         known = greedy or u is not None
-        found.append(
+        outcomes.append(
             ("both" if plain else "view") if stands else "unknown" if not known else "lost" if plain else "refused"
         )
-    return found
+    return outcomes
 
 
 def pack_opinions(

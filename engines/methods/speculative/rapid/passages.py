@@ -46,8 +46,14 @@ class Context:
     def spans(self) -> list[Span]:
         """For the record: every passage with its score, and which were retrieved."""
         return [
-            Span(KEPT if one.kept else LEFT, one.start, one.end, f"{one.score:.3f}", {"score": round(one.score, 3)})
-            for one in self.passages
+            Span(
+                KEPT if passage.kept else LEFT,
+                passage.start,
+                passage.end,
+                f"{passage.score:.3f}",
+                {"score": round(passage.score, 3)},
+            )
+            for passage in self.passages
         ]
 
 
@@ -68,8 +74,8 @@ def bounds(ids: Sequence[int], tokenizer: Tokenizer, texts: Sequence[str]) -> tu
     start = len(head) if list(ids[: len(head)]) == head else 0
     places = [i for i in range(start, len(ids) - len(tail) + 1) if list(ids[i : i + len(tail)]) == tail]
     end = places[-1] if tail and places else len(ids)
-    written = [i for i in range(start, end) if texts[i].strip()]
-    last = written[-1] if written else end - 1
+    nonblank = [i for i in range(start, end) if texts[i].strip()]
+    last = nonblank[-1] if nonblank else end - 1
     cuts = [i + 1 for i in range(start, last) if "\n" in texts[i]]
     cuts = cuts or [i + 1 for i in range(start, last) if texts[i].rstrip().endswith(ENDS)]
     return start, cuts[-1] if cuts else start, end

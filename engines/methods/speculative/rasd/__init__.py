@@ -91,16 +91,16 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             draft.taken(row, "model", "draft model")
         fuse(draft, pruned.kept)
         draft.traced += [partial(copied, draft, "text", ids, in_text), partial(copied, draft, "store", ids, in_store)]
-        turn = target.verify(ids, draft, run.rng)
-        drafter.settle(turn.verdict.path)
+        iteration = target.verify(ids, draft, run.rng)
+        drafter.settle(iteration.verdict.path)
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             spans=spans(in_text, len(ids)),
             intervals=run.calls(VERBS),
-            facts=turn.facts(matches=len(in_text) + len(in_store), **pruned.facts(), **by_source(turn)),
-            note=note(turn, pruned),
+            facts=iteration.facts(matches=len(in_text) + len(in_store), **pruned.facts(), **by_source(iteration)),
+            note=note(iteration, pruned),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 def draft_tree(
@@ -146,18 +146,18 @@ def retrieve(models: Roles, ids: Sequence[int], p: Params, length: int) -> tuple
     return in_text, in_store
 
 
-def by_source(turn: Turn) -> dict[str, float]:
+def by_source(iteration: Turn) -> dict[str, float]:
     """Accepted tokens by who guessed them."""
-    sources = [turn.draft.sources[row] for row in turn.verdict.path[1:]]
+    sources = [iteration.draft.sources[row] for row in iteration.verdict.path[1:]]
     return {f"accepted_{source}": sources.count(source) for source in ("draft", "retrieval", "both")}
 
 
-def note(turn: Turn, pruned: Pruned) -> str:
+def note(iteration: Turn, pruned: Pruned) -> str:
     """One sentence on the round."""
     drafted, copied, accepted = (
-        sum(source in ("draft", "both") for source in turn.draft.sources),
+        sum(source in ("draft", "both") for source in iteration.draft.sources),
         len(pruned.kept),
-        by_source(turn),
+        by_source(iteration),
     )
     if drafted + copied == 0:
         return "Nothing was drafted and there was nothing to copy; one token from the target."
@@ -165,4 +165,4 @@ def note(turn: Turn, pruned: Pruned) -> str:
         f"{copied} copied" + f", {pruned.shared} of them in both" * (pruned.shared > 0)
     ] * (copied > 0)
     only = f", {accepted['accepted_retrieval']} of them from retrieval alone" if accepted["accepted_retrieval"] else ""
-    return f"Candidates: {' and '.join(guesses)}. {turn.accepted} accepted{only}{turn.ending()}."
+    return f"Candidates: {' and '.join(guesses)}. {iteration.accepted} accepted{only}{iteration.ending()}."

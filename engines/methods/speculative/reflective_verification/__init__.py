@@ -82,17 +82,17 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         poisoned = bool(p.poison) and n % p.poison == 0 and target.room(ids) > 0
         draft = chain(drafter, ids, min(p.gamma, target.room(ids)), run.rng, poisoned=poisoned)
         look = verify_twice(target, ids, draft, r, p, run.rng)
-        turn = look.turn
-        drafter.settle(turn.verdict.path)
+        iteration = look.turn
+        drafter.settle(iteration.verdict.path)
         rescued, lost = look.changed(p.temperature)
-        facts = turn.facts(
+        facts = iteration.facts(
             rows=len(draft) + look.extra,  # all that the target read for the draft
             rescued=len(rescued),
             lost=len(lost),
             poisoned=int(poisoned),
-            poisoned_kept=int(poisoned and turn.accepted > 0),
+            poisoned_kept=int(poisoned and iteration.accepted > 0),
         )
-        groups = {**turn.groups(), "scores": lambda look=look: look.scores()}
+        groups = {**iteration.groups(), "scores": lambda look=look: look.scores()}
         at, tokens, causes, chance = groups["commits"]
         marked = ["rescued" if i + 1 in rescued else cause for i, cause in enumerate(causes)]  # row i + 1 is token i
         groups["commits"] = (at, tokens, marked, chance)
@@ -100,7 +100,7 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
         edit = yield run.step(
             **groups, intervals=run.calls(VERBS), records=records, facts=facts, note=note(look, facts)
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 def words(tokenizer: Tokenizer, request: str) -> list[int]:

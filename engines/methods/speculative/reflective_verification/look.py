@@ -47,13 +47,13 @@ class Reflection(Record):
 def fates(wins: Sequence[tuple[float, float] | None], alpha: float) -> list[str]:
     """What becomes of each drafted token with a weight: both (it stands without zr, too), rescued, lost, refused, and
     behind a refusal."""
-    found = list[str]()
+    outcomes = list[str]()
     for win in wins:
         plain, stands = (win is not None and win[0] <= at <= win[1] for at in (0.0, alpha))
-        found.append(("both" if plain else "rescued") if stands else "lost" if plain else "refused")
+        outcomes.append(("both" if plain else "rescued") if stands else "lost" if plain else "refused")
         if not stands:
             break
-    return found + ["behind"] * (len(wins) - len(found))
+    return outcomes + ["behind"] * (len(wins) - len(outcomes))
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,13 @@ class Look:
 
     def scores(self) -> dict[str, Any]:
         """The usual lanes, and the chance of each token gained under either opinion."""
-        turn = self.turn
-        rows = turn.verdict.path[: len(turn.gained)]
-        at, tokens = list(range(len(turn.before), len(turn.ids))), torch.tensor(turn.gained, device=self.z0.device)
-        lanes = {**turn.groups()["scores"](), "own": (at, token_probability(self.z0[rows], tokens))}
+        iteration = self.turn
+        rows = iteration.verdict.path[: len(iteration.gained)]
+        at, tokens = (
+            list(range(len(iteration.before), len(iteration.ids))),
+            torch.tensor(iteration.gained, device=self.z0.device),
+        )
+        lanes = {**iteration.groups()["scores"](), "own": (at, token_probability(self.z0[rows], tokens))}
         return {**lanes, "reflected": (at, token_probability(self.zr[rows], tokens))} if self.extra else lanes
 
     def record(self, p: Params) -> Reflection:

@@ -95,21 +95,21 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
             b = factors(p.branching) if p.variant == "C" else [p.width, *[1] * (p.length - 1)]
             scores = fan(draft, b[: target.room(ids)], distributions, noise)
         draft.values, draft.value_is = [None, *scores[1:]], ("perturbed log-probability", "score")
-        turn = target.verify(ids, draft, run.rng)
-        drafter.settle(turn.verdict.path)
-        facts = turn.facts(
+        iteration = target.verify(ids, draft, run.rng)
+        drafter.settle(iteration.verdict.path)
+        facts = iteration.facts(
             levels=max(draft.depths()),
-            rescued=rescued(turn),
+            rescued=rescued(iteration),
             **({"repeated": repeated(draft)} if p.replacement else {}),
         )
         edit = yield run.step(
-            **turn.groups(),
+            **iteration.groups(),
             intervals=run.calls(VERBS),
-            records={"draws": lambda turn=turn: draws_of(turn, p.temperature)},
+            records={"draws": lambda iteration=iteration: draws_of(iteration, p.temperature)},
             facts=facts,
-            note=note(turn),
+            note=note(iteration),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, drafter.cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, drafter.cache)
 
 
 def factors(text: str) -> list[int]:
@@ -201,15 +201,15 @@ def repeated(draft: Draft) -> int:
     return len(lost)
 
 
-def rescued(turn: Turn) -> int:
+def rescued(iteration: Turn) -> int:
     """Accepted rows that were not the first sibling tested: there a chain would have ended."""
-    kept = turn.verdict.path[1:]
-    return sum(row != turn.draft.parents.index(turn.draft.parents[row]) for row in kept)
+    kept = iteration.verdict.path[1:]
+    return sum(row != iteration.draft.parents.index(iteration.draft.parents[row]) for row in kept)
 
 
-def note(turn: Turn) -> str:
+def note(iteration: Turn) -> str:
     """One sentence on the round."""
-    wasted, later = repeated(turn.draft), rescued(turn)
+    wasted, later = repeated(iteration.draft), rescued(iteration)
     more = [f"{wasted} wasted on repeats of a sibling or nodes below one"] if wasted else []
     more += [f"{later} accepted after a sibling was refused, where a chain would have ended"] if later else []
-    return "; ".join([turn.note()[:-1], *more]) + "."
+    return "; ".join([iteration.note()[:-1], *more]) + "."

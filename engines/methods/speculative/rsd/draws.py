@@ -39,15 +39,15 @@ class Draws(Record):
     nodes: list[Node]
 
 
-def draws_of(turn: Turn, temperature: float) -> Draws:
+def draws_of(iteration: Turn, temperature: float) -> Draws:
     """The tests of a verified tree. Where nothing is drawn p has all its weight on the first choice."""
-    draft, tests = turn.draft, {test.row: test for test in turn.verdict.tests}
+    draft, tests = iteration.draft, {test.row: test for test in iteration.verdict.tests}
     nodes = []
-    for row in turn.verdict.path:
+    for row in iteration.verdict.path:
         tested = [child for child in children(draft.parents)[row] if child in tests]
-        if not tested or row >= len(turn.z):
+        if not tested or row >= len(iteration.z):
             continue
-        z = turn.z[row].double()
+        z = iteration.z[row].double()
         p = distribution(z, temperature) if temperature else torch.nn.functional.one_hot(z.argmax(), len(z)).double()
         q = draft.distributions.get(row)
         q = p if q is None else q.to(p.device).double()

@@ -75,30 +75,39 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         target.cache.crop(min(target.cache.length, len(prompt) - 1))
         while target.unfinished(ids):
             tree = drafted(store, ids, parents, p, run.rng, model.vocab_size, target.room(ids))
-            turn = target.verify(ids, tree.draft, run.rng)
-            remember(store, turn, p)
+            iteration = target.verify(ids, tree.draft, run.rng)
+            remember(store, iteration, p)
             forwards += 1
-            done, number, length = not target.unfinished(turn.ids), len(samples) + 1, len(turn.ids) - len(prompt)
+            done, number, length = (
+                not target.unfinished(iteration.ids),
+                len(samples) + 1,
+                len(iteration.ids) - len(prompt),
+            )
             fate = "alive" if not done else "chosen" if number >= p.trajectories else "finished"
             edit = yield run.step(
-                **groups(turn, tree, restart=len(prompt) if samples and forwards == 1 else None),
-                memory=lambda: entries(store, turn, tree, lengths(p)),
-                records={"suffixes": lambda: Suffixes([sample_step(len(samples), len(prompt), turn, tree)])},
+                **groups(iteration, tree, restart=len(prompt) if samples and forwards == 1 else None),
+                memory=lambda: entries(store, iteration, tree, lengths(p)),
+                records={"suffixes": lambda: Suffixes([sample_step(len(samples), len(prompt), iteration, tree)])},
                 branches=[
-                    Branch(number - 1, -1, turn.gained, length, {"tokens per call": round(length / forwards, 3)}, fate)
+                    Branch(
+                        number - 1, -1, iteration.gained, length, {"tokens per call": round(length / forwards, 3)}, fate
+                    )
                 ],
-                facts=turn.facts(
+                facts=iteration.facts(
                     trajectory=number,
                     hit_order=tree.orders.get(0, 0),
                     hits=sum(n > 0 for n in tree.orders.values()),
                     store_keys=len(store.entries),
                     sample_forwards=forwards,
                     tokens_per_forward=length / forwards,
-                    **(overlaps(turn.ids[len(prompt) :], samples) if done else {}),
+                    **(overlaps(iteration.ids[len(prompt) :], samples) if done else {}),
                 ),
-                note=f"Sample {number}: {told(turn.ids[len(prompt) :], model, forwards) if done else turn.note()}",
+                note=(
+                    f"Sample {number}: "
+                    f"{told(iteration.ids[len(prompt) :], model, forwards) if done else iteration.note()}"
+                ),
             )
-            ids = run.apply_edit(edit, turn.ids, target.cache)
+            ids = run.apply_edit(edit, iteration.ids, target.cache)
         samples.append(ids[len(prompt) :])
 
 

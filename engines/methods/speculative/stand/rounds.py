@@ -70,18 +70,18 @@ def lengths(p: Params) -> range:
     return range(p.longest, p.shortest - 1, -1)
 
 
-def remember(store: Store, turn: Turn, p: Params) -> None:
+def remember(store: Store, iteration: Turn, p: Params) -> None:
     """Store what the target said at the positions that are text now: those fed with the tree, row 0 and the accepted
     rows. Refused ones are not text."""
-    distributions = largest(torch.cat([turn.z_chain, turn.deciding()]), p.temperature, p.stored)
-    store.learn(turn.ids, len(turn.before) - 1 - len(turn.chain), distributions, lengths(p), p.stored)
+    distributions = largest(torch.cat([iteration.z_chain, iteration.deciding()]), p.temperature, p.stored)
+    store.learn(iteration.ids, len(iteration.before) - 1 - len(iteration.chain), distributions, lengths(p), p.stored)
 
 
-def groups(turn: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
+def groups(iteration: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
     """The groups of the record; restart: where the sample before is taken off the board."""
-    fields = dict(turn.groups())
+    fields = dict(iteration.groups())
     at, gained, causes, chance = fields["commits"]
-    used = [tree.orders[tree.draft.parents[row]] for row in turn.verdict.path[1:]]
+    used = [tree.orders[tree.draft.parents[row]] for row in iteration.verdict.path[1:]]
     scores: Callable[[], dict[str, Any]] = fields["scores"]
     fields["scores"] = lambda: {**scores(), "suffix": (at, [float(n) for n in (*used, 0)][: len(at)])}
     if restart is not None:
@@ -89,13 +89,13 @@ def groups(turn: Turn, tree: Grown, restart: int | None) -> dict[str, Any]:
     return fields
 
 
-def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list[Memory]:
+def entries(store: Store, iteration: Turn, tree: Grown, sizes: Sequence[int]) -> list[Memory]:
     """The keys that were drafted from, and those that were merged: of a long prompt the last ones; with the most likely
     tokens behind each."""
-    ids, first = turn.ids, len(turn.before) - len(turn.chain)
-    read = {tuple([*turn.before, *tree.draft.path(row)][-n:]) for row, n in tree.orders.items() if n}
-    written = [tuple(ids[end - n : end]) for end in range(first, len(ids)) for n in sorted(sizes) if n <= end]
-    latest = list(dict.fromkeys(reversed([*written, *read])))[:LISTED]
+    ids, first = iteration.ids, len(iteration.before) - len(iteration.chain)
+    read = {tuple([*iteration.before, *tree.draft.path(row)][-n:]) for row, n in tree.orders.items() if n}
+    merged = [tuple(ids[end - n : end]) for end in range(first, len(ids)) for n in sorted(sizes) if n <= end]
+    latest = list(dict.fromkeys(reversed([*merged, *read])))[:LISTED]
     shown = {key: list(store.entries[key].distribution.items())[:SHOWN] for key in reversed(latest)}
     return [
         Memory(
@@ -103,7 +103,7 @@ def entries(store: Store, turn: Turn, tree: Grown, sizes: Sequence[int]) -> list
             [x for x, _ in distribution],
             [round(c, 4) for _, c in distribution],
             key in read,
-            key in written,
+            key in merged,
             f"{len(key)}-gram",
         )
         for key, distribution in shown.items()

@@ -38,20 +38,20 @@ class Suffixes(Record):
     samples: list[SampleStep]
 
 
-def sample_step(sample: int, prompt: int, turn: Turn, tree: Grown) -> SampleStep:
+def sample_step(sample: int, prompt: int, iteration: Turn, tree: Grown) -> SampleStep:
     """What a round wrote of a sample. prompt: tokens in front of it."""
-    draft, path, tested = tree.draft, turn.verdict.path, {test.row for test in turn.verdict.tests}
+    draft, path, tested = tree.draft, iteration.verdict.path, {test.row for test in iteration.verdict.tests}
     orders = [tree.orders[draft.parents[row]] for row in path[1:]]
     below, keys = children(draft.parents), list[Key]()
     for row in path:
         if (hit := tree.hits.get(row)) is None:
             continue
-        text = [*turn.before, *draft.path(row)]
+        text = [*iteration.before, *draft.path(row)]
         drawn = [draft.tokens[child] for child in below[row]]
         order = sorted(range(len(hit.tokens)), key=lambda i: (-float(hit.q[i]), hit.tokens[i]))
         listed = [i for rank, i in enumerate(order) if rank < SHOWN or hit.tokens[i] in drawn]
         q = [round(float(hit.q[i]), DIGITS) for i in listed]
         why = ["accepted" if child in path else "mismatch" if child in tested else "unreached" for child in below[row]]
         keys.append(Key(text[-hit.n :], hit.count, [hit.tokens[i] for i in listed], q, drawn, why))
-    suffix = [*orders, 0][: len(turn.gained)]
-    return SampleStep(sample, len(turn.ids) - prompt, len(draft) - 1, [*turn.gained], suffix, keys)
+    suffix = [*orders, 0][: len(iteration.gained)]
+    return SampleStep(sample, len(iteration.ids) - prompt, len(draft) - 1, [*iteration.gained], suffix, keys)

@@ -83,19 +83,19 @@ def decode(model: Any, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 if row:
                     z = forward(drafter, draft.tokens[-1:], cache, first, whole, times if row == 1 else None)
                 propose(draft, row, z, p.temperature, run.rng)
-        turn = target.verify(ids, draft, run.rng)
+        iteration = target.verify(ids, draft, run.rng)
         calibrated = len(ids) - began if gamma and p.calibrate else 0
         edit = yield run.step(
-            **turn.groups(),
-            spans=remembered(cache, exact, calibrated, len(turn.ids)),
+            **iteration.groups(),
+            spans=remembered(cache, exact, calibrated, len(iteration.ids)),
             intervals=[
                 *run.calls({"draft": "draft", "target": "verify"}),
                 *intervals(times, first, whole, p.devices, run),
             ],
-            facts=turn.facts(calibrated=calibrated, fuzzy_rows=cache.length - min(exact, cache.length)),
-            note=turn.note(),
+            facts=iteration.facts(calibrated=calibrated, fuzzy_rows=cache.length - min(exact, cache.length)),
+            note=iteration.note(),
         )
-        ids = run.apply_edit(edit, turn.ids, target.cache, cache)
+        ids = run.apply_edit(edit, iteration.ids, target.cache, cache)
         exact = min(exact, cache.length)
 
 

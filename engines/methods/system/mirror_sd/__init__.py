@@ -116,18 +116,20 @@ def decode(models: Roles, prompt: list[int], p: Params, run: Recorder) -> Steps:
                 gained = written(proposed, verdict)[: side.end - len(ids)]
                 side.cache.crop(min(side.cache.length, len(ids) + len(gained) - 1))
                 best = draft.settle(ids, d, verdict)
-            turn = Turn(ids, proposed, verdict, z[c:], z[:c], gained, fed[:c])
-            window = draft.window(best, turn.accepted)
-            omega = overlap(distribution(turn.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
+            iteration = Turn(ids, proposed, verdict, z[c:], z[:c], gained, fed[:c])
+            window = draft.window(best, iteration.accepted)
+            omega = overlap(distribution(iteration.z[: len(sent[0])].double(), p.temperature or 1.0), sent[0])
             edit = yield run.step(
-                **{**turn.groups(), "scores": lambda turn=turn, omega=omega: scores(turn, omega)},
+                **{**iteration.groups(), "scores": lambda iteration=iteration, omega=omega: scores(iteration, omega)},
                 intervals=stages.intervals(run, modelled=not threads),
-                choice=decision(turn, z_e, best, p.kappa) if draft.grown else None,
-                facts=turn.facts(exit_layer=l_e, fresh=int(was_fresh and bool(d)), **draft.facts(best, turn.accepted)),
-                note=note(turn, len(d) * was_fresh, len(draft.grown), window),
+                choice=decision(iteration, z_e, best, p.kappa) if draft.grown else None,
+                facts=iteration.facts(
+                    exit_layer=l_e, fresh=int(was_fresh and bool(d)), **draft.facts(best, iteration.accepted)
+                ),
+                note=note(iteration, len(d) * was_fresh, len(draft.grown), window),
                 branches=draft.branches(len(ids), best),
             )
-            ids = run.apply_edit(edit, turn.ids, side.cache, draft.cache)
+            ids = run.apply_edit(edit, iteration.ids, side.cache, draft.cache)
             if edit is not None:  # the text or the rules have changed, and what was prepared for the old ones with it
                 window = []
 
@@ -152,17 +154,17 @@ def apart(draft: Rollouts, *given: Any) -> None:
         draft.grow(*given)
 
 
-def scores(turn: Turn, omega: Tensor) -> dict[str, Any]:
+def scores(iteration: Turn, omega: Tensor) -> dict[str, Any]:
     """The usual lanes, and omega of the row that decided each token, where guesses were sent for it."""
-    lanes, rows = turn.groups()["scores"](), turn.verdict.path[: len(turn.gained)]
+    lanes, rows = iteration.groups()["scores"](), iteration.verdict.path[: len(iteration.gained)]
     tested = [row for row in rows if row < len(omega)]  # a chain: row i decided the token i behind the text
-    return {**lanes, "overlap": ([len(turn.before) + row for row in tested], omega[tested])} if tested else lanes
+    return {**lanes, "overlap": ([len(iteration.before) + row for row in tested], omega[tested])} if tested else lanes
 
 
-def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision | None:
+def decision(iteration: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision | None:
     """Whether the next window is there already, and where the target's token stood among the exit's; None where the
     target added none."""
-    token, row = turn.verdict.emitted, z_e[turn.accepted]
+    token, row = iteration.verdict.emitted, z_e[iteration.accepted]
     if token < 0:
         return None
     rank = 1 + int((row > row[token]).sum()) + int((row[:token] == row[token]).sum())
@@ -170,15 +172,15 @@ def decision(turn: Turn, z_e: Tensor, best: int | None, kappa: int) -> Decision 
     return Decision([REUSED, ANEW], chosen, "rank among the early exit's guesses", rank, kappa, unit="count")
 
 
-def note(turn: Turn, fresh: int, branches: int, window: list[int]) -> str:
+def note(iteration: Turn, fresh: int, branches: int, window: list[int]) -> str:
     """One sentence on the round."""
     first = f"{many(fresh, 'token')} drafted anew while the target waited; " if fresh else ""
     if not branches:
-        return f"{first}{turn.note()}"
-    if turn.verdict.emitted < 0:
+        return f"{first}{iteration.note()}"
+    if iteration.verdict.emitted < 0:
         outcome = "all discarded, as the text ends"
     elif window:
         outcome = f"one of them matches and holds {many(len(window), 'more token')}"
     else:
         outcome = "none of them matches what was written"
-    return f"{first}{turn.note()[:-1]}; {many(branches, 'branch', 'branches')} drafted meanwhile, {outcome}."
+    return f"{first}{iteration.note()[:-1]}; {many(branches, 'branch', 'branches')} drafted meanwhile, {outcome}."

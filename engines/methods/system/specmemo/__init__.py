@@ -87,9 +87,9 @@ def decode(model: CausalLM, prompt: list[int], p: Params, run: Recorder) -> Step
         gathered = [by_path(fed.z, trees[i].parents) for i, fed in outputs.items()] if plan.whole else []
         logits = live_bytes([*(fed.z for fed in outputs.values()), *(path.logits for path in living)])
         turns = {path.id: verified(paths, path, outputs[path.id], trees[path.id], p, end) for path in living}
-        for turn in turns.values():
-            likeliest = top_ids(torch.cat([turn.z_chain, turn.z]), GUESSES).cpu().numpy()
-            update(M, [*turn.chain, *turn.draft.tokens], likeliest)
+        for iteration in turns.values():
+            likeliest = top_ids(torch.cat([iteration.z_chain, iteration.z]), GUESSES).cpu().numpy()
+            update(M, [*iteration.chain, *iteration.draft.tokens], likeliest)
         left = unfinished(paths, end, len(prompt))
         first.fate = first.fate if left or first.fate == "alive" else "chosen"
         bytes_of = account(
@@ -135,9 +135,9 @@ def account(
 ) -> dict[str, tuple[int, bool]]:
     """Purpose -> (bytes, whether measured) of a round, before the rows of refused drafts are given back. cache, held:
     bytes of the cache's buffers, of logits, gathered paths and table."""
-    before = plan.start + sum(len(turn.before) - plan.start for turn in turns.values())
-    accepted = sum(turn.accepted for turn in turns.values())
-    refused = sum(len(turn.draft) - 1 for turn in turns.values()) - accepted
+    before = plan.start + sum(len(iteration.before) - plan.start for iteration in turns.values())
+    accepted = sum(iteration.accepted for iteration in turns.values())
+    refused = sum(len(iteration.draft) - 1 for iteration in turns.values()) - accepted
     text, thrown = plan.kv_row * (before + accepted), plan.kv_row * refused
     return {
         "weights": (plan.weights, False),  # numbers times bytes; the kernels may lay them out in another way
@@ -180,7 +180,7 @@ def tally(turns: Mapping[int, Turn]) -> dict[str, float]:
     """What all sequences did in a round."""
     return {
         "sequences": len(turns),
-        "drafted": sum(len(turn.draft) - 1 for turn in turns.values()),
-        "accepted": sum(turn.accepted for turn in turns.values()),
-        "rows": sum(len(turn.draft) for turn in turns.values()),
+        "drafted": sum(len(iteration.draft) - 1 for iteration in turns.values()),
+        "accepted": sum(iteration.accepted for iteration in turns.values()),
+        "rows": sum(len(iteration.draft) for iteration in turns.values()),
     }

@@ -37,7 +37,8 @@ class BlockLayer(SlotLayer):
         self.dtype, self.device = torch.float32, key_states.device
         room = -(-self.capacity // BLOCK) * BLOCK
         self.keys, self.values = (
-            torch.zeros(*one.shape[:2], room, one.shape[-1], device=one.device) for one in (key_states, value_states)
+            torch.zeros(*states.shape[:2], room, states.shape[-1], device=states.device)
+            for states in (key_states, value_states)
         )
         self.is_initialized = True
 
@@ -114,11 +115,11 @@ def attend(
     h, (heads, n, d) = key.shape[1], query.shape[1:]
     if seen is None:
         seen = Seen.of(0, 0, n, (), query.device)
-        key, value = (torch.nn.functional.pad(one.float(), (0, 0, 0, -n % BLOCK)) for one in (key, value))
+        key, value = (torch.nn.functional.pad(tensor.float(), (0, 0, 0, -n % BLOCK)) for tensor in (key, value))
     scale = d**-0.5 if scaling is None else scaling
     rows = query[0].float().view(h, heads // h, n, d).split(MOST, 2)
-    found = [_piece(q, key[0], value[0], part, scale) for q, part in zip(rows, seen.pieces, strict=True)]
-    return torch.cat(found, 2).permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
+    pieces = [_piece(q, key[0], value[0], part, scale) for q, part in zip(rows, seen.pieces, strict=True)]
+    return torch.cat(pieces, 2).permute(2, 0, 1, 3).reshape(1, n, heads, d).to(query.dtype), None
 
 
 def _piece(q: Tensor, K: Tensor, V: Tensor, seen: Seen, scale: float) -> Tensor:
@@ -168,7 +169,7 @@ def _over_tree(S: Tensor, V: Tensor, seen: Seen, shape: tuple[int, int, int, int
     sums = torch.cat([_by_block(weights)[:, : g * n].view(h, g, n, -1), _by_block(P)], -1)
     out = _summed(weights, V)[:, : g * n].view(h, g, n, d)
     more = (0, 0, 0, -g % ROWS)
-    out, P = (torch.nn.functional.pad(one.transpose(1, 2), more).view(h * n, g + more[3], -1) for one in (out, P))
+    out, P = (torch.nn.functional.pad(tensor.transpose(1, 2), more).view(h * n, g + more[3], -1) for tensor in (out, P))
     for k in range(0, at.shape[1], BLOCK):
         values = V[:, at[:, k : k + BLOCK]].view(h * n, BLOCK, d)
         out = torch.baddbmm(out, P[:, :, k : k + BLOCK], values)

@@ -138,7 +138,7 @@ def twin(network: nn.Module) -> Any:
     """A copy of a network that shares its weights, with layers that fill up; the original stays as it is."""
     shared = [*network.parameters(), *network.buffers()]
     shared += [layer._packed for layer in network.modules() if isinstance(layer, PackedLinear)]
-    made = copy.deepcopy(network, {id(one): one for one in shared})
+    made = copy.deepcopy(network, {id(tensor): tensor for tensor in shared})
     known: dict[tuple[int, int], int] = {}
     for parent in list(made.modules()):
         for name, layer in list(parent.named_children()):
