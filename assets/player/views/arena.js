@@ -4,6 +4,7 @@
 import { ByteList } from "../bytelist.js";
 import { bytes } from "../codec.js";
 import { el, pool, set, setText, svg } from "../dom.js";
+import { render, write } from "../render.js";
 import { tr, translated } from "../words.js";
 import { areas, below, FOOT, fill, HIGH, leftOf, ROW, wideOf } from "./arenalayout.js";
 
@@ -95,26 +96,18 @@ export class Arena {
   #below(groups) {
     const { width } = this,
       { height, boxes, words } = below(this, groups);
-    pool(this.beside, boxes.length, () => svg("g", {}, svg("title"), svg("rect"), svg("text", { y: 17 }))).forEach(
-      (group, i) => {
-        const { x, w, y: top, name, start, end, own } = boxes[i],
-          [title, box, word] = group.childNodes;
-        set(group, { transform: `translate(${x.toFixed(1)},${top})` });
-        set(box, { width: Math.max(0.5, w - 1), height: ROW - 10 });
-        const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;";
-        box.style.cssText = `${look}stroke:var(--text)`;
-        set(word, { x: 6 });
-        word.style.cssText = "fill:var(--text)";
-        setText(word, !own && w > 8 * translated(name).length + 12 ? translated(name) : "");
-        setText(title, `${translated(name)}: ${bytes(end - start)}`);
-      },
-    );
-    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height });
-    pool(this.words, words.length, () => svg("text")).forEach((text, i) => {
-      const [x, at, anchor, word] = words[i];
-      set(text, { x, y: at, "text-anchor": anchor });
-      setText(text, word);
+    render(this.beside, boxes, ({ x, w, y: top, name, start, end, own }) => {
+      const look = own ? `fill:${fill(this.names.indexOf(name))};` : "fill:none;stroke-dasharray:3 3;",
+        said = !own && w > 8 * translated(name).length + 12 ? translated(name) : "";
+      return [
+        { transform: `translate(${x.toFixed(1)},${top})` },
+        ["title", {}, `${translated(name)}: ${bytes(end - start)}`],
+        ["rect", { width: Math.max(0.5, w - 1), height: ROW - 10, style: `${look}stroke:var(--text)` }],
+        ["text", { x: 6, y: 17, style: "fill:var(--text)" }, said],
+      ];
     });
+    set(this.picture, { viewBox: `0 0 ${width} ${height}`, width, height });
+    write(this.words, words);
   }
 
   show(t, hurry) {

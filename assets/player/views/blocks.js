@@ -1,6 +1,7 @@
 // Blocks and windows over the steps: a row for each step, a bar for each stretch of the text that the method works in.
 
 import { el, legend, set, setText, svg } from "../dom.js";
+import { swatch } from "../render.js";
 import { spanColour } from "../theme.js";
 import { tr, translated } from "../words.js";
 
@@ -86,14 +87,7 @@ export class Blocks {
     );
     this.key.replaceChildren(
       legend(context.theme, "new", tr`written in the step`),
-      ...kinds.map((kind) =>
-        el(
-          "span",
-          {},
-          el("i", { class: "dx-swatch", style: `background:${spanColour(context.theme, mode, kind)}` }),
-          translated(kind),
-        ),
-      ),
+      ...kinds.map((kind) => swatch(`background:${spanColour(context.theme, mode, kind)}`, translated(kind))),
     );
     this.show(this.t);
   }

@@ -3,6 +3,7 @@
 import { number } from "../codec.js";
 import { el, pool, select, set, legend as stateOf } from "../dom.js";
 import { segments } from "../layout.js";
+import { swatch } from "../render.js";
 import { OPTIONS, spanColour } from "../theme.js";
 import { tr, translated } from "../words.js";
 
@@ -102,9 +103,7 @@ export function legend(run, context) {
         ]
       : []),
     ...(context.lane === AUTHOR
-      ? [...run.authors].map((author, i) =>
-          el("span", {}, el("i", { class: "dx-swatch", style: `background:var(--option${i % OPTIONS}-fill)` }), author),
-        )
+      ? [...run.authors].map((author, i) => swatch(`background:var(--option${i % OPTIONS}-fill)`, author))
       : []),
     ...run.spanKinds.map((kind, i) =>
       el(

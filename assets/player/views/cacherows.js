@@ -1,6 +1,7 @@
 // Which rows of the text a cache holds exactly.
 
 import { el, pool, setText } from "../dom.js";
+import { swatch } from "../render.js";
 import { tr, translated } from "../words.js";
 
 const HATCH = "repeating-linear-gradient(45deg,transparent 0 3px,var(--rejected-fill) 3px 6px)",
@@ -28,10 +29,9 @@ export class CacheRows {
 
   grow() {
     this.dom.hidden = !this.run.steps.some(({ spans }) => spans?.some(told));
-    const box = (style) => el("i", { class: "dx-swatch", style });
     this.held.replaceChildren(
       ...Object.keys(PAPER).map((label) =>
-        el("span", {}, box(`background:${PAPER[label]};border:1px solid var(--line)`), ` ${translated(label)}`),
+        swatch(`background:${PAPER[label]};border:1px solid var(--line)`, ` ${translated(label)}`),
       ),
     );
   }

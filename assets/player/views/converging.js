@@ -2,7 +2,7 @@
 // probabilities of the different texts that gave it, which with those of all other answers leaves a band.
 
 import { glyphs } from "../codec.js";
-import { pool, set, svg } from "../dom.js";
+import { render } from "../render.js";
 import { percent } from "../shares.js";
 import { tr } from "../words.js";
 
@@ -60,7 +60,7 @@ export function converging(layer, vote, right, width) {
       d: `M${x(n) + 2},${y(1)}h6V${y(last.high) - 1}h-6`,
       style: "fill:none;stroke:var(--muted);stroke-width:2;opacity:1",
     });
-  pool(layer, paths.length, () => svg("path")).forEach((path, i) => set(path, paths[i]));
+  render(layer, paths, (path) => ["path", path]);
   const beside = side ? x(n) + 14 : LEFT,
     line = (i) => (side ? 0 : TOP + TALL + 36 + i * 18);
   const apart = Math.abs(y((last.low + last.high) / 2) - y(last.count)) < 44;

@@ -18,6 +18,8 @@ const NARROW = 720;
 const depthOf = (parents, row) => (row > 0 ? 1 + depthOf(parents, parents[row]) : 1);
 
 export class Conveyor extends StepPicture {
+  none = tr`No draft was made in this step.`;
+
   load(run, dom, context) {
     this.firsts = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Another first guess` });
     this.belts = new Belts(run, context.theme);
@@ -114,15 +116,11 @@ export class Conveyor extends StepPicture {
       deepest,
       shown,
     });
-    this.frame(high);
-    this.label(labels);
+    this.frame(high, labels);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
+  says(told, step) {
     if (!told.linked) return tr`No guess comes back: each place has one ranking, whatever was guessed before it.`;
     const { tree } = step,
       { kept, other } = this.#paths(told, tree),

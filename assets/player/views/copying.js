@@ -3,7 +3,8 @@
 
 import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
-import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { el, frame, legend, setText, svg } from "../dom.js";
+import { render } from "../render.js";
 import { copies } from "../rounds.js";
 import { tr, translated } from "../words.js";
 
@@ -134,20 +135,13 @@ export class Copying {
   }
 
   #draw(cells, ties) {
-    pool(this.ribbons, ties.length, () => svg("path")).forEach((path, i) => {
-      set(path, { d: ties[i].d, "data-s": ties[i].state });
-      path.style.cssText = ties[i].look;
-    });
-    pool(this.cells, cells.length, () =>
-      svg("g", {}, svg("title"), svg("rect", { height: H, rx: 6 }), svg("text", { x: 6, y: 16.5 })),
-    ).forEach((group, i) => {
-      const { x, y, w, text, whole, position, state } = cells[i],
-        [title, box, word] = group.childNodes;
-      set(group, { transform: `translate(${x},${y})`, "data-s": state });
-      set(box, { width: w });
-      setText(title, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`);
-      setText(word, text);
-    });
+    render(this.ribbons, ties, ({ d, state, look }) => ["path", { d, "data-s": state, style: look }]);
+    render(this.cells, cells, ({ x, y, w, text, whole, position, state }) => [
+      { transform: `translate(${x},${y})`, "data-s": state },
+      ["title", {}, tr`${whole}: position ${position}, ${translated(this.context.theme.states[state].label)}`],
+      ["rect", { height: H, rx: 6, width: w }],
+      ["text", { x: 6, y: 16.5 }, text],
+    ]);
   }
 
   describe(t, made = copies(this.run, t)) {

@@ -1,6 +1,6 @@
 // A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
 
-import { el, set, setText } from "../dom.js";
+import { el, select, set, setText } from "../dom.js";
 import { track } from "../sliding.js";
 import { tr } from "../words.js";
 
@@ -52,3 +52,24 @@ export const size = (n) =>
 /** Labels of a drawing whose fifth part is true are bold. */
 export const embolden = (words, labels) =>
   [...words.childNodes].forEach((text, i) => (text.style.fontWeight = labels[i]?.[4] ? 700 : 400));
+
+/** The layer that is shown, of those that a run's routing names. */
+export class LayerChoice {
+  constructor(change) {
+    Object.assign(this, { change, layer: null, dom: el("span") });
+  }
+
+  /** first: gives the one to begin with. */
+  offer(entries, first) {
+    const numbers = [...new Set(entries.flatMap(({ layers }) => layers))].sort((a, b) => a - b);
+    if (numbers.join() === this.numbers?.join()) return;
+    this.numbers = numbers;
+    if (!numbers.includes(this.layer)) this.layer = first(numbers);
+    const choose = (value) => {
+      this.layer = Number(value);
+      this.change();
+    };
+    const options = numbers.map((n) => [String(n), String(n)]);
+    this.dom.replaceChildren(select(tr`Layer`, options, String(this.layer), choose));
+  }
+}

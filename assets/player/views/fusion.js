@@ -5,7 +5,6 @@
 import { unpack } from "../codec.js";
 import { many } from "../counted.js";
 import { el, pool, set, setText } from "../dom.js";
-import { comeIn } from "../motion.js";
 import { pathOf, rowsOf } from "../rounds.js";
 import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
@@ -19,6 +18,8 @@ const NARROW = 980; // three rankings side by side need more
 const known = (path) => path.filter(({ own }) => own !== null).length; // places of which the target's token is known
 
 export class Fusion extends StepPicture {
+  none = tr`No draft was made in this step.`;
+
   load(run, dom, context) {
     this.sliding = new Sliding("W", tr`Tokens in the window`, () => this.show(this.t), { min: 1, max: 3, step: 1 });
     this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
@@ -91,7 +92,7 @@ export class Fusion extends StepPicture {
     return this.run.written(position, this.t - 1)?.token ?? this.run.prompt[position];
   }
 
-  draw(told, { tree }, next) {
+  draw(told, { tree }) {
     const { width } = this,
       narrow = width < NARROW,
       W = this.#window(told),
@@ -115,17 +116,12 @@ export class Fusion extends StepPicture {
     }
     if (last !== undefined) tiles.push({ token: tree.tokens[last], state: rowsOf(tree).rows[last].state });
     const { high, labels } = this.floors.draw({ tiles, places, begin, here: begin + this.at, W, width, narrow });
-    this.frame(high);
-    this.label(labels);
-    if (next) comeIn([...this.floors.beams.childNodes].slice(0, begin + this.at + 1), { opacity: 0 });
+    this.frame(high, labels);
+    return [...this.floors.beams.childNodes].slice(0, begin + this.at + 1);
   }
 
-  describe(t) {
-    const step = this.run.steps[t - 1],
-      told = step && this.told(step);
-    if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const { tree } = step,
-      path = this.#path(told, tree, 1),
+  says(told, { tree }) {
+    const path = this.#path(told, tree, 1),
       right = (W) => this.#right(path, told, W),
       W = told.window,
       drafted = tr`${many(tree.tokens.length - 1, "drafted")}, ${rowsOf(tree).accepted} accepted.`,

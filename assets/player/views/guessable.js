@@ -1,7 +1,7 @@
 // What a drafter's places guessed first, and how much of the target's vocabulary it can guess at all.
 
 import { cut, number } from "../codec.js";
-import { pool, set, svg } from "../dom.js";
+import { render } from "../render.js";
 import { tr } from "../words.js";
 
 /** The rows of a tree that hang below one of them. */
@@ -46,9 +46,11 @@ export function tally(steps, y, { roomy, left, x, labels }) {
 export function vocabulary(parent, { can_say: v, of: V }, y, width, labels, outside) {
   const named = tr`draft vocabulary: ${number(v)} of ${number(V)} tokens`,
     long = Math.max(24, Math.min(240, width / 5, width - 12 - 7.6 * named.length));
-  pool(parent, 2, () => svg("rect", { x: 0, rx: 3, height: 10 })).forEach((bar, i) =>
-    set(bar, { y: y + 4, width: i ? (long * v) / V : long, class: i ? "dx-warm" : "dx-gone" }),
-  );
+  const bars = [
+    { width: long, class: "dx-gone" },
+    { width: (long * v) / V, class: "dx-warm" },
+  ];
+  render(parent, bars, (bar) => ["rect", { x: 0, rx: 3, height: 10, y: y + 4, ...bar }]);
   const lacks = outside && width > 620 ? `; ${tr`‘${cut(outside, 24)}’ is not one of them`}` : "";
   labels.push([long + 10, y + 14, "start", named + lacks]);
 }
