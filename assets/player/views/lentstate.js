@@ -2,9 +2,9 @@
 // each place was right.
 
 import { tr } from "../words.js";
+import { R } from "./targetstates.js";
 
 const LETTER = 7.4;
-export const R = 14; // of a state's circle
 
 /** The tip of an arrow that ends at (x, y). */
 export const up = (x, y) => `M${x - 4},${y + 6}L${x},${y}L${x + 4},${y + 6}`;

@@ -2,6 +2,7 @@
 
 import { number } from "../codec.js";
 import { curve, el, set, setText, svg, timeline } from "../dom.js";
+import { swatch } from "../render.js";
 import { tr, translated } from "../words.js";
 
 export const view = { name: "Ribbon", title: "Decision at each step", place: 150, needs: ["choice"] };
@@ -94,14 +95,7 @@ export class Ribbon {
       stroke("dx-smooth", "value"),
     );
     this.legend.replaceChildren(
-      ...this.options.map((option) =>
-        el(
-          "span",
-          {},
-          el("i", { class: "dx-swatch", style: `background:${this.#colour(option)}` }),
-          translated(option),
-        ),
-      ),
+      ...this.options.map((option) => swatch(`background:${this.#colour(option)}`, translated(option))),
       ...[
         ["dx-smooth", translated(known[0]?.quantity ?? "value")],
         ["dx-raw", tr`raw reading`],

@@ -2,7 +2,8 @@
 // gained.
 
 import { cut, glyphs } from "../codec.js";
-import { el, frame, legend, pool, set, setText, svg } from "../dom.js";
+import { el, frame, legend, setText, svg } from "../dom.js";
+import { render } from "../render.js";
 import { rowsOf } from "../rounds.js";
 import { tr, translated } from "../words.js";
 import { chances, chosenBy, edgeWidth, GAINED, tell } from "./drafted.js";
@@ -121,31 +122,16 @@ export class DraftTree {
     frame(this.picture, made.w, made.h);
     origins.show(0, made.top, (row) => at[number.get(row)], states, made.over, { pitch, size, room: wide });
     const kinds = kindsOf(tree);
-    pool(this.slabs, slabs.length, () =>
-      svg("g", {}, svg("rect", { class: "dx-slab", y: 1, rx: 8 }), svg("text")),
-    ).forEach((group, i) => {
-      const [box, name] = group.childNodes;
-      set(box, slabs[i].box);
-      set(name, slabs[i].name);
-      setText(name, slabs[i].text);
-    });
-    pool(this.edges, edges.length, () => svg("path")).forEach((path, i) => {
-      const { row, d } = edges[i];
-      set(path, { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state });
-    });
-    pool(this.nodes, kept.length, () =>
-      svg(
-        "g",
-        {},
-        svg("title"),
-        svg("rect", { height: NODE.h, rx: 6 }),
-        svg("rect", { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8 }),
-        svg("text", { x: 9, y: 16.5 }),
-        svg("text", { y: 16.5, "text-anchor": "end" }),
-        svg("g"),
-        svg("g"),
-      ),
-    ).forEach((group, i) => this.#node(group, rows[kept[i]], at[i], kept[i], kinds.get(kept[i]) ?? []));
+    render(this.slabs, slabs, ({ box, name, text }) => [
+      {},
+      ["rect", { class: "dx-slab", y: 1, rx: 8, ...box }],
+      ["text", name, text],
+    ]);
+    render(this.edges, edges, ({ row, d }) => [
+      "path",
+      { d, "stroke-width": edgeWidth(row).toFixed(1), "data-s": row.state },
+    ]);
+    render(this.nodes, kept, (row, i) => this.#node(rows[row], at[i], row, kinds.get(row) ?? []));
   }
 
   #point({ target }) {
@@ -153,25 +139,31 @@ export class DraftTree {
     this.origins.lift(node?.dataset ?? {});
   }
 
-  #node(group, row, { x, y, w }, number, kinds) {
-    const [title, box, ring, text, mark, tail, stripes] = group.childNodes,
-      whole = glyphs(this.run.piece(row.token).text);
-    set(group, { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number });
-    set(box, { width: w });
-    set(ring, { width: w + 6 });
-    set(mark, { x: w - 7 });
-    pool(stripes, kinds.length, () => svg("rect", { class: "dx-stripe", x: 0, width: 5 })).forEach((stripe, j) =>
-      set(stripe, { y: (NODE.h / kinds.length) * j, height: NODE.h / kinds.length, "data-source": kinds[j] }),
-    );
-    box.style.fill = row.state === "unreached" ? `url(#dx-hatch-${this.context.id})` : "";
-    setText(title, `${whole}: ${tell(row)}`);
-    pool(tail, row.tail ?? 0, () => svg("rect", { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 })).forEach(
-      (cell, j) => set(cell, { x: 6 + TAIL.x * j }),
-    );
-    const sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
-      said = `${chosenBy(row)} ${sign}`.trim();
-    setText(text, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR)));
-    setText(mark, said);
+  #node(row, { x, y, w }, number, kinds) {
+    const whole = glyphs(this.run.piece(row.token).text),
+      high = NODE.h / kinds.length,
+      sign = row.folded ? `+${row.folded}` : row.why === "root" ? "" : this.context.theme.states[row.state].glyph,
+      said = `${chosenBy(row)} ${sign}`.trim(),
+      hatch = row.state === "unreached" ? `fill:url(#dx-hatch-${this.context.id})` : "",
+      ring = { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8, width: w + 6 },
+      tail = { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 };
+    return [
+      { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number },
+      ["title", {}, `${whole}: ${tell(row)}`],
+      ["rect", { height: NODE.h, rx: 6, width: w, style: hatch }],
+      ["rect", ring],
+      ["text", { x: 9, y: 16.5 }, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR))],
+      ["text", { y: 16.5, "text-anchor": "end", x: w - 7 }, said],
+      ["g", {}, ...Array.from({ length: row.tail ?? 0 }, (_, j) => ["rect", { ...tail, x: 6 + TAIL.x * j }])],
+      [
+        "g",
+        {},
+        ...kinds.map((kind, j) => [
+          "rect",
+          { class: "dx-stripe", x: 0, width: 5, y: high * j, height: high, "data-source": kind },
+        ]),
+      ],
+    ];
   }
 
   describe(t) {
