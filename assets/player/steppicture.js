@@ -4,7 +4,7 @@
 import { chips } from "./chips.js";
 import { cut, glyphs } from "./codec.js";
 import { many } from "./counted.js";
-import { el, set, setText, svg } from "./dom.js";
+import { el, pool, set, setText, svg } from "./dom.js";
 import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
@@ -99,6 +99,19 @@ export class StepPicture {
     });
     if (wrote.length)
       labels.push([left, foot + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
+  }
+
+  /** Buttons of which one is pressed: [words, whether it is, what it does]; then the step is drawn again. */
+  buttons(parent, items, look = {}) {
+    pool(parent, items.length, () => el("button", look)).forEach((button, i) => {
+      const [words, pressed, act] = items[i];
+      set(button, { "aria-pressed": String(pressed) });
+      setText(button, words);
+      button.onclick = () => {
+        act();
+        this.show(this.t);
+      };
+    });
   }
 
   /** Words of the drawing: [[x, y, anchor, text, style]]. */

@@ -3,7 +3,7 @@
 // one ranking for a place, whatever was guessed before it.
 
 import { many } from "../counted.js";
-import { el, pool, set, setText } from "../dom.js";
+import { el } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { pathOf, rowsOf } from "../rounds.js";
 import { percent } from "../shares.js";
@@ -44,16 +44,11 @@ export class Conveyor extends StepPicture {
   }
 
   also(told, step) {
-    const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] };
-    pool(this.firsts, others.length > 1 ? others.length : 0, () => el("button")).forEach((button, i) => {
-      const row = others[i];
-      button.onclick = () => {
-        this.chosen = this.chosen === row ? null : row;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(row === other[1]) });
-      setText(button, tr`if ‘${this.belts.word(step.tree.tokens[row])}’ drops in`);
-    });
+    const { others, other } = told?.linked ? this.#paths(told, step.tree) : { others: [] },
+      choose = (row) => (this.chosen = this.chosen === row ? null : row),
+      word = (row) => this.belts.word(step.tree.tokens[row]),
+      items = others.map((row) => [tr`if ‘${word(row)}’ drops in`, row === other[1], () => choose(row)]);
+    this.buttons(this.firsts, items.length > 1 ? items : []);
   }
 
   /** The places of a path: at each the state, what drops into it, and what is ranked then. */

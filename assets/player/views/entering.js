@@ -4,7 +4,7 @@
 
 import { CHIP } from "../chips.js";
 import { cut, glyphs } from "../codec.js";
-import { el, pool, set, setText, svg } from "../dom.js";
+import { el, set, svg } from "../dom.js";
 import { CLASSES, LEARNT, shares, words } from "../firstguesses.js";
 import { means, paint } from "../pixels.js";
 import { render } from "../render.js";
@@ -38,11 +38,11 @@ export class Entering extends StepPicture {
 
   load(run, dom, context) {
     this.chosen = null;
-    this.buttons = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
+    this.drafts = el("span", { class: "dx-sliding", role: "group", "aria-label": tr`Drafts` });
     this.scene = svg("image");
     this.scene.style.imageRendering = "pixelated";
     this.begin(run, dom, context, ["ways", this.scene, "tiles", "boxes", "read", "bars", "strip"]);
-    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.buttons);
+    this.switch = el("p", "dx-sliding", tr`Patches enter`, this.drafts);
     this.picture.before(this.switch);
   }
 
@@ -58,16 +58,12 @@ export class Entering extends StepPicture {
   also(told) {
     const names = told?.names ?? [];
     this.switch.hidden = names.length < 2;
-    pool(this.buttons, names.length, () => el("button", "dx-toggle")).forEach((button, i) => {
-      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`,
-        learnt = LEARNT[told.learnt_from[i]];
-      setText(button, tr`${way}, trained on ${learnt}`);
-      set(button, { "aria-pressed": String(i === this.#at(told)) });
-      button.onclick = () => {
-        this.chosen = names[i];
-        this.show(this.t);
-      };
-    });
+    const words = (i) => {
+      const way = told.ways[i] === "fused" ? tr`through fc` : tr`as they are`;
+      return tr`${way}, trained on ${LEARNT[told.learnt_from[i]]}`;
+    };
+    const items = names.map((name, i) => [words(i), i === this.#at(told), () => (this.chosen = name)]);
+    this.buttons(this.drafts, items, "dx-toggle");
   }
 
   draw(told) {

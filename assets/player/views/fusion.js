@@ -4,7 +4,7 @@
 
 import { unpack } from "../codec.js";
 import { many } from "../counted.js";
-import { el, pool, set, setText } from "../dom.js";
+import { el } from "../dom.js";
 import { pathOf, rowsOf } from "../rounds.js";
 import { Sliding } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
@@ -71,20 +71,15 @@ export class Fusion extends StepPicture {
   also(told, step) {
     const path = told ? this.#path(told, step.tree, 1) : [];
     this.at = Math.min(this.at ?? 0, Math.max(0, path.length - 1));
-    pool(this.places, path.length > 1 ? path.length : 0, () => el("button")).forEach((button, i) => {
-      button.onclick = () => {
-        this.at = i;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(i === this.at) });
-      setText(button, tr`bracket at ‘${this.floors.word(path[i].token)}’`);
-    });
-    const right = (W) => this.#right(path, told, W);
-    this.sliding.show(
-      told?.window ?? 3,
-      path.length > 0,
-      told ? tr`first choice right at ${right(this.#window(told))} of ${known(path)} places` : "",
-    );
+    const items = path.map(({ token }, i) => [
+        tr`bracket at ‘${this.floors.word(token)}’`,
+        i === this.at,
+        () => (this.at = i),
+      ]),
+      right = told && this.#right(path, told, this.#window(told)),
+      said = told ? tr`first choice right at ${right} of ${known(path)} places` : "";
+    this.buttons(this.places, items.length > 1 ? items : []);
+    this.sliding.show(told?.window ?? 3, path.length > 0, said);
   }
 
   /** The token at a place of the text before this step. */

@@ -3,9 +3,10 @@
 // decode, each of a layer; and the token that was written.
 
 import { cut, glyphs, prose, unpack } from "../codec.js";
-import { el, set, setText, svg } from "../dom.js";
-import { render, write } from "../render.js";
+import { setText } from "../dom.js";
+import { render } from "../render.js";
 import { percent } from "../shares.js";
+import { StepPicture } from "../steppicture.js";
 import { tr, translated } from "../words.js";
 import { sides, timeBars } from "./phasesides.js";
 
@@ -21,14 +22,11 @@ const NARROW = 700, // a panel without room for the names of the rows
   LETTER = 7.4,
   LEAST = 0.03; // share with a line
 
-export class Phases {
-  load(run, dom) {
-    Object.assign(this, { run, dom, room: 640 });
-    for (const part of ["grids", "arcs", "bars", "input", "words"]) this[part] = svg("g");
-    const parts = [this.grids, this.arcs, this.bars, this.input, this.words];
-    this.picture = svg("svg", { class: "dx-tree dx-tower", role: "img" }, ...parts);
-    this.say = el("p", "dx-readout");
-    dom.append(this.say, this.picture);
+export class Phases extends StepPicture {
+  layers = ["grids", "arcs", "bars", "input"];
+
+  load(run, dom, context) {
+    super.load(run, dom, context);
     this.grow();
   }
 
@@ -39,15 +37,10 @@ export class Phases {
     this.whole = Math.max(1e-9, ...this.sides.map(({ steps }) => steps.reduce((sum, s) => sum + s.end - s.start, 0)));
   }
 
-  resize(width) {
-    this.room = width;
-    if (this.t !== undefined) this.show(this.t);
-  }
-
   show(t, hurry) {
     this.t = t;
     if (hurry || !this.sides.length) return;
-    const wide = this.room,
+    const wide = this.width,
       narrow = wide < NARROW,
       LEFT = narrow ? 0 : NAMED,
       HEAD = narrow ? 42 : 24, // above a grid
@@ -55,16 +48,8 @@ export class Phases {
       out = Math.min(56, (0.45 * inner) / this.answers), // of a token of the answer
       c = (inner - out * this.answers) / Math.max(1, this.n),
       right = LEFT + inner - out * this.answers + GAP;
-    Object.assign(this, {
-      wide,
-      narrow,
-      LEFT,
-      HEAD,
-      out,
-      c,
-      x: (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out),
-    });
-    this.bar = narrow ? 58 : 24;
+    const x = (column) => (column < this.n ? LEFT + column * c : right + (column - this.n) * out);
+    Object.assign(this, { wide, narrow, LEFT, HEAD, out, c, x, bar: narrow ? 58 : 24 });
     const words = [],
       looked = t ? this.#looked(t) : [];
     let y = 0;
@@ -80,11 +65,8 @@ export class Phases {
     });
     this.#arcs(t, y - NAMES, looked, words);
     timeBars(this, t, y + ARC);
-    write(this.words, words);
-    const high = y + ARC + this.bar * this.sides.length + 4;
-    set(this.picture, { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high });
+    this.frame(y + ARC + this.bar * this.sides.length + 4, words);
     setText(this.say, this.describe(t));
-    set(this.picture, { "aria-label": this.describe(t) });
   }
 
   #grid({ name, steps, low, high }, t) {

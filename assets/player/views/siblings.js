@@ -3,7 +3,7 @@
 
 import { CHIP } from "../chips.js";
 import { many } from "../counted.js";
-import { el, legend, pool, set, setText } from "../dom.js";
+import { el, legend } from "../dom.js";
 import { render } from "../render.js";
 import { short } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
@@ -48,18 +48,12 @@ export class Siblings extends StepPicture {
   }
 
   also(nodes) {
-    this.#choose(nodes ?? [], nodes ? this.#at(nodes) : 0);
-  }
-
-  #choose(nodes, at) {
-    pool(this.nodes, nodes.length, () => el("button")).forEach((button, i) => {
-      button.onclick = () => {
-        this.chosen = i;
-        this.show(this.t);
-      };
-      set(button, { "aria-pressed": String(i === at) });
-      setText(button, tr`after ${this.word(nodes[i].after, 10)}: ${nodes[i].draws.length}`);
-    });
+    const at = nodes && this.#at(nodes),
+      words = ({ after, draws }) => tr`after ${this.word(after, 10)}: ${draws.length}`;
+    this.buttons(
+      this.nodes,
+      (nodes ?? []).map((node, i) => [words(node), i === at, () => (this.chosen = i)]),
+    );
   }
 
   draw(nodes) {
