@@ -1,17 +1,18 @@
 // A layer of a drawing, described as data.
 
-import { el, set, setText, svg } from "./dom.js";
+import { el, set, setText } from "./dom.js";
 
 export const MIDDLE = { "text-anchor": "middle" };
 
 /** Makes the nodes of a layer what its items are described as: [tag, attributes, ...parts inside it or its text], where
- * a group goes without its tag. What is there is changed, spare nodes are hidden; returns those that are seen. */
+ * a group of a drawing goes without its tag. What is there is changed, spare nodes are hidden; returns those that are
+ * seen. */
 export function render(layer, items, describe = (item) => item) {
   const nodes = items.map((item, i) => {
     const part = describe(item, i),
       [tag, attributes, ...inside] = typeof part[0] === "string" ? part : ["g", ...part],
       there = layer.childNodes[i],
-      node = there?.nodeName === tag ? there : svg(tag);
+      node = there?.localName === tag ? there : document.createElementNS(layer.namespaceURI, tag);
     if (!there) layer.append(node);
     else if (node !== there) there.replaceWith(node);
     node.style.display = "";
