@@ -79,18 +79,12 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       foot = TOP + HIGH,
       x = (value) => LEFT + (value / wide) * (right - LEFT),
       y = (value) => foot - (value / tall) * HIGH,
-      slim = right < 560,
-      bold = "font-weight:700";
-    labels.push([
-      4,
-      14,
-      "start",
-      slim
-        ? tr`Box: what a price buys on a device (modelled)`
-        : tr`One token's attention as a dot. Box: what the same price buys on a device (modelled)`,
-      bold,
-    ]);
+      slim = right < 560;
+    const title = slim
+      ? tr`Box: what a price buys on a device (modelled)`
+      : tr`One token's attention as a dot. Box: what the same price buys on a device (modelled)`;
     labels.push(
+      [4, 14, "start", title, true],
       [4, 34, "start", tr`↑ operations, in billions`],
       [right, foot + 36, "end", tr`bytes of the cache to read →`],
     );
@@ -104,15 +98,9 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       ];
     });
     boxes.forEach(({ name, usd, bytes: b, operations }, i) => {
-      const high = i < 2, // the corners of the others lie close together
-        inner = i % 2;
-      labels.push([
-        x(b) + (inner ? -5 : 5),
-        high ? y(operations) + 14 : foot - 6,
-        inner ? "end" : "start",
-        slim ? name : tr`${name}, $${usd}/h`,
-        "fill:var(--muted)",
-      ]);
+      const top = i < 2 ? y(operations) + 14 : foot - 6, // the corners of the others lie close together
+        [at, anchor] = i % 2 ? [x(b) - 5, "end"] : [x(b) + 5, "start"];
+      labels.push([at, top, anchor, slim ? name : tr`${name}, $${usd}/h`, "fill:var(--muted)"]);
     });
     const ticks = [0.5, 1];
     render(this.axes, [`M${LEFT},${TOP}V${foot}H${right}`], (d) => ["path", { d, style: line("var(--text)", 1.2) }]);
@@ -157,7 +145,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       from = left + 46,
       room = width - from - 4,
       copies = this.run.steps[t - 1]?.readers?.copies;
-    labels.push([left, top + 14, "start", tr`This run: four small networks, one text`, "font-weight:700"]);
+    labels.push([left, top + 14, "start", tr`This run: four small networks, one text`, true]);
     labels.push([left, top + 34, "start", tr`bar: counted bytes; line: measured, ${copies} copies`]);
     render(this.rows, all, (one, i) => {
       const y = top + TOP + 8 + i * ROW,
@@ -169,7 +157,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
             ? ""
             : tr`${seconds(one.middle)}, ${Number(one.intensity.toPrecision(2))} operations a byte`;
       labels.push(
-        [left, y + 16, "start", one.name, "font-weight:700"],
+        [left, y + 16, "start", one.name, true],
         [from + 6, y + 16, "start", bytes(one.bytes)],
         [from, y + 44, "start", took],
       );

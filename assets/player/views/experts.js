@@ -89,16 +89,9 @@ export class Experts extends StepPicture {
     const long = this.width >= LONG,
       [x, y] = apart ? [wide + 32, 0] : [0, high + 10];
     this.#grid({ ...by, x, y, of: beside });
-    by.labels.push(
-      [0, 14, "start", long ? tr`This model: ${tokens} ${all} of ${units} experts` : experts, true],
-      [
-        x,
-        y + 14,
-        "start",
-        this.#other(Math.max(0, ...[...twin.columns.values()].map((used) => used.length)), long, mean, units),
-        true,
-      ],
-    );
+    const k = Math.max(0, ...[...twin.columns.values()].map((used) => used.length)),
+      ours = long ? tr`This model: ${tokens} ${all} of ${units} experts` : experts;
+    by.labels.push([0, 14, "start", ours, true], [x, y + 14, "start", this.#other(k, long, mean, units), true]);
     const colours = ramp(this.context.theme, this.context.mode());
     render(this.cells, by.paths, (paths, i) => {
       const c = Math.round(((i + 2) / (SHADES + 1)) * (colours.length - 1));

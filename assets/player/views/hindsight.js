@@ -39,18 +39,8 @@ export class Hindsight {
       const text = glyphs(run.piece(row.token).text, 24);
       const start = START[row.known] ?? tr`decodable since step ${row.since + 1}${row.earlier ? tr` or earlier` : ""}`;
       row.label = tr`position ${row.position}, ${text}: ${start}, written in step ${row.committed + 1}`;
-      return el(
-        "span",
-        {
-          class: "dx-cell",
-          role: "listitem",
-          tabindex: -1,
-          title: row.label,
-          "aria-label": row.label,
-          "data-k": row.known,
-        },
-        text,
-      );
+      const look = { class: "dx-cell", role: "listitem", tabindex: -1, title: row.label, "aria-label": row.label };
+      return el("span", { ...look, "data-k": row.known }, text);
     });
     this.picture = svg("svg", {
       viewBox: `0 0 ${run.length} ${positions.length}`,

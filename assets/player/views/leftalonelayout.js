@@ -45,13 +45,9 @@ export function layout({ own, alone, longest, over, stop, done, width }) {
     ends = [own, alone].map(({ texts }) => texts.join("").length),
     heading = width < NARROW ? tr`Left alone` : tr`The same model left alone (same random numbers)`,
     last = (row) => row.findLast(({ kind }) => kind === "answer")?.text,
+    ours = width < NARROW && stop ? tr`Confident` : tr`With confidence put in`,
     labels = [
-      [
-        4,
-        16,
-        "start",
-        `${width < NARROW && stop ? tr`Confident` : tr`With confidence put in`} ${over ? own.sign(last(rows[0])) : ""}`,
-      ],
+      [4, 16, "start", `${ours} ${over ? own.sign(last(rows[0])) : ""}`],
       [4, PLAIN - 14, "start", `${heading} ${over ? alone.sign(last(rows[1])) : ""}`],
     ],
     drawn = [boxes(rows[0], OWN, x, w, labels), boxes(rows[1], PLAIN, x, w, labels)],
@@ -71,15 +67,11 @@ export function layout({ own, alone, longest, over, stop, done, width }) {
 }
 
 function stopped({ value, threshold }, x, width) {
-  if (width < NARROW) {
-    const words =
-      width < PHONE
-        ? tr`✂ sure: ${percent(value)} > ${percent(threshold)}`
-        : tr`✂ sure of the answer: ${percent(value)} > ${percent(threshold)}`;
-    return [[width - 4, 16, "end", words]];
-  }
+  const [sure, line] = [percent(value), percent(threshold)];
+  if (width < PHONE) return [[width - 4, 16, "end", tr`✂ sure: ${sure} > ${line}`]];
+  if (width < NARROW) return [[width - 4, 16, "end", tr`✂ sure of the answer: ${sure} > ${line}`]];
   return [
-    [...beside(x, OWN + 18, width, 330), tr`✂ sure of the answer: ${percent(value)}, above ${percent(threshold)}`],
+    [...beside(x, OWN + 18, width, 330), tr`✂ sure of the answer: ${sure}, above ${line}`],
     [...beside(x, OWN + 36, width, 330), tr`so the text ends here`],
   ];
 }
