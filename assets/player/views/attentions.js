@@ -47,14 +47,8 @@ an element of the cache). For a price a device of p dollars an hour works s = 36
 price / (10⁶ · p) seconds on a token: its box is W · s wide and F · s high. \
 Projections and feed-forward layers are left out; sizes, devices and prices are \
 those of Step-3's report. Whatever the batch, each request reads its own cache.`);
-    this.begin(
-      run,
-      dom,
-      context,
-      ["boxes", "axes", "rays", "dots", "rows"],
-      el("p", "dx-sliding", this.context_.dom, this.price.dom),
-      fold,
-    );
+    const layers = ["boxes", "axes", "rays", "dots", "rows"];
+    this.begin(run, dom, context, layers, el("p", "dx-sliding", this.context_.dom, this.price.dom), fold);
   }
 
   group = "readers";

@@ -62,21 +62,10 @@ export class Blocks {
         ...joined(step.spans ?? []).map((span) => {
           const high = 0.8 - 0.22 * Math.min(kinds.indexOf(span.kind), 2),
             from = Math.max(span.start - first, 0);
-          return svg(
-            "rect",
-            {
-              x: from,
-              y: y + (1 - high) / 2,
-              width: Math.max(span.end - first - from, 0),
-              height: high,
-              style: `fill:${spanColour(context.theme, mode, span.kind)}`,
-            },
-            svg(
-              "title",
-              {},
-              tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`.trim(),
-            ),
-          );
+          const box = { x: from, y: y + (1 - high) / 2, width: Math.max(span.end - first - from, 0), height: high },
+            style = `fill:${spanColour(context.theme, mode, span.kind)}`,
+            title = tr`step ${y + 1}, ${translated(span.kind)} ${span.start}–${span.end - 1} ${span.label ?? ""}`;
+          return svg("rect", { ...box, style }, svg("title", {}, title.trim()));
         }),
         ...(step.commits?.positions ?? [])
           .filter((position) => position >= first)

@@ -61,18 +61,10 @@ export function controls(run, context, high) {
     n = run.prompt.length;
   const toggle = (text, on, act, more) =>
     el("button", { class: "dx-toggle", onclick: act, ...more, "aria-pressed": more ? null : String(on) }, text);
+  const prompt = tr`Prompt, ${n} token${n === 1 ? "" : "s"}`,
+    folds = { class: "dx-toggle dx-chip", "aria-expanded": String(context.unfolded) };
   return [
-    n
-      ? toggle(
-          tr`Prompt, ${n} token${n === 1 ? "" : "s"}`,
-          context.unfolded,
-          () => context.setPrompt(!context.unfolded),
-          {
-            class: "dx-toggle dx-chip",
-            "aria-expanded": String(context.unfolded),
-          },
-        )
-      : el("span"),
+    n ? toggle(prompt, context.unfolded, () => context.setPrompt(!context.unfolded), folds) : el("span"),
     colours.length
       ? select(tr`Colour by`, [...colours, ["", tr`nothing`]], chosen, (name) => context.setLane(name))
       : null,
@@ -86,35 +78,20 @@ export function controls(run, context, high) {
 /** The states and spans that a run shows, and the range of the score that colours its open cells. */
 export function legend(run, context) {
   const { states } = context.theme;
-  const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane);
+  const lane = run.canvas !== null && context.lane && run.lanes.get(context.lane),
+    highest = lane && number(lane.hi, lane.unit),
+    bracket = (kind, i) =>
+      `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}`;
   return [
     ...Object.keys(states)
       .filter((state) => run.states.has(state) && (state !== "prompt" || context.unfolded))
       .map((state) => stateOf(context.theme, state)),
-    ...(lane
-      ? [
-          el(
-            "span",
-            {},
-            `${translated(context.lane)} ${number(lane.lo)}`,
-            el("i", "dx-ramp"),
-            number(lane.hi, lane.unit),
-          ),
-        ]
-      : []),
+    ...(lane ? [el("span", {}, `${translated(context.lane)} ${number(lane.lo)}`, el("i", "dx-ramp"), highest)] : []),
     ...(context.lane === AUTHOR
       ? [...run.authors].map((author, i) => swatch(`background:var(--option${i % OPTIONS}-fill)`, author))
       : []),
     ...run.spanKinds.map((kind, i) =>
-      el(
-        "span",
-        {},
-        el("i", {
-          class: "dx-line",
-          style: `border-bottom:2px ${LINES[i % LINES.length]} ${spanColour(context.theme, context.mode(), kind)}`,
-        }),
-        translated(kind),
-      ),
+      el("span", {}, el("i", { class: "dx-line", style: bracket(kind, i) }), translated(kind)),
     ),
   ];
 }

@@ -18,13 +18,8 @@ export class CacheRows {
     this.run = run;
     this.rows = el("div", { style: "display:flex;gap:1px" });
     this.held = el("div", "dx-legend");
-    this.dom = el(
-      "div",
-      {},
-      el("p", "dx-readout", tr`Rows of the cache over the text, the prompt first`),
-      this.rows,
-      this.held,
-    );
+    const title = el("p", "dx-readout", tr`Rows of the cache over the text, the prompt first`);
+    this.dom = el("div", {}, title, this.rows, this.held);
   }
 
   grow() {

@@ -59,6 +59,7 @@ export class Operators extends StepPicture {
       columns = columnsOf(t, this.width),
       { narrow, steps } = columns,
       which = this.#furthest(),
+      drawn = (one) => ({ held: one.last.held, href: pictured(one, which, this.#colours()) }),
       lanes = ROLES.map((role) => ({ role, maps: steps.map((step) => mapsOf(run, step, role)) }))
         .filter(({ maps }) => maps.some(Boolean))
         .reverse() // the baseline stands above
@@ -69,14 +70,7 @@ export class Operators extends StepPicture {
             own,
             title: this.#title(own, held, maps, narrow),
             where: this.#where(which),
-            at: maps.map(
-              (one, i) =>
-                one && {
-                  held: one.last.held,
-                  href: pictured(one, which, this.#colours()),
-                  token: this.#token(own, steps[i]),
-                },
-            ),
+            at: maps.map((one, i) => one && { ...drawn(one), token: this.#token(own, steps[i]) }),
           };
         }),
       made = layout(columns, lanes, timesOf(run, run.length));

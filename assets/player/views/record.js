@@ -3,6 +3,7 @@
 
 import { bytes, glyphs, number, seconds, unpack } from "../codec.js";
 import { el, set, svg } from "../dom.js";
+import { rowOf } from "../render.js";
 import { tr } from "../words.js";
 
 const ROWS = 40, // of a table
@@ -99,23 +100,11 @@ export class RecordTable {
 
   /** Name, value, and for a number its course over the steps. */
   #singles(entries) {
-    return el(
-      "table",
-      {},
-      ...entries.map(([name, value, path]) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, words(name)),
-          el("td", {}, this.#said(value, path)),
-          el(
-            "td",
-            {},
-            typeof value === "number" && !["token", "position"].includes(this.units[path]) ? this.#course(path) : "",
-          ),
-        ),
-      ),
-    );
+    const rows = entries.map(([name, value, path]) => {
+      const counts = typeof value === "number" && !["token", "position"].includes(this.units[path]);
+      return rowOf(words(name), this.#said(value, path), counts ? this.#course(path) : "");
+    });
+    return el("table", {}, ...rows);
   }
 
   #course(path) {
@@ -125,12 +114,8 @@ export class RecordTable {
     if (known.length < 2) return "";
     const bars = some(known, BARS),
       top = Math.max(...known.map(([, value]) => Math.abs(value))) || 1;
-    const picture = svg("svg", {
-      viewBox: `0 0 ${bars.length * 4} 24`,
-      width: bars.length * 4,
-      height: 24,
-      role: "img",
-    });
+    const w = bars.length * 4,
+      picture = svg("svg", { viewBox: `0 0 ${w} 24`, width: w, height: 24, role: "img" });
     set(picture, { "aria-label": tr`over the steps, at most ${number(top)}` });
     picture.append(
       ...bars.map(([i, value], n) => {
@@ -163,12 +148,8 @@ export class RecordTable {
       ),
     );
     const more = length - ROWS;
-    return el(
-      "div",
-      {},
-      el("table", {}, head, ...rows),
-      more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null,
-    );
+    const said = more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null;
+    return el("div", {}, el("table", {}, head, ...rows), said);
   }
 
   /** An array of numbers: one row of them as a table, else shades from the least to the largest. */

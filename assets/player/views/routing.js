@@ -54,15 +54,9 @@ export class Routing {
           {},
           el("th", { scope: "row" }, String(layer)),
           ...cells[i].map(({ weight, positions }) => {
-            const shade = colours[Math.round((weight / top) * (colours.length - 1))],
-              cell = el(
-                "td",
-                { title: positions.length ? tr`positions ${positions.join(", ")}` : tr`not used` },
-                weight ? number(weight) : "",
-              );
-            cell.style.background = shade.fill;
-            cell.style.color = shade.text;
-            return cell;
+            const { fill, text } = colours[Math.round((weight / top) * (colours.length - 1))],
+              title = positions.length ? tr`positions ${positions.join(", ")}` : tr`not used`;
+            return el("td", { title, style: `background:${fill};color:${text}` }, weight ? number(weight) : "");
           }),
         ),
       ),

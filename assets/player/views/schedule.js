@@ -55,15 +55,8 @@ export class Schedule {
     this.groups = svg("g");
     this.axis = svg("path", { style: "stroke:var(--line);fill:none" });
     this.ticks = svg("g", { style: INK });
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img" },
-      this.axis,
-      this.groups,
-      this.names,
-      this.bars,
-      this.ticks,
-    );
+    const layers = [this.axis, this.groups, this.names, this.bars, this.ticks];
+    this.picture = svg("svg", { class: "dx-tree", role: "img" }, ...layers);
     this.legend = el("div", "dx-legend");
     this.branches = new BranchList(run);
     this.cache = new CacheRows(run);

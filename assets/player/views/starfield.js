@@ -6,6 +6,7 @@ import { el, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { write } from "../render.js";
 import { fine } from "../shares.js";
+import { track } from "../sliding.js";
 import { tr } from "../words.js";
 import { BOLD, growthLines } from "./slotlines.js";
 import { sky, strips } from "./slotsky.js";
@@ -37,35 +38,17 @@ export class Starfield {
     for (const layer of ["stars", "words", "bars", "lines", "names"]) this[layer] = svg("g");
     this.big = drawing(this.stars, this.words);
     this.thumbs = el("div", { style: "display:grid;grid-template-columns:repeat(2,auto);gap:8px;align-content:start" });
-    this.slider = el("input", {
-      type: "range",
-      min: 1,
-      max: MOST,
-      value: run.header.params?.chunk ?? 8,
-      "aria-label": tr`Tokens read together`,
-      oninput: () => this.show(this.t),
-    });
+    this.slider = track(tr`Tokens read together`, [1, MOST, null], () => this.show(this.t));
+    set(this.slider, { value: run.header.params?.chunk ?? 8 });
     this.many = el("strong");
     this.told = el("p", "dx-readout");
     this.blocks = drawing(this.bars, this.lines, this.names);
-    this.side = el(
-      "div",
-      { style: "flex:1 1 320px;min-width:0" },
-      el("label", {}, this.many, " ", this.slider),
-      this.told,
-      this.blocks,
-    );
+    const many = el("label", {}, this.many, " ", this.slider);
+    this.side = el("div", { style: "flex:1 1 320px;min-width:0" }, many, this.told, this.blocks);
     this.key = el("p", { class: "dx-readout", style: "display:flex;flex-wrap:wrap;gap:0 14px" });
-    dom.append(
-      this.say,
-      el(
-        "div",
-        { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
-        el("div", { style: "max-width:100%" }, this.big, this.key),
-        this.thumbs,
-        this.side,
-      ),
-    );
+    const box = { style: "display:flex;flex-wrap:wrap;gap:14px 28px;margin:6px 0" },
+      sky = el("div", { style: "max-width:100%" }, this.big, this.key);
+    dom.append(this.say, el("div", box, sky, this.thumbs, this.side));
   }
 
   resize(width) {

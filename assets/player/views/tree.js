@@ -23,28 +23,21 @@ export class DraftTree {
     this.edges = svg("g");
     this.nodes = svg("g");
     this.origins = new Origins(run);
-    const hatch = svg(
-      "pattern",
-      {
-        id: `dx-hatch-${context.id}`,
-        width: 6,
-        height: 6,
-        patternUnits: "userSpaceOnUse",
-        patternTransform: "rotate(45)",
-      },
-      svg("rect", { width: 6, height: 6, class: "dx-hatch-fill" }),
-      svg("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }),
-    );
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Draft tree`, onpointerover: (event) => this.#point(event) },
-      svg("defs", {}, hatch),
-      this.slabs,
-      this.edges,
-      this.origins.threads,
-      this.origins.sources,
-      this.nodes,
-    );
+    const defs = svg("defs"),
+      size = { width: 6, height: 6 },
+      hatch = { id: `dx-hatch-${context.id}`, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
+    render(defs, [
+      [
+        "pattern",
+        { ...hatch, ...size },
+        ["rect", { ...size, class: "dx-hatch-fill" }],
+        ["line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "dx-hatch-line" }],
+      ],
+    ]);
+    const { threads, sources } = this.origins,
+      label = { class: "dx-tree", role: "img", "aria-label": tr`Draft tree` };
+    this.picture = svg("svg", label, defs, this.slabs, this.edges, threads, sources, this.nodes);
+    this.picture.addEventListener("pointerover", (event) => this.#point(event));
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
@@ -146,6 +139,7 @@ export class DraftTree {
       said = `${chosenBy(row)} ${sign}`.trim(),
       hatch = row.state === "unreached" ? `fill:url(#dx-hatch-${this.context.id})` : "",
       ring = { class: "dx-ring", x: -3, y: -3, height: NODE.h + 6, rx: 8, width: w + 6 },
+      stripe = { class: "dx-stripe", x: 0, width: 5, height: high },
       tail = { width: TAIL.w, height: TAIL.h, y: NODE.h + 1, rx: 2 };
     return [
       { transform: `translate(${x},${y})`, "data-s": row.state, "data-row": number },
@@ -155,14 +149,7 @@ export class DraftTree {
       ["text", { x: 9, y: 16.5 }, cut(whole, Math.floor((w - 20 - CHAR * said.length) / CHAR))],
       ["text", { y: 16.5, "text-anchor": "end", x: w - 7 }, said],
       ["g", {}, ...Array.from({ length: row.tail ?? 0 }, (_, j) => ["rect", { ...tail, x: 6 + TAIL.x * j }])],
-      [
-        "g",
-        {},
-        ...kinds.map((kind, j) => [
-          "rect",
-          { class: "dx-stripe", x: 0, width: 5, y: high * j, height: high, "data-source": kind },
-        ]),
-      ],
+      ["g", {}, ...kinds.map((kind, j) => ["rect", { ...stripe, y: high * j, "data-source": kind }])],
     ];
   }
 
