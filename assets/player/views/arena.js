@@ -41,26 +41,17 @@ export class Arena {
     [this.areas, this.words, this.beside] = [svg("g"), svg("g", { style: INK }), svg("g")];
     this.line = svg("path", { style: "stroke:var(--warn);stroke-width:2;stroke-dasharray:6 4" });
     this.hand = svg("path", { style: "stroke:var(--text)" });
-    this.picture = svg(
-      "svg",
-      {
-        class: "dx-tree",
-        role: "img",
-        onclick: ({ clientX, clientY }) => {
-          const { left, top } = this.picture.getBoundingClientRect(),
-            at = Math.floor(((clientX - left - leftOf(this)) / wideOf(this)) * run.length);
-          if (clientY - top < FOOT && at >= 0) context.seek(Math.min(run.length, at + 1));
-        },
-      },
-      this.areas,
-      this.line,
-      this.hand,
-      this.beside,
-      this.words,
-    );
+    const layers = [this.areas, this.line, this.hand, this.beside, this.words];
+    this.picture = svg("svg", { class: "dx-tree", role: "img", onclick: (event) => this.#go(event) }, ...layers);
     this.list = new ByteList();
     dom.append(this.say, this.picture, el("details", {}, el("summary", {}, tr`All bytes of this step`), this.list.dom));
     this.grow();
+  }
+
+  #go({ clientX, clientY }) {
+    const { left, top } = this.picture.getBoundingClientRect(),
+      at = Math.floor(((clientX - left - leftOf(this)) / wideOf(this)) * this.run.length);
+    if (clientY - top < FOOT && at >= 0) this.context.seek(Math.min(this.run.length, at + 1));
   }
 
   grow() {

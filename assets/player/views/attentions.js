@@ -11,12 +11,7 @@ import { tr } from "../words.js";
 import { attention, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 
-export const view = {
-  name: "Attentions",
-  title: "Bytes and operations of attention",
-  place: 81,
-  needs: ["readers"],
-};
+export const view = { name: "Attentions", title: "Bytes and operations of attention", place: 81, needs: ["readers"] };
 
 const HIGH = 330, // of the plane
   TOP = 44,

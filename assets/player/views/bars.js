@@ -20,12 +20,8 @@ export class Bars {
     Object.assign(this, { run, context, t: 0, sums: { seen: 0, below: new Set() } });
     const part = (name) => svg("path", { class: `dx-bar-${name}` });
     this.parts = { out: part("out"), rest: part("rest"), now: part("now"), lift: part("lift"), line: part("line") };
-    this.picture = svg(
-      "svg",
-      { class: "dx-bars-now", role: "img" },
-      ...Object.values(this.parts),
-      (this.numbers = svg("g", { "aria-hidden": "true" })),
-    );
+    this.numbers = svg("g", { "aria-hidden": "true" });
+    this.picture = svg("svg", { class: "dx-bars-now", role: "img" }, ...Object.values(this.parts), this.numbers);
     this.box = el(
       "div",
       {

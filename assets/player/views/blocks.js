@@ -7,6 +7,7 @@ import { tr, translated } from "../words.js";
 
 export const view = { name: "Blocks", title: "Blocks over the steps", place: 165, needs: ["spans+masked"] };
 
+const WRITTEN = { width: 0.8, height: 0.5, "data-s": "new" };
 const LEAST = 6, // pixels of a step
   ROOM = 150; // pixels that the picture takes if it can
 
@@ -25,20 +26,12 @@ export class Blocks {
   load(run, dom, context) {
     Object.assign(this, { run, context, t: 0 });
     this.say = el("p", "dx-readout");
-    this.picture = svg("svg", {
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": tr`Blocks, steps by positions`,
-    });
+    const name = tr`Blocks, steps by positions`,
+      look = { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) };
+    this.picture = svg("svg", { preserveAspectRatio: "none", role: "img", "aria-label": name });
     this.hand = el("div", "dx-row");
     this.veil = el("div", "dx-veil");
-    this.line = el(
-      "div",
-      { class: "dx-timeline dx-down", onclick: (event) => this.#go(event) },
-      this.picture,
-      this.veil,
-      this.hand,
-    );
+    this.line = el("div", look, this.picture, this.veil, this.hand);
     this.key = el("div", "dx-legend");
     dom.append(this.say, this.line, this.key);
     this.grow();
@@ -69,9 +62,7 @@ export class Blocks {
         }),
         ...(step.commits?.positions ?? [])
           .filter((position) => position >= first)
-          .map((position) =>
-            svg("rect", { x: position - first + 0.1, y: y + 0.25, width: 0.8, height: 0.5, "data-s": "new" }),
-          ),
+          .map((position) => svg("rect", { ...WRITTEN, x: position - first + 0.1, y: y + 0.25 })),
       ]),
     );
     this.key.replaceChildren(

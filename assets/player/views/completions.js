@@ -1,7 +1,7 @@
 // Text with a list at the caret: what a helper says may stand there, what the model gave that, and what else it wanted.
 
 import { glyphs, number, prose } from "../codec.js";
-import { el, setText } from "../dom.js";
+import { el, set, setText } from "../dom.js";
 import { render } from "../render.js";
 import { fine } from "../shares.js";
 import { tr } from "../words.js";
@@ -37,18 +37,13 @@ const SHOWN = 8, // names in the list
     astray: tr`What is begun is none of what is possible.`,
   };
 
-const styled = (tag, look, ...children) => {
-  const node = el(tag, {}, ...children);
-  node.style.cssText = LOOKS[look];
-  return node;
-};
+const styled = (tag, look, ...children) => el(tag, { style: LOOKS[look] }, ...children);
 
 export class Completions {
   load(run, dom) {
     this.run = run;
     this.code = styled("pre", "code");
-    this.code.tabIndex = 0;
-    this.code.setAttribute("aria-label", tr`Code so far`);
+    set(this.code, { tabindex: 0, "aria-label": tr`Code so far` });
     this.head = el("p", "dx-readout");
     this.names = el("div");
     this.title = el("strong");
@@ -56,15 +51,10 @@ export class Completions {
     this.share = el("span");
     this.fill = styled("i", "fill");
     this.ghosts = el("div");
-    this.wanted = styled(
-      "div",
-      "part",
-      el("strong", {}, tr`Legal share of the model's probability`),
-      el("div", {}, this.share),
-      styled("div", "bar", this.fill),
-      el("strong", {}, tr`Wanted, and not possible`),
-      this.ghosts,
-    );
+    const [legal, ghosts] = [tr`Legal share of the model's probability`, tr`Wanted, and not possible`],
+      title = (text) => el("strong", {}, text),
+      bar = [el("div", {}, this.share), styled("div", "bar", this.fill)];
+    this.wanted = styled("div", "part", title(legal), ...bar, title(ghosts), this.ghosts);
     dom.append(this.code, this.head, styled("div", "box", this.listed, this.wanted));
   }
 

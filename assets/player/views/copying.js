@@ -24,30 +24,20 @@ export class Copying {
     this.say = el("p", "dx-readout");
     this.ribbons = svg("g");
     this.cells = svg("g");
-    this.picture = svg(
-      "svg",
-      { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` },
-      this.ribbons,
-      this.cells,
-      ...[tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
-    );
+    const names = [tr`source`, tr`text`].map((name, i) => svg("text", { x: MARGIN, y: (i ? LOW : 18) + 16.5 }, name)),
+      look = { class: "dx-tree", role: "img", "aria-label": tr`Copied from the source` };
+    this.picture = svg("svg", look, this.ribbons, this.cells, ...names);
     this.scroll = el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Source and text` }, this.picture);
-    const { theme } = context;
-    dom.append(
-      this.say,
-      this.scroll,
-      el(
-        "div",
-        "dx-legend",
-        legend(theme, "accepted", tr`copied`),
-        legend(theme, "rejected", tr`the model overruled the source`),
-        legend(theme, "unreached", tr`pasted after that, in vain`),
-        legend(theme, "correction", tr`the model's correction`),
-        legend(theme, "bonus", tr`its bonus token`),
-        legend(theme, "old", tr`from the model alone`),
-        el("span", {}, tr`dotted: where the last words were found`),
-      ),
-    );
+    const kinds = Object.entries({
+        accepted: tr`copied`,
+        rejected: tr`the model overruled the source`,
+        unreached: tr`pasted after that, in vain`,
+        correction: tr`the model's correction`,
+        bonus: tr`its bonus token`,
+        old: tr`from the model alone`,
+      }).map(([state, words]) => legend(context.theme, state, words)),
+      dotted = el("span", {}, tr`dotted: where the last words were found`);
+    dom.append(this.say, this.scroll, el("div", "dx-legend", ...kinds, dotted));
     this.grow();
   }
 

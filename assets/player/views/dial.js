@@ -1,8 +1,10 @@
-// A slider for a size that a modelled picture is drawn for, by powers of two or of ten where it spans many.
+// What a person sets beside a picture: the size that a modelled one is drawn for, on a slider, by powers of two or of ten
+// where it spans many; the layer or the score that is shown.
 
+import { number } from "../codec.js";
 import { el, select, set, setText } from "../dom.js";
 import { track } from "../sliding.js";
-import { tr } from "../words.js";
+import { tr, translated } from "../words.js";
 
 /** label: words before it; range: [least, most, step] of the exponent; base: of the powers, 0 for plain numbers; from:
  * where it stands first; text: of a value; change: called when a person moves it. */
@@ -72,4 +74,17 @@ export class LayerChoice {
     const options = numbers.map((n) => [String(n), String(n)]);
     this.dom.replaceChildren(select(tr`Layer`, options, String(this.layer), choose));
   }
+}
+
+/** The choice of a score that colours a picture, and its scale: from, to and its unit. */
+export function scoreControls(run, context, { label, name, scale }) {
+  const options = [...run.lanes.keys()].map((lane) => [lane, translated(lane)]),
+    { threshold } = run.lanes.get(name),
+    part = (...inside) => el("span", "dx-scale", ...inside);
+  return [
+    select(label, options, name, (lane) => context.setLane(lane)),
+    part(...scale),
+    part(el("i", { class: "dx-swatch", "data-s": "new" }), tr`written`),
+    ...(threshold === null ? [] : [part(tr`threshold ${number(threshold)}`)]),
+  ];
 }

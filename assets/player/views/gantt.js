@@ -19,12 +19,8 @@ export class Gantt {
     Object.assign(this, { run, wide: 720, t: 0 });
     this.names = svg("g");
     this.bars = svg("g");
-    this.picture = svg(
-      "svg",
-      { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` },
-      this.names,
-      this.bars,
-    );
+    const look = { class: "dx-gantt", role: "img", "aria-label": tr`Work over time` };
+    this.picture = svg("svg", look, this.names, this.bars);
     this.foot = el("p", "dx-readout");
     dom.append(el("div", "dx-scroll", this.picture), this.foot);
     this.grow();

@@ -42,18 +42,10 @@ export class Ghost {
     this.names = [tr`this run`, tr`○ one by one`].map((name, i) => svg("text", { x: 0, y: i * LINE + 13 }, name));
     this.says = [0, 1].map((i) => svg("text", { y: i * LINE + 13 }));
     [this.axis, this.numbers] = [svg("g", "dx-axis"), svg("g", "dx-axis")];
-    this.root = svg(
-      "svg",
-      { class: "dx-ghosts", role: "img" },
-      svg("title", {}, tr`Plain decoding writes one token with each model call: computed from the calls of this run.`),
-      svg("defs", {}, ...this.shutters),
-      this.axis,
-      this.numbers,
-      this.bars,
-      this.ghost,
-      ...this.names,
-      ...this.says,
-    );
+    const how = tr`Plain decoding writes one token with each model call: computed from the calls of this run.`,
+      parts = [this.axis, this.numbers, this.bars, this.ghost, ...this.names, ...this.says],
+      defs = svg("defs", {}, ...this.shutters);
+    this.root = svg("svg", { class: "dx-ghosts", role: "img" }, svg("title", {}, how), defs, ...parts);
   }
 
   /** Whether a run has this baseline: a board that grows, and model calls that were counted. */

@@ -134,18 +134,13 @@ export class RecordTable {
         ["token", "position"].includes(this.units[path]) ? 0 : Math.max(0, ...values.filter(Number.isFinite)),
       );
     const head = el("tr", {}, ...group.map(([name]) => el("th", { scope: "col" }, words(name))));
+    const cell = (value, path, top) => {
+      const bar = typeof value === "number" && value > 0 && top > 0,
+        style = `background:linear-gradient(to right, var(--line) ${(100 * value) / top}%, transparent 0)`;
+      return el("td", bar ? { style } : {}, this.#said(value, path));
+    };
     const rows = Array.from({ length: Math.min(length, ROWS) }, (_, i) =>
-      el(
-        "tr",
-        {},
-        ...group.map(([, values, path], n) => {
-          const value = values[i],
-            cell = el("td", {}, this.#said(value, path));
-          if (typeof value === "number" && value > 0 && tops[n] > 0)
-            cell.style.background = `linear-gradient(to right, var(--line) ${(100 * value) / tops[n]}%, transparent 0)`;
-          return cell;
-        }),
-      ),
+      el("tr", {}, ...group.map(([, values, path], n) => cell(values[i], path, tops[n]))),
     );
     const more = length - ROWS;
     const said = more > 0 ? el("p", "dx-readout", tr`… and ${more} more`) : null;

@@ -9,12 +9,7 @@ import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { Remembered } from "./remembered.js";
 
-export const view = {
-  name: "SampleBands",
-  title: "Samples drafted from each other",
-  place: 52,
-  needs: ["suffixes"],
-};
+export const view = { name: "SampleBands", title: "Samples drafted from each other", place: 52, needs: ["suffixes"] };
 
 const LETTER = 7.4,
   NARROW = 900, // a panel without room for calls beside the bands

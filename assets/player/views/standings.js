@@ -5,6 +5,7 @@ import { besides, many } from "../counted.js";
 import { el } from "../dom.js";
 import { nameOf } from "../field.js";
 import { later, lost, racing, receipt } from "../receipt.js";
+import { rowOf } from "../render.js";
 import { tr, translated } from "../words.js";
 import { figure } from "./receipt.js";
 
@@ -38,9 +39,8 @@ function revisions({ remasked, changed, cut, behind }) {
 /** Head and body of the table, for the players of a group at its place of the clock. */
 export function standings({ unit, x, runners }) {
   const runs = runners.map(({ run }) => run);
-  const head = (scope) => (text) => el("th", { scope }, text);
   return [
-    el("thead", {}, el("tr", {}, ...HEAD.map(head("col")))),
+    el("thead", {}, el("tr", {}, ...HEAD.map((text) => el("th", { scope: "col" }, text)))),
     el(
       "tbody",
       {},
@@ -50,18 +50,12 @@ export function standings({ unit, x, runners }) {
           stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
         const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
         const at = tr`at ${place}: after step ${t} of ${run.length}`;
-        const cell = (name, text, value = text) =>
-          el(
-            "td",
-            {},
-            untimed(run, unit)
-              ? NOT
-              : figure(lost(name, run).length ? NOT : text, () => receipt(name, value, run, racing(run, t), at)),
-          );
-        return el(
-          "tr",
-          {},
-          head("row")(`${slot + 1} ${nameOf(run, runs)}`),
+        const cell = (name, text, value = text) => {
+          const made = () => receipt(name, value, run, racing(run, t), at);
+          return untimed(run, unit) ? NOT : figure(lost(name, run).length ? NOT : text, made);
+        };
+        return rowOf(
+          `${slot + 1} ${nameOf(run, runs)}`,
           cell("tokens", number(run.tokens(t))),
           cell("revised", run.end ? revisions(here) : "–", number(here.remasked + here.changed + here.cut)),
           cell("missing", run.end ? `${here.missing}${stopped}` : "–"),

@@ -8,12 +8,7 @@ import { percent } from "../shares.js";
 import { tr } from "../words.js";
 import { Budgets, width } from "./budgets.js";
 
-export const view = {
-  name: "Thermometer",
-  title: "Tokens kept",
-  place: 155,
-  needs: ["truncation"],
-};
+export const view = { name: "Thermometer", title: "Tokens kept", place: 155, needs: ["truncation"] };
 
 const H = 290, // units of the drawing
   BASE = 256,
