@@ -28,14 +28,8 @@ export class Attentions extends StepPicture {
   load(run, dom, context) {
     const again = () => this.show(this.t);
     this.context_ = new Dial(tr`Context`, [10, 20, 1], 2, 8192, (n) => tr`${size(n)} tokens`, again);
-    this.price = new Dial(
-      tr`Price`,
-      [-2, 1, 0.05],
-      10,
-      0.05,
-      (usd) => tr`$${Number(usd.toPrecision(2))} a million tokens`,
-      again,
-    );
+    const price = (usd) => tr`$${Number(usd.toPrecision(2))} a million tokens`;
+    this.price = new Dial(tr`Price`, [-2, 1, 0.05], 10, 0.05, price, again);
     this.price.set(0.05);
     const fold = formula(tr`bytes = L · n · c, operations = L · n · 4 · h · w (n tokens of context, one byte for \
 an element of the cache). For a price a device of p dollars an hour works s = 3600 · \
@@ -141,10 +135,8 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
         wide = (part, whole) => (part / whole) * room,
         own = one.name === "MFA" ? `fill:${hue(0)}` : "fill:var(--muted);opacity:.4",
         [end, bar, time] = [wide(one.most, most), wide(one.bytes, most), wide(one.middle ?? 0, slow)],
-        took =
-          one.middle === null
-            ? ""
-            : tr`${seconds(one.middle)}, ${Number(one.intensity.toPrecision(2))} operations a byte`;
+        intensity = Number(one.intensity.toPrecision(2)),
+        took = one.middle === null ? "" : tr`${seconds(one.middle)}, ${intensity} operations a byte`;
       labels.push(
         [left, y + 16, "start", one.name, true],
         [from + 6, y + 16, "start", bytes(one.bytes)],

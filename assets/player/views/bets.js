@@ -104,12 +104,8 @@ export class Bets extends StepPicture {
   #account(box) {
     const seen = this.run.steps.slice(0, this.t).flatMap(({ bets }) => (bets ? [bets] : [])),
       last = seen.at(-1),
-      most =
-        1.08 *
-        Math.max(
-          1,
-          this.most(({ bets }) => Math.max(bets?.gained ?? 0, bets?.spent ?? 0)),
-        ),
+      largest = this.most(({ bets }) => Math.max(bets?.gained ?? 0, bets?.spent ?? 0)),
+      most = 1.08 * Math.max(1, largest),
       at = this.#axes(box, most, most, tr`The run behind the prompt: tokens over time`),
       trail = [at(0, 0), ...seen.map(({ spent, gained }) => at(spent, gained))],
       [x, y] = trail.at(-1),

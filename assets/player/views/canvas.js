@@ -18,12 +18,8 @@ const ROOM = 58, // for the names of the rows
   MOVED = ["accepted", "new", "changed", "settled", "renoised"];
 
 // What a record leaves out where there is none, or where a watched loop did not tell it.
-const EMPTY = Object.fromEntries(
-  ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"].map((name) => [
-    name,
-    [],
-  ]),
-);
+const LISTS = ["sampled", "accepted", "edited", "kept", "renoised", "routes", "entropies", "joint", "chances"],
+  EMPTY = Object.fromEntries(LISTS.map((name) => [name, []]));
 
 /** Nats as figures that keep their order of magnitude. */
 const nats = (h) =>

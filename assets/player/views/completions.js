@@ -133,10 +133,8 @@ export class Completions {
       refused = now?.refused ?? [];
     setText(this.share, mass === null ? "–" : tr`${fine(mass)}, in ${now.allowed} tokens`);
     this.fill.style.width = `${100 * (mass ?? 0)}%`;
-    const ghosts = refused.map((token, i) => [
-        glyphs(this.run.piece(token).text),
-        `  ${fine(now.refused_probabilities[i])}`,
-      ]),
+    const chance = (i) => `  ${fine(now.refused_probabilities[i])}`,
+      ghosts = refused.map((token, i) => [glyphs(this.run.piece(token).text), chance(i)]),
       style = `text-decoration:${now?.held ? "line-through" : "none"}`;
     render(this.ghosts, ghosts.length ? ghosts : [["–", ""]], ([ghost, chance]) => [
       "div",

@@ -46,20 +46,15 @@ export function converging(layer, vote, right, width) {
     last = made.at(-1),
     spread = Math.sqrt((last.count * (1 - last.count)) / n),
     name = glyphs(vote.answers[answer], 12),
-    ticks = [0, 0.5, 1];
+    ticks = [0, 0.5, 1],
+    counted = steps(made.map(({ count }) => count));
   const paths = [
     ...ticks.map((tick) => ({ d: `M${LEFT},${y(tick)}H${x(n)}`, style: "stroke:var(--line);fill:none" })),
     { d: area, style: "fill:var(--accent);fill-opacity:.3;stroke:var(--accent);stroke-width:1.5;opacity:1" },
-    {
-      d: steps(made.map((one) => one.count)),
-      style: "fill:none;stroke:var(--warn);stroke-width:2.5;stroke-dasharray:6 3;opacity:1",
-    },
+    { d: counted, style: "fill:none;stroke:var(--warn);stroke-width:2.5;stroke-dasharray:6 3;opacity:1" },
   ];
-  if (side && last.high < 0.97)
-    paths.push({
-      d: `M${x(n) + 2},${y(1)}h6V${y(last.high) - 1}h-6`,
-      style: "fill:none;stroke:var(--muted);stroke-width:2;opacity:1",
-    });
+  const gap = `M${x(n) + 2},${y(1)}h6V${y(last.high) - 1}h-6`;
+  if (side && last.high < 0.97) paths.push({ d: gap, style: "fill:none;stroke:var(--muted);stroke-width:2;opacity:1" });
   render(layer, paths, (path) => ["path", path]);
   const title = side
       ? tr`How surely do ${n} samples tell the chance of the answer ${name}?`
@@ -73,8 +68,8 @@ export function converging(layer, vote, right, width) {
     put = (top, words) => labels.push([side ? x(n) + 14 : LEFT, top, "start", words]);
   if (side) {
     const middle = y((last.low + last.high) / 2),
-      counted = y(last.count),
-      at = Math.abs(middle - counted) >= 44 ? counted : middle + (counted > middle ? 44 : -46);
+      own = y(last.count),
+      at = Math.abs(middle - own) >= 44 ? own : middle + (own > middle ? 44 : -46);
     put(middle - 6, tr`adding up the paths' probabilities (band):`);
     put(middle + 12, tr`surely ${percent(last.low)} to ${percent(last.high)}; each new path narrows it`);
     put(at - 4, tr`counting the answers (dashed):`);

@@ -74,11 +74,8 @@ export class Conveyor extends StepPicture {
         above = paths.flatMap((path) => path?.slice(i, i + 1) ?? []),
         drops = [...new Set(above.map((row) => tree.tokens[row]))].map((token) => ({ token }));
       const items = tokens.map((token, rank) => ({
-        token,
-        rank,
-        chance: chances[rank],
+        ...{ token, rank, chance: chances[rank], row: -1 },
         state: token === own ? "old" : "",
-        row: -1,
       }));
       return { row: -1, items, own, known: [], drops };
     });
@@ -101,16 +98,11 @@ export class Conveyor extends StepPicture {
     const { width } = this,
       narrow = width < NARROW,
       paths = this.#paths(told, tree),
-      deepest = this.most((step) =>
-        this.told(step)?.rows.reduce((most, row) => Math.max(most, depthOf(step.tree.parents, row)), 0),
-      ),
-      shown = new Set([...paths.kept, ...(paths.other ?? [])]);
-    const { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), {
-      width,
-      narrow,
-      deepest,
-      shown,
-    });
+      depths = (step) => (this.told(step)?.rows ?? []).map((row) => depthOf(step.tree.parents, row)),
+      deepest = this.most((step) => Math.max(0, ...depths(step))),
+      shown = new Set([...paths.kept, ...(paths.other ?? [])]),
+      at = { width, narrow, deepest, shown },
+      { high, labels, beads } = this.belts.draw(this.#lanes(told, tree, narrow, paths), at);
     this.frame(high, labels);
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }

@@ -39,10 +39,7 @@ export class Fused extends StepPicture {
   draw(told, { tree }) {
     const { width } = this,
       roomy = width >= NARROW,
-      path = pathOf(
-        tree,
-        tree.tokens.map((_, row) => row),
-      ).filter((row) => below(tree, row).length),
+      path = pathOf(tree, [...tree.tokens.keys()]).filter((row) => below(tree, row).length),
       levels = this.most((step) => this.told(step) && deepest(step.tree)),
       most = Math.min(SHOWN, this.run.header.params?.top_k ?? SHOWN),
       left = roomy ? 204 : 74,
@@ -76,9 +73,8 @@ export class Fused extends StepPicture {
     const { rows } = rowsOf(tree),
       half = Math.min(w / 2 - 6, 62),
       [out, under] = [layer + 14, state + R + 16],
-      up = path.map(
-        (_, i) => `M${x(i)},${state - R}V${layer + 31}m-4,6l4,-6l4,6M${x(i)},${layer - 2}v-10m-4,5l4,-5l4,5`,
-      ),
+      rise = (at) => `M${at},${state - R}V${layer + 31}m-4,6l4,-6l4,6M${at},${layer - 2}v-10m-4,5l4,-5l4,5`,
+      up = path.map((_, i) => rise(x(i))),
       back = path.slice(1).map((_, i) => {
         const [from, to] = [x(i) + half, x(i + 1) - R - 3];
         return `M${from},${out}C${x(i + 1) - half - 4},${out} ${from + 4},${state} ${to},${state}m-7,-5l7,5l-7,5`;
@@ -92,17 +88,12 @@ export class Fused extends StepPicture {
       box = { class: "dx-box", rx: 6 };
     render(this.boxes, boxes, ([left, y, width, height]) => ["rect", { ...box, x: left, y, width, height }]);
     labels.push([this.fc + 15, state + 5, "middle", "fc"]);
-    path.forEach((_, i) =>
-      labels.push([x(i), layer + 19, "middle", half > 50 ? tr`draft layer` : half > 20 ? tr`layer` : ""]),
-    );
+    const name = half > 50 ? tr`draft layer` : half > 20 ? tr`layer` : "";
+    path.forEach((_, i) => labels.push([x(i), layer + 19, "middle", name]));
     const target = { own: true, name: "g", title: tr`fc of the target's states after ${reads.join(", ")} layers` },
       output = { own: false, name: "a", title: tr`the drafter's own output` };
-    states(
-      this.states,
-      path.map((_, i) => (i ? output : target)),
-      x,
-      state,
-    );
+    const items = path.map((_, i) => (i ? output : target));
+    states(this.states, items, x, state);
     labels.push([x(0), under, "middle", cut(tr`at ‘${this.word(last)}’`, Math.floor(w / LETTER))]);
     path.slice(1).forEach((_, i) => labels.push([x(i + 1), under, "middle", w > 90 ? tr`own output` : tr`own`]));
     this.tokens = path.map((row, i) => ({

@@ -67,12 +67,8 @@ export class Gantt {
         title = tr`${track}: ${w.label ?? ""}, ${this.tell(w.end - w.start)} from ${this.tell(w.start)} on, ${kind}`;
       return ["rect", { ...box, class: `dx-${kind}`, style }, ["title", {}, title]];
     });
-    setText(
-      this.foot,
-      work.length
-        ? tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`
-        : tr`No work at these steps.`,
-    );
+    const key = tr`${this.tell(start)} to ${this.tell(end)}; bright: this step; solid: measured, outlined: modelled`;
+    setText(this.foot, work.length ? key : tr`No work at these steps.`);
   }
 
   describe(t) {

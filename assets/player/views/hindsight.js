@@ -107,10 +107,8 @@ Start known for `,
           svg("rect", { x, y: y + 0.1, width, height: 0.8, ...look }, svg("title", {}, label));
         row.shade = shades[levelOf(row.delay / (this.max || 1))];
         if (since === null) return bar(committed, 1, { "data-s": "masked" });
-        return [
-          bar(since, committed - since, { style: `fill:${row.shade.fill}` }),
-          bar(committed, 1, { "data-s": "new" }),
-        ];
+        const before = bar(since, committed - since, { style: `fill:${row.shade.fill}` });
+        return [before, bar(committed, 1, { "data-s": "new" })];
       }),
     );
     this.states = [];

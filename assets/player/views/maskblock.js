@@ -98,14 +98,11 @@ export class MaskBlock extends StepPicture {
     });
     const place = (k) => [cx + (k % 6) * size, cy - size * (1 + Math.floor(k / 6))],
       into = (cy + place(rows - 1)[1]) / 2;
-    render(
-      this.squares,
-      Array.from({ length: rows }, (_, k) => place(k)),
-      ([sx, sy], k) => {
-        const look = k >= rows - Math.min(joined, rows) ? "dx-warm" : "dx-base";
-        return ["rect", { rx: 2, class: look, x: sx, y: sy, width: size - 2, height: size - 2 }];
-      },
-    );
+    render(this.squares, [...Array(rows).keys()], (k) => {
+      const [x, y] = place(k),
+        look = k >= rows - Math.min(joined, rows) ? "dx-warm" : "dx-base";
+      return ["rect", { rx: 2, class: look, x, y, width: size - 2, height: size - 2 }];
+    });
     for (const i of layers.filter((layer) => layer > 0 && layer <= depth)) {
       const middle = y(i - 1) + floor / 2 - 1,
         way = `M${tower - 16},${middle}C${tower + 20},${middle} ${cx - 44},${into} ${cx - 8},${into}`;
@@ -133,11 +130,8 @@ export class MaskBlock extends StepPicture {
   /** What was written, over its slots, and where the block broke. */
   #ends(tree, { wide, left, w, foot, labels, x }) {
     const { accepted } = rowsOf(tree);
-    this.chips(
-      this.ends,
-      written(this, tree, (i) => x(i + 1)),
-      w - 4,
-    );
+    const items = written(this, tree, (i) => x(i + 1));
+    this.chips(this.ends, items, w - 4);
     if (wide) {
       const names = [tr`written`, tr`guesses`, tr`next best`];
       [20, foot + 22, foot + 48].forEach((y, i) => labels.push([left + w * 0.9, y, "end", names[i]]));

@@ -128,14 +128,8 @@ export class Operators extends StepPicture {
     if (!maps) return;
     const held = maps.last.held && !other,
       whole = width(maps);
-    setText(
-      name,
-      other
-        ? tr`No cache: G made again; since the prompt it has moved`
-        : held
-          ? tr`This decoder: G kept`
-          : tr`This decoder: G made`,
-    );
+    const own = held ? tr`This decoder: G kept` : tr`This decoder: G made`;
+    setText(name, other ? tr`No cache: G made again; since the prompt it has moved` : own);
     stamp.hidden = !held;
     set(canvas, { "aria-label": tr`${maps.layers} layers with ${maps.heads} maps each` });
     paint(canvas, maps, this.#colours());

@@ -132,16 +132,15 @@ export class Origins {
       { shown } = this;
     render(this.sources, shown, (source, line) => {
       const n = Math.min(source.tokens.length, this.cells),
-        cells = source.tokens.slice(0, n).map((token, i) => [
-          {
-            transform: `translate(${this.left + 6 + i * pitch},0)`,
-            "data-s": FATE[source.fates.get(i)] ?? "unused",
-            "data-line": line,
-            "data-cell": i,
-          },
-          ["rect", { height: H, rx: 5, width: this.w }],
-          ["text", { ...MIDDLE, y: 16.5, x: this.w / 2 }, cut(this.#piece(token), Math.floor((this.w - 4) / CHAR))],
-        ]);
+        fate = (i) => FATE[source.fates.get(i)] ?? "unused",
+        place = (i) => `translate(${this.left + 6 + i * pitch},0)`,
+        cells = source.tokens
+          .slice(0, n)
+          .map((token, i) => [
+            { transform: place(i), "data-s": fate(i), "data-line": line, "data-cell": i },
+            ["rect", { height: H, rx: 5, width: this.w }],
+            ["text", { ...MIDDLE, y: 16.5, x: this.w / 2 }, cut(this.#piece(token), Math.floor((this.w - 4) / CHAR))],
+          ]);
       return [
         { transform: `translate(${x},${y + line * LINE})`, "data-source": source.kind },
         ["title", {}, this.#tell(source)],

@@ -131,11 +131,8 @@ export class Phases extends StepPicture {
       const x = this.x(i) + this.c / 2 + 4,
         look = { transform: `translate(${x.toFixed(1)},${y}) rotate(-90)`, "font-weight": share ? 700 : 400 },
         style = `fill:var(--${share ? "accent" : "muted"})`;
-      return [
-        "text",
-        { "text-anchor": "end", ...look, style },
-        cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9),
-      ];
+      const text = cut(glyphs(this.run.piece(token).text.trim() || "␣", 12), 9);
+      return ["text", { "text-anchor": "end", ...look, style }, text];
     });
   }
 
@@ -156,13 +153,8 @@ export class Phases extends StepPicture {
         said.push(to);
         words.push([to - 4, y + 22, "end", percent(share)]);
       }
-      return [
-        "path",
-        {
-          d: `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`,
-          style: `${style};stroke-width:${0.8 + 3 * share}`,
-        },
-      ];
+      const d = `M${from},${y + 20}Q${(from + to) / 2},${y + 2 * ARC - 24} ${to},${y + 2}`;
+      return ["path", { d, style: `${style};stroke-width:${0.8 + 3 * share}` }];
     });
     if (looked.length && !this.narrow) words.push([this.LEFT - 10, y + 22, "end", tr`cross-attention`]);
   }

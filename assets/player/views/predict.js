@@ -23,17 +23,11 @@ const places = (n) => tr`${n} position${n === 1 ? "" : "s"}`;
 export class Predict {
   load(run, dom, context) {
     Object.assign(this, { run, dom, context, on: false, picks: [], scores: new Map(), t: 0 });
-    this.toggle = el(
-      "button",
-      { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
-      tr`Predict`,
-    );
+    const look = { class: "dx-toggle", "aria-pressed": "false", onclick: () => this.#turn(!this.on) },
+      guesses = tr`How many drafted tokens will be accepted`;
+    this.toggle = el("button", look, tr`Predict`);
     this.reveal = el("button", { class: "dx-toggle", onclick: () => this.#answer(this.picks) }, tr`Reveal`);
-    this.guesses = el("div", {
-      class: "dx-guesses",
-      role: "group",
-      "aria-label": tr`How many drafted tokens will be accepted`,
-    });
+    this.guesses = el("div", { class: "dx-guesses", role: "group", "aria-label": guesses });
     this.ask = el("p", "dx-none");
     this.say = el("p", { class: "dx-score", role: "status" });
     dom.append(el("div", "dx-controls", this.toggle, this.reveal, this.guesses), this.ask, this.say);
@@ -76,13 +70,11 @@ export class Predict {
 
   #answer(picks) {
     const { run, t, asked, scores } = this;
-    if (asked && !scores.has(t))
-      scores.set(
-        t,
-        asked.kind === "drafts"
-          ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
-          : { ...scorePositions(run, t, asked, picks), picks },
-      );
+    const scored = () =>
+      asked.kind === "drafts"
+        ? { ...scoreDrafts(run, t, asked, picks), guess: picks }
+        : { ...scorePositions(run, t, asked, picks), picks };
+    if (asked && !scores.has(t)) scores.set(t, scored());
     this.context.seek(t + 1);
   }
 

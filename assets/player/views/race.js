@@ -36,13 +36,10 @@ export class Race {
     this.table = el("table", { class: "dx-standing", hidden: true });
     this.toggle = el("button", { class: "dx-toggle dx-racer", hidden: true, onclick: () => this.#turn() }, tr`Race`);
     this.open = remembered("race") ?? !group.slim;
-    this.root = el(
-      "div",
-      { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true },
-      this.lanes,
-      el("div", "dx-controls", el("span", {}, tr`Freeze at`), this.budget, this.unit, this.button, this.say),
-      el("div", "dx-scroll", this.table),
-    );
+    const at = el("span", {}, tr`Freeze at`),
+      controls = el("div", "dx-controls", at, this.budget, this.unit, this.button, this.say),
+      look = { class: "dx-race dx-below", role: "region", "aria-label": tr`Race`, hidden: true };
+    this.root = el("div", look, this.lanes, controls, el("div", "dx-scroll", this.table));
     this.#listen();
   }
 
@@ -55,17 +52,11 @@ export class Race {
     this.root.hidden = !runners.length || !this.open;
     set(this.toggle, { "aria-expanded": String(this.open) });
     if (this.root.hidden) return;
-    const drawn = JSON.stringify([
-      [unit, end],
-      ...runners.map(({ run, slot, context }) => [
-        slot,
-        context.id,
-        run.header.started_at,
-        run.length,
-        run.end?.reason,
-      ]),
-      ...runs.map((run) => nameOf(run, runs)),
-    ]);
+    const known = ({ header, length, end: over }) => [header.started_at, length, over?.reason],
+      drawn = JSON.stringify([
+        [unit, end, ...runs.map((run) => nameOf(run, runs))],
+        ...runners.map(({ run, slot, context }) => [slot, context.id, ...known(run)]),
+      ]);
     if (drawn !== this.drawn) this.#draw(runners);
     this.drawn = drawn;
     runners.forEach(({ run, t }, i) => {
@@ -174,10 +165,8 @@ export class Race {
     if (!this.frozen) return;
     const { unit, x } = this.group;
     this.said = performance.now();
-    setText(
-      this.say,
-      tr`Each run at ${amount(unit, x)}${unit === "seconds" ? "" : ` ${WORDS[unit]}`}; a step counts when it is over.`,
-    );
+    const place = unit === "seconds" ? "" : ` ${WORDS[unit]}`;
+    setText(this.say, tr`Each run at ${amount(unit, x)}${place}; a step counts when it is over.`);
     this.table.replaceChildren(...standings(this.group));
   }
 }

@@ -69,15 +69,10 @@ export class RecordTable {
       return [head, this.#columns(group)];
     }
     if (deep >= DEEP || !Object.keys(value).length) return [];
-    const named = Object.keys(this.units).some((one) => one.startsWith(`${path}.`)); // a struct, not a mapping
+    const keys = ["", Object.keys(value), ""],
+      named = Object.keys(this.units).some((one) => one.startsWith(`${path}.`)); // a struct, not a mapping
     if (!named && Object.values(value).every((one) => typeof one === "number"))
-      return [
-        head,
-        this.#columns([
-          ["", Object.keys(value), ""],
-          [name, Object.values(value), path],
-        ]),
-      ];
+      return [head, this.#columns([keys, [name, Object.values(value), path]])];
     return [head, ...this.#object(value, path, deep + 1)];
   }
 

@@ -84,13 +84,8 @@ export class SampleBands extends StepPicture {
       labels = [];
     const shown = samples.reduce((best, one) => (one.tokens.length > best.tokens.length ? one : best)),
       at = { width, y: foot + GAP };
-    this.store.show(
-      shown,
-      at,
-      (token) => this.word(token),
-      (suffix) => this.#paint(suffix),
-      labels,
-    );
+    const [whole, shade] = [(token) => this.word(token), (suffix) => this.#paint(suffix)];
+    this.store.show(shown, at, whole, shade, labels);
     this.#legend(narrow, labels);
     const cells = made.flatMap((band, sample) =>
       [...band.cells].flatMap((cell, i) =>
@@ -143,14 +138,12 @@ export class SampleBands extends StepPicture {
         calls,
         tokens: [...cells].filter((cell) => cell && !this.run.eos.has(cell.token)).length,
       }));
-    const plain = {
-        class: "dx-ghost-box",
-        height: BAND,
-        "stroke-dasharray": "3 3",
-        style: "fill:none;stroke:var(--muted)",
-      },
-      beside = narrow ? [] : made;
-    render(this.plain, beside, ({ cells }, i) => ["rect", { ...plain, x, y: y(i), width: unit * cells.length }]);
+    const beside = narrow ? [] : made,
+      style = "fill:none;stroke:var(--muted);stroke-dasharray:3 3";
+    render(this.plain, beside, ({ cells }, i) => {
+      const box = { x, y: y(i), width: unit * cells.length, height: BAND };
+      return ["rect", { class: "dx-ghost-box", ...box, style }];
+    });
     const bar = { class: "dx-warm", height: BAND - 8 };
     render(this.bars, beside, ({ calls }, i) => ["rect", { ...bar, x, y: y(i) + 4, width: unit * calls }]);
     counts.forEach(({ calls, tokens }, i) => {

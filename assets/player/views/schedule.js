@@ -61,14 +61,9 @@ export class Schedule {
     this.branches = new BranchList(run);
     this.cache = new CacheRows(run);
     this.why = el("p");
-    dom.append(
-      this.say,
-      el("div", { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` }, this.picture),
-      this.why,
-      this.legend,
-      this.branches.dom,
-      this.cache.dom,
-    );
+    const scroll = { class: "dx-scroll", tabindex: 0, "aria-label": tr`Schedule of this step` },
+      picture = el("div", scroll, this.picture);
+    dom.append(this.say, picture, this.why, this.legend, this.branches.dom, this.cache.dom);
     this.grow();
   }
 

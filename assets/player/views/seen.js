@@ -94,10 +94,8 @@ export class Seen {
       kept = bytes(picture * (vision?.entry_bytes ?? 0)),
       n = this.#latest(1, ({ grid }) => grid?.length)?.grid.reduce((a, b) => a * b, 1) ?? 0,
       whole = n > picture ? tr` All ${n} would take ${bytes(n * (vision?.entry_bytes ?? 0))} (derived).` : "";
-    setText(
-      this.bytes,
-      vision ? tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.` + whole : "",
-    );
+    const said = tr`Positions that the draft keeps: ${picture} of the picture (${kept}), ${text} of text.`;
+    setText(this.bytes, vision ? said + whole : "");
   }
 
   describe(t) {

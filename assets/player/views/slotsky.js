@@ -27,16 +27,14 @@ export function sky(parent, { x, y, side, K, earlier, recent, now, rows, columns
         r = most * (0.45 + 0.55 * Math.sqrt(Math.abs(w) / top));
       return ["circle", { cx: left + cell / 2, cy: up + cell / 2, r, style }];
     });
-  const [group] = render(parent, [
-    [
-      {},
-      ["path", { d: room, style: "fill:var(--raised);stroke:var(--line);opacity:1" }],
-      ["path", { d: squares(earlier).join(""), style: "fill:var(--accent);stroke:none;opacity:.22" }],
-      ["path", { d: squares(recent).join(""), style: "fill:var(--accent);stroke:none;opacity:.8" }],
-      ["path", { d: lines.join(""), style: `stroke:${SIGNED};stroke-width:1;opacity:.35` }],
-      ["g", {}, ...dots],
+  const path = (d, style) => ["path", { d, style }],
+    parts = [
+      path(room, "fill:var(--raised);stroke:var(--line);opacity:1"),
+      path(squares(earlier).join(""), "fill:var(--accent);stroke:none;opacity:.22"),
+      path(squares(recent).join(""), "fill:var(--accent);stroke:none;opacity:.8"),
+      path(lines.join(""), `stroke:${SIGNED};stroke-width:1;opacity:.35`),
     ],
-  ]);
+    [group] = render(parent, [[{}, ...parts, ["g", {}, ...dots]]]);
   return group.lastChild;
 }
 

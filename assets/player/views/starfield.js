@@ -156,10 +156,8 @@ export class Starfield {
       n = Math.min(last.length, lines.length);
     setText(this.many, tr`Read in this layer by the last ${last.length} tokens`);
     strips(this.bars, parts, w, ys);
-    setText(
-      this.told,
-      tr`Of the memory's bytes ${bytes(facts.always_bytes ?? 0)} are always read: its own FFN and keys.`,
-    );
+    const always = bytes(facts.always_bytes ?? 0);
+    setText(this.told, tr`Of the memory's bytes ${always} are always read: its own FFN and keys.`);
     growthLines(this.lines, lines, { n, names, w, top, tall: TALL }, words);
     set(this.blocks, size(w + 2, top + TALL + 26));
     write(this.names, words);

@@ -33,12 +33,12 @@ export function tower(
 
 /** States side by side: [{own: whether it is the target's, name, title}]; x: of the i-th. */
 export const states = (layer, items, x, y) =>
-  render(layer, items, ({ own, name, title }, i) => [
-    { transform: `translate(${x(i).toFixed(1)},${y})`, "data-s": own ? "accepted" : "drafted" },
-    ["title", {}, title],
-    [
-      "circle",
-      { r: R, style: `fill:var(--fill);stroke:var(--edge);stroke-width:2;${own ? "" : "stroke-dasharray:4 3"}` },
-    ],
-    ["text", { ...MIDDLE, y: 5, style: "fill:var(--ink)" }, name],
-  ]);
+  render(layer, items, ({ own, name, title }, i) => {
+    const style = `fill:var(--fill);stroke:var(--edge);stroke-width:2;${own ? "" : "stroke-dasharray:4 3"}`;
+    return [
+      { transform: `translate(${x(i).toFixed(1)},${y})`, "data-s": own ? "accepted" : "drafted" },
+      ["title", {}, title],
+      ["circle", { r: R, style }],
+      ["text", { ...MIDDLE, y: 5, style: "fill:var(--ink)" }, name],
+    ];
+  });

@@ -41,22 +41,18 @@ export class DraftTree {
     this.scroll = el("div", "dx-scroll", this.picture);
     const states = ["accepted", "rejected", "unreached", "correction", "bonus"].filter((s) => !run.states.has(s));
     this.ghost = Ghost.fits(run) ? new Ghost(run, context) : null;
-    dom.append(
-      this.say,
-      ...(this.ghost ? [this.ghost.root] : []),
-      this.scroll,
-      el(
-        "div",
-        "dx-legend",
+    const tails = run.steps.some((step) => step.tree?.tails?.length),
+      said = [
+        chances(run),
+        tr`edge width: draft probability or rank`,
+        tails && tr`small cells: pseudo rows that predict further tokens from there`,
+      ].filter(Boolean),
+      looks = [
         ...states.map((s) => legend(context.theme, s)),
         ...key(run),
-        ...(chances(run) ? [el("span", {}, chances(run))] : []),
-        el("span", {}, tr`edge width: draft probability or rank`),
-        ...(run.steps.some((step) => step.tree?.tails?.length)
-          ? [el("span", {}, tr`small cells: pseudo rows that predict further tokens from there`)]
-          : []),
-      ),
-    );
+        ...said.map((words) => el("span", {}, words)),
+      ];
+    dom.append(this.say, ...(this.ghost ? [this.ghost.root] : []), this.scroll, el("div", "dx-legend", ...looks));
   }
 
   /** The rows of a step's tree; without the target's own token where the limit of the answer cut it off. */
@@ -167,12 +163,6 @@ export class DraftTree {
         : "";
     const tails = tree.tails?.reduce((sum, n) => sum + n, 0),
       along = tails && tr`Pseudo rows in this forward: ${tails}.`;
-    return (
-      tr`${drafted} drafted, ${accepted} accepted${gained}.` +
-      [along, told(tree)]
-        .filter(Boolean)
-        .map((text) => ` ${text}`)
-        .join("")
-    );
+    return [tr`${drafted} drafted, ${accepted} accepted${gained}.`, along, told(tree)].filter(Boolean).join(" ");
   }
 }

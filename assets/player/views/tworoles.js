@@ -96,11 +96,8 @@ export class TwoRoles extends StepPicture {
   /** What the round wrote, under the verdicts, and where the two roles part. */
   #written(tree, { w, draft, verdict, written: y, labels, x }) {
     const { accepted } = rowsOf(tree);
-    this.chips(
-      this.ends,
-      written(this, tree, (i) => x(i + 1), y),
-      w - 4,
-    );
+    const items = written(this, tree, (i) => x(i + 1), y);
+    this.chips(this.ends, items, w - 4);
     labels.push([2, y - 10, "start", tr`written`]);
     refused(this, tree, { line: (accepted + 1) * w, roof: draft + 4, foot: verdict + CHIP + 4 });
   }
