@@ -9,7 +9,7 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers`, the `group` of a step that it shows and what it says where a step has `none`. */
+/** A view names its `layers`, the `group` of a step that it shows and its words where a step has `none`. */
 export class StepPicture {
   layers = [];
 
@@ -38,8 +38,8 @@ export class StepPicture {
     return step[this.group];
   }
 
-  /** A view draws what is `told` of a step (`draw`) and says it (`says`); where the step is the `next` one, the nodes
-   * that `draw` returns come in. `also` is for what stands beside the drawing. */
+  /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`
+   * one, the nodes that `draw` returns come in. `also` is for what stands beside the drawing. */
   show(t, hurry) {
     const next = t === this.t + 1;
     this.t = t;
@@ -57,7 +57,7 @@ export class StepPicture {
   describe(t) {
     const step = this.run.steps[t - 1],
       told = step && this.told(step);
-    if (told) return this.says(told, step, t);
+    if (told) return this.sentence(told, step, t);
     return t ? this.none : tr`Before the first step.`;
   }
 

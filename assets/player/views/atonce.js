@@ -143,7 +143,7 @@ ${TOP + H} ${(x(call.start) + 12).toFixed(1)},${TOP + ROW}`);
     return shown.some(({ laid }) => laid) ? tr`two devices, modelled` : tr`measured`;
   }
 
-  says(made, _, t) {
+  sentence(made, _, t) {
     const all = this.run.steps
         .slice(0, t)
         .filter(({ at_once: one }) => one)

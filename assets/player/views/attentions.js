@@ -152,7 +152,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
     return top + TOP + 8 + all.length * ROW;
   }
 
-  says({ copies }, { facts }, t) {
+  sentence({ copies }, { facts }, t) {
     const all = readers(this.run.steps, t),
       [first, last] = [all[0], all.at(-1)];
     return tr`After ${facts.context} tokens ${last.name} reads ${bytes(last.bytes)} and ${first.name} \

@@ -121,7 +121,7 @@ export class Bets extends StepPicture {
     this.labels.push([near ? box.x + 6 : x + side, y - (near ? 14 : 8), side < 0 ? "end" : "start", ratio]);
   }
 
-  says(told) {
+  sentence(told) {
     const named = { text: tr`copies of the text`, store: tr`the store`, table: tr`the table of earlier ranks` },
       odds = told.odds.map(
         ({ source, right, places }) => tr`${named[source] ?? tr`the draft model`} at ${right} of ${places} places`,

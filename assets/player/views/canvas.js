@@ -140,7 +140,7 @@ export class Canvas extends StepPicture {
     labels.push([0, 12, "start", tr`mean entropy ${nats(last.mean_entropy ?? 0)}, may end below ${nats(quiet)}`]);
   }
 
-  says(told) {
+  sentence(told) {
     const { kind, after, accepted, edited, kept, renoised, entropies, routes, line = 0, last, stop, quiet = 0 } = told,
       n = after.length;
     if (kind === "drawn") return tr`The canvas: ${n} tokens drawn at random from the whole vocabulary.`;

@@ -107,7 +107,7 @@ export class Conveyor extends StepPicture {
     if (next) comeIn(beads, { transform: "translateX(-60px)", opacity: 0 });
   }
 
-  says(told, step) {
+  sentence(told, step) {
     if (!told.linked) return tr`No guess comes back: each place has one ranking, whatever was guessed before it.`;
     const { tree } = step,
       { kept, other } = this.#paths(told, tree),

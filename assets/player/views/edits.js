@@ -162,7 +162,7 @@ export class Edits extends StepPicture {
     );
   }
 
-  says(told, step) {
+  sentence(told, step) {
     const count = (...kinds) => told.fates.filter((fate) => kinds.includes(fate)).length,
       masks = told.stood.filter((token) => token === this.run.mask).length,
       came = (cause) => step.commits?.causes.filter((why) => why === cause).length ?? 0,

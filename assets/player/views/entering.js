@@ -193,7 +193,7 @@ export class Entering extends StepPicture {
     return this.chips(this.strip, items, CELL - 4);
   }
 
-  says(told, _, t) {
+  sentence(told, _, t) {
     const at = this.#at(told),
       all = Object.values(shares(this.run.steps.slice(0, t), at)),
       [right, of] = [0, 1].map((k) => all.reduce((sum, pair) => sum + pair[k], 0)),

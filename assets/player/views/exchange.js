@@ -182,7 +182,7 @@ export class Exchange extends StepPicture {
     comeIn([this.stay, this.away], { opacity: 0 });
   }
 
-  says(_told, { facts }, t) {
+  sentence(_told, { facts }, t) {
     const { all, local, load } = counted(placed(this.run.steps, t, this.layer)),
       { lar, lar_ordinary: usual } = facts ?? {};
     const busiest = Number(((Math.max(...load) * load.length) / all).toPrecision(2)),

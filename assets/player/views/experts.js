@@ -163,7 +163,7 @@ export class Experts extends StepPicture {
     });
   }
 
-  says(_told, _step, t) {
+  sentence(_told, _step, t) {
     const { columns, units, box } = this.#read(t),
       pairs = box.map((position) => columns.get(position) ?? []),
       all = together(pairs).size,

@@ -172,7 +172,7 @@ export class Frontier extends StepPicture {
     return nodes.filter((_, i) => fresh(drawn[i]));
   }
 
-  says(_told, _step, t) {
+  sentence(_told, _step, t) {
     const found = states(this.run, t),
       [best] = open(this.run, t, found);
     if (!best) return this.none;

@@ -148,7 +148,7 @@ export class Fused extends StepPicture {
     return this.chips(this.cells, items, 999);
   }
 
-  says({ reads, fused, fed_back, outside = [] }, step) {
+  sentence({ reads, fused, fed_back, outside = [] }, step) {
     const { accepted } = rowsOf(step.tree),
       all = many(step.tree.tokens.length - 1, "drafted"),
       says = tr`${many(fused, "row")} read with g, the target's states after ${reads.join(", ")} layers, ${fed_back} \

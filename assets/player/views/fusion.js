@@ -115,7 +115,7 @@ export class Fusion extends StepPicture {
     return [...this.floors.beams.childNodes].slice(0, begin + this.at + 1);
   }
 
-  says(told, { tree }) {
+  sentence(told, { tree }) {
     const path = this.#path(told, tree, 1),
       right = (W) => this.#right(path, told, W),
       W = told.window,

@@ -100,7 +100,7 @@ export class LeftAlone extends StepPicture {
     ]);
   }
 
-  says(_told, _step, t) {
+  sentence(_told, _step, t) {
     const { own, alone } = this.#both(t),
       { tabs } = this.#done(t),
       length = (texts) => texts.join("").length;

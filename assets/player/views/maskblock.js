@@ -8,7 +8,7 @@ import { render } from "../render.js";
 import { rowsOf } from "../rounds.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { guesses, refused, written } from "./onepass.js";
+import { emitted, guesses, refused } from "./onepass.js";
 
 export const view = { name: "MaskBlock", title: "A block filled in one pass", place: 62, needs: ["maskblock"] };
 
@@ -130,7 +130,7 @@ export class MaskBlock extends StepPicture {
   /** What was written, over its slots, and where the block broke. */
   #ends(tree, { wide, left, w, foot, labels, x }) {
     const { accepted } = rowsOf(tree);
-    const items = written(this, tree, (i) => x(i + 1));
+    const items = emitted(this, tree, (i) => x(i + 1));
     this.chips(this.ends, items, w - 4);
     if (wide) {
       const names = [tr`written`, tr`guesses`, tr`next best`];
@@ -139,7 +139,7 @@ export class MaskBlock extends StepPicture {
     refused(this, tree, { line: left + (accepted + 1) * w, roof: ROOF, foot: foot + 32, roomy: wide, labels });
   }
 
-  says(told, step) {
+  sentence(told, step) {
     const { accepted } = rowsOf(step.tree),
       anchor = this.word(step.tree.tokens[0]),
       k = told.tokens.length;

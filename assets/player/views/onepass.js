@@ -30,7 +30,7 @@ export function guesses(view, { tokens, chances, states }, { w, foot, others, ta
 }
 
 /** What a round wrote, as boxes. */
-export function written(view, tree, x, y = 4) {
+export function emitted(view, tree, x, y = 4) {
   const { rows, accepted } = rowsOf(tree),
     own = rows.slice(tree.tokens.length);
   return tree.emitted.map((token, i) => ({

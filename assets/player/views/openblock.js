@@ -49,7 +49,7 @@ export class OpenBlock extends StepPicture {
     return moving.filter((_, i) => items[i].state === "new");
   }
 
-  says(told) {
+  sentence(told) {
     if (!told.written.length) return tr`The full block of ${told.tokens.length} is read once more, and kept.`;
     const masks = told.tokens.filter((token) => token === told.mask).length;
     return tr`Block of ${told.tokens.length}: ${told.written.length} written in this pass, ${masks} masks left.`;

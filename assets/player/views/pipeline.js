@@ -158,7 +158,7 @@ ${seconds(median(so.map(({ waited }) => waited)))} for the experts.`,
     );
   }
 
-  says(found, { facts }) {
+  sentence(found, { facts }) {
     const { processes, batch } = facts ?? {},
       both = percent(found.both),
       how =

@@ -166,7 +166,7 @@ export class SampleBands extends StepPicture {
     labels.push([left, foot + 8, "start", said]);
   }
 
-  says({ samples: told }) {
+  sentence({ samples: told }) {
     const [{ sample, suffix, drafted }] = told,
       tokens = suffix.filter(Boolean).length;
     if (told.length > 1) {

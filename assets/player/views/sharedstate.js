@@ -8,7 +8,7 @@ import { rowsOf } from "../rounds.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { lent, tally, up } from "./lentstate.js";
-import { guesses, refused, written } from "./onepass.js";
+import { emitted, guesses, refused } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
 export const view = {
@@ -118,12 +118,12 @@ export class SharedState extends StepPicture {
   #ends(tree, { roomy, n, left, w, foot, x, labels }, items) {
     const { accepted } = rowsOf(tree),
       end = left + (n - 1) * w - 8;
-    items.push(...written(this, tree, (i) => x(n - 1 + i)));
+    items.push(...emitted(this, tree, (i) => x(n - 1 + i)));
     if (roomy) labels.push([end, 20, "end", tr`written`], [end, foot + 22, "end", tr`guesses`]);
     refused(this, tree, { line: left + (n + accepted) * w, roof: ROOF, foot: foot + 32, roomy, labels });
   }
 
-  says(told, step) {
+  sentence(told, step) {
     const { accepted } = rowsOf(step.tree),
       k = told.tokens.length;
     return tr`One pass reads ${many(told.text.length, "row")} of text with the target's states and \

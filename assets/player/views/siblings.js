@@ -122,7 +122,7 @@ export class Siblings extends StepPicture {
     return { x, y: y + FOOT + 24, state, whole: this.word(token), sign: true };
   }
 
-  says(nodes) {
+  sentence(nodes) {
     const tested = nodes.reduce((sum, { draws }) => sum + draws.length, 0),
       rescued = nodes.filter(({ draws }) => draws.length > 1 && draws.at(-1).accepted).length;
     return tr`${many(tested, "drafted")} tested, no two siblings alike; ${rescued} accepted after a sibling was \

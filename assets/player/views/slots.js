@@ -194,7 +194,7 @@ ${L} runs`
     render(this.marks, marks, ([d, style]) => ["path", { d, style }]);
   }
 
-  says({ start, experts: numbers = [] }, { facts = {} }) {
+  sentence({ start, experts: numbers = [] }, { facts = {} }) {
     const experts = numbers.map((expert) => this.experts[expert]);
     if (!experts.length) return this.none;
     if (experts.length === 1) return tr`Token ${start} asks for ${translated(experts[0])}. ${said(facts)}.`;

@@ -177,7 +177,7 @@ export class Transferred extends StepPicture {
     return left + long + 110;
   }
 
-  says(told, step, t) {
+  sentence(told, step, t) {
     const { accepted } = rowsOf(step.tree),
       { layer: l, layers: n } = told,
       by = l + 1 < n ? tr`layers ${l + 1} to ${n}` : l < n ? tr`layer ${n}` : tr`no layer`,

@@ -7,7 +7,7 @@ import { render } from "../render.js";
 import { rowsOf } from "../rounds.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { refused, shareIn, written } from "./onepass.js";
+import { emitted, refused, shareIn } from "./onepass.js";
 
 export const view = { name: "TwoRoles", title: "One model in two roles", place: 64, needs: ["tworoles"] };
 
@@ -96,13 +96,13 @@ export class TwoRoles extends StepPicture {
   /** What the round wrote, under the verdicts, and where the two roles part. */
   #written(tree, { w, draft, verdict, written: y, labels, x }) {
     const { accepted } = rowsOf(tree);
-    const items = written(this, tree, (i) => x(i + 1), y);
+    const items = emitted(this, tree, (i) => x(i + 1), y);
     this.chips(this.ends, items, w - 4);
     labels.push([2, y - 10, "start", tr`written`]);
     refused(this, tree, { line: (accepted + 1) * w, roof: draft + 4, foot: verdict + CHIP + 4 });
   }
 
-  says(told, step) {
+  sentence(told, step) {
     const { accepted } = rowsOf(step.tree),
       k = told.drafted.length - 1,
       calls = Math.max(...told.passes);

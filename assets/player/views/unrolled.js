@@ -172,7 +172,7 @@ export class Unrolled extends StepPicture {
     for (const [y, name] of names) labels.push([left - 10, y, "end", name]);
   }
 
-  says(told, step) {
+  sentence(told, step) {
     const k = told.drafts.length,
       { kept, at } = broke(step.tree),
       ran = tr`One layer, run ${k} times: first on the model's state h, then on its own h′.`,
