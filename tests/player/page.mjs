@@ -30,6 +30,10 @@ export class Element {
     this.classList = { toggle: (name, on) => this.toggleAttribute(`class-${name}`, on) };
   }
 
+  get localName() {
+    return this.tagName;
+  }
+
   get children() {
     return this.childNodes.filter((node) => node instanceof Element);
   }
@@ -96,6 +100,13 @@ export class Element {
 
   remove() {
     this.parentElement?.childNodes.splice(this.parentElement.childNodes.indexOf(this), 1);
+    this.parentElement = null;
+  }
+
+  replaceWith(node) {
+    const { parentElement } = this;
+    parentElement.childNodes.splice(parentElement.childNodes.indexOf(this), 1, node);
+    Object.assign(node, { parentElement });
     this.parentElement = null;
   }
 
