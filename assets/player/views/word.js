@@ -4,6 +4,7 @@
 import { glyphs, unpack } from "../codec.js";
 import { el, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
+import { fill } from "../pixels.js";
 import { MIDDLE, render } from "../render.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
@@ -107,15 +108,8 @@ export class Word extends StepPicture {
     this.image.style.display = pixels ? "" : "none";
     if (!pixels || this.drawn === pixels) return;
     this.drawn = pixels;
-    const {
-        values,
-        shape: [height, width],
-      } = unpack(pixels),
-      pen = this.canvas.getContext("2d");
-    Object.assign(this.canvas, { width, height });
-    const image = pen.createImageData(width, height);
-    values.forEach((grey, i) => image.data.set([grey * 255, grey * 255, grey * 255, 255], 4 * i));
-    pen.putImageData(image, 0, 0);
+    const { values, shape } = unpack(pixels);
+    fill(this.canvas, shape, (i) => Array(3).fill(values[i]));
     set(this.image, { href: this.canvas.toDataURL() });
   }
 
