@@ -10,7 +10,8 @@ import { pathOf, rowsOf } from "../rounds.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { below, deepest, tally, vocabulary } from "./guessable.js";
+import { below, deepest, firstGuesses, vocabulary } from "./guessable.js";
+import { tally } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
 export const view = {
@@ -53,7 +54,7 @@ export class Fused extends StepPicture {
     this.#tower(told, at);
     this.#rows(told, tree, at);
     const items = this.#guesses(told, tree, at);
-    tally(this.run.steps.slice(0, this.t), at.state + R + 42, at);
+    tally(firstGuesses(this.run.steps.slice(0, this.t)), tr`first guess right so far`, at.state + R + 42, at);
     vocabulary(this.shares, told, foot, width, at.labels, told.outside?.map((token) => this.word(token))?.[0]);
     this.frame(foot + 34, at.labels);
     return items;

@@ -3,6 +3,7 @@
 import { cut, number } from "../codec.js";
 import { render } from "../render.js";
 import { tr } from "../words.js";
+import { rightOf } from "./onepass.js";
 
 /** The rows of a tree that hang below one of them. */
 export const below = ({ parents }, row) => parents.flatMap((parent, child) => (parent === row && child ? [child] : []));
@@ -16,30 +17,12 @@ export function deepest({ parents }) {
 
 /** Of the places of these steps that were checked, how many first guesses were the target's token: by place
  * [right, checked]. */
-export function firstGuesses(steps) {
-  const found = [];
-  for (const { fused, tree } of steps) {
-    if (!fused) continue;
+export const firstGuesses = (steps) =>
+  rightOf(steps, ({ fused, tree }) => {
+    if (!fused) return [];
     const path = tree.accepted.flatMap((kept, row) => (kept || !row ? [row] : []));
-    path.slice(0, tree.emitted.length).forEach((row, i) => {
-      const [first] = below(tree, row);
-      if (first === undefined) return;
-      found[i] ??= [0, 0];
-      found[i][0] += tree.tokens[first] === tree.emitted[i];
-      found[i][1]++;
-    });
-  }
-  return found;
-}
-
-/** How often the first guess of each place was right so far, as words at height y. */
-export function tally(steps, y, { roomy, left, x, labels }) {
-  firstGuesses(steps).forEach(([right, checked], i) =>
-    labels.push([x(i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]),
-  );
-  const says = tr`first guess right so far`;
-  labels.push(roomy ? [left - 8, y, "end", says] : [0, y + 20, "start", says]);
-}
+    return path.slice(0, tree.emitted.length).map((row, i) => [tree.tokens[below(tree, row)[0]], tree.emitted[i]]);
+  });
 
 /** The share of the target's tokens that can be guessed, as a bar at height y of the layer `parent`; outside: the word
  * of one that cannot be and was written. */

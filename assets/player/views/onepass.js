@@ -29,6 +29,28 @@ export function guesses(view, { tokens, chances, states }, { w, foot, others, ta
     });
 }
 
+/** Of the guesses of these steps that were checked, [guess, the target's token] by place, how many were right: by place
+ * [right, checked]. */
+export function rightOf(steps, pairs) {
+  const counts = [];
+  for (const step of steps)
+    for (const [i, [guess, token]] of pairs(step).entries()) {
+      if (guess === undefined) continue;
+      counts[i] ??= [0, 0];
+      counts[i][0] += guess === token;
+      counts[i][1]++;
+    }
+  return counts;
+}
+
+/** These counts as words at height y, and what they are. */
+export function tally(counts, words, y, { roomy, left, x, labels }) {
+  counts.forEach(([right, checked], i) =>
+    labels.push([x(i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]),
+  );
+  labels.push(roomy ? [left - 8, y, "end", words] : [0, y + 20, "start", words]);
+}
+
 /** What a round wrote, as boxes. */
 export function emitted(view, tree, x, y = 4) {
   const { rows, accepted } = rowsOf(tree),

@@ -7,7 +7,7 @@ import { render } from "../render.js";
 import { rowsOf } from "../rounds.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { lent, tally, up } from "./lentstate.js";
+import { checked, lent, up } from "./lentstate.js";
 import { emitted, guesses, refused } from "./onepass.js";
 import { R, states, tower } from "./targetstates.js";
 
@@ -51,7 +51,7 @@ export class SharedState extends StepPicture {
     items.push(...this.#guesses(told, tree, at));
     this.#tower(told, at);
     lent(at);
-    tally(this.run.steps.slice(0, this.t), at);
+    checked(this.run.steps.slice(0, this.t), at);
     this.#ends(tree, at, items);
     const moving = this.chips(this.cells, items, w - 4);
     render(this.ways, at.lines, ([d, kind]) => ["path", { fill: "none", d, class: kind }]);
