@@ -19,11 +19,8 @@ function entitle(node) {
 export class Brackets {
   constructor(run, context) {
     Object.assign(this, { run, context });
-    this.root = el("div", {
-      class: "dx-brackets",
-      "aria-hidden": "true",
-      onpointerover: ({ target }) => entitle(target),
-    });
+    this.root = el("div", { class: "dx-brackets", "aria-hidden": "true" });
+    this.root.addEventListener("pointerover", ({ target }) => entitle(target));
   }
 
   /** spans: of the step shown. board: gives the grid, the height of a track and the mode. */

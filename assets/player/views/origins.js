@@ -169,10 +169,8 @@ export class Origins {
   lift({ row, line, cell }) {
     for (const path of this.threads.childNodes) {
       const { dataset } = path,
-        hot =
-          row !== undefined
-            ? dataset.row === row
-            : line !== undefined && dataset.line === line && dataset.cell === cell;
+        ofCell = line !== undefined && dataset.line === line && dataset.cell === cell,
+        hot = row !== undefined ? dataset.row === row : ofCell;
       path.classList.toggle("dx-hot", hot);
     }
   }

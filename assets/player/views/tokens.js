@@ -31,11 +31,9 @@ export class Tokens {
     this.asked = new Asked(run);
     this.low = el("div", "dx-low");
     this.top = 0; // what scrolled out of a board above it
-    set(this.board, {
-      onscroll: () => {
-        this.top = this.board.scrollTop;
-        this.elements.finish();
-      },
+    this.board.addEventListener("scroll", () => {
+      this.top = this.board.scrollTop;
+      this.elements.finish();
     });
     this.marks = el("div", "dx-marks");
     this.board.append(this.numbers, this.cells, this.brackets.root, this.marks);
