@@ -6,7 +6,7 @@ import { cut, glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
-import { short } from "../sliding.js";
+import { short, unknown } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 
@@ -96,15 +96,15 @@ export class ExitMap extends StepPicture {
 
   /** Expected tokens per layer by exit and draft length, the best one marked, and where it was in the rounds before. */
   #promise(told, { x, y, w }, labels) {
-    const values = this.run.asked(this.t, "shadow_tokens", "promised") ?? told.exits.map(() => null),
+    const values = this.run.asked(this.t, "shadow_tokens", "promised"),
       lengths = Math.min(told.most, Math.max(8, told.next_d + 2)),
       size = w / lengths,
       at = (exit, d) => [x + (d + 0.5) * size, y + ROOF + (told.exits.length - 0.5 - told.exits.indexOf(exit)) * FLOOR],
-      known = values.flatMap((row) => row ?? []),
+      known = (values ?? []).flatMap((row) => row ?? []),
       low = Math.min(...known),
       top = Math.max(...known),
       boxes = told.exits.flatMap((exit, row) => Array.from({ length: lengths }, (_, d) => ({ exit, row, d })));
-    pool(this.heat, boxes.length, () => svg("rect", "dx-warm")).forEach((box, k) => {
+    pool(this.heat, values ? boxes.length : 0, () => svg("rect", "dx-warm")).forEach((box, k) => {
       const { exit, row, d } = boxes[k],
         [cx, cy] = at(exit, d),
         value = values[row]?.[d] ?? null;
@@ -123,11 +123,12 @@ export class ExitMap extends StepPicture {
       },
     );
     const foot = y + ROOF + told.exits.length * FLOOR + 18,
-      best = values[told.exits.indexOf(told.next_exit)]?.[told.next_d];
+      best = values?.[told.exits.indexOf(told.next_exit)]?.[told.next_d];
     const drafts = many(told.next_d, "drafted"),
       value = best == null ? "–" : short(best),
       next = tr`● exit ${told.next_exit}, ${drafts}: ${value}`;
-    labels.push([x, y + 12, "start", tr`tokens per layer: ${short(low)}–${short(top)}`], [x, y + 32, "start", next]);
+    const scale = values ? tr`tokens per layer: ${short(low)}–${short(top)}` : unknown(this.run);
+    labels.push([x, y + 12, "start", scale], [x, y + 32, "start", next]);
     for (let d = 0; d < lengths; d++)
       if (size > 18 || d % 2 === 0) labels.push([x + (d + 0.5) * size, foot, "middle", d]);
     labels.push([x - 8, foot, "end", tr`drafts`]);

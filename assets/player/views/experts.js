@@ -28,8 +28,7 @@ export class Experts extends StepPicture {
     this.layer = null;
     this.dom = dom;
     this.bar = el("span");
-    const widen = () => this.show(this.t);
-    this.sliding = new Sliding("n", tr`Tokens read together`, widen, { min: 1, max: 32, step: 1 });
+    this.sliding = new Sliding("n", tr`Tokens read together`, this, { min: 1, max: 32, step: 1 });
     this.sliding.dom.prepend(this.bar);
     this.begin(run, dom, context, ["ground", "cells", "boxes", "hover"], this.sliding.dom);
     this.grow();

@@ -6,7 +6,7 @@ import { cut, glyphs } from "../codec.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
 import { against, percent } from "../shares.js";
-import { Sliding, short } from "../sliding.js";
+import { Sliding, short, unknown } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { bars, plan } from "../strips.js";
 import { tr } from "../words.js";
@@ -19,14 +19,11 @@ const LEFT = 40,
   FOOT = ARCS + TALL + 4, // of the bars
   LINE = FOOT + 2 * (CHIP + 22) + 28;
 
-/** What a method of one threshold, the strict one, would write: no neighbour follows. */
-const ALONE = { radius: 0 };
-
 export class Leaps extends StepPicture {
   load(run, dom, context) {
-    const again = () => this.show(this.t);
-    this.radius = new Sliding(tr`radius r`, tr`Radius r`, again, { max: 16, step: 1 });
-    this.relaxed = new Sliding(tr`lower threshold`, tr`Lower threshold`, again);
+    const asks = ["leaps", "radius"];
+    this.radius = new Sliding(tr`radius r`, tr`Radius r`, this, { max: 16, step: 1, asks });
+    this.relaxed = new Sliding(tr`lower threshold`, tr`Lower threshold`, this, { asks });
     const layers = ["near", "odd", "axis", "line", "bars", "arcs", "cells"];
     this.begin(run, dom, context, layers, this.radius.dom, this.relaxed.dom);
   }
@@ -36,23 +33,47 @@ export class Leaps extends StepPicture {
   }
 
   #moved(told) {
-    return { ...told, radius: this.radius.at(told.radius), relaxed: this.relaxed.at(told.relaxed) };
+    const { radius, relaxed } = this;
+    return { ...told, radius: radius.at(told.radius), relaxed: relaxed.at(told.relaxed) };
   }
 
-  /** By each open position of step t: its threshold, the anchor that lowers it, and whether it is written. */
-  #decide({ at, strict, relaxed, radius }, t = this.t) {
-    const [near, most] = this.run.asked(t, "leaps", "radius", radius) ?? [[], []];
-    return at.map((p, i) => ({
-      theta: near[i] == null ? strict : Math.min(strict, relaxed),
-      near: near[i] ?? null,
-      anchor: near[i] === p,
-      yes: relaxed <= most[i],
-    }));
+  /** By each open position its threshold, the anchor that lowers it, and whether it is written, as the method answers
+   * for a radius; null where it was not asked. */
+  #asked({ at, strict, relaxed }, radius) {
+    const [near, most] = this.run.asked(this.t, "leaps", "radius", radius) ?? [];
+    return near
+      ? at.map((p, i) => ({
+          theta: near[i] === null ? strict : relaxed,
+          near: near[i],
+          anchor: near[i] === p,
+          yes: relaxed <= most[i],
+        }))
+      : null;
+  }
+
+  /** The same as recorded: an anchor is as far away as its lane says, the first of two. */
+  #recorded({ at, strict, relaxed, radius }) {
+    const { run, t } = this,
+      { spans, commits } = run.steps[t - 1],
+      anchors = spans.filter(({ kind }) => kind === "anchor").map(({ start }) => start);
+    return at.map((p) => {
+      const far = Math.round(run.score(t - 1, "distance", p, t)),
+        near = far <= radius ? anchors.find((anchor) => Math.abs(anchor - p) === far) : null,
+        theta = near === null ? strict : relaxed;
+      return { theta, near, anchor: near === p, yes: commits.positions.includes(p) };
+    });
+  }
+
+  #own(told) {
+    const moved = this.#moved(told),
+      any = (this.radius.moved ?? this.relaxed.moved) !== null;
+    return (any && this.#asked(moved, moved.radius)) || this.#recorded(told);
   }
 
   also(told) {
-    const n = told ? this.#decide(this.#moved(told)).filter(({ yes }) => yes).length : 0,
+    const n = told ? this.#own(told).filter(({ yes }) => yes).length : 0,
       said = tr`${n} would be written`;
+    set(this.relaxed.slider, { max: told?.strict ?? 1 });
     this.radius.show(told?.radius ?? 0, Boolean(told), said);
     this.relaxed.show(told?.relaxed ?? 0, Boolean(told), said);
   }
@@ -60,8 +81,8 @@ export class Leaps extends StepPicture {
   draw(recorded, _, next) {
     const { run, width, t } = this,
       told = this.#moved(recorded),
-      own = this.#decide(told),
-      alone = this.#decide({ ...told, ...ALONE }),
+      own = this.#own(recorded),
+      alone = this.#asked(told, 0), // what one threshold, the strict one, would write
       n = told.end - told.start,
       cols = plan(n, width - 6, LEFT, 40),
       board = run.board(t),
@@ -104,7 +125,7 @@ export class Leaps extends StepPicture {
         words: one.anchor ? "⚓" : against(told.confidence[i], one.theta).replace(cols.w < 52 ? " %" : "", ""),
         title: tr`${whole}: ${percent(told.confidence[i])}, threshold ${short(one.theta)}`,
       });
-      if (one.yes !== alone[i].yes) {
+      if (alone && one.yes !== alone[i].yes) {
         odd.push([x, top(k)]);
         if (cols.w > 52) labels.push([x, top(k) + LINE - 15, "middle", tr`follows`]);
       }
@@ -116,7 +137,8 @@ export class Leaps extends StepPicture {
           `M${begin},${top(k) + ARCS - 14}Q${(begin + x) / 2},${top(k) + 12} ${x},${y(k, told.confidence[i]) - 15}`,
         );
       }
-      [alone[i], one].forEach(({ yes }, row) => cells.push({ x, y: rows[row], state: yes ? "new" : "masked", whole }));
+      for (const [row, said] of [alone?.[i], one].entries())
+        if (said) cells.push({ x, y: rows[row], state: said.yes ? "new" : "masked", whole });
     }
     for (let line = 0; line < cols.lines; line++) {
       const at = line * LINE,
@@ -126,7 +148,8 @@ ${short(told.relaxed)}: neighbours follow`,
           tr`⚓ anchors; around them a lower threshold`,
         ];
       if (!line) labels.push([0, 14, "start", width < 640 ? heads[1] : heads[0]]);
-      labels.push([0, at + FOOT + 13, "start", tr`one threshold of ${short(told.strict)} would write (derived)`]);
+      const plain = alone ? tr`one threshold of ${short(told.strict)} would write (derived)` : unknown(run);
+      labels.push([0, at + FOOT + 13, "start", plain]);
       labels.push([0, at + FOOT + CHIP + 35, "start", tr`this run writes`]);
       for (const v of new Set([told.strict, told.relaxed])) labels.push([LEFT - 6, y(0, v) + at + 4, "end", short(v)]);
     }
@@ -151,7 +174,7 @@ ${short(told.relaxed)}: neighbours follow`,
   describe(t) {
     const told = this.run.steps[t - 1]?.leaps;
     if (!told?.at.length) return t ? tr`No place of a block is open in this step.` : tr`Before the first step.`;
-    const own = this.#decide(told, t),
+    const own = this.#recorded(told),
       anchors = own.filter(({ anchor }) => anchor).length,
       follow = told.tokens.filter((_, i) => own[i].yes && !own[i].anchor && own[i].near !== null);
     if (!anchors) return tr`No anchor: only the most confident one is written.`;

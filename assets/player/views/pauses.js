@@ -24,8 +24,8 @@ const futures = ({ pause }) =>
 
 export class Pauses extends StepPicture {
   load(run, dom, context) {
-    const range = { max: 6, step: 0.05 };
-    this.sliding = new Sliding("τ", tr`Entropy at which decoding pauses`, () => this.show(this.t), range);
+    const range = { max: 6, step: 0.05, asks: ["pause", "threshold"] };
+    this.sliding = new Sliding("τ", tr`Entropy at which decoding pauses`, this, range);
     const layers = ["bars", "lines", "lifted", "code", "fan", "back", "scale", "scores", "tokens"];
     this.begin(run, dom, context, layers, this.sliding.dom);
     set(this.code, "dx-code");
@@ -54,14 +54,13 @@ export class Pauses extends StepPicture {
       });
   }
 
-  #pauses(step, line) {
-    return this.run.asked(step + 1, "pause", "threshold", line);
+  #pauses({ step, paused }) {
+    return this.sliding.decided(paused, step + 1);
   }
 
   also(pause) {
-    const line = this.sliding.at(pause?.threshold ?? 0),
-      told = pause ? this.#written(this.t) : [],
-      over = told.filter(({ step }) => this.#pauses(step, line)).length;
+    const told = pause ? this.#written(this.t) : [],
+      over = told.filter((one) => this.#pauses(one)).length;
     this.sliding.show(
       pause?.threshold ?? 0,
       told.length > 0,
@@ -82,7 +81,7 @@ export class Pauses extends StepPicture {
       now = at === t,
       rows = at ? futures(run.steps[at - 1]) : [],
       word = (token) => glyphs(run.piece(token).text),
-      pauses = ({ step }) => this.#pauses(step, this.sliding.at(pause.threshold)),
+      pauses = (one) => this.#pauses(one),
       made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word, pauses });
     this.frame(made.height);
     const { bars, dashed, code, arcs, tokens, scores } = made;

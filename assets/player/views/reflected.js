@@ -38,7 +38,9 @@ const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 
 
 export class Reflected extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("α", tr`Weight of the second reading`, () => this.show(this.t));
+    this.sliding = new Sliding("α", tr`Weight of the second reading`, this, {
+      asks: ["reflection", "alpha"],
+    });
     const key = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
     key.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
     this.begin(run, dom, context, ["strip", "bars", "cells"], key, this.sliding.dom);
@@ -48,10 +50,8 @@ export class Reflected extends StepPicture {
     return reflection;
   }
 
-  /** Fates as recorded, or with another weight; where tokens are drawn, those that the tree tells. */
-  #fates(told, { tree, commits }, alpha = this.sliding.at(told.alpha)) {
-    const asked = this.run.asked(this.t, "reflection", "alpha", alpha);
-    if (asked) return asked;
+  /** What became of each drafted token. */
+  #recorded(told, { tree, commits }) {
     const { rows } = rowsOf(tree),
       rescued = commits?.causes ?? [];
     return rows.slice(1, told.own.length + 1).map(({ why }, i) => {
@@ -61,7 +61,7 @@ export class Reflected extends StepPicture {
   }
 
   also(told, step) {
-    const fates = told ? this.#fates(told, step) : [],
+    const fates = told ? this.sliding.decided(this.#recorded(told, step)) : [],
       stand = fates.filter((fate) => fate === "both" || fate === "rescued").length;
     this.sliding.show(
       told?.alpha ?? 0,
@@ -72,7 +72,7 @@ export class Reflected extends StepPicture {
 
   draw(told, step, next) {
     const { rows } = rowsOf(step.tree),
-      fates = this.#fates(told, step);
+      fates = this.sliding.decided(this.#recorded(told, step));
     const { width, run } = this,
       most = this.most(({ reflection }) => reflection?.own.length),
       w = Math.min(WIDEST, (width - LEFT - 4) / Math.max(1, most)),
@@ -160,7 +160,7 @@ export class Reflected extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.reflection;
     if (!told) return t ? tr`No draft was made in this step.` : tr`Before the first step.`;
-    const fates = this.#fates(told, this.run.steps[t - 1], told.alpha),
+    const fates = this.#recorded(told, this.run.steps[t - 1]),
       of = (name) => fates.filter((fate) => fate === name).length;
     const stand = of("both") + of("rescued");
     return tr`${many(fates.length, "drafted")}: ${stand} stand, ${of("rescued")} of them only because \

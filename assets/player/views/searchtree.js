@@ -8,10 +8,10 @@ import { many } from "../counted.js";
 import { el, pool, set, setText, svg } from "../dom.js";
 import { tidy } from "../layout.js";
 import { comeIn } from "../motion.js";
-import { Sliding, short } from "../sliding.js";
+import { Sliding, short, unknown } from "../sliding.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { after, came, drafts, fates, lines, shown, trail, why } from "./searched.js";
+import { after, drafts, fates, lines, shown, trail, why } from "./searched.js";
 import { LINE, successors } from "./successors.js";
 
 export const view = {
@@ -32,7 +32,10 @@ const middle = { "text-anchor": "middle" };
 
 export class SearchTree extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding(tr`iterations I`, tr`Iterations of the search`, () => this.show(this.t), { step: 1 });
+    this.sliding = new Sliding(tr`iterations I`, tr`Iterations of the search`, this, {
+      step: 1,
+      asks: ["table_search", "iterations"],
+    });
     this.terms = el("p", "dx-readout");
     const layers = ["bars", "threads", "circles", "cells", "plain"];
     this.begin(run, dom, context, layers, this.sliding.dom, this.terms);
@@ -56,20 +59,16 @@ export class SearchTree extends StepPicture {
     return Math.min(this.sliding.at(ends.length), ends.length);
   }
 
+  /** After other iterations than were made: the nodes that drafts end in, what comes of them, and the terms of the last
+   * one; null where no slider was moved, or that is not known. */
   #moved(search) {
-    return this.sliding.moved !== null && this.#k(search) > 0;
-  }
-
-  /** After the iterations that are shown: {made: drafts, terms: of the last one}. */
-  #asked(search) {
-    const [nodes, terms] = this.run.asked(this.t, "table_search", "iterations", this.#k(search)) ?? [[], null];
-    return { made: drafts(search, nodes), terms };
+    return this.#k(search) > 0 ? this.sliding.decided(null) : null;
   }
 
   #again(search, { tree }) {
     const k = this.#k(search),
-      { rows, kept } = came(this.#asked(search).made, tree.emitted, search.room);
-    const least = kept === tree.emitted.length ? "≥ " : "";
+      [, [, , rows, kept]] = this.sliding.decided([[], []]),
+      least = kept === tree.emitted.length ? "≥ " : "";
     return tr`after ${k} iterations ${many(rows, "drafted")}, ${least}${kept} accepted`;
   }
 
@@ -78,7 +77,7 @@ export class SearchTree extends StepPicture {
     const k = this.#k(search),
       way = trail(search, search.ends[k - 1]),
       words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
-      { terms } = this.#asked(search),
+      [, , terms] = this.#moved(search),
       rolled = search.rollouts[k - 1];
     const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
     return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why(terms)})${on}, score \
@@ -104,8 +103,8 @@ ${short(search.scores[k - 1])}.`;
       apart = (right - left - 8) / Math.max(1, columns - 1),
       foot = top + rows * pitch + 16,
       labels = [];
-    const { emitted, emitted_source: source } = step.tree,
-      now = this.#moved(search) ? fates(this.#asked(search).made, emitted, search.room, source === "target") : null;
+    const moved = this.#moved(search),
+      now = moved && fates(drafts(search, moved[0]), moved[1], step.tree.emitted);
     list.forEach((item, i) => {
       if (now) item.state = now.get(String(item.tokens)) ?? "";
       const { column, row } = places[i],
@@ -172,10 +171,12 @@ ${short(search.scores[k - 1])}.`;
   }
 
   /** What the same search drafts in the table as it was loaded, and what of it the target would have kept. */
-  #baseline({ fixed, room }, { tree }, x, foot, labels) {
-    const { rows, kept } = came(fixed, tree.emitted, room),
-      told = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
-      all = x === null ? [] : lines(fixed, tree.emitted, room, tree.emitted_source === "target"),
+  #baseline({ fixed }, { tree }, x, foot, labels) {
+    const came = this.run.asked(this.t, "table_search", "fixed"),
+      [, , rows, kept] = came ?? [],
+      made = rows ? tr`${many(rows, "drafted")}, ${kept} accepted` : tr`nothing is drafted`,
+      told = came ? made : unknown(this.run),
+      all = came && x !== null ? lines(fixed, came, tree.emitted) : [],
       boxes = [];
     labels.push([x ?? 4, x === null ? foot + 22 : TOP - 14, "start", tr`○ without learning (derived):`]);
     labels.push([x ?? 4, x === null ? foot + 40 : TOP + 6, "start", told]);
