@@ -7,7 +7,7 @@ import { el, pool, set, setText, svg } from "../dom.js";
 import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
-import { attention, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
+import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 
 export const view = {
@@ -75,7 +75,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
   #plane(right, labels) {
     const n = this.context_.value,
       price = this.price.value,
-      boxes = DEVICES.map((device) => ({ ...device, ...bought(device, price) })),
+      boxes = DEVICES.map((device) => ({ ...device, ...times(device, price) })),
       most = (key) => 1.16 * Math.max(...boxes.map((box) => box[key])),
       [wide, tall] = [most("bytes"), most("operations")],
       foot = TOP + HIGH,
@@ -124,7 +124,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
       labels.push([x(b), foot + 18, "middle", bytes(b)], [LEFT - 6, y(o) + 4, "end", number(o / G)]);
     }
-    const costs = MODELS.map((model) => ({ ...model, ...attention(model, n) }));
+    const costs = MODELS.map((model) => ({ ...model, ...times(model, n) }));
     pool(this.rays, costs.length, () => svg("path")).forEach((ray, i) => {
       const { operations, bytes: b } = costs[i],
         far = Math.min(wide / b, tall / operations);
