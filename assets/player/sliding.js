@@ -15,15 +15,15 @@ export const unknown = ({ end }) =>
   end ? tr`what it would have been is not known` : tr`what it would be is known after the run`;
 
 export class Sliding {
-  /** view: drawn again when a person moves it, or puts it back. asks: the record and the name of what it moves, where the
-   * method answers (`Run.asked`). */
-  constructor(symbol, label, view, { min = 0, max = 1, step = 0.01, asks } = {}) {
-    Object.assign(this, { view, asks, moved: null }); // where a person left it
+  /** view: drawn again when a person moves it, or puts it back. asks: of which record what it moves, where its method
+   * answers (`Run.asked`), else null. range: [least, most, step]. */
+  constructor(view, asks, symbol, label, range = [0, 1, 0.01]) {
+    Object.assign(this, { view, asks: asks?.split("."), moved: null }); // where a person left it
     const move = (value) => {
       this.moved = value;
       view.show(view.t);
     };
-    this.slider = track(label, [min, max, step], move);
+    this.slider = track(label, range, move);
     this.value = el("output");
     this.back = el("button", { onclick: () => move(null) }, tr`as recorded`);
     this.derived = el("span", { "aria-live": "polite" });

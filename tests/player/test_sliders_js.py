@@ -24,7 +24,7 @@ BARE = {"asked": False}
 
 def asks(view: View) -> bool:
     files = {*closure((f"views/{view.file}.js",))} - {"sliding.js"}
-    return any(re.search(r"\.asked\(|\basks:", (PLAYER / name).read_text("utf-8")) for name in files)
+    return any(re.search(r"\.(asked|decided)\(", (PLAYER / name).read_text("utf-8")) for name in files)
 
 
 ASKING = [view for view in views() if asks(view)]

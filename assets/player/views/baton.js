@@ -35,10 +35,7 @@ export function costs(steps, models, large, prompt) {
 export class Baton extends StepPicture {
   load(run, dom, context) {
     this.dom = dom;
-    this.sliding = new Sliding("τ", tr`Threshold τ`, this, {
-      max: 4,
-      asks: ["relay", "tau"],
-    });
+    this.sliding = new Sliding(this, "relay.tau", "τ", tr`Threshold τ`, [0, 4, 0.01]);
     this.begin(run, dom, context, ["areas", "lines", "cells", "batons", "gauge"], this.sliding.dom);
     this.grow();
   }

@@ -21,9 +21,7 @@ const HEAD = 26,
 
 export class Boundary extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding(tr`line end’s threshold τ`, tr`Threshold of a line end`, this, {
-      asks: ["boundary", "tau"],
-    });
+    this.sliding = new Sliding(this, "boundary.tau", tr`line end’s threshold τ`, tr`Threshold of a line end`);
     this.begin(run, dom, context, ["early", "blocks", "late", "cells"], this.sliding.dom);
   }
 

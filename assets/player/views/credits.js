@@ -22,11 +22,7 @@ const LEFT = 58,
 
 export class Credits extends StepPicture {
   load(run, dom, context) {
-    this.alpha = new Sliding(tr`credit strength α`, tr`Credit strength α`, this, {
-      max: 2,
-      step: 0.1,
-      asks: ["credits", "token"],
-    });
+    this.alpha = new Sliding(this, "credits.token", tr`credit strength α`, tr`Credit strength α`, [0, 2, 0.1]);
     this.begin(run, dom, context, ["odd", "streaks", "line", "bars", "trail", "cells"], this.alpha.dom);
   }
 

@@ -33,9 +33,7 @@ const below = ({ confidence, eta }) => confidence.at(-1) < eta;
 
 export class EarlyExit extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("η", tr`Threshold η`, this, {
-      asks: ["early_exit", "eta"],
-    });
+    this.sliding = new Sliding(this, "early_exit.eta", "η", tr`Threshold η`);
     this.lift = svg("rect", { class: "dx-lift", rx: 8 });
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
     const layers = [this.lift, "floors", "plain", "rises", "cells", this.line, "hops"];

@@ -28,7 +28,7 @@ export class Experts extends StepPicture {
     this.layer = null;
     this.dom = dom;
     this.bar = el("span");
-    this.sliding = new Sliding("n", tr`Tokens read together`, this, { min: 1, max: 32, step: 1 });
+    this.sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
     this.sliding.dom.prepend(this.bar);
     this.begin(run, dom, context, ["ground", "cells", "boxes", "hover"], this.sliding.dom);
     this.grow();

@@ -22,9 +22,8 @@ const PLAIN = 0.8; // what the published filter amounts to
 
 export class Filtering extends StepPicture {
   load(run, dom, context) {
-    const asks = (moved) => ({ asks: ["filtering", moved] });
-    this.tau = new Sliding(tr`filter τ`, tr`Threshold of the filter`, this, asks("tau"));
-    this.theta = new Sliding(tr`baseline θ`, tr`Threshold of the baseline`, this, asks("theta"));
+    this.tau = new Sliding(this, "filtering.tau", tr`filter τ`, tr`Threshold of the filter`);
+    this.theta = new Sliding(this, "filtering.theta", tr`baseline θ`, tr`Threshold of the baseline`);
     const layers = ["odd", "net", "lines", "bars", "cells", "strip", "scissors"];
     this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
   }

@@ -37,7 +37,7 @@ export function items(board, first, printed, eos) {
 export class Form extends StepPicture {
   load(run, dom, context) {
     this.canvas = document.createElement("canvas");
-    this.theta = new Sliding("θ", tr`Threshold θ`, this, { asks: ["form", "threshold"] });
+    this.theta = new Sliding(this, "form.threshold", "θ", tr`Threshold θ`);
     this.begin(run, dom, context, ["photo", "cells", "fields", "ghost"], this.theta.dom);
   }
 

@@ -20,7 +20,7 @@ const known = (path) => path.filter(({ own }) => own !== null).length; // places
 
 export class Fusion extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("W", tr`Tokens in the window`, this, { min: 1, max: 3, step: 1 });
+    this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
     this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
     this.floors = new Floors(run, context.theme);
     this.begin(run, dom, context, this.floors.layers, this.places, this.sliding.dom);

@@ -56,9 +56,7 @@ const dot = (x) => x.toFixed(1);
 
 export class Judged extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("δ", tr`The judge's threshold`, this, {
-      asks: ["judged", "delta"],
-    });
+    this.sliding = new Sliding(this, "judged.delta", "δ", tr`The judge's threshold`);
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
     this.across = svg("path", { "data-s": "rejected", style: "stroke-width:1.5;stroke-dasharray:6 4" });
     const key = Object.entries(STATES).map(([fate, state]) => legend(context.theme, state, SAID[fate]));

@@ -19,11 +19,17 @@ const LEFT = 40,
   FOOT = ARCS + TALL + 4, // of the bars
   LINE = FOOT + 2 * (CHIP + 22) + 28;
 
+const row = ({ strict, relaxed }, p, near, yes) => ({
+  theta: near === null ? strict : relaxed,
+  near,
+  anchor: near === p,
+  yes,
+});
+
 export class Leaps extends StepPicture {
   load(run, dom, context) {
-    const asks = ["leaps", "radius"];
-    this.radius = new Sliding(tr`radius r`, tr`Radius r`, this, { max: 16, step: 1, asks });
-    this.relaxed = new Sliding(tr`lower threshold`, tr`Lower threshold`, this, { asks });
+    this.radius = new Sliding(this, "leaps.radius", tr`radius r`, tr`Radius r`, [0, 16, 1]);
+    this.relaxed = new Sliding(this, "leaps.radius", tr`lower threshold`, tr`Lower threshold`);
     const layers = ["near", "odd", "axis", "line", "bars", "arcs", "cells"];
     this.begin(run, dom, context, layers, this.radius.dom, this.relaxed.dom);
   }
@@ -39,28 +45,20 @@ export class Leaps extends StepPicture {
 
   /** By each open position its threshold, the anchor that lowers it, and whether it is written, as the method answers
    * for a radius; null where it was not asked. */
-  #asked({ at, strict, relaxed }, radius) {
+  #asked(told, radius) {
     const [near, most] = this.run.asked(this.t, "leaps", "radius", radius) ?? [];
-    return near
-      ? at.map((p, i) => ({
-          theta: near[i] === null ? strict : relaxed,
-          near: near[i],
-          anchor: near[i] === p,
-          yes: relaxed <= most[i],
-        }))
-      : null;
+    return near ? told.at.map((p, i) => row(told, p, near[i], told.relaxed <= most[i])) : null;
   }
 
   /** The same as recorded: an anchor is as far away as its lane says, the first of two. */
-  #recorded({ at, strict, relaxed, radius }) {
+  #recorded(told) {
     const { run, t } = this,
       { spans, commits } = run.steps[t - 1],
       anchors = spans.filter(({ kind }) => kind === "anchor").map(({ start }) => start);
-    return at.map((p) => {
+    return told.at.map((p) => {
       const far = Math.round(run.score(t - 1, "distance", p, t)),
-        near = far <= radius ? anchors.find((anchor) => Math.abs(anchor - p) === far) : null,
-        theta = near === null ? strict : relaxed;
-      return { theta, near, anchor: near === p, yes: commits.positions.includes(p) };
+        near = far <= told.radius ? anchors.find((anchor) => Math.abs(anchor - p) === far) : null;
+      return row(told, p, near, commits.positions.includes(p));
     });
   }
 

@@ -24,8 +24,7 @@ const futures = ({ pause }) =>
 
 export class Pauses extends StepPicture {
   load(run, dom, context) {
-    const range = { max: 6, step: 0.05, asks: ["pause", "threshold"] };
-    this.sliding = new Sliding("τ", tr`Entropy at which decoding pauses`, this, range);
+    this.sliding = new Sliding(this, "pause.threshold", "τ", tr`Entropy at which decoding pauses`, [0, 6, 0.05]);
     const layers = ["bars", "lines", "lifted", "code", "fan", "back", "scale", "scores", "tokens"];
     this.begin(run, dom, context, layers, this.sliding.dom);
     set(this.code, "dx-code");

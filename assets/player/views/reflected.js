@@ -38,9 +38,7 @@ const percent = (share) => `${share > 0 && share < 0.01 ? "<1" : Math.round(100 
 
 export class Reflected extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("α", tr`Weight of the second reading`, this, {
-      asks: ["reflection", "alpha"],
-    });
+    this.sliding = new Sliding(this, "reflection.alpha", "α", tr`Weight of the second reading`);
     const key = el("div", "dx-legend", ...OPINIONS.map(([, state, words]) => legend(context.theme, state, words)));
     key.append(el("span", {}, el("b", "dx-rescue"), tr`stands only because of the second reading`));
     this.begin(run, dom, context, ["strip", "bars", "cells"], key, this.sliding.dom);

@@ -32,11 +32,7 @@ const about = (n) => number(Number(n.toPrecision(2)));
 
 export class Schooling extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("γ", tr`Drafts of a round, at most`, this, {
-      max: 16,
-      step: 1,
-      asks: ["schooling", "gamma"],
-    });
+    this.sliding = new Sliding(this, "schooling.gamma", "γ", tr`Drafts of a round, at most`, [0, 16, 1]);
     this.begin(run, dom, context, ["boxes", "cells", "text"], this.sliding.dom);
   }
 

@@ -32,10 +32,8 @@ const middle = { "text-anchor": "middle" };
 
 export class SearchTree extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding(tr`iterations I`, tr`Iterations of the search`, this, {
-      step: 1,
-      asks: ["table_search", "iterations"],
-    });
+    const name = "table_search.iterations";
+    this.sliding = new Sliding(this, name, tr`iterations I`, tr`Iterations of the search`, [0, 1, 1]);
     this.terms = el("p", "dx-readout");
     const layers = ["bars", "threads", "circles", "cells", "plain"];
     this.begin(run, dom, context, layers, this.sliding.dom, this.terms);

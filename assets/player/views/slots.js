@@ -24,12 +24,7 @@ const line = (colour, width, dash = "none") =>
 
 export class Slots extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("c", tr`Slots of the cache`, this, {
-      min: 1,
-      max: 8,
-      step: 1,
-      asks: ["requests", "lru"],
-    });
+    this.sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
     this.legend = el("div", "dx-legend");
     const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
     this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];

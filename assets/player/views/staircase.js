@@ -28,9 +28,7 @@ const STATE = { accepted: "accepted", mismatch: "rejected" };
 
 export class Staircase extends StepPicture {
   load(run, dom, context) {
-    this.sliding = new Sliding("h", tr`Chance of a refusal at which drafting stops`, this, {
-      asks: ["stopping", "h"],
-    });
+    this.sliding = new Sliding(this, "stopping.h", "h", tr`Chance of a refusal at which drafting stops`);
     this.line = svg("path", { class: "dx-eta", "data-s": "rejected" });
     this.begin(run, dom, context, ["fixed", "scale", "treads", this.line, "cells"], this.sliding.dom);
   }

@@ -50,10 +50,7 @@ export function tiles(run, t) {
 export class Units extends StepPicture {
   load(run, dom, context) {
     this.dom = dom;
-    this.sliding = new Sliding("β", tr`Confidence threshold`, this, {
-      max: 1.05,
-      asks: ["unit", "beta"],
-    });
+    this.sliding = new Sliding(this, "unit.beta", "β", tr`Confidence threshold`, [0, 1.05, 0.01]);
     this.line = svg("path", { "data-s": "rejected", style: "stroke-width:2;stroke-dasharray:6 4" });
     this.key = el(
       "div",

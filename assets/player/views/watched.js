@@ -24,11 +24,7 @@ const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length;
 
 export class Watched extends StepPicture {
   load(run, dom, context) {
-    this.factor = new Sliding(tr`thresholds ×`, tr`Thresholds, times`, this, {
-      max: 2,
-      step: 0.05,
-      asks: ["watched", "factor"],
-    });
+    this.factor = new Sliding(this, "watched.factor", tr`thresholds ×`, tr`Thresholds, times`, [0, 2, 0.05]);
     const layers = ["saved", "axis", "plain", "line", "stairs", "ticks", "ticker", "dots", "cells"];
     this.begin(run, dom, context, layers, this.factor.dom);
   }
