@@ -21,7 +21,7 @@ from explorer.figures.names import LONGEST, settings, title_of
 from explorer.figures.noise import too_busy
 from explorer.figures.revisions import revisions
 from explorer.figures.samples import Samples
-from explorer.figures.verdict import judge
+from explorer.figures.verdict import judge, marks
 from explorer.figures.work import of_step, timed
 
 CAUSES = {"bonus": ("bonus",), "correction": ("corrections",)}  # of a write: what its token is counted as
@@ -88,7 +88,7 @@ def shown(trace: Trace, others: Iterable[Trace] = ()) -> str:
 
 def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
     """The figures of a run that is over: {key, from, counts, gained, work, later, settings, stops, hindsight, verdict,
-    pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
+    marks, pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
     (`revisions`). stops: of each step what its method would have decided with other values of what its pictures move
     (`engines.Alternatives`)."""
     sums, asked = trace.totals, Alternatives(trace.header)
@@ -110,6 +110,7 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
         "stops": any(stops) and stops,
         "hindsight": lens.looked_ahead and lens.columns(),
         "verdict": mark,
+        "marks": mark and marks(trace),
         "pairs": pairs,
     }
     return figures | {name: figure for name, figure in optional.items() if figure}

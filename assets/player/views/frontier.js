@@ -7,7 +7,7 @@ import { comeIn } from "../motion.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { back, open, returns, states } from "./openstates.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
@@ -196,7 +196,7 @@ export class Frontier extends StepPicture {
         Math.min(x, left + width - 70),
         y + 24,
         "middle",
-        `★ ${marked(isRight(this.run, this.#text(best)))}`,
+        `★ ${marked(answerOf(this.run, this.#text(best))[1])}`,
       ]);
     }
   }

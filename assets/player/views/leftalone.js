@@ -9,7 +9,7 @@ import { comeIn } from "../motion.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { CARD, layout } from "./leftalonelayout.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
@@ -24,6 +24,13 @@ export class LeftAlone extends StepPicture {
 
   #text(token) {
     return this.run.eos.has(token) ? "" : glyphs(this.run.piece(token).text);
+  }
+
+  /** The text of the whole run left alone. */
+  get #alone() {
+    const { steps, eos } = this.run,
+      ids = steps.flatMap(({ left_alone: one }) => one?.tokens ?? []);
+    return ids.map((id) => (eos.has(id) ? "" : this.run.piece(id).text)).join("");
   }
 
   /** Texts of the tokens of both, up to step t. */
@@ -63,10 +70,9 @@ export class LeftAlone extends StepPicture {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs, stop } = this.#done(this.t),
-      sign = (text) => marked(isRight(run, text)),
       made = layout({
-        own: { texts: own, sign, ...told.own },
-        alone: { texts: alone, sign, ...told.alone },
+        own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
+        alone: { texts: alone, sign: marked(answerOf(run, this.#alone)[1]), ...told.alone },
         longest: this.#longest(),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done: tabs,
