@@ -24,6 +24,11 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
+  /** What of a step a view shows: the record that it needs first. */
+  told(step) {
+    return step[this.record];
+  }
+
   /** A view says what of a step it shows (`told`) and draws that (`draw`), moving where the step is the `next` one;
    * `also` is for what stands beside the drawing. */
   show(t, hurry) {
@@ -37,6 +42,11 @@ export class StepPicture {
     this.also?.(told, step);
     endIn(this.picture); // what moves is of another step
     if (told) this.draw(told, step, next);
+  }
+
+  /** A token as it is drawn, in at most so many letters. */
+  word(token, most = Infinity) {
+    return cut(glyphs(this.run.piece(token).text), most);
   }
 
   /** The largest of a number over all steps, sought anew only where the run has grown. */
@@ -66,6 +76,16 @@ export class StepPicture {
     });
     if (wrote.length)
       labels.push([left, foot + 20, "start", tr`one by one: ${many(wrote.length, "target")} (derived)`]);
+  }
+
+  /** Where a draft was refused, into the layer `cuts`: a line at x, and words among the labels if they are given. */
+  refused({ why }, x, roof, foot, labels) {
+    const broke = why.includes("mismatch"),
+      [at, anchor] = x + 240 < this.width ? [x + 7, "start"] : [this.width - 4, "end"];
+    if (broke && labels) labels.push([at, roof - 3, anchor, tr`✕ refused: the rest is dropped`]);
+    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
+      set(path, { d: `M${x},${roof - 10}V${foot}` }),
+    );
   }
 
   /** Words of the drawing: [[x, y, anchor, text]]. */

@@ -106,13 +106,8 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
         "later": _filled(revisions(trace)),
         "settings": {name: value[:LONGEST] for name, value in settings(trace).items()},
     }
-    optional = {
-        "stops": any(stops) and stops,
-        "hindsight": lens.looked_ahead and lens.columns(),
-        "verdict": mark,
-        "marks": mark and marks(trace),
-        "pairs": pairs,
-    }
+    told = {"verdict": mark, "marks": mark and marks(trace), "stops": any(stops) and stops, "pairs": pairs}
+    optional = {"hindsight": lens.looked_ahead and lens.columns(), **told}
     return figures | {name: figure for name, figure in optional.items() if figure}
 
 

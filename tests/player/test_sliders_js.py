@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 
 from explorer import ASSETS
@@ -48,9 +49,9 @@ def stops_of(text: str) -> set[str]:
 
 @pytest.fixture
 def drawn(js: Call) -> Call:
-    call = "M.drawn(modules, theme, file, name, text, given)"
+    call = "M.drawn(modules, theme, view, text, given)"
     return lambda view, text, **given: js(
-        "./unasked.mjs", call, theme=THEME, file=view.file, name=view.name, text=text, given=given
+        "./unasked.mjs", call, theme=THEME, view=msgspec.to_builtins(view), text=text, given=given
     )
 
 

@@ -17,7 +17,7 @@ function lines(node, look = "") {
 
 /** moved: "kept" puts every slider where it stands, so that the method's answer is drawn there; "least" puts it at its
  * end. asked: whether the run has answers; over: whether it has ended. */
-export function drawn(modules, theme, file, name, text, { moved = null, asked = true, over = true } = {}) {
+export function drawn(modules, theme, { file, name, needs }, text, { moved = null, asked = true, over = true } = {}) {
   page();
   Object.assign(Element.prototype, {
     getContext: () => ({ putImageData() {}, createImageData: (w, h) => ({ data: new Uint8ClampedArray(4 * w * h) }) }),
@@ -25,7 +25,7 @@ export function drawn(modules, theme, file, name, text, { moved = null, asked = 
   });
   globalThis.matchMedia = () => ({ matches: true }); // nothing moves
   const run = modules["store.js"].Run.from(text),
-    view = new modules[`views/${file}.js`][name](),
+    view = Object.assign(new modules[`views/${file}.js`][name](), { record: needs[0] }),
     dom = document.createElement("div");
   if (!asked) run.figures.stops = [];
   if (!over) run.end = null;

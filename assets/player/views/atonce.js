@@ -56,10 +56,6 @@ export class AtOnce extends StepPicture {
     this.begin(run, dom, context, ["back", "links", "cells"]);
   }
 
-  told({ at_once: made }) {
-    return made;
-  }
-
   draw(_, __, next) {
     const { run, width, t, context } = this,
       narrow = width < 640,

@@ -56,10 +56,6 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
     );
   }
 
-  told({ readers: told }) {
-    return told;
-  }
-
   draw() {
     const { width } = this,
       apart = width >= APART,

@@ -45,10 +45,6 @@ export class Baton extends StepPicture {
     this.roles = Object.keys(this.models).sort((a, b) => this.models[a] - this.models[b]);
   }
 
-  told({ relay }) {
-    return relay;
-  }
-
   /** Steps up to t that wrote a token: {text, writer, entropy, mean, switched, read}. */
   #written(t) {
     const { run } = this;

@@ -25,10 +25,6 @@ export class Bets extends StepPicture {
     this.begin(run, dom, context, ["grid", "lines", "dots"]);
   }
 
-  told({ bets }) {
-    return bets;
-  }
-
   draw(told, _, next) {
     const narrow = this.width < NARROW,
       w = narrow ? this.width - LEFT - 12 : (this.width - 2 * LEFT - GAP) / 2,

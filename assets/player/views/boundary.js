@@ -80,7 +80,6 @@ export class Boundary extends StepPicture {
       board = run.board(t),
       open = new Map(told.at.map((p, i) => [p, i])),
       even = run.asked(t, "boundary", "fixed"), // what blocks of a fixed length would write
-      lanes = [even, written],
       labels = [],
       cells = [],
       late = [];
@@ -98,7 +97,7 @@ export class Boundary extends StepPicture {
       const p = first + k,
         i = open.get(p),
         { x, text } = place(p);
-      lanes.forEach((yes, lane) => {
+      [even, written].forEach((yes, lane) => {
         if (i !== undefined && !yes) return;
         const state = i === undefined ? "old" : yes.includes(p) ? "new" : "masked";
         cells.push({ x, y: top(p, lane) + TOKENS, state, text, whole: glyphs(run.piece(token).text) });
@@ -192,14 +191,13 @@ export class Boundary extends StepPicture {
   describe(t) {
     const told = this.run.steps[t - 1]?.boundary;
     if (!told?.at.length) return t ? tr`No block was chosen in this step.` : tr`Before the first step.`;
-    const now = this.run.steps[t - 1].commits.positions.length,
-      length = told.end - told.start,
+    const length = told.end - told.start,
       why = {
         delimiter: tr`The block ends at a predicted line end: ${length} instead of ${told.default}.`,
         none: tr`No line end in sight: the usual ${length}.`,
         low_conf: tr`The line end is too unsure: the usual ${length}.`,
         tail: tr`The rest of the answer: ${length}.`,
       };
-    return tr`${why[told.why] ?? ""} Written now: ${now}.`;
+    return tr`${why[told.why] ?? ""} Written now: ${this.run.steps[t - 1].commits.positions.length}.`;
   }
 }

@@ -86,7 +86,6 @@ export class Credits extends StepPicture {
       streaks = [],
       marks = [],
       odd = [];
-    const word = (token) => glyphs(run.piece(token).text);
     for (let i = 0; i < n; i++) {
       const x = cols.x(i),
         top = cols.line(i) * line,
@@ -102,7 +101,7 @@ export class Credits extends StepPicture {
           x,
           y: y(k),
           state: same(k) ? "drafted" : "unreached",
-          whole: word(token),
+          whole: this.word(token),
           now: k === shown.length - 1,
         });
         if (k && same(k) && same(k - 1))
@@ -115,7 +114,7 @@ export class Credits extends StepPicture {
         lifted = against(value ?? 0, told.threshold),
         words = cols.w < 120 ? lifted : `${percent(raw).replace(" %", "")} → ${lifted}`,
         with_ = value === null ? "–" : percent(value),
-        title = tr`${word(row.top)}: ${percent(raw)} alone, ${with_} with credit`;
+        title = tr`${this.word(row.top)}: ${percent(raw)} alone, ${with_} with credit`;
       if (value !== null) marks.push({ x, w, foot, value, state: "new", title, words });
       marks.push({ x, w, foot, value: Math.min(raw, value ?? 1), state: "old", look: "dx-base", title });
       if (alone && place.own.yes !== place.alone.yes) {
@@ -127,7 +126,7 @@ export class Credits extends StepPicture {
         [place.own, first + CHIP - 2],
       ])
         if (verdict)
-          cells.push({ x, y: top + foot_, state: verdict.yes ? "new" : "masked", whole: word(verdict.token) });
+          cells.push({ x, y: top + foot_, state: verdict.yes ? "new" : "masked", whole: this.word(verdict.token) });
     }
     for (let k = 0; k < cols.lines; k++) {
       const top = k * line,

@@ -40,10 +40,6 @@ export class EarlyExit extends StepPicture {
     this.begin(run, dom, context, layers, this.sliding.dom);
   }
 
-  told({ early_exit: exit }) {
-    return exit;
-  }
-
   also(exit, step) {
     const sure = exit?.confidence ?? [];
     this.sliding.show(exit?.eta ?? 0, sure.length > 0, exit ? this.#again(exit, step) : "");

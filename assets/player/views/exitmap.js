@@ -2,7 +2,7 @@
 // tokens that each exit and draft length promise per layer, with the next choice.
 
 import { chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -29,10 +29,6 @@ export class ExitMap extends StepPicture {
     this.begin(run, dom, context, ["grid", "roof", "heat", "trail"]);
   }
 
-  told({ shadow_tokens: told }) {
-    return told;
-  }
-
   draw(told, _, next) {
     const { width } = this,
       narrow = width < NARROW,
@@ -52,15 +48,13 @@ export class ExitMap extends StepPicture {
 
   /** Exits upward, rows to the right: what each exit says, filled where the whole model says the same. */
   #tokens(told, first, shown, labels) {
-    const { run } = this,
-      whole = (token) => glyphs(run.piece(token).text),
-      columns = Array.from({ length: shown }, (_, i) => first + i),
+    const columns = Array.from({ length: shown }, (_, i) => first + i),
       y = (row) => ROOF + (told.exits.length - 1 - row) * FLOOR;
     const items = columns.map((at, i) => ({
       x: LEFT + (i + 0.5) * CELL,
       y: 12,
       state: at >= told.counted ? "unreached" : at >= told.context ? "new" : "old",
-      whole: whole(told.target[at]),
+      whole: this.word(told.target[at]),
     }));
     chips(this.roof, items, this.context.theme, CELL - 4);
     labels.push([LEFT - 8, 28, "end", tr`layer ${told.layers}`]);
@@ -87,9 +81,9 @@ export class ExitMap extends StepPicture {
       set(box, { x: LEFT + i * CELL + 1, y: y(row) + 2, width: CELL - 2, height: FLOOR - 4 });
       box.style.strokeWidth = exit === told.exit_layer ? 3 : 1;
       set(word, { x: LEFT + (i + 0.5) * CELL, y: y(row) + 21 });
-      setText(word, `${out ? "" : right ? "✓ " : "✕ "}${cut(whole(token), out ? 8 : 6)}`);
-      const said = right ? tr`as the whole model` : tr`the whole model says ${whole(told.target[at])}`;
-      setText(title, tr`exit ${exit}: ${whole(token)}; ${said}`);
+      setText(word, `${out ? "" : right ? "✓ " : "✕ "}${cut(this.word(token), out ? 8 : 6)}`);
+      const said = right ? tr`as the whole model` : tr`the whole model says ${this.word(told.target[at])}`;
+      setText(title, tr`exit ${exit}: ${this.word(token)}; ${said}`);
       return group;
     });
   }

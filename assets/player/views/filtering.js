@@ -28,10 +28,6 @@ export class Filtering extends StepPicture {
     this.begin(run, dom, context, layers, this.tau.dom, this.theta.dom);
   }
 
-  told({ filtering }) {
-    return filtering;
-  }
-
   also(told) {
     const n = told ? this.tau.decided(this.#recorded(told)).length : 0,
       plain = this.#plain()?.length;
@@ -40,10 +36,9 @@ export class Filtering extends StepPicture {
   }
 
   /** Which positions of the block were written. */
-  #recorded({ masked, start }) {
-    const { positions, causes } = this.run.steps[this.t - 1].commits,
-      written = positions.filter((_, k) => causes[k] !== "cut").map((at) => at - start);
-    return [...masked.keys()].filter((i) => written.includes(i));
+  #recorded({ start }) {
+    const { positions, causes } = this.run.steps[this.t - 1].commits;
+    return positions.filter((_, k) => causes[k] !== "cut").map((at) => at - start);
   }
 
   /** Which a threshold on the confidence would write; null where the method was not asked. */

@@ -41,10 +41,6 @@ export class Form extends StepPicture {
     this.begin(run, dom, context, ["photo", "cells", "fields", "ghost"], this.theta.dom);
   }
 
-  told({ form }) {
-    return form;
-  }
-
   also(form) {
     const above = this.theta.decided(0),
       plain = tr`no field is above it: the fallback’s fixed rate`,

@@ -26,10 +26,6 @@ export class Frontier extends StepPicture {
     this.begin(run, dom, context, ["ghost", "list", "edges", "back", "nodes"]);
   }
 
-  told({ frontier }) {
-    return frontier;
-  }
-
   #text({ tokens }) {
     return glyphs(tokens.map((id) => (this.run.eos.has(id) ? "" : this.run.piece(id).text)).join(""), 80);
   }

@@ -3,7 +3,7 @@
 // target's vocabulary can be guessed.
 
 import { CHIP, chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -11,7 +11,7 @@ import { pathOf, rowsOf } from "../rounds.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { below, deepest, tally, vocabulary } from "./guessable.js";
+import { below, deepest, firstGuesses, tally, vocabulary } from "./guessable.js";
 
 export const view = {
   name: "Fused",
@@ -39,10 +39,6 @@ export class Fused extends StepPicture {
     return fused && tree ? fused : null;
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
   draw(told, { tree }, next) {
     const { width } = this,
       roomy = width >= NARROW,
@@ -64,8 +60,9 @@ export class Fused extends StepPicture {
     this.#tower(told, at);
     this.#rows(told, tree, at);
     const items = this.#guesses(told, tree, at);
-    tally(this.run.steps.slice(0, this.t), at.state + R + 42, at);
-    vocabulary(this.shares, told, foot, width, at.labels, told.outside?.map((token) => this.#word(token))?.[0]);
+    const guesses = firstGuesses(this.run.steps.slice(0, this.t));
+    tally(guesses, tr`first guess right so far`, at.state + R + 42, at);
+    vocabulary(this.shares, told, foot, width, at.labels, told.outside?.map((token) => this.word(token))?.[0]);
     this.label(at.labels);
     if (next) comeIn(items, { opacity: 0 });
   }
@@ -134,11 +131,11 @@ export class Fused extends StepPicture {
       name.style.fill = "var(--ink)";
       setText(title, i ? tr`the drafter's own output` : tr`fc of the target's states after ${reads.join(", ")} layers`);
     });
-    labels.push([x(0), under, "middle", cut(tr`at ‘${this.#word(last)}’`, Math.floor(w / LETTER))]);
+    labels.push([x(0), under, "middle", cut(tr`at ‘${this.word(last)}’`, Math.floor(w / LETTER))]);
     path.slice(1).forEach((_, i) => labels.push([x(i + 1), under, "middle", w > 90 ? tr`own output` : tr`own`]));
     this.tokens = path.map((row, i) => ({
-      ...{ x: x(i), y: token, state: rows[row].state, whole: this.#word(tree.tokens[row]) },
-      text: cut(this.#word(tree.tokens[row]), Math.max(1, Math.floor((w - 16) / LETTER))),
+      ...{ x: x(i), y: token, state: rows[row].state, whole: this.word(tree.tokens[row]) },
+      text: cut(this.word(tree.tokens[row]), Math.max(1, Math.floor((w - 16) / LETTER))),
     }));
     if (roomy) labels.push([this.left - 6, token + 17, "end", tr`tokens in`]);
   }
@@ -167,11 +164,11 @@ export class Fused extends StepPicture {
       shown.forEach((child, line) => {
         const chance = tree.values[child] / (tree.values[row] || 1);
         bars.push([begin, place(line), Math.max(2, room * chance)]);
-        add(this.#word(tree.tokens[child]), rows[child].state, line, percent(chance));
+        add(this.word(tree.tokens[child]), rows[child].state, line, percent(chance));
       });
       if (wrong) {
         const says = outside.includes(own[0].token) ? tr`cannot be guessed` : tr`not guessed`;
-        add(this.#word(own[0].token), own[0].state, shown.length, room > 150 ? says : "");
+        add(this.word(own[0].token), own[0].state, shown.length, room > 150 ? says : "");
       }
     });
     pool(this.bars, bars.length, () => svg("rect", { class: "dx-lift", rx: 4, height: CHIP })).forEach((bar, i) => {
@@ -181,8 +178,8 @@ export class Fused extends StepPicture {
     tree.emitted.forEach((token, i) => {
       const end = i < levels ? x(i) : left + levels * w + (roomy ? 42 : 17);
       items.push({
-        ...{ x: end, y: 4, state: i < kept ? "accepted" : own[i - kept].state, whole: this.#word(token) },
-        text: cut(this.#word(token), Math.max(1, Math.floor(((i < levels ? w : roomy ? 80 : 32) - 14) / LETTER))),
+        ...{ x: end, y: 4, state: i < kept ? "accepted" : own[i - kept].state, whole: this.word(token) },
+        text: cut(this.word(token), Math.max(1, Math.floor(((i < levels ? w : roomy ? 80 : 32) - 14) / LETTER))),
       });
     });
     if (roomy) labels.push([left - 8, 20, "end", tr`written`]);
@@ -199,6 +196,6 @@ export class Fused extends StepPicture {
       says = tr`${many(fused, "row")} read with g, the target's states after ${reads.join(", ")} layers, ${fed_back} \
 with a, the drafter's own outputs. One call of the target checks ${all}: ${accepted} accepted. Drawn: \
 the guesses on that way.`;
-    return outside.length ? `${says} ${tr`‘${this.#word(outside[0])}’ cannot be guessed.`}` : says;
+    return outside.length ? `${says} ${tr`‘${this.word(outside[0])}’ cannot be guessed.`}` : says;
   }
 }

@@ -32,12 +32,11 @@ export function firstGuesses(steps) {
   return found;
 }
 
-/** How often the first guess of each place was right so far, as words at height y. */
-export function tally(steps, y, { roomy, left, x, labels }) {
-  firstGuesses(steps).forEach(([right, checked], i) =>
+/** How often guesses of each place were right, [[right, checked]], as words at height y; says: what that is. */
+export function tally(guesses, says, y, { roomy, left, x, labels }) {
+  guesses.forEach(([right, checked], i) =>
     labels.push([x(i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]),
   );
-  const says = tr`first guess right so far`;
   labels.push(roomy ? [left - 8, y, "end", says] : [0, y + 20, "start", says]);
 }
 

@@ -65,17 +65,12 @@ export class Judged extends StepPicture {
     this.begin(run, dom, context, layers, this.sliding.dom, this.key);
   }
 
-  /** Who lets each token of step t stand. */
-  #fates(t) {
-    return this.sliding.decided(recorded(this.run.steps[t - 1]), t);
-  }
-
   told(step) {
     return step.judged ? rowsOf(step) : null;
   }
 
   also(rows, step) {
-    const fates = rows ? this.#fates(this.t) : [],
+    const fates = this.sliding.decided(recorded(step)),
       said = tr`${kept(fates)} of ${fates.length} stay`;
     this.sliding.show(step?.judged?.delta ?? 0, Boolean(rows), said);
     const seen = new Set(fates);
@@ -87,7 +82,7 @@ export class Judged extends StepPicture {
       narrow = width < 640,
       left = narrow ? 62 : LEFT,
       threshold = this.sliding.at(step.judged.delta),
-      fates = this.#fates(this.t),
+      fates = this.sliding.decided(recorded(step)),
       alone = rows.findIndex(({ standard }) => !standard),
       without = alone < 0 ? rows.length : alone,
       stay = kept(fates),
@@ -160,7 +155,7 @@ export class Judged extends StepPicture {
       foot = y(0),
       dots = this.run.steps.slice(0, this.t).flatMap((step, i) => {
         const rows = rowsOf(step),
-          fates = step.judged ? this.#fates(i + 1) : [];
+          fates = this.sliding.decided(recorded(step), i + 1);
         return rows.map((row, i) => ({ ...row, fate: fates[i] })).filter(({ fate }) => fate !== "behind");
       });
     set(this.across, { d: `M${left},${y(threshold)}H${right}` });

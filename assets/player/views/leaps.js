@@ -19,8 +19,8 @@ const LEFT = 40,
   FOOT = ARCS + TALL + 4, // of the bars
   LINE = FOOT + 2 * (CHIP + 22) + 28;
 
-const row = ({ strict, relaxed }, p, near, yes) => ({
-  theta: near === null ? strict : relaxed,
+const row = (told, p, near, yes) => ({
+  theta: near === null ? told.strict : told.relaxed,
   near,
   anchor: near === p,
   yes,
@@ -91,8 +91,7 @@ export class Leaps extends StepPicture {
       odd = [],
       arcs = [],
       near = [];
-    const word = (token) => glyphs(run.piece(token).text),
-      top = (i) => cols.line(i) * LINE,
+    const top = (i) => cols.line(i) * LINE,
       y = (i, v) => top(i) + ARCS + (1 - v) * TALL;
     let path = "",
       last = null;
@@ -102,12 +101,12 @@ export class Leaps extends StepPicture {
         rows = [top(k) + FOOT + 18, top(k) + FOOT + CHIP + 40];
       if (i === undefined) {
         const token = board[told.start + k]?.token;
-        if (token != null) for (const at of rows) cells.push({ x, y: at, state: "old", whole: word(token) });
+        if (token != null) for (const at of rows) cells.push({ x, y: at, state: "old", whole: this.word(token) });
         last = null;
         continue;
       }
       const one = own[i],
-        whole = word(told.tokens[i]),
+        whole = this.word(told.tokens[i]),
         edge = x - cols.w / 2;
       if (one.near !== null) near.push([edge, top(k)]);
       path += last !== null && cols.line(last) === cols.line(k) ? `V${y(k, one.theta)}` : `M${edge},${y(k, one.theta)}`;

@@ -18,19 +18,8 @@ export class LeftAlone extends StepPicture {
     this.begin(run, dom, context, ["tail", "own", "alone", "tabs", "cuts"]);
   }
 
-  told({ left_alone: told }) {
-    return told;
-  }
-
   #text(token) {
     return this.run.eos.has(token) ? "" : glyphs(this.run.piece(token).text);
-  }
-
-  /** The text of the whole run left alone. */
-  get #alone() {
-    const { steps, eos } = this.run,
-      ids = steps.flatMap(({ left_alone: one }) => one?.tokens ?? []);
-    return ids.map((id) => (eos.has(id) ? "" : this.run.piece(id).text)).join("");
   }
 
   /** Texts of the tokens of both, up to step t. */
@@ -70,9 +59,11 @@ export class LeftAlone extends StepPicture {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs, stop } = this.#done(this.t),
+      ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
+      text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
       made = layout({
         own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
-        alone: { texts: alone, sign: marked(answerOf(run, this.#alone)[1]), ...told.alone },
+        alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
         longest: this.#longest(),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done: tabs,

@@ -2,6 +2,7 @@
 // each place was right.
 
 import { tr } from "../words.js";
+import { tally } from "./guessable.js";
 
 const LETTER = 7.4;
 export const R = 14; // of a state's circle
@@ -41,12 +42,9 @@ export function lent({ k, n, w, state, node, x, labels, lines, boxes }) {
 }
 
 /** How often the guess of each place was right so far. */
-export function tally(steps, { roomy, k, n, left, node, x, labels }) {
-  const y = node + 48;
-  rightSoFar(steps).forEach(([right, checked], i) => {
-    if (i < k) labels.push([x(n - 1 + i), y, "middle", roomy ? tr`${right} of ${checked}` : `${right}/${checked}`]);
-  });
-  const says = tr`right, of those checked`;
-  labels.push(roomy ? [left - 8, y, "end", says] : [0, y + 20, "start", says]);
+export function below(steps, { roomy, k, n, left, node, x, labels }) {
+  const y = node + 48,
+    guesses = rightSoFar(steps).slice(0, k);
+  tally(guesses, tr`right, of those checked`, y, { roomy, left, x: (i) => x(n - 1 + i), labels });
   labels.push([roomy ? left : 0, y + (roomy ? 22 : 40), "start", tr`drafting token by token: ${k} passes (derived)`]);
 }

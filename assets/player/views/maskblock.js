@@ -4,7 +4,7 @@
 // never looked at.
 
 import { chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -45,10 +45,6 @@ export class MaskBlock extends StepPicture {
     return tree && maskblock?.tokens?.length ? maskblock : null;
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
   draw(told, { tree }, next) {
     const { width } = this,
       b = told.tokens.length + 1,
@@ -77,7 +73,7 @@ export class MaskBlock extends StepPicture {
         x: x(i + 1),
         y: foot + 6,
         state: rows[i + 1]?.state ?? "unreached",
-        whole: this.#word(token),
+        whole: this.word(token),
         sign: true,
       }));
     pool(this.bars, tokens.length, () => svg("g", {}, svg("rect", { rx: 3 }))).forEach((group, i) => {
@@ -91,7 +87,7 @@ export class MaskBlock extends StepPicture {
       tokens.forEach((slot, i) => {
         const share = w > 84 ? ` ${percent(chances[i][r])}` : "",
           most = Math.max(1, Math.floor((w - 10) / LETTER) - share.length);
-        labels.push([x(i + 1), foot + 30 + 18 * r, "middle", cut(this.#word(slot[r]), most) + share]);
+        labels.push([x(i + 1), foot + 30 + 18 * r, "middle", cut(this.word(slot[r]), most) + share]);
       });
     return chips(this.guesses, items, this.context.theme, w - 4);
   }
@@ -112,7 +108,7 @@ export class MaskBlock extends StepPicture {
         x: x(i),
         y: row,
         state: i ? "masked" : "old",
-        whole: i ? tr`mask` : this.#word(tree.tokens[0]),
+        whole: i ? tr`mask` : this.word(tree.tokens[0]),
         text: i && w < 60 ? "?" : undefined,
       })),
       this.context.theme,
@@ -185,7 +181,7 @@ export class MaskBlock extends StepPicture {
         x: x(i + 1),
         y: 4,
         state: i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"),
-        whole: this.#word(token),
+        whole: this.word(token),
         sign: true,
       }));
     chips(this.ends, items, this.context.theme, w - 4);
@@ -193,19 +189,7 @@ export class MaskBlock extends StepPicture {
       const names = [tr`written`, tr`guesses`, tr`next best`];
       [20, foot + 22, foot + 48].forEach((y, i) => labels.push([left + w * 0.9, y, "end", names[i]]));
     }
-    const broke = tree.why.includes("mismatch"),
-      line = left + (accepted + 1) * w;
-    const inside = line + 240 < this.width; // the words
-    if (broke && wide)
-      labels.push([
-        inside ? line + 7 : this.width - 4,
-        ROOF - 3,
-        inside ? "start" : "end",
-        tr`✕ refused: the rest is dropped`,
-      ]);
-    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
-      set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
-    );
+    this.refused(tree, left + (accepted + 1) * w, ROOF, foot + 32, wide && labels);
   }
 
   describe(t) {
@@ -213,7 +197,7 @@ export class MaskBlock extends StepPicture {
       told = step && this.told(step);
     if (!told) return t ? tr`No block was filled in this step.` : tr`Before the first step.`;
     const { accepted } = rowsOf(step.tree),
-      anchor = this.#word(step.tree.tokens[0]),
+      anchor = this.word(step.tree.tokens[0]),
       k = told.tokens.length;
     return tr`One pass of the drafter fills ${k} masks after ‘${anchor}’, reading ${many(told.context, "row")} of \
 context, ${told.joined} of them new. One call of the model checks them all: ${accepted} accepted, \

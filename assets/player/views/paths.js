@@ -37,10 +37,6 @@ export class Lines extends StepPicture {
     if (this.dom.parentElement) this.dom.parentElement.hidden = length > 1 && !on;
   }
 
-  told({ branches }) {
-    return branches;
-  }
-
   /** Every path as it stands after t steps: {id, length, tokens, fate, ended}; how many there are in the whole run, and
    * how long the longest of them gets. */
   #read(t) {

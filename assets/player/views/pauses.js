@@ -30,10 +30,6 @@ export class Pauses extends StepPicture {
     set(this.code, "dx-code");
   }
 
-  told({ pause }) {
-    return pause;
-  }
-
   /** The tokens up to step t. */
   #written(t) {
     const { run } = this;

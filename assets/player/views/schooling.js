@@ -36,10 +36,6 @@ export class Schooling extends StepPicture {
     this.begin(run, dom, context, ["boxes", "cells", "text"], this.sliding.dom);
   }
 
-  told({ schooling }) {
-    return schooling;
-  }
-
   also(last) {
     this.sliding.show(last?.gamma ?? 0, !!last, last ? this.#again(this.#read(last)) : "");
   }

@@ -41,10 +41,6 @@ export class SearchTree extends StepPicture {
     set(this.plain, { opacity: 0.7 });
   }
 
-  told({ table_search: search }) {
-    return search;
-  }
-
   also(search, step) {
     const n = search?.ends.length ?? 0;
     set(this.sliding.slider, { max: Math.max(n, 1) });
@@ -74,16 +70,12 @@ export class SearchTree extends StepPicture {
   #iteration(search) {
     const k = this.#k(search),
       way = trail(search, search.ends[k - 1]),
-      words = (tokens) => tokens.map((token) => this.#word(token, 12)).join(" "),
+      words = (tokens) => tokens.map((token) => this.word(token, 12)).join(" "),
       [, , terms] = this.#moved(search),
       rolled = search.rollouts[k - 1];
     const on = rolled.length ? tr`, rolled out to ${words(rolled)}` : "";
     return tr`Iteration ${k}: ${words(way.map((node) => search.tokens[node]))} (${why(terms)})${on}, score \
 ${short(search.scores[k - 1])}.`;
-  }
-
-  #word(token, most) {
-    return cut(glyphs(this.run.piece(token).text), most);
   }
 
   draw(search, step, next) {
@@ -115,7 +107,7 @@ ${short(search.scores[k - 1])}.`;
     });
     this.tall = { [width]: Math.max(foot + (beside ? 8 : 48), this.tall?.[width] ?? 0) }; // so that nothing jumps
     this.frame(this.tall[width]);
-    const word = (token, most) => this.#word(token, most);
+    const word = (token, most) => this.word(token, most);
     labels.push(...successors(this.bars, search, heads, word, { narrow, width: narrow ? width : left, top: TOP }));
     this.#grow(search, list, R, labels);
     const head = narrow ? tr`search: area = visits` : tr`search: area = visits; boxes go to the target`;
@@ -182,9 +174,9 @@ ${short(search.scores[k - 1])}.`;
       let at = x;
       const room = (this.width - x) / line.length - 20; // of a token
       for (const { token, state } of line) {
-        const text = this.#word(token, Math.min(10, Math.floor(room / LETTER))),
+        const text = this.word(token, Math.min(10, Math.floor(room / LETTER))),
           wide = LETTER * [...text].length + 12;
-        boxes.push({ x: at + wide / 2, y: TOP + 18 + i * 30, state, whole: this.#word(token, 40), text });
+        boxes.push({ x: at + wide / 2, y: TOP + 18 + i * 30, state, whole: this.word(token, 40), text });
         at += wide + 4;
       }
     });
@@ -197,7 +189,7 @@ ${short(search.scores[k - 1])}.`;
       search = step?.table_search;
     if (!t) return tr`Before the first step.`;
     if (!search) return tr`No search in this step.`;
-    const pair = search.pair.map((token) => this.#word(token, 12)).join(" ");
+    const pair = search.pair.map((token) => this.word(token, 12)).join(" ");
     if (!search.ends.length) return tr`The table has no entry after ${pair}: nothing is searched.`;
     const drafted = many(step.tree.tokens.length - 1, "drafted"),
       accepted = step.tree.accepted.filter(Boolean).length - 1;

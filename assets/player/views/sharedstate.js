@@ -3,7 +3,7 @@
 // written; below how often the guess so far out was right.
 
 import { chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -11,7 +11,7 @@ import { rowsOf } from "../rounds.js";
 import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { lent, R, tally, up } from "./lentstate.js";
+import { below, lent, R, up } from "./lentstate.js";
 
 export const view = {
   name: "SharedState",
@@ -37,10 +37,6 @@ export class SharedState extends StepPicture {
     return sharedstate && tree ? sharedstate : null;
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
   draw(told, { tree }, next) {
     const { width } = this,
       roomy = width >= NARROW,
@@ -61,7 +57,7 @@ export class SharedState extends StepPicture {
     items.push(...this.#guesses(told, tree, at));
     this.#tower(told, at);
     lent(at);
-    tally(this.run.steps.slice(0, this.t), at);
+    below(this.run.steps.slice(0, this.t), at);
     this.#ends(tree, at, items);
     const moving = chips(this.cells, items, this.context.theme, w - 4);
     pool(this.ways, at.lines.length, () => svg("path", { fill: "none" })).forEach((way, i) => {
@@ -103,7 +99,7 @@ export class SharedState extends StepPicture {
     });
     if (roomy) labels.push([left - 8, token + 17, "end", tr`tokens in`]);
     return Array.from({ length: c }, (_, i) => ({
-      ...{ x: x(i), y: token, state: i < n ? "old" : "masked", whole: i < n ? this.#word(last[i]) : tr`mask` },
+      ...{ x: x(i), y: token, state: i < n ? "old" : "masked", whole: i < n ? this.word(last[i]) : tr`mask` },
       text: i >= n && w < 60 ? "?" : undefined,
     }));
   }
@@ -124,10 +120,10 @@ export class SharedState extends StepPicture {
       tokens.forEach((row, i) => {
         const share = w > 84 ? ` ${percent(chances[i][r])}` : "",
           most = Math.max(1, Math.floor((w - 10) / LETTER) - share.length);
-        labels.push([x(n - 1 + i), foot + 30 + 18 * r, "middle", cut(this.#word(row[r]), most) + share]);
+        labels.push([x(n - 1 + i), foot + 30 + 18 * r, "middle", cut(this.word(row[r]), most) + share]);
       });
     return tokens.map(([token], i) => {
-      const [y, state, whole] = [foot + 6, states[i], this.#word(token)];
+      const [y, state, whole] = [foot + 6, states[i], this.word(token)];
       return { x: x(n - 1 + i), y, state, whole, sign: true };
     });
   }
@@ -166,7 +162,7 @@ export class SharedState extends StepPicture {
       own = rows.slice(tree.tokens.length);
     tree.emitted.forEach((token, i) =>
       items.push({
-        ...{ x: x(n - 1 + i), y: 4, whole: this.#word(token), sign: true },
+        ...{ x: x(n - 1 + i), y: 4, whole: this.word(token), sign: true },
         state: i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"),
       }),
     );
@@ -178,16 +174,7 @@ export class SharedState extends StepPicture {
       ])
         labels.push([end, y, "end", name]);
     }
-    const line = left + (n + accepted) * w,
-      broke = tree.why.includes("mismatch");
-    if (broke && roomy) {
-      const inside = line + 240 < this.width; // the words
-      const [at, anchor] = inside ? [line + 7, "start"] : [this.width - 4, "end"];
-      labels.push([at, ROOF - 3, anchor, tr`✕ refused: the rest is dropped`]);
-    }
-    pool(this.cuts, broke ? 1 : 0, () => svg("path", { class: "dx-cut" })).forEach((path) =>
-      set(path, { d: `M${line},${ROOF - 10}V${foot + 32}` }),
-    );
+    this.refused(tree, left + (n + accepted) * w, ROOF, foot + 32, roomy && labels);
   }
 
   describe(t) {

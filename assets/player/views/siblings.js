@@ -2,7 +2,7 @@
 // draft's, the token that was drawn, and the number that decided. A refusal takes from both.
 
 import { CHIP, chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { el, legend, pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -50,10 +50,6 @@ export class Siblings extends StepPicture {
     this.#choose(nodes ?? [], nodes ? this.#at(nodes) : 0);
   }
 
-  #word(token, most) {
-    return cut(glyphs(this.run.piece(token).text), most);
-  }
-
   #choose(nodes, at) {
     pool(this.nodes, nodes.length, () => el("button")).forEach((button, i) => {
       button.onclick = () => {
@@ -61,7 +57,7 @@ export class Siblings extends StepPicture {
         this.show(this.t);
       };
       set(button, { "aria-pressed": String(i === at) });
-      setText(button, tr`after ${this.#word(nodes[i].after, 10)}: ${nodes[i].draws.length}`);
+      setText(button, tr`after ${this.word(nodes[i].after, 10)}: ${nodes[i].draws.length}`);
     });
   }
 
@@ -107,12 +103,12 @@ export class Siblings extends StepPicture {
         width: bar,
         height: high,
       });
-      setText(group.firstChild, `${this.#word(token, 40)}: ${state} ${short(share)}`);
+      setText(group.firstChild, `${this.word(token, 40)}: ${state} ${short(share)}`);
     });
     const chars = Math.floor(wide / 7.4);
     if (chars > 2)
       node.tokens.forEach((token, i) =>
-        labels.push([x + (i + 0.5) * wide, y + FOOT + 16, "middle", this.#word(token, chars)]),
+        labels.push([x + (i + 0.5) * wide, y + FOOT + 16, "middle", this.word(token, chars)]),
       );
   }
 
@@ -127,7 +123,7 @@ export class Siblings extends StepPicture {
     }
     const rule = `min(1, p/q) = ${short(chance)}`,
       column = x + ((node.tokens.indexOf(token) + 0.5) * w) / node.tokens.length;
-    labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.#word(token, 14)}`]);
+    labels.push([x, y + 16, "start", tr`draw ${i + 1}: ${this.word(token, 14)}`]);
     labels.push([x, y + 34, "start", drawn == null ? rule : `u = ${short(drawn)} ${accepted ? "<" : "≥"} ${rule}`]);
     if (!accepted && i + 1 < node.draws.length + (node.left?.length ? 1 : 0))
       labels.push([x + w + GAP / 2, y + FOOT - TALL / 2, "middle", "→"]);

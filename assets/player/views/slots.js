@@ -56,10 +56,6 @@ export class Slots extends StepPicture {
     super.show(t, hurry);
   }
 
-  told({ requests }) {
-    return requests;
-  }
-
   #read() {
     const { slots = 1 } = this.run.steps[this.t - 1]?.requests ?? {};
     return readOf(this.run, this.t, this.sliding.at(slots), this.experts);

@@ -33,10 +33,6 @@ export class Staircase extends StepPicture {
     this.begin(run, dom, context, ["fixed", "scale", "treads", this.line, "cells"], this.sliding.dom);
   }
 
-  told({ stopping }) {
-    return stopping;
-  }
-
   also(stop, step) {
     this.sliding.show(stop?.h ?? 0, stop?.survival.length > 0, stop ? this.#again(stop, step) : "");
   }

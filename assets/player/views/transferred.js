@@ -3,7 +3,7 @@
 // filled where the next call wrote that word there. Beside it how often that was so, by layer.
 
 import { chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -83,10 +83,6 @@ export class Transferred extends StepPicture {
     if (next) comeIn([...hops, ...cells], { opacity: 0 });
   }
 
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
-  }
-
   /** The column of the last token, through all layers, and the names of those that are read. */
   #column({ layer: l }, { rows, wide, left, first, base, foot, y, labels }) {
     pool(this.tall, 1, () => svg("rect", { class: "dx-lift", rx: 8 })).forEach((box) =>
@@ -114,7 +110,7 @@ export class Transferred extends StepPicture {
     ).map((group, k) => {
       const { row, r, i } = boxes[k],
         [title, box, word, share] = group.childNodes,
-        whole = this.#word(tokens[row][i]),
+        whole = this.word(tokens[row][i]),
         known = i < emitted.length,
         right = known && tokens[row][i] === emitted[i],
         percent = `${Math.round(100 * chances[row][i])} %`,
@@ -157,13 +153,13 @@ export class Transferred extends StepPicture {
         [tree.tokens[0], 4],
       ];
     const items = [
-      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.#word(token), wide: first })),
+      ...before.map(([token, y]) => ({ x: x(0), y, state: "old", whole: this.word(token), wide: first })),
       ...Array.from({ length: m }, (_, i) => ({ x: x(i + 1), y: foot + 6, state: "masked", whole: "?" })),
       ...tree.emitted.map((token, i) => ({
         x: i < m || wide ? x(i + 1) : this.width - THIN / 2 - 2,
         y: 4,
         state: i < kept ? "accepted" : own[i - kept].state,
-        whole: cut(this.#word(token), i < m || wide ? 99 : 4),
+        whole: cut(this.word(token), i < m || wide ? 99 : 4),
         sign: wide || i < m,
       })),
     ].map((item) => ({ ...item, text: item.wide < w ? cut(item.whole, 4) : undefined }));
@@ -200,7 +196,7 @@ export class Transferred extends StepPicture {
       { layer: l, layers: n } = told,
       by = l + 1 < n ? tr`layers ${l + 1} to ${n}` : l < n ? tr`layer ${n}` : tr`no layer`,
       wrote = many(step.tree.emitted.length, "token");
-    return tr`In call ${t - 1} the state of ${this.#word(told.source)} after layer ${l} was mapped to the places after \
+    return tr`In call ${t - 1} the state of ${this.word(told.source)} after layer ${l} was mapped to the places after \
 it, m = ${told.tokens[0].length}; refined by ${by}. Call ${t} accepts ${accepted} and writes ${wrote}.`;
   }
 }

@@ -3,7 +3,6 @@
 // Where the two agree the guess is kept; at the first place where they do not, the verdict is.
 
 import { chips } from "../chips.js";
-import { glyphs } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -28,10 +27,6 @@ export class TwoRoles extends StepPicture {
 
   told({ tworoles, tree }) {
     return tree && tworoles?.drafted.length > 1 ? tworoles : null;
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
   }
 
   draw(told, { tree }, next) {
@@ -67,7 +62,7 @@ export class TwoRoles extends StepPicture {
       if (w > 34) labels.push([x(i), draft - 8 - high, "middle", w < 48 ? share.replace(" %", "") : share]);
     });
     const items = drafted.map((token, i) => ({
-      ...{ x: x(i), y: draft, state: state(i), whole: this.#word(token), sign: i > 0 },
+      ...{ x: x(i), y: draft, state: state(i), whole: this.word(token), sign: i > 0 },
     }));
     return chips(this.drafts, items, this.context.theme, w - 4);
   }
@@ -78,7 +73,7 @@ export class TwoRoles extends StepPicture {
       state = (i) => (i < accepted ? "accepted" : i === accepted ? (broke ? "correction" : "bonus") : "unreached");
     labels.push([2, under, "start", tr`verifies: reads it from left to right`]);
     const items = verdict.map((token, i) => ({
-      ...{ x: x(i + 1), y: row, state: state(i), whole: this.#word(token), sign: i <= accepted },
+      ...{ x: x(i + 1), y: row, state: state(i), whole: this.word(token), sign: i <= accepted },
     }));
     return chips(this.verdicts, items, this.context.theme, w - 4);
   }
@@ -113,7 +108,7 @@ export class TwoRoles extends StepPicture {
     const { rows, accepted } = rowsOf(tree),
       own = rows.slice(tree.tokens.length),
       items = tree.emitted.map((token, i) => ({
-        ...{ x: x(i + 1), y: written, whole: this.#word(token), sign: true },
+        ...{ x: x(i + 1), y: written, whole: this.word(token), sign: true },
         state: i < accepted ? "accepted" : (own[i - accepted]?.state ?? "old"),
       }));
     chips(this.ends, items, this.context.theme, w - 4);

@@ -2,7 +2,7 @@
 // each run. State and token go in, a state and a draft come out, and both go into the next run.
 
 import { CHIP, chips } from "../chips.js";
-import { cut, glyphs } from "../codec.js";
+import { cut } from "../codec.js";
 import { many } from "../counted.js";
 import { pool, set, setText, svg } from "../dom.js";
 import { comeIn } from "../motion.js";
@@ -70,10 +70,6 @@ export class Unrolled extends StepPicture {
     this.alone(wrote, end, Math.min(72, (width - end) / Math.max(1, wrote.length)), BOX, READ + CHIP, at.labels);
     this.label(at.labels);
     if (next) comeIn([...moving, ...cells], { opacity: 0 });
-  }
-
-  #word(token) {
-    return glyphs(this.run.piece(token).text);
   }
 
   /** Who is at work in a column: the model in the first, then the layer. */
@@ -154,10 +150,10 @@ export class Unrolled extends StepPicture {
   #cells({ read, drafts, chances }, tree, { k, w, x, wide, labels }) {
     const { rows, accepted } = rowsOf(tree),
       own = rows.slice(tree.tokens.length),
-      items = [{ x: x(0), y: SAYS, state: "old", whole: this.#word(read[0]) }];
+      items = [{ x: x(0), y: SAYS, state: "old", whole: this.word(read[0]) }];
     for (let i = 1; i <= k; i++) {
-      items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.#word(drafts[i - 1]), sign: true });
-      items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.#word(read[i - 1]) });
+      items.push({ x: x(i), y: SAYS, state: rows[i].state, whole: this.word(drafts[i - 1]), sign: true });
+      items.push({ x: x(i), y: READ, state: i > 1 ? rows[i - 1].state : "old", whole: this.word(read[i - 1]) });
       labels.push([
         x(i),
         SAYS + CHIP + 18,
@@ -167,7 +163,7 @@ export class Unrolled extends StepPicture {
     }
     tree.emitted.forEach((token, i) => {
       const state = i < accepted ? "accepted" : (own[i - accepted]?.state ?? "new");
-      items.push({ x: x(i + 1), y: 4, state, whole: this.#word(token), sign: wide });
+      items.push({ x: x(i + 1), y: 4, state, whole: this.word(token), sign: wide });
     });
     return chips(this.cells, items, this.context.theme, w - 4);
   }

@@ -19,10 +19,6 @@ export class Vote extends StepPicture {
     this.begin(run, dom, context, ["marks", "strip", "boxes", "blocks", "feet", "estimates"]);
   }
 
-  told({ vote }) {
-    return vote;
-  }
-
   draw(vote, _, next) {
     const { run, width } = this,
       right = run.verdict ? vote.answers.findIndex((answer) => answerOf(run, answer)[1]) : null,
