@@ -42,3 +42,12 @@ export function drawn(modules, theme, { file, name, needs }, text, { moved = nul
     return { lines: lines(dom), told: dom.textContent, said, still: sliders.every(({ slider }) => slider.disabled) };
   });
 }
+
+/** What a race says of a run whose figures never came, after its first step. */
+export function standing(modules, text) {
+  page();
+  const run = modules["store.js"].Run.from(text);
+  run.figures.key = undefined;
+  const [, body] = modules["views/standings.js"].standings({ unit: "steps", x: 1, runners: [{ run, slot: 0, t: 1 }] });
+  return [body.querySelectorAll("td").map((cell) => cell.textContent), modules["receipt.js"].racing(run, 1).kept];
+}
