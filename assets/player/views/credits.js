@@ -113,8 +113,8 @@ export class Credits extends StepPicture {
         { value } = place.own,
         lifted = against(value ?? 0, told.threshold),
         words = cols.w < 120 ? lifted : `${percent(raw).replace(" %", "")} → ${lifted}`,
-        with_ = value === null ? "–" : percent(value),
-        title = tr`${this.word(row.top)}: ${percent(raw)} alone, ${with_} with credit`;
+        whole = value === null ? "–" : percent(value),
+        title = tr`${this.word(row.top)}: ${percent(raw)} alone, ${whole} with credit`;
       if (value !== null) marks.push({ x, w, foot, value, state: "new", title, words });
       marks.push({ x, w, foot, value: Math.min(raw, value ?? 1), state: "old", look: "dx-base", title });
       if (alone && place.own.yes !== place.alone.yes) {

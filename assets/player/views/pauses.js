@@ -25,6 +25,7 @@ const futures = ({ pause }) =>
 export class Pauses extends StepPicture {
   load(run, dom, context) {
     this.sliding = new Sliding(this, "pause.threshold", "τ", tr`Entropy at which decoding pauses`, [0, 6, 0.05]);
+    this.pauses = ({ step, paused }) => this.sliding.decided(paused, step + 1);
     const layers = ["bars", "lines", "lifted", "code", "fan", "back", "scale", "scores", "tokens"];
     this.begin(run, dom, context, layers, this.sliding.dom);
     set(this.code, "dx-code");
@@ -49,13 +50,9 @@ export class Pauses extends StepPicture {
       });
   }
 
-  #pauses({ step, paused }) {
-    return this.sliding.decided(paused, step + 1);
-  }
-
   also(pause) {
     const told = pause ? this.#written(this.t) : [],
-      over = told.filter((one) => this.#pauses(one)).length;
+      over = told.filter(this.pauses).length;
     this.sliding.show(
       pause?.threshold ?? 0,
       told.length > 0,
@@ -70,13 +67,12 @@ export class Pauses extends StepPicture {
   }
 
   draw(pause, _, next) {
-    const { run, t, width } = this,
+    const { run, t, width, pauses } = this,
       written = this.#written(t),
       at = this.#pause(t),
       now = at === t,
       rows = at ? futures(run.steps[at - 1]) : [],
       word = (token) => glyphs(run.piece(token).text),
-      pauses = (one) => this.#pauses(one),
       made = layout({ width, written, line: this.sliding.at(pause.threshold), rows, at, now, word, pauses });
     this.frame(made.height);
     const { bars, dashed, code, arcs, tokens, scores } = made;
