@@ -121,6 +121,7 @@ __all__ = [
     "next_logits",
     "parallelbench",
     "prompt_room",
+    "published_costs",
     "read_study",
     "read_trace",
     "row_costs",
@@ -192,6 +193,10 @@ def __getattr__(name: str) -> Any:
         from engines.watching import watch
 
         return watch
+    if name == "published_costs":
+        from engines.studies._decode_costs import published
+
+        return published
     if name == "parallelbench":
         from engines.studies import parallelbench
 

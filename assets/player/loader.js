@@ -34,7 +34,6 @@ export function tableOf(record) {
       title: record.replaceAll("_", " "),
       place: 159,
       needs: [record],
-      record,
     });
   return tables.get(record);
 }

@@ -9,7 +9,7 @@ import { comeIn, endIn } from "./motion.js";
 import { render, write } from "./render.js";
 import { tr } from "./words.js";
 
-/** A view names its `layers`, the `group` of a step that it shows and its words where a step has `none`. */
+/** A view names its `layers` and its words where a step has `none`. */
 export class StepPicture {
   layers = [];
 
@@ -33,9 +33,9 @@ export class StepPicture {
     if (this.t !== undefined) this.show(this.t);
   }
 
-  /** What is shown of a step, if it has that. */
+  /** What is shown of a step, if it has that: the record that a view needs first. */
   told(step) {
-    return step[this.group];
+    return step[this.record];
   }
 
   /** A view draws what is `told` of a step (`draw`) and puts it into words (`sentence`); where the step is the `next`

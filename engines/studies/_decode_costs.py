@@ -143,6 +143,40 @@ def price(shape: Shape, device: Device, n: int, element: float = 1) -> Price:
     return Price(attention, second * shape.ffn_flops / device.flops, "compute" if compute > memory else "memory")
 
 
+GPUS = 16  # a side, in the player's picture of the pipeline: two servers of eight
+
+
+def published() -> dict[str, Any]:
+    """What pictures of the player scale: of each model the bytes and operations of attention for one token of context;
+    of each device those that a dollar a million tokens buys, and of Step-3 on it the seconds in a layer, of a sequence
+    of a microbatch in attention for a token of context (`reads`) and around it, in the experts, of a microbatch there
+    at least, and of a sequence on the way there."""
+    step3 = PUBLISHED["Step-3"]
+    expert, each = 3 * step3.hidden * step3.expert_ffn, GPUS * step3.layers
+    return {
+        "layers": step3.layers,
+        "models": [
+            {"name": name, "kind": one.kind.upper(), "bytes": one.kv_bytes(1), "operations": one.attention_flops(1)}
+            for name, one in PUBLISHED.items()
+            if one.experts
+        ],
+        "devices": [
+            {
+                "name": name,
+                "usd": one.usd_per_hour,
+                "bytes": one.bytes_per_s * (hour := 3600 / (1e6 * one.usd_per_hour)),
+                "operations": one.flops * hour,
+                "reads": max(step3.attention_flops(1) / one.flops, step3.kv_bytes(1) / one.bytes_per_s) / each,
+                "projects": step3.linear_flops / one.flops / each,
+                "experts": 2 * (step3.top_k + step3.shared) * expert / one.flops / GPUS,
+                "least": (step3.experts + step3.shared) * expert / one.bytes_per_s / GPUS,
+                "sends": step3.hidden / (2 * one.network),
+            }
+            for name, one in DEVICES.items()
+        ],
+    }
+
+
 def stage_seconds(tpot: float, layers: int, stages: int = 3) -> float:
     """The time that one stage of a layer has: TPOT / (stages L)."""
     return tpot / (stages * layers)

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+import engines
+
 Kind = Literal["measured", "derived", "modelled", "published"]
 
 KINDS: dict[Kind, str] = {
@@ -326,6 +328,12 @@ def played() -> dict[str, Any]:
 
 
 def script() -> str:
-    """That as a line of JavaScript, which stands in a page before the player's modules."""
-    inert = msgspec.json.encode(played()).decode().replace("<", "\\u003c")
-    return f"globalThis.dxDefinitions = {inert};\n"
+    """That, and the published costs that two pictures scale, as JavaScript which stands in a page before the player's
+    modules."""
+    told = {"dxDefinitions": played(), "dxCosts": engines.published_costs()}
+    return "".join(f"globalThis.{name} = {inert(value)};\n" for name, value in told.items())
+
+
+def inert(value: Any) -> str:
+    """As JSON that stands in a page without being markup."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")

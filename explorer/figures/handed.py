@@ -21,7 +21,7 @@ from explorer.figures.names import LONGEST, settings, title_of
 from explorer.figures.noise import too_busy
 from explorer.figures.revisions import revisions
 from explorer.figures.samples import Samples
-from explorer.figures.verdict import judge
+from explorer.figures.verdict import judge, marks
 from explorer.figures.work import of_step, timed
 
 CAUSES = {"bonus": ("bonus",), "correction": ("corrections",)}  # of a write: what its token is counted as
@@ -34,14 +34,12 @@ class Counting:
     def __init__(self, header: Header) -> None:
         self._tally, self._samples = Tally(header), Samples(header)
         self._seconds, self._done, self._timed = 0.0, -1, timed(header)
-        self._alternatives = Alternatives(header)
 
     def over(self, steps: Iterable[Step]) -> dict[str, Any]:
-        """The figures of the next steps: {from, counts: name -> one value a step, gained, work: track -> spells,
-        stops}. `from`: steps before them; -1 where the values before the first step come first. gained: tokens in all
-        samples, of all steps so far where there are several. stops: of each step what its method would have decided
-        with other values of what its pictures move (`engines.Alternatives`)."""
-        first, rows, stops = self._done, list[list[int]](), list[dict[str, Any]]()
+        """The figures of the next steps: {from, counts: name -> one value a step, gained, work: track -> spells}.
+        `from`: steps before them; -1 where the values before the first step come first. gained: tokens in all samples,
+        of all steps so far where there are several."""
+        first, rows = self._done, list[list[int]]()
         if self._done < 0:
             rows.append(self._row())
             self._done = 0
@@ -50,7 +48,6 @@ class Counting:
             self._tally.write(step.commits, _caused)
             self._samples.add(step)
             rows.append(self._row())
-            stops.append(self._alternatives.of(step))
             if self._timed:
                 for track, spells in of_step(step, self._seconds).items():
                     work.setdefault(track, []).extend((round(a, 6), round(b, 6)) for a, b in spells)
@@ -60,7 +57,7 @@ class Counting:
         made: dict[str, Any] = {"from": first, "counts": {name: row for name, row in counts.items() if any(row)}}
         if self._samples.several:
             made["gained"] = self._samples.grown
-        return made | ({"work": work} if work else {}) | ({"stops": stops} if any(stops) else {})
+        return made | ({"work": work} if work else {})
 
     def _row(self) -> list[int]:
         tally = self._tally
@@ -90,16 +87,17 @@ def shown(trace: Trace, others: Iterable[Trace] = ()) -> str:
 
 
 def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
-    """The figures of a run that is over: {key, from, counts, gained, work, stops, later, settings, hindsight, verdict,
-    pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
-    (`revisions`)."""
-    sums = trace.totals
+    """The figures of a run that is over: {key, from, counts, gained, work, later, settings, stops, hindsight, verdict,
+    marks, pairs}. later: of the tokens that stand after each step, how many become what, and how many are still missing
+    (`revisions`). stops: of each step what its method would have decided with other values of what its pictures move
+    (`engines.Alternatives`)."""
+    sums, asked = trace.totals, Alternatives(trace.header)
     made = Counting(trace.header).over(trace.steps)
     ended = (sums.tokens, sums.masks_left, sums.end_tokens, sums.padding)
     counts = {name: made["counts"].get(name, [0] * (len(trace.steps) + 1)) for name in COUNTS}
     for name, n in zip(COUNTS, ended, strict=False):
         counts[name][-1] = n  # of the output, which may be shorter than the board
-    lens, mark = hindsight(trace), judge(trace)
+    lens, mark, stops = hindsight(trace), judge(trace), [asked.of(step) for step in trace.steps]
     pairs = {both: said for other in others for both, said in of_pairs([trace, other]).items()}
     figures: dict[str, Any] = {
         "key": key(trace),
@@ -108,7 +106,8 @@ def of_run(trace: Trace, others: Iterable[Trace] = ()) -> dict[str, Any]:
         "later": _filled(revisions(trace)),
         "settings": {name: value[:LONGEST] for name, value in settings(trace).items()},
     }
-    optional = {"hindsight": lens.looked_ahead and lens.columns(), "verdict": mark, "pairs": pairs}
+    told = {"verdict": mark, "marks": mark and marks(trace), "stops": any(stops) and stops, "pairs": pairs}
+    optional = {"hindsight": lens.looked_ahead and lens.columns(), **told}
     return figures | {name: figure for name, figure in optional.items() if figure}
 
 

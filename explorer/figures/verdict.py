@@ -45,6 +45,33 @@ def judge(trace: Trace) -> Mark | None:
     return Mark(False, checked.expected, many, checked.first_wrong, *places, written_in(trace, places[0]))
 
 
+def marks(trace: Trace) -> dict[str, tuple[str, bool]]:
+    """Of texts that pictures mark beside that of the run, what each answers and whether it is right: paths that have
+    ended and what was left alone by the task's check, the answers of a vote by their last number."""
+    example = recognise(trace.header.prompt)
+    if example is None:
+        return {}
+    ends, pieces = set(trace.header.eos_ids), {piece.id: piece.text for piece in trace.pieces}
+    paths, over, answers, alone = dict[int, list[int]](), set[int](), list[str](), list[int]()
+    for step in trace.steps:
+        alone += step.records.get("left_alone", {}).get("tokens", ())
+        answers += step.records.get("vote", {}).get("answers", ())
+        for branch in step.branches:
+            kept = paths.get(branch.id, [])[: max(0, branch.length - len(branch.tokens))]
+            paths[branch.id] = [*kept, *branch.tokens]
+            if branch.fate in ("finished", "chosen") or ends & {*branch.tokens[-1:]}:
+                over.add(branch.id)
+    whole = alone, *(paths[number] for number in over)
+    texts = ("".join(pieces.get(id_, "") for id_ in ids if id_ not in ends) for ids in whole)
+    told = {text: (_answer(text), check(example, text).correct) for text in texts if text}
+    return told | {answer: (answer, _answer(answer) == _answer(example.answer)) for answer in answers}
+
+
+def _answer(text: str) -> str:
+    """The last number of a text, else the text."""
+    return [text.strip(), *re.findall(r"-?\d[\d.,/]*", text)][-1]
+
+
 def finished(trace: Trace) -> bool:
     """Whether a run came to an end of its own or of its budget: it neither failed nor was stopped."""
     return trace.end.reason in ("complete", "budget")

@@ -8,6 +8,8 @@ import time
 import pytest
 
 from engines import TraceError, UserError
+from engines.core.stops import Stops
+from engines.methods.sampling.adadec import Pause
 from explorer.page import settings, tables
 from explorer.page.catalogue import Catalogue, Plan
 from explorer.page.feed import Feed, message
@@ -97,6 +99,16 @@ def test_batches_are_numbered_hold_no_markup_and_rebuild_the_trace():
     assert steps == list(range(len(feed.trace.steps)))
     assert {p["id"] for b in batches for p in b.get("pieces", [])} == {p.id for p in feed.trace.pieces}
     assert batches[-1]["state"] == "done" and batches[-1]["end"]["text"] == feed.trace.text
+
+
+def test_a_method_is_not_asked_what_else_it_would_have_decided_before_its_run_has_ended(monkeypatch):
+    over, feed = [], Feed(Job(), 0, "title")
+    answer = {"threshold": Stops([0], [True])}
+    monkeypatch.setattr(Pause, "alternatives", lambda *_: over.append(feed.trace is not None) or answer)
+    plan = Plan("adadec", first_model("causal"), {"max_new_tokens": 8})
+    *batches, last = (json.loads(text)["batches"][0] for text in feed.messages(plan, PROMPT, 0, LIMITS))
+    assert over == [True] * len(last["figures"]["stops"]) and len(over) == len(feed.trace.steps) > 3
+    assert not any("stops" in batch["figures"] for batch in batches)
 
 
 def test_a_budget_ends_a_run_with_a_sentence():

@@ -1,13 +1,14 @@
 // Evaluates for tests/player/node.py: a line of JSON in, a line of JSON out. The first line is the text of the player's
-// bundle; every other one names a module (of the bundle, or a path in assets/ that begins with a slash), an expression,
-// in which the module is M, and its arguments.
+// bundle; every other one names a module (of the bundle, or a path in assets/ that begins with a slash, or one beside this
+// file that begins with a dot), an expression, in which the module is M, and its arguments.
 import { createInterface } from "node:readline";
 import { asset } from "./assets.mjs";
 
 let modules = null;
 
 async function answer({ module, expression, args }) {
-  const M = module.startsWith("/") ? await asset(module.slice(1)) : modules[module];
+  const outside = { "/": () => asset(module.slice(1)), ".": () => import(module) }[module[0]];
+  const M = outside ? await outside() : modules[module];
   const body = new Function("M", "modules", ...Object.keys(args), `return (${expression});`);
   return body(M, modules, ...Object.values(args));
 }

@@ -38,6 +38,14 @@ export class Element {
     return this.childNodes.filter((node) => node instanceof Element);
   }
 
+  get firstChild() {
+    return this.childNodes[0] ?? null;
+  }
+
+  get lastChild() {
+    return this.childNodes.at(-1) ?? null;
+  }
+
   get textContent() {
     return this.childNodes.map((node) => node.textContent).join("");
   }
@@ -90,6 +98,15 @@ export class Element {
       one.parentElement = this;
       this.childNodes.push(one);
     }
+  }
+
+  insertBefore(node, before) {
+    this.append(node);
+    this.childNodes.splice(this.childNodes.indexOf(before), 0, this.childNodes.pop());
+  }
+
+  prepend(...nodes) {
+    this.replaceChildren(...nodes, ...this.childNodes);
   }
 
   replaceChildren(...nodes) {

@@ -52,7 +52,6 @@ const ms = (value) => `${Number(value.toPrecision(2))} ms`;
 
 export class AtOnce extends StepPicture {
   layers = ["back", "links", "cells"];
-  group = "at_once";
   none = tr`Nothing was drafted in this step.`;
 
   draw() {

@@ -8,7 +8,7 @@ import { render } from "../render.js";
 import { StepPicture } from "../steppicture.js";
 import { OPTIONS } from "../theme.js";
 import { tr } from "../words.js";
-import { attention, bought, DEVICES, fits, MODELS, readers } from "./costs.js";
+import { DEVICES, fits, MODELS, readers, times } from "./costs.js";
 import { Dial, formula, size } from "./dial.js";
 
 export const view = { name: "Attentions", title: "Bytes and operations of attention", place: 81, needs: ["readers"] };
@@ -40,7 +40,6 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
     this.begin(run, dom, context, layers, el("p", "dx-sliding", this.context_.dom, this.price.dom), fold);
   }
 
-  group = "readers";
   none = tr`No cache was counted in this step.`;
 
   draw() {
@@ -56,7 +55,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
   #plane(right, labels) {
     const n = this.context_.value,
       price = this.price.value,
-      boxes = DEVICES.map((device) => ({ ...device, ...bought(device, price) })),
+      boxes = DEVICES.map((device) => ({ ...device, ...times(device, price) })),
       most = (key) => 1.16 * Math.max(...boxes.map((box) => box[key])),
       [wide, tall] = [most("bytes"), most("operations")],
       foot = TOP + HIGH,
@@ -91,7 +90,7 @@ those of Step-3's report. Whatever the batch, each request reads its own cache.`
       const [b, o] = [wide, tall].map((end) => Number(((part * end) / 1.16).toPrecision(2)));
       labels.push([x(b), foot + 18, "middle", bytes(b)], [LEFT - 6, y(o) + 4, "end", number(o / G)]);
     }
-    const costs = MODELS.map((model) => ({ ...model, ...attention(model, n) }));
+    const costs = MODELS.map((model) => ({ ...model, ...times(model, n) }));
     render(this.rays, costs, ({ operations, bytes: b }, i) => {
       const far = Math.min(wide / b, tall / operations),
         d = `M${x(0)},${y(0)}L${x(b * far)},${y(operations * far)}`;

@@ -21,7 +21,6 @@ const ROOF = 48,
 
 export class Bets extends StepPicture {
   layers = ["grid", "lines", "dots"];
-  group = "bets";
   none = tr`Nothing was bet in this step.`;
 
   draw(told) {

@@ -20,6 +20,7 @@ export class Dial {
   /** Moves over these values from now on. */
   over(values) {
     this.values = values;
+    this.slider.disabled = !values.length;
     set(this.slider, { min: 0, max: Math.max(0, values.length - 1) });
   }
 

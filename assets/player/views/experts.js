@@ -28,8 +28,7 @@ export class Experts extends StepPicture {
 
   load(run, dom, context) {
     this.choice = new LayerChoice(() => this.show(this.t));
-    const widen = () => this.show(this.t);
-    this.sliding = new Sliding("n", tr`Tokens read together`, widen, { min: 1, max: 32, step: 1 });
+    this.sliding = new Sliding(this, null, "n", tr`Tokens read together`, [1, 32, 1]);
     this.sliding.dom.prepend(this.choice.dom);
     this.begin(run, dom, context, this.layers, this.sliding.dom);
     this.grow();

@@ -6,7 +6,7 @@ import { MIDDLE, render } from "../render.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { back, open, returns, states } from "./openstates.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Frontier", title: "Frontier and tree", place: 159, needs: ["frontier"] };
 
@@ -22,7 +22,6 @@ const TOP = 40,
 
 export class Frontier extends StepPicture {
   layers = ["ghost", "list", "edges", "back", "nodes"];
-  group = "frontier";
   none = tr`Nothing is open.`;
 
   #text({ tokens }) {
@@ -166,7 +165,7 @@ export class Frontier extends StepPicture {
     this.labels.push([left, 14, "start", title], [left, 31, "start", key]);
     if (best?.fate === "chosen") {
       const { x, y } = spot(best),
-        sign = `★ ${marked(isRight(this.run, this.#text(best)))}`;
+        sign = `★ ${marked(answerOf(this.run, this.#text(best))[1])}`;
       this.labels.push([Math.min(x, left + width - 70), y + 24, "middle", sign]);
     }
     return nodes.filter((_, i) => fresh(drawn[i]));

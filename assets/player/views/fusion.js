@@ -21,7 +21,7 @@ export class Fusion extends StepPicture {
   none = tr`No draft was made in this step.`;
 
   load(run, dom, context) {
-    this.sliding = new Sliding("W", tr`Tokens in the window`, () => this.show(this.t), { min: 1, max: 3, step: 1 });
+    this.sliding = new Sliding(this, null, "W", tr`Tokens in the window`, [1, 3, 1]);
     this.places = el("div", { class: "dx-sliding", role: "group", "aria-label": tr`Place of the bracket` });
     this.floors = new Floors(run, context.theme);
     this.begin(run, dom, context, this.floors.layers, this.places, this.sliding.dom);

@@ -8,13 +8,12 @@ import { MIDDLE, render } from "../render.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { CARD, layout } from "./leftalonelayout.js";
-import { isRight, marked } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "LeftAlone", title: "Doubt taken out, and left in", place: 66, needs: ["left_alone"] };
 
 export class LeftAlone extends StepPicture {
   layers = ["tail", "own", "alone", "tabs", "cuts"];
-  group = "left_alone";
   none = tr`The model left alone was not recorded in this step.`;
 
   #text(token) {
@@ -58,10 +57,11 @@ export class LeftAlone extends StepPicture {
     const { run, width } = this,
       { own, alone } = this.#both(this.t),
       { tabs, stop } = this.#done(this.t),
-      sign = (text) => marked(isRight(run, text)),
+      ids = run.steps.flatMap(({ left_alone: one }) => one?.tokens ?? []),
+      text = ids.map((id) => (run.eos.has(id) ? "" : run.piece(id).text)).join(""), // of the whole run left alone
       made = layout({
-        own: { texts: own, sign, ...told.own },
-        alone: { texts: alone, sign, ...told.alone },
+        own: { texts: own, sign: marked(run.verdict?.right ?? null), ...told.own },
+        alone: { texts: alone, sign: marked(answerOf(run, text)[1]), ...told.alone },
         longest: this.#longest(),
         over: stop !== null || run.eos.has(run.written(run.widths[this.t] - 1, this.t)?.token),
         done: tabs,

@@ -6,7 +6,7 @@ import { cut, glyphs } from "../codec.js";
 import { render } from "../render.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
-import { isRight, marked, plainly } from "./plainly.js";
+import { answerOf, marked } from "./plainly.js";
 
 export const view = { name: "Lines", title: "Paths side by side", place: 158, needs: ["branches"] };
 
@@ -19,7 +19,6 @@ const LOOK = { winner: "accepted", ended: "drafted", alive: "drafted", stopped: 
 
 export class Lines extends StepPicture {
   layers = ["after", "lanes", "finish", "flags"];
-  group = "branches";
 
   load(run, dom, context) {
     this.dom = dom;
@@ -108,9 +107,8 @@ export class Lines extends StepPicture {
     const at = vote ? vote.voters.indexOf(path.id) : -1,
       voted = at >= 0 && vote.of[at] >= 0 ? vote.answers[vote.of[at]] : "",
       text = this.#text(path),
-      answer = path.ended ? voted || (this.run.verdict ? plainly(text) : "") : "",
-      right = answer ? isRight(this.run, answer) : null,
-      sign = path.ended ? `⚑ ${cut(glyphs(answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
+      [answer, right] = answerOf(this.run, voted || text),
+      sign = path.ended ? `⚑ ${cut(glyphs(voted || answer || "■"), 6)} ${marked(right)}`.trim() : tr`✕ stopped`;
     return {
       x: x(path.length) + 6 + (LETTER * sign.length + 12) / 2,
       y: y + row / 2 - 13,

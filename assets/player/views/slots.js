@@ -23,11 +23,10 @@ const line = (colour, width, dash = "none") =>
   `fill:none;opacity:1;stroke:${colour};stroke-width:${width};stroke-dasharray:${dash}`;
 
 export class Slots extends StepPicture {
-  group = "requests";
   none = tr`No expert in this step.`;
 
   load(run, dom, context) {
-    this.sliding = new Sliding("c", tr`Slots of the cache`, () => this.show(this.t), { min: 1, max: 8, step: 1 });
+    this.sliding = new Sliding(this, "requests.lru", "c", tr`Slots of the cache`, [1, 8, 1]);
     this.legend = el("div", "dx-legend");
     const turn = (by, text) => el("button", { onclick: () => this.#turn(by) }, text);
     this.turns = [turn(-1, tr`◂ eviction`), turn(1, tr`eviction ▸`)];

@@ -42,6 +42,7 @@ export function standings({ unit, x, runners }) {
   const rows = runners.map(({ run, slot, t }) => {
       const { forwards, model, method } = run.sums[t],
         here = later(run, t),
+        known = Boolean(run.figures.key),
         stopped = run.end && run.end.reason !== "complete" ? tr` of a run that is ${run.end.reason}` : "";
       const place = `${amount(unit, x)} ${unit === "seconds" ? tr`of the clock` : WORDS[unit]}`;
       const at = tr`at ${place}: after step ${t} of ${run.length}`;
@@ -52,8 +53,8 @@ export function standings({ unit, x, runners }) {
       return rowOf(
         `${slot + 1} ${nameOf(run, runs)}`,
         cell("tokens", number(run.tokens(t))),
-        cell("revised", run.end ? revisions(here) : "–", number(here.remasked + here.changed + here.cut)),
-        cell("missing", run.end ? `${here.missing}${stopped}` : "–"),
+        cell("revised", ...(known ? [revisions(here), number(here.remasked + here.changed + here.cut)] : ["–"])),
+        cell("missing", known ? `${here.missing}${stopped}` : "–"),
         cell("target_calls", number(forwards)),
         cell("busy_seconds", seconds(model + method)),
       );

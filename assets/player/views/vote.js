@@ -9,18 +9,17 @@ import { percent } from "../shares.js";
 import { StepPicture } from "../steppicture.js";
 import { tr } from "../words.js";
 import { converging } from "./converging.js";
-import { isRight } from "./plainly.js";
+import { answerOf } from "./plainly.js";
 import { layout } from "./votelayout.js";
 
 export const view = { name: "Vote", title: "Paths and votes", place: 157, needs: ["vote"] };
 
 export class Vote extends StepPicture {
   layers = ["marks", "strip", "boxes", "blocks", "feet", "estimates"];
-  group = "vote";
 
   draw(vote, _, next) {
     const { run, width } = this,
-      right = run.verdict ? vote.answers.findIndex((answer) => isRight(run, answer)) : null,
+      right = run.verdict ? vote.answers.findIndex((answer) => answerOf(run, answer)[1]) : null,
       { height, labels, parts } = layout(vote, width, right);
     if (vote.whole) labels.unshift(...converging(this.estimates, vote, right, width));
     this.estimates.style.display = vote.whole ? "" : "none";

@@ -63,9 +63,9 @@ class Leaps(Record):
 
     def alternatives(self, _: Alternatives) -> dict[str, Stops]:
         """With another radius the anchor of each position, None where none is near, and the highest of the lower
-        thresholds that write it, -1 where none does."""
+        thresholds, up to the strict one, that write it, -1 where none does."""
         anchors = [q for q, c in zip(self.at, self.confidence, strict=True) if c >= self.strict]
-        lines = slider(0, 1, 0.01, self.relaxed)
+        lines = slider(0, self.strict, 0.01, self.relaxed)
 
         def reached(radius: float) -> tuple[list[int | None], list[float]]:
             near, most = nearest(self.at, anchors, int(radius)), [-1.0] * len(self.at)

@@ -70,8 +70,10 @@ class Unit(Record):
     written: Count
 
     def alternatives(self, _: Alternatives) -> dict[str, Stops]:
-        """How many are written with another threshold, by the confidence alone."""
-        return {"beta": Stops.over(slider(0, 1.05, 0.01, self.beta), partial(accepted, self.sure))}
+        """How many are written with another threshold; no more where a repeat or an end mark ended the unit."""
+        ended = self.written < accepted(self.sure, self.beta)
+        sure = self.sure[: self.written] if ended else self.sure
+        return {"beta": Stops.over(slider(0, 1.05, 0.01, self.beta), partial(accepted, sure))}
 
 
 @method(

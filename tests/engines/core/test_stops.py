@@ -112,8 +112,9 @@ def test_a_filter_writes_what_it_wrote(slug, params):
         if record := step.records.get("filtering"):
             places = [record["start"] + i for i in at(told["filtering"]["tau"], record["threshold"])]
             assert [q for q in places if q < record["end"]] == sorted(written(step))
-            best = max(c for c, hidden in zip(record["confidence"], record["masked"], strict=True) if hidden)
-            assert [record["confidence"][i] for i in at(told["filtering"]["theta"], 1.0)][:1] == [best]
+            c = [c if hidden else -1 for c, hidden in zip(record["confidence"], record["masked"], strict=True)]
+            best, kept = c.index(max(c)), record["end"] - record["start"]  # what is cut off is not written
+            assert at(told["filtering"]["theta"], 1.0)[:1] == [i for i in [best] if i < kept]
 
 
 @pytest.mark.parametrize("prompt", ["subtract: 266 - 74", "add: 22 + 39"])
@@ -157,7 +158,7 @@ def test_drafting_stops_where_the_rule_does(lag):
     [
         ("kangaroo", "early_exit", "eta", lambda step, told: told[0] == step.facts["drafted"]),
         ("judge-decoding", "judged", "delta", lambda step, told: not {"none", "behind"} & {*told[: _kept(step)]}),
-        ("lud", "unit", "beta", lambda step, told: told >= step.facts["written"]),  # a repeat may end it before
+        ("lud", "unit", "beta", lambda step, told: told == step.facts["written"]),
         ("ead", "relay", "tau", lambda step, told: told == ("large" if step.choice.value > 0.1 else "small")),
         ("adadec", "pause", "threshold", lambda step, told: told == step.facts["paused"]),
         ("dimple", "form", "threshold", lambda step, told: not told or told == len(step.commits.tokens)),
@@ -259,13 +260,19 @@ def test_a_search_drafts_what_it_drafted(params):
     for step, told in played("aded", "tiny-ar-l", prompt, corpus="store", max_new_tokens=32, **params):
         record, tree = step.records["table_search"], step.tree
         if record["ends"] and len(tree.tokens) > 1:
-            nodes, terms = told["table_search"]["iterations"].answers[-1]
-            made = {tuple(draft[:i]) for draft in (_draft(record, node) for node in nodes) for i in range(1, 99)}
-            rows = {tuple(_path(tree, row)) for row in range(1, len(tree.tokens))}
-            assert {path for path in made if len(path) <= record["room"]} == rows
+            nodes, (signs, own, n, kept), terms = told["table_search"]["iterations"].answers[-1]
+            drafts = [_draft(record, node) for node in nodes]
+            each = zip(drafts, signs, strict=True)
+            made = {tuple(draft[:i]): sign for draft, marks in each for i, sign in enumerate(marks, 1)}
+            assert made == {tuple(_path(tree, row)): SIGNS[tree.why[row]] for row in range(1, len(tree.tokens))}
             assert terms is None or len(terms) == 2
+            assert (n, kept) == (len(tree.tokens) - 1, sum(tree.accepted) - 1)
+            assert own == "" or own == step.commits.causes[-1]
             searched += 1
     assert searched > 3
+
+
+SIGNS = {"accepted": "a", "mismatch": "r", "unreached": "-"}
 
 
 def _draft(record, node):

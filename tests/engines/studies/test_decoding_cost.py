@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engines
-from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline, price, read_config
+from engines.studies._decode_costs import DEVICES, PUBLISHED, Pipeline, price, published, read_config
 from tests.engines.conftest import GOLDEN
 
 TIMES = st.floats(1, 500)
@@ -27,6 +27,21 @@ def test_apart_is_never_dearer_than_the_cheapest_device_and_a_token_costs_more_w
         for row in engines.study("decoding-cost", context=n).table("dollars").rows:
             assert row[5] <= min(row[1:5]) + 1e-12
     assert all(one.y == sorted(one.y) for one in engines.study("decoding-cost").figure("growth").series)
+
+
+@given(st.sampled_from(published()["models"]), st.sampled_from(published()["devices"]), st.integers(1, 2**20))
+def test_what_pictures_scale_is_what_the_model_of_costs_says(model, device, n):
+    shape, chip = PUBLISHED[model["name"]], DEVICES[device["name"]]
+    second, projections = 1e6 * chip.usd_per_hour / 3600, shape.linear_flops / chip.flops
+    usd = price(shape, chip, n).attention - second * projections
+    assert max(n * model[name] / device[name] for name in ("bytes", "operations")) == pytest.approx(usd)
+    if model["name"] == "Step-3":
+        b = 16  # sequences of a microbatch: one on each device of a side
+        reading = price(shape, chip, n).attention / second / shape.layers
+        assert b * (n * device["reads"] + device["projects"]) == pytest.approx(reading)
+        layer = 2 * 3 * shape.hidden * shape.expert_ffn * (shape.top_k + shape.shared)
+        assert b * device["experts"] == pytest.approx(layer / chip.flops)
+        assert 2 * b * device["sends"] == pytest.approx(b * shape.hidden / chip.network)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), TIMES, TIMES, TIMES, TIMES)

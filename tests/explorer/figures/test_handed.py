@@ -76,13 +76,30 @@ def test_steps_that_are_counted_as_they_come_are_counted_as_of_the_whole_run(tra
     assert live.over([]) == {"from": len(trace.steps), "counts": {}} | ({"gained": gained} if gained else {})
 
 
-def test_what_other_values_would_decide_comes_with_the_steps():
+def test_what_other_values_would_decide_comes_when_a_run_is_over():
     trace = gallery().get("28-specdec-story")
-    whole, live, run = of_run(trace)["stops"], Counting(trace.header), Alternatives(trace.header)
-    live.over([])
-    assert whole == [run.of(step) for step in trace.steps] and whole[0]["stopping"]["h"].answers
-    assert [one for i in range(0, len(trace.steps), 3) for one in live.over(trace.steps[i : i + 3])["stops"]] == whole
-    assert "stops" not in of_run(masked())
+    whole, live, asked = of_run(trace)["stops"], Counting(trace.header), Alternatives(trace.header)
+    assert whole == [asked.of(step) for step in trace.steps] and whole[0]["stopping"]["h"].answers
+    assert "stops" not in live.over(trace.steps) and "stops" not in of_run(masked())
+
+
+@pytest.mark.parametrize(
+    ("card", "right"),
+    [
+        (
+            "235-stand-story",
+            {"They played until the sun went down.": True, "slept well.": True},
+        ),  # of many that are right
+        ("52-ffs-race", {";#8": True, "8": True}),
+        ("266-rpc-count", {"107": True, "77": False}),
+        ("95-concise-both", {"#8;w6*3=8;#8": True}),
+    ],
+)
+def test_texts_beside_that_of_the_run_are_right_by_the_check_of_the_task(card, right):
+    told = of_run(gallery().get(card))["marks"]
+    for end, is_right in right.items():
+        assert {mark for text, (_, mark) in told.items() if text.endswith(end)} == {is_right}, end
+    assert "marks" not in of_run(masked())
 
 
 def call(track, start, end, **more):

@@ -30,16 +30,18 @@ class Filtering(Record):
     oracle: list[bool] = []  # where the proposals are the reference's, if there is one
 
     def alternatives(self, _: Alternatives) -> dict[str, Stops]:
-        """Which positions of the block another threshold of the filter writes, and which one on the confidence does."""
+        """Which positions of the block another threshold of the filter writes, and which one on the confidence does, of
+        those that were not cut off."""
+        kept = self.end - self.start
 
         def written(values: Sequence[float], accepted: Callable[[float], bool]) -> list[int]:
             accept = [hidden and accepted(v) for v, hidden in zip(values, self.masked, strict=True)]
-            return [i for i, yes in enumerate(with_best(accept, self.confidence, self.masked)) if yes]
+            return [i for i, yes in enumerate(with_best(accept, self.confidence, self.masked)[:kept]) if yes]
 
         q = self.filter or [-1.0] * len(self.masked)
         tau = Stops.over(slider(0, 1, 0.01, self.threshold), lambda tau: written(q, lambda v: v > tau))
         if self.oracle and not self.filter:
-            tau = Stops([0], [[i for i, yes in enumerate(self.oracle) if yes and self.masked[i]]])
+            tau = Stops([0], [[i for i, yes in enumerate(self.oracle[:kept]) if yes and self.masked[i]]])
         theta = slider(0, 1, 0.01, PLAIN)
         return {"tau": tau, "theta": Stops.over(theta, lambda theta: written(self.confidence, lambda v: v >= theta))}
 

@@ -6,7 +6,7 @@ numbers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engines.kit import Alternatives, Params, Record, Stops, TokenId
 from engines.methods.speculative.aded.trigrams import (
@@ -19,6 +19,9 @@ from engines.methods.speculative.aded.trigrams import (
     search,
     trim,
 )
+
+if TYPE_CHECKING:
+    from engines.core.trace import DraftTree
 
 DIGITS = 4  # of recorded weights and scores
 
@@ -45,15 +48,18 @@ class TableSearch(Record):
     c1: float
     c2: float
 
-    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
-        """After another number of iterations the nodes that drafts end in, before their heaviest successors; and of the
-        last iteration the value and the exploration of its first node, none where that had no visits."""
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """After another number of iterations the nodes that drafts end in, before their heaviest successors, what comes
+        of those drafts (`fates`), and of the last iteration the value and the exploration of its first node, none where
+        that had no visits; and what would have come of the drafts without learning."""
+        if (tree := run.steps[-1].tree) is None:
+            return {}
         nodes, below = [Node([])], [list[int]()]
         for parent, token, w in zip(self.parents[1:], self.tokens[1:], self.weights[1:], strict=True):
             below[parent].append(len(nodes))
             nodes.append(Node([*nodes[parent].path, token], prior=w))
             below.append([])
-        there, answers = {0}, list[Any]([([], None)])  # a node's successors come at once
+        there, answers = {0}, list[Any]([([], fates([], tree, self.room), None)])  # a node's successors come at once
         for end, score in zip(self.ends, self.scores, strict=True):
             way = self._way(end)
             first, N = nodes[way[0]], nodes[0].visits
@@ -61,22 +67,49 @@ class TableSearch(Record):
             for i in (0, *way):
                 nodes[i].visits, nodes[i].score = nodes[i].visits + 1, nodes[i].score + score
                 there.update(below[self.parents[i]] if i else ())
-            answers.append((self._drafted([nodes[i] for i in sorted(there)]), terms and [round(x, 2) for x in terms]))
-        return {"iterations": Stops([*map(float, range(len(answers)))], answers)}
+            made = self._drafted([nodes[i] for i in sorted(there)])
+            answers.append(([*made.values()], fates([*made], tree, self.room), terms and [round(x, 2) for x in terms]))
+        return {
+            "iterations": Stops([*map(float, range(len(answers)))], answers),
+            "fixed": Stops([0], [fates([*map(tuple, self.fixed)], tree, self.room)]),
+        }
 
     def _way(self, node: int) -> list[int]:
         """The nodes from below the root down to this one."""
         return [*self._way(self.parents[node]), node] if node else []
 
-    def _drafted(self, nodes: list[Node]) -> list[int]:
-        """The nodes of the drafts that go to the target."""
+    def _drafted(self, nodes: list[Node]) -> dict[tuple[int, ...], int]:
+        """The drafts that go to the target, with their nodes."""
         number = {tuple(self.tokens[i] for i in self._way(node)): node for node in range(len(self.tokens))}
         drafts: dict[tuple[int, ...], int] = {}
         for node in most_visited(nodes, self.paths):
             at = number[tuple(node.path)]
             ending = self.heaviest[at]
             drafts.setdefault((*node.path, *([] if ending is None else [ending])), at)
-        return [drafts[tuple(draft)] for draft in trim([list(draft) for draft in drafts], self.node_limit)]
+        return {tuple(draft): drafts[tuple(draft)] for draft in trim([*map(list, drafts)], self.node_limit)}
+
+
+ACCEPTED, REFUSED, UNREACHED = "ar-"
+
+
+def fates(paths: Sequence[tuple[int, ...]], tree: DraftTree, room: int) -> tuple[list[str], str, int, int]:
+    """What becomes of drafts where the target writes what it emitted in a step: of each a sign for every token that may
+    be accepted; what the target's own token behind those is, "" where all that it emitted is accepted, for what follows
+    is not known; and how many tokens it reads and accepts. A first choice is compared with siblings up to the one that
+    is accepted, a drawn token with all."""
+    drawn, emitted, states = tree.emitted_source == "target", tuple(tree.emitted), dict[tuple[int, ...], str]()
+    for path in paths:
+        for end in range(1, min(len(path), room) + 1):
+            row, wrote = path[:end], emitted[:end]
+            if len(wrote) < end or row[:-1] != wrote[:-1] or (states.get(wrote) == ACCEPTED and not drawn):
+                states.setdefault(row, UNREACHED)
+            else:
+                states.setdefault(row, ACCEPTED if row == wrote else REFUSED)
+    kept = [*states.values()].count(ACCEPTED)
+    refused = kept < room and any(len(path) > kept and path[:kept] == emitted[:kept] for path in paths)
+    own = "correction" if refused else "bonus" if states else "new"
+    signs = ["".join(states[path[: i + 1]] for i in range(min(len(path), room))) for path in paths]
+    return signs, own if kept < len(emitted) else "", len(states), kept
 
 
 def searched(

@@ -56,13 +56,15 @@ class Judged(Record):
     scores: list[Probability]
     standard: list[bool]
 
-    def alternatives(self, _: Alternatives) -> dict[str, Stops]:
-        """Who lets each token stand at another threshold."""
+    def alternatives(self, run: Alternatives) -> dict[str, Stops]:
+        """Who lets each token stand at another threshold; none that is behind a refusal or the end of the text."""
+        tree = run.steps[-1].tree
+        ends = [i for i, x in enumerate(tree.tokens[1:] if tree else ()) if x in run.header.eos_ids]
 
         def fates(delta: float) -> list[str]:
-            accept, A = or_mask(self.standard, self.scores, delta)
+            tests = min([or_mask(self.standard, self.scores, delta)[1], *ends]) + 1
             by = [tested(m, s > delta) for m, s in zip(self.standard, self.scores, strict=True)]
-            return by[: A + 1] + ["behind"] * (len(accept) - A - 1)
+            return by[:tests] + ["behind"] * len(by[tests:])
 
         return {"delta": Stops.over(slider(0, 1, 0.01, self.delta), fates)}
 
